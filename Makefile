@@ -40,6 +40,7 @@ lint: setup
 	$(BIN)/mypy benchmarks/overhead.py benchmarks/probe_overhead.py benchmarks/log_cost.py \
 		benchmarks/turn_probe_overhead.py
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/house_figures.py
 
 bench: setup $(BENCH_STAMP)
 	@set -ex; for benchmark in $(BENCHMARKS); do $(BIN)/python benchmarks/$$benchmark.py; done

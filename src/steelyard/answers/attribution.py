@@ -1,7 +1,4 @@
-"""What factors do beside their headlines: together, alone, last, in all; and what stays unclear.
-
-What each factor buys: its effect with the others, alone and last, and what stays unclear.
-"""
+"""What each factor of an experiment buys: its effect with the others, alone, last; and limits."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,12 +1,9 @@
-"""Figures of the database beside what its place was measured to do.
+"""Figures of the database beside what its place was measured to do at most.
 
-Above it one of the two is wrong; a log close to what the device takes is limited by its bytes.
-
-A commit of one client waits for its own flush: nobody is there to share it with. An empty statement
-is the least that a statement can be. A read of the server that the device serves is one of its
-reads.
-
-What the place can do at most, for people and for programs.
+A figure above a ceiling means that one of the two is wrong. A log close to what the device takes
+is limited by its bytes. A commit of one client waits for its own flush, because nobody is there to
+share it with; an empty statement is the least that a statement can be; a read of the server that
+the device serves is one of its reads.
 """
 
 from collections import defaultdict

@@ -1,10 +1,8 @@
-"""Every treatment in every cell, described on its own; never a comparison.
+"""Every treatment in every cell described on its own, without effects against the baseline.
 
-Stalled slices of the treatments against the baseline's.
-
-What a report says of a single unrepeated pass, at every place where it could mislead.
-
-Effective settings of combinations, told by the factors that move them.
+Here are also the stalled slices of the treatments against the baseline's, what a report says of a
+single unrepeated pass at every place where it could mislead, and effective settings of
+combinations by the factors that move them.
 """
 
 from collections.abc import Sequence

@@ -10,11 +10,10 @@ from typing import Any
 import altair as alt
 from altair.utils import schemapi
 
-from steelyard.answers.capacity.section import capacity
-from steelyard.answers.latency.figure import over_time, tails
-from steelyard.answers.reasons.json import timeline, waterfall
+from steelyard.answers.figure_specs import capacity, over_time, tails, timeline, waterfall
 from steelyard.report import charts as theme
-from steelyard.report.charts import (
+from steelyard.report.document import ChartKind, Figure
+from steelyard.report.panels import (
     CHARACTER_PX,
     Chart,
     Drawing,
@@ -27,7 +26,6 @@ from steelyard.report.charts import (
     side_by_side,
     stacked,
 )
-from steelyard.report.document import ChartKind, Figure
 
 _SIGNED_PERCENT = "(datum.value > 0 ? '+' : '') + format(datum.value, '~g') + ' %'"
 # Names of headline rows end like wording.load_name(None).

@@ -1,18 +1,12 @@
-"""Two campaigns beside each other: not interleaved, so time is confounded with everything.
+"""Comparisons of two campaigns, of any two treatments of one, and what sharing instances means.
 
-The only words are "differs" and "not distinguishable". Which of the many things that changed
-between two campaigns made a difference cannot be told from them.
-
-Whether two treatments share an instance: what a difference between them may be blamed on.
+Two campaigns are not interleaved, so time is confounded with everything: the only words are
+"differs" and "not distinguishable", and which of the many things that changed between the two made
+a difference cannot be told. The blocks of two treatments of one campaign are interleaved, so their
+contrast is paired.
 
 Two servers differ by more than their settings: host, memory layout, age, neighbours. With one
 instance per side that is all in the effect, and no number of blocks takes it out (METHOD 3.8).
-
-Any two treatments of one campaign: their blocks are interleaved, so the contrast is paired.
-
-Two campaigns beside each other, as a document and for programs.
-
-Two treatments of one campaign, as a document and for programs.
 """
 
 from collections import Counter

@@ -1,13 +1,9 @@
-"""What a crash test says of each mode: how much is lost, how far back, how often, as promised?
+"""What an acknowledged commit or write survives by the rules, and what crash tests found of it.
 
-Rules: what an acknowledged commit survives, by what holds a copy of it and since when.
-
-Worst case of what the configuration allows, under one failure at a time. That disks keep what they
-have flushed, and that nobody restores a backup, is taken for granted.
-
-Rules: what an acknowledged write of Redis survives, by settings, a replica and what holds it.
-
-A crash test as a document, and as JSON.
+The rules tell the worst case of what the configuration allows, under one failure at a time, by
+what holds a copy and since when. That disks keep what they have flushed, and that nobody restores
+a backup, is taken for granted. Of a crash test they tell how much is lost, how far back, how often,
+and whether that is as promised.
 """
 
 import math
@@ -376,7 +372,7 @@ def _site(footing: Footing) -> Survival:
     return Survival(loss=Loss.SITE, fate=Fate.ALL, reason=why, source="")
 
 
-_REPLICATION_REDIS_SURVIVAL: Final = "Redis documentation, 'Redis replication'"
+_REDIS_REPLICATION: Final = "Redis documentation, 'Redis replication'"
 _Target = RedisLocalTarget | RedisEndpointTarget | RedisKubernetesTarget
 
 
@@ -391,10 +387,10 @@ def redis_survivals(
             own; on one of others nobody knows it.
         facts: Of the record: the cluster's storage classes are among them.
     """
-    return tuple(_survival_redis_survival(target, settings, facts, loss) for loss in Loss)
+    return tuple(_redis_survival(target, settings, facts, loss) for loss in Loss)
 
 
-def _survival_redis_survival(
+def _redis_survival(
     target: _Target, settings: Mapping[str, str], facts: Sequence[Fact], loss: Loss
 ) -> Survival:
     if loss in (Loss.SERVER, Loss.POWER):
@@ -455,9 +451,7 @@ def _beside(target: _Target, settings: Mapping[str, str], own: Survival) -> Surv
             "the replica has all but what had not reached it, if it is promoted before the primary"
             " starts again: an empty primary that comes back wipes it"
         )
-        return Survival(
-            loss=own.loss, fate=Fate.LAST, reason=why, source=_REPLICATION_REDIS_SURVIVAL
-        )
+        return Survival(loss=own.loss, fate=Fate.LAST, reason=why, source=_REDIS_REPLICATION)
     replica = promised_loss({**settings, **dict(target.replica)}).power
     held = _own(own.loss, replica)
     if held.fate is Fate.ALL:
@@ -467,7 +461,7 @@ def _beside(target: _Target, settings: Mapping[str, str], own: Survival) -> Surv
         loss=own.loss,
         fate=Fate.LAST,
         reason=why,
-        source=f"{_REPLICATION_REDIS_SURVIVAL}; {held.source}",
+        source=f"{_REDIS_REPLICATION}; {held.source}",
         seconds=held.seconds,
         known_as=held.known_as,
     )
@@ -695,11 +689,11 @@ def crash_json(summaries: Sequence[CrashSummary]) -> dict[str, Json]:
     """Return what is derived, for programs; the crashes themselves are the test's own form."""
     return {
         "broken": any(each.is_broken for each in summaries),
-        "summaries": [_summary_section(each) for each in summaries],
+        "summaries": [_summary_json(each) for each in summaries],
     }
 
 
-def _summary_section(each: CrashSummary) -> dict[str, Json]:
+def _summary_json(each: CrashSummary) -> dict[str, Json]:
     return {
         "mode": each.mode,
         "death": each.death.value,

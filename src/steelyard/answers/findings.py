@@ -1,16 +1,12 @@
-"""The warning light: does the contrast still change with the time since activation?
+"""What the user should know about a campaign beside its verdicts, once each, gravest first.
 
-What the user should know about a campaign beside its verdicts.
+The check for warm-up asks whether the contrast still changes with the time since activation; it is
+a warning and no verdict. The phases tell where in the checkpoint cycle the runs began.
 
-Negative controls: work that nothing of what differs between two treatments can touch.
-
-Reads write no log, so how the log is written cannot make them faster or slower. Where they differ
-all the same, the treatments differ in something else, and every other result of the comparison may
-be that. Where they do not, that speaks for the comparison.
-
-In which phase of the checkpoint cycle the runs of each treatment began.
-
-Findings of the whole campaign and of its cells, once each, gravest first.
+A negative control is work that nothing of what differs between two treatments can touch. Reads
+write no log, so how the log is written cannot make them faster or slower. Where they differ all the
+same, the treatments differ in something else, and every other result of the comparison may be that.
+Where they do not, that speaks for the comparison.
 """
 
 from collections import Counter, defaultdict

@@ -1,20 +1,14 @@
-"""The runs of complete blocks as one array: what every estimate starts from.
-
-Numbers with their nouns, for sentences.
-
-Why something was not measured, as the probes say it: by quantity, by source, by probe.
-
-What a campaign's headlines compare: the one place that knows, for every kind of experiment.
+"""The runs of complete blocks as arrays: what estimates start from, and what they compare.
 
 Each headline is a weighted sum of a block's log throughputs over the treatments. Without factors
 that is a contender minus the baseline; with factors it is a main effect, a step or a removal.
 
-One value per block, treatment and cell, from what its runs have; NaN where a run lacks it.
+Evidence gives one value per block, treatment and cell, NaN where a run lacks it. What a report says
+of evidence is made of such values: levels of one treatment, and differences within blocks. Their
+intervals stand alone (pointwise) and take part in no verdict.
 
-Everything a report says of evidence is made of such values: levels of one treatment, and
-differences within blocks. Intervals here stand alone (pointwise) and take part in no verdict.
-
-What the watching of runs could not see, where its samples come from, and what it cost.
+What the watching of runs could not see, where its samples come from and what it cost is told here
+too, in the words of the probes.
 """
 
 from collections import Counter, defaultdict

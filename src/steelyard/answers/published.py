@@ -1,13 +1,8 @@
 """Published figures beside a campaign's own: other machines, one run each, never compared.
 
-Published figures beside a single pass: another machine, one run each, no comparison.
-
-A Redis campaign beside the published figures of the same work: another machine, one run each.
-
-The rates of two machines say nothing of one another. What a configuration costs against the one
-without an append-only file, on the same machine, may be laid side by side, and no test does more.
-
-Redis beside the published figures: a table that says what it cannot say.
+The rates of two machines say nothing of one another. What a configuration of Redis costs against
+the one without an append-only file, on the same machine, may be laid side by side, and no test does
+more.
 """
 
 import csv

@@ -1,6 +1,6 @@
 """From an analysis to a document, in the order in which a reader asks.
 
-The renderings of a report, in one place for who calls them.
+The names of its renderings are here as well, for those who call them.
 """
 
 from steelyard.answers.attribution import attribution_section, design_words

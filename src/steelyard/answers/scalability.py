@@ -1,7 +1,4 @@
-"""Throughput over clients: the scalability law of every treatment, and where throughput falls.
-
-Throughput over clients: the law's numbers, its curve and the points it was fitted to.
-"""
+"""Throughput over clients: the scalability law of every treatment, and where throughput falls."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -268,7 +265,7 @@ def _row(curve: ScalabilityCurve) -> Row:
             _ranged(curve.alpha, 1),
             _ranged(curve.beta, 3),
             peak,
-            _rate_section(curve.peak_tps),
+            _rate_with_interval(curve.peak_tps),
             format_percent(curve.max_error, signed=False),
             _fit(curve),
             "not seen" if curve.falling is None else str(curve.falling.load.clients),
@@ -304,7 +301,7 @@ def _clients(estimate: Estimate | None) -> str:
     return f"{estimate.value:.0f} [{estimate.low:.0f}, {estimate.high:.0f}]"
 
 
-def _rate_section(estimate: Estimate | None) -> str:
+def _rate_with_interval(estimate: Estimate | None) -> str:
     pair = bounds(estimate)
     if estimate is None or pair is None:
         return MISSING

@@ -1,6 +1,6 @@
-"""Effective settings that differ between the servers, asked for or not.
+"""Effective settings that differ between servers, asked for or not, and the noise of new servers.
 
-How much newly made servers differ, and how many runs in each would have been best.
+From the noise between newly made servers follows how many runs in each would have been best.
 """
 
 import re

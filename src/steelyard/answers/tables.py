@@ -1,7 +1,4 @@
-"""The rows behind each chart, and what the chart says in words.
-
-The tables of a report: cells, comparisons, stalls, settings that differ, facts.
-"""
+"""The charts and tables of a report: cells, comparisons, stalls, settings that differ, facts."""
 
 import math
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,4 @@
-"""The seconds of one representative block: what happened when, treatment beside treatment.
-
-The seconds of one block: transactions, waits, CPU, device, treatment beside treatment.
-"""
+"""The seconds of one representative block: transactions, waits, CPU, device, side by side."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,13 +1,10 @@
-"""What the turns of a campaign say of its comparisons: is one still warming up, or carried over to?
+"""What turns say of comparisons, and what is said of turns: checks, traces, words.
 
-One value per block, workload and comparison: the mean over the workload's loads. It is a plain
-mean, because a start that warms up shows in the block's first load, which a trimmed one would drop.
+A check asks whether a comparison is still warming up or carried over. It has one value per block,
+workload and comparison: the mean over the workload's loads. It is a plain mean, because a start
+that warms up shows in the block's first load, which a trimmed one would drop.
 
-What one configuration's turns leave to another's in devices and memory, by the evidence.
-
-One value per block, workload and comparison, as of all that is said of turns.
-
-What a forecast, a plan and a report say of treatments that alternate, and why others do not.
+A trace is what one configuration's turns leave to another's in devices and memory.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -265,14 +262,14 @@ def _checks(
         return ()
     values = by_block(closed, value)
     return tuple(
-        _check_turn_traces(values[:, :, columns], workload.name, asked)
+        _trace_check(values[:, :, columns], workload.name, asked)
         for workload in experiment.workloads
         if (columns := closed.columns_of(workload.name))
         for asked in headline_contrasts(experiment)
     )
 
 
-def _check_turn_traces(values: FloatArray, workload: str, asked: HeadlineContrast) -> TraceCheck:
+def _trace_check(values: FloatArray, workload: str, asked: HeadlineContrast) -> TraceCheck:
     """Return a check of values of shape (blocks, treatments, loads): of means over the loads."""
     sides = [side_means(values[:, :, load], asked) for load in range(values.shape[2])]
     both = np.array(sides)  # (loads, 2, blocks)

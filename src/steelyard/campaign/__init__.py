@@ -1,1 +1,1 @@
-"""Experiment files, presets, schedule, preflight, the runner and its probes."""
+"""A campaign from its file to its last block: design, forecast, run, evidence, cleaning up."""

@@ -1,8 +1,7 @@
 """``steelyard attach``: a campaign that runs in a cluster, from here.
 
-Removing a campaign that ran in a cluster, when nothing that it changed waits for its record.
-
-What ``attach`` does, step by step: find, follow, fetch, report, remove.
+Step by step: find, follow, fetch, report, remove. It is removed when nothing that it changed waits
+for its record.
 """
 
 import sys

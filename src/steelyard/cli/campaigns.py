@@ -1,7 +1,4 @@
-"""Reading campaigns for ``list``, ``show`` and ``compare``; nothing is changed.
-
-Writing and showing the reports of an analysis.
-"""
+"""Reading campaigns for ``list``, ``show`` and ``compare``, and writing their reports."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
 """``steelyard capacity``: the most that a server sustains, and its latency below that.
 
-What ``capacity`` does: write the experiment, or change a file, then run it like any other.
+It writes the experiment, or changes a file, and runs it like any other.
 """
 
 import secrets

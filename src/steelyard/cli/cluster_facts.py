@@ -1,7 +1,4 @@
-"""The gateways through which the facts of a stack come, on this machine.
-
-Options that name a database in a Kubernetes cluster, and its facts.
-"""
+"""Options that name a database in a Kubernetes cluster, and the doors through which facts come."""
 
 from collections.abc import Callable, Mapping
 from functools import reduce

@@ -1,7 +1,4 @@
-"""Options that the crash tests of all engines share.
-
-What the ``crash-test`` verbs do: read the options, run the test, show what was found.
-"""
+"""What the ``crash-test`` verbs share: options, running the test, and showing what was found."""
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence

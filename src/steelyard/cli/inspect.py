@@ -1,6 +1,6 @@
 """``steelyard inspect``: what every layer of the stack is, and what is wrong with it.
 
-Which options say where facts come from, and which of them contradict each other.
+Options that say where facts come from may contradict each other; that is refused first.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""``steelyard latency``: percentiles of log files of pgbench, or of a campaign.
-
-What ``steelyard latency`` does with its paths: reads, shows, writes.
-"""
+"""``steelyard latency``: percentiles of log files of pgbench, or of a campaign."""
 
 import gzip
 import heapq

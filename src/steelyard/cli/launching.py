@@ -1,6 +1,7 @@
-"""What the command line says of a Kubernetes cluster: what would be made, whose place it is.
+"""What ``run`` does, step by step: load, check, forecast, run, report.
 
-What ``run`` does, step by step: load, check, forecast, run, report.
+The same steps serve ``plan``, ``noise`` and ``capacity``. In a Kubernetes cluster ``--dry-run``
+shows what would be made.
 """
 
 import sys
@@ -414,7 +415,7 @@ def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: R
         _report_what_there_is(path, options)
         raise
     # First what a full disk cannot take away.
-    _print_launching(analysis, path, options)
+    _print_analysis(analysis, path, options)
     write_reports(read_campaign(path), analysis, path)
     _keep_noise(analysis)
 
@@ -441,7 +442,7 @@ def _report_what_there_is(path: Path, options: RunOptions) -> None:
         return  # there is no campaign; the error itself follows
     analysis = analyse(record)
     if analysis.blocks:
-        _print_launching(analysis, path, options)
+        _print_analysis(analysis, path, options)
     with suppress(SteelyardError):  # the disk that failed may be this one
         write_reports(record, analysis, path)
     click.echo(f"The record is in {path}.", err=True)
@@ -451,7 +452,7 @@ def _report_what_there_is(path: Path, options: RunOptions) -> None:
         click.echo(f"{left.message}; {left.hint}", err=True)
 
 
-def _print_launching(analysis: CampaignAnalysis, path: Path, options: RunOptions) -> None:
+def _print_analysis(analysis: CampaignAnalysis, path: Path, options: RunOptions) -> None:
     if options.as_json:
         click.echo(rendered(analysis, "json"), nl=False)
     else:

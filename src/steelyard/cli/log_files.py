@@ -1,6 +1,6 @@
-"""Reading log files of pgbench, one pass over each, in bounded memory.
+"""The log files that ``steelyard latency`` was given: groups, forms, and reading them.
 
-Which log files ``steelyard latency`` was given: groups, forms, and all problems at once.
+All problems are told at once. Reading is one pass over each file, in bounded memory.
 """
 
 import gzip

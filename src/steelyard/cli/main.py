@@ -48,7 +48,7 @@ _SOON_S = 0.05  # until a signal that came at a bad moment comes again
 @click.group(
     cls=LazyGroup,
     verbs=_VERBS,
-    package="steelyard.cli.commands",
+    package="steelyard.cli",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(steelyard.__version__, prog_name="steelyard")

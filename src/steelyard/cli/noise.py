@@ -1,6 +1,6 @@
 """``steelyard noise``: what this set-up can and cannot see.
 
-What ``noise`` does: turn the experiment into its A/A twin, then run it like any other.
+It turns the experiment into its A/A twin and runs it like any other.
 """
 
 import shlex

@@ -1,6 +1,7 @@
-"""The operator at the terminal: asked in words, answers with Enter.
+"""Options and arguments that several verbs share, and the operator at the terminal.
 
-Options and arguments that several verbs share, so that they read alike everywhere.
+Options are here so that they read alike everywhere. The operator is asked in words and answers with
+Enter.
 """
 
 import os

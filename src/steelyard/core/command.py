@@ -1,6 +1,6 @@
-"""A command to run: what an engine asks for and a platform runs.
+"""A command to run and a server's address: what an engine asks for and a platform runs.
 
-What a platform must know of a server program; an engine supplies it.
+Here also stands what a platform must know of a server program; an engine supplies it.
 """
 
 import shlex

@@ -8,8 +8,6 @@ Of a run in turns everything is of the time in which it ran, from the first conn
 its generators: pauses are left out of totals, of ``seconds`` and of the places in a series. A
 warm-up by the run's own generators is in the totals, and so are their transactions in what these
 are divided by. Wait events are sampled in what counts of its turns alone.
-
-What of a running server can be seen from the machine that measures it.
 """
 
 from collections.abc import Mapping

@@ -4,16 +4,9 @@ Everything here is concrete: ``extends`` is unrolled, script files are read, pro
 expanded. What stays open until the machine is known (``discard: auto``, ``reset: auto``) is
 None, and the record says what it became.
 
-How runs are taken: lengths, what is thrown away, when data go back.
-
-What is asked of a server, and of which data.
-
-What an engine's work is called: transactions of PostgreSQL, requests of Redis.
-
-Texts that are written once for all engines hold marks where the word belongs, characters of
-Unicode's private use area that nobody types; who knows the experiment fills them.
-
-What a campaign attributes throughput to: factors, and the combinations that stand for them.
+Texts that are written once for all engines hold marks where the word for a unit of work belongs
+(transactions of PostgreSQL, requests of Redis): characters of Unicode's private use area that
+nobody types; who knows the experiment fills them.
 """
 
 from dataclasses import dataclass, field, fields

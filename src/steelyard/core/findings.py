@@ -1,10 +1,8 @@
-"""Verdict words and estimates with their intervals.
+"""Verdicts, estimates with their intervals, findings, and what a rule of validity is.
 
-Findings: something the user should know, as data, with evidence and remedy.
-
-What a rule of validity is: facts in, a ruling out, and everything that explains it as data.
-
-A fact that is missing makes a rule not applicable; it never passes for want of a fact.
+A finding is something the user should know, as data, with evidence and remedy. A rule turns facts
+into a ruling, with everything that explains it as data. A fact that is missing makes a rule not
+applicable; it never passes for want of a fact.
 """
 
 from collections.abc import Callable, Iterable

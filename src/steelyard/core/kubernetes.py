@@ -1,13 +1,11 @@
 """Objects of a Kubernetes cluster: their kinds, names, and the labels that say whose they are.
 
-Settings of PostgreSQL that CloudNativePG keeps to itself.
+What a storage class says of where the data of its volumes lie is here as a record keeps it.
 
-Source: ``FixedConfigurationParameters`` in pkg/postgres/configuration.go of
-cloudnative-pg/cloudnative-pg at b122f632. Earlier releases fixed more: ``huge_pages``,
-``wal_level``, ``wal_log_hints``, ``full_page_writes``, ``archive_timeout`` and the names of TLS
-versions and ciphers.
-
-What a storage class says of where the data of its volumes lie, and how a record keeps that.
+Settings that CloudNativePG keeps to itself are from ``FixedConfigurationParameters`` in
+pkg/postgres/configuration.go of cloudnative-pg/cloudnative-pg at b122f632. Earlier releases fixed
+more: ``huge_pages``, ``wal_level``, ``wal_log_hints``, ``full_page_writes``, ``archive_timeout``
+and the names of TLS versions and ciphers.
 """
 
 import hashlib

@@ -1,9 +1,8 @@
 """What the transaction log of a run says: every transaction, counted into buckets.
 
 Counts add up exactly in any order, and the percentiles of a sum are those of all transactions
-together; percentiles themselves are never averaged (METHOD 8).
-
-What an aggregated log says: sums by interval, without percentiles.
+together; percentiles themselves are never averaged (METHOD 8). An aggregated log has sums by
+interval, without percentiles.
 """
 
 from collections.abc import Mapping

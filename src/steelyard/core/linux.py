@@ -1,15 +1,11 @@
 """What one Linux machine is and how it is tuned: a hypervisor, a virtual machine, bare metal.
 
 None means that nobody saw it; the origins in ``StackFacts`` say why. Every quantity is in base
-units: bytes, seconds, fractions.
+units: bytes, seconds, fractions. What makes wake-ups slow is in a record as rows of text, which are
+written and read back here.
 
-The layer ``linux`` of a treatment: which knobs of this machine it may turn, and their values.
-
-What makes wake-ups slow on one machine, and how a campaign's record keeps it.
-
-The record has facts as rows of text; what is written here is read back here.
-
-The layer ``cgroup``: what control groups of the kernel let server and generator use.
+Of a treatment's layers, ``linux`` says which knobs of this machine it may turn, with their values,
+and ``cgroup`` what control groups of the kernel let server and generator use.
 """
 
 import re

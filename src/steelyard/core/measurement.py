@@ -1,6 +1,6 @@
-"""What one run of the load generator gave, in base units and in run order.
+"""What one run of the load generator gave, and the facts of machine, tools and servers behind it.
 
-Facts of the machine, the tools and every server: what must be known to trust a number.
+Runs are in base units and in run order. The facts are what must be known to trust a number.
 """
 
 import math

@@ -1,12 +1,8 @@
-"""What a campaign freezes before its first block, and how it ended.
+"""What a campaign freezes before its first block: capacity, noise, rounds, and when it stops.
 
-The most transactions per second that a server sustains, and the rates made from it.
-
-What must have been measured of a run before its rules can judge it.
-
-What the noise of a set-up is made of: measured by an A/A campaign, or assumed and said so.
-
-All deviations are of ln(tps): 0.02 means about 2 %.
+What must have been measured of a run before its rules can judge it is here, too. The noise of a
+set-up is measured by an A/A campaign, or assumed and said so; all deviations are of ln(tps): 0.02
+means about 2 %.
 """
 
 import math

@@ -1,25 +1,20 @@
-"""What a configuration may lose of the writes that it acknowledged: rules, by settings.
+"""Redis in the vocabulary: what it may lose, sizes and URIs, split persistence, and stable keys.
 
-Worst case of what the settings allow. That a disk keeps what it has flushed is taken for granted;
-replicas and backups are not looked at. ``steelyard redis crash-test`` and ``steelyard postgres
-crash-test`` measure it.
+What a configuration, of PostgreSQL too, may lose of the writes that it acknowledged follows from
+its settings: the worst case of what they allow. That a disk keeps what it has flushed is taken for
+granted; replicas and backups are not looked at. ``steelyard redis crash-test`` and ``steelyard
+postgres crash-test`` measure it.
 
-Commands of Redis that change nothing, as workloads and tests of redis-benchmark name them.
+URIs are ``redis://``, ``rediss://`` (TLS) and ``unix://``. As in the registration of the scheme
+with IANA, ``redis://USER@HOST:PORT/DB`` and ``?db=N``; what stands alone before the ``@`` is the
+user, never a password.
 
-Sizes as Redis writes them.
+Prepared data and noise profiles are found again, in a later version too, by keys. A key is the hash
+of JSON: the fields of a dataclass by their names, sorted. The name of the class is no part of it,
+nor is a field that has its default, so that a class may be renamed and a field with a default
+added. Who changes what a default means changes ``FORMAT``.
 
-URIs of Redis servers: ``redis://``, ``rediss://`` (TLS) and ``unix://``.
-
-As in the registration of the scheme with IANA, ``redis://USER@HOST:PORT/DB`` and ``?db=N``; what
-stands alone before the ``@`` is the user, never a password.
-
-Keys under which prepared data and noise profiles are found again, in a later version too.
-
-A key is the hash of JSON: the fields of a dataclass by their names, sorted. The name of the class
-is no part of it, nor is a field that has its default, so that a class may be renamed and a field
-with a default added. Who changes what a default means changes ``FORMAT``.
-
-Split persistence: a Redis primary that writes no disk, and a replica that keeps the data.
+Split persistence is a Redis primary that writes no disk, and a replica that keeps the data.
 """
 
 import hashlib

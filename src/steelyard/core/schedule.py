@@ -1,12 +1,8 @@
-"""What the load generator offers to a server.
+"""The load on a server, the order of a campaign, turns, and what the place can do at most.
 
-The order of a campaign: drawn from a seed and stored before the first run.
-
-Turns: how the load goes back and forth between configurations that are up at the same time.
-
-The turn is a way of taking a run and never a unit of analysis: that is the block.
-
-What the place of a campaign can do at most, measured before the first block.
+The order is drawn from a seed and stored before the first run, and what the place can do at most is
+measured before the first block. The turn is a way of taking a run and never a unit of analysis:
+that is the block.
 """
 
 import math

@@ -1,8 +1,7 @@
 """The tuning stack as a plan: what is asked for, what was designed, and one knob per change.
 
-What came of applying, verifying or reverting a stack plan, knob by knob.
-
-What came of judging the facts of a stack by its rules.
+What came of applying, verifying or reverting a plan is here too, knob by knob, and what came of
+judging the facts of a stack by its rules.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,6 @@
 """Units: parsing what users write, writing what users read; inside, base units only.
 
-Quantities as Kubernetes writes them: ``500m`` of a CPU, ``6500Mi`` of memory.
-
+Quantities as Kubernetes writes them are ``500m`` of a CPU, ``6500Mi`` of memory.
 Source: Kubernetes API reference, "Quantity" (``resource.Quantity``).
 """
 

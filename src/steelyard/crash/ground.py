@@ -1,6 +1,6 @@
-"""What a crash test has outside: a directory with a lock, noted so that ``clean`` finds it.
+"""What the data of a crash test lie on: a directory, or a file system that loses its power.
 
-What a server's data lie on while it dies: a directory, or a file system that loses its power.
+What the test has outside is a directory with a lock, noted so that ``clean`` finds it.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,8 @@
-"""One death of a server under load, and the count of what was gone.
+"""Crash tests: every mode dies every death, in rounds whose order and moments are drawn.
 
-The load of a crash test: connections that write numbers and remember what was answered.
-
-A whole crash test: every mode dies every death, in rounds whose order and moments are drawn.
-
-The death of a server that has a replica: it stays down, the replica takes its place.
-
-The place of crash tests that names engines: what each brings, and its modes.
+The load is connections that write numbers and remember what was answered; after a death it is
+counted which of them are gone. A server that has a replica stays down, and the replica takes its
+place. The end of this module is the only place of crash tests that names engines.
 """
 
 import random
@@ -406,7 +402,7 @@ class Lag:
                     self.most_bytes = max(behind, self.most_bytes or 0)
 
 
-_CREATE_TIMEOUT_S_TESTING: Final = 120.0
+_TEMPLATE_TIMEOUT_S: Final = 120.0
 _LEAST_SHARE: Final = 0.25  # of the longest load: a guess that lets every mode reach its stride
 
 
@@ -575,7 +571,7 @@ def _make_template(means: Means) -> None:
     """Make fresh data by a server with its own defaults, which is stopped in order."""
     make_directory(means.template, account=means.account)
     command = means.program.create(means.template / "data", means.account)
-    completed = means.doors.processes.run(command, timeout_s=_CREATE_TIMEOUT_S_TESTING)
+    completed = means.doors.processes.run(command, timeout_s=_TEMPLATE_TIMEOUT_S)
     if not completed.succeeded:
         raise PreflightError(
             f"a data directory could not be made: {completed.tail(1)}",

@@ -1,19 +1,15 @@
-"""The only door to control groups: where they can be made, and their files, in both versions.
+"""The only door to control groups: where they can be made, their files, and their freezer.
 
 Version 1 has a hierarchy of groups for each controller, or one for several; version 2 has one for
 all. A machine may have both, each with controllers of its own. ``root`` may be a tree of files, so
 that machines that are not here can be tested.
 
-Who descends from whom on this machine, and who runs: read from ``/proc`` and nothing changed.
+A pause must cost little, so the files of a freezer are held open. Version 1 has ``freezer.state``,
+version 2 ``cgroup.freeze`` and ``cgroup.events``. In version 1 a frozen process ignores even
+SIGKILL until it is thawed.
 
-The freezer of one control group, with its files held open: a pause must cost little.
-
-Version 1 has ``freezer.state``, version 2 ``cgroup.freeze`` and ``cgroup.events``. In version 1 a
-frozen process ignores even SIGKILL until it is thawed.
-
-The guard: a process that lets everything go on when Steelyard dies while it stands still.
-
-It outlives us by design: in a session of its own, immune to the signals that end a terminal's or a
+The guard is a process that lets everything go on when Steelyard dies while it stands still. It
+outlives us by design: in a session of its own, immune to the signals that end a terminal's or a
 service's programs, it waits for the end of a pipe that only we hold open. The kernel closes that
 whenever and however we die.
 """

@@ -1,6 +1,4 @@
-"""The only door to time, so that tests can turn the clock.
-
-A connection that does not wait for ever.
+"""The only door to time, so that tests can turn the clock; and a connection that does not hang.
 
 A statement may take hours, so no time limit tells a long one from a server that hangs or a network
 that swallows packets. What tells them apart is a second connection: where it gets no answer, or

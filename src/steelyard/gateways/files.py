@@ -1,8 +1,7 @@
-"""The only door to files outside the record: trees of data, locks, free space, /proc and /sys.
+"""The only door to files outside the record: trees of data, locks, free space.
 
-Files that another program writes into one directory: read on as they grow, then removed.
-
-The directory may belong to another account: nothing but a plain file with one name is opened in it.
+Files that another program writes into one directory are read as they grow, and removed. The
+directory may belong to another account: nothing but a plain file with one name is opened in it.
 """
 
 import ctypes

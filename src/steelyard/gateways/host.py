@@ -1,23 +1,15 @@
-"""The only door to what the machine says of itself: /proc, /sys, the scheduler and file systems.
+"""The only door to what the machine says of itself, and to the kernel's own files that are written.
 
-``root`` may be a recorded tree, so that facts of machines that are not here can be tested.
+It reads /proc, /sys, the scheduler and file systems; parsers are pure, and give None where a text
+is torn or odd. ``root`` may be a recorded tree, so that facts of machines that are not here can be
+tested.
 
-The only door through which the kernel's own files are written: /proc/sys and /sys.
+``/dev/cpu_dma_latency`` says how long a CPU may take to wake up, while somebody asks. The kernel
+keeps the request as long as the file is open, and drops it when its holder ends, however it ends:
+nothing is left to undo. Source: Linux, power/pm_qos_interface.rst.
 
-They are read through ``gateways.host``. ``root`` may be a recorded tree, as there.
-
-The door to ``/dev/cpu_dma_latency``: how long a CPU may take to wake up, while somebody asks.
-
-The kernel keeps the request as long as the file is open, and drops it when its holder ends,
-however it ends: nothing is left to undo. Source: Linux, power/pm_qos_interface.rst.
-
-The only door to a cloud's metadata of the machine we are on; asked only when the user says so.
-
-Amazon's service with a token (IMDSv2): one request for the token, one for the type.
-
-The only door to sockets of our own.
-
-What /proc says of the whole machine: pure parsers, None where a text is torn or odd.
+Free ports are found here, too. A cloud's metadata of the machine are asked only when the user says
+so: Amazon's service with a token (IMDSv2), one request for the token, one for the type.
 """
 
 import errno

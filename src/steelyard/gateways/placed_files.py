@@ -2,10 +2,9 @@
 
 A file is replaced by a rename, so that whoever reads it sees the old one or the new one, whole.
 
-A machine elsewhere, as the files that one shell script printed there.
-
-Nothing is needed over there but a POSIX shell with ``cat``, ``grep``, ``od`` and ``uname``, which
-every Linux has, also those with busybox alone.
+The files of a machine elsewhere are what one shell script printed there. Nothing is needed over
+there but a POSIX shell with ``cat``, ``grep``, ``od`` and ``uname``, which every Linux has, also
+those with busybox alone.
 """
 
 import os

@@ -1,17 +1,13 @@
-"""The only door to other programs.
+"""The only door to other programs, and the protocol of that to the person at the terminal.
 
 Programs start without a shell, in a session of their own (Ctrl-C at the terminal reaches
 Steelyard alone, which then stops them in order), with a small environment, and with a parent
 death signal where asked, so that ``kill -9`` of Steelyard does not leave a server behind.
 
-Several started programs at once: what they print is collected until the last one ends.
+Several programs at once are started and waited for in one thread: the kernel ends a child when the
+thread that made it ends (prctl, PR_SET_PDEATHSIG), so that none is handed to another.
 
-They are started and waited for in one thread: the kernel ends a child when the thread that made it
-ends (prctl, PR_SET_PDEATHSIG), so that none is handed to another.
-
-Modules of ours that run as programs of their own: no fork of a process that has threads.
-
-The door to the person in front of the terminal; the one that exists is in ``cli``.
+Modules of ours may run as programs of their own: no process that has threads is forked.
 """
 
 import ctypes

@@ -1,8 +1,7 @@
-"""Sessions of redis-py; apart, so that only who opens one imports that library.
+"""Sessions of redis-py, and in our words why none came about.
 
-Why no session with a Redis server came about: the library's and the server's words, explained.
-
-The texts are those of redis-py, of Python's ssl and of the server itself; there are no codes.
+Apart from ``redis``, so that only who opens a session imports that library. The texts of failures
+are those of redis-py, of Python's ssl and of the server itself; there are no codes.
 """
 
 import re

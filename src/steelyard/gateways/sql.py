@@ -1,24 +1,17 @@
-"""The only door to SQL: short connections, and psycopg's errors in words of fact.
+"""The only door to SQL: connections by libpq, and psycopg's errors in words of fact.
 
 Statements are the engine's own text; values travel as parameters.
 
 Every call of ``Sql`` connects anew: what is verified is what a new session of the generator would
 get. Only ``session`` opens a connection that stays, for what watches a server.
 
-How libpq finds a server: URIs, the service file, ``PG*`` variables, pgpass, and its failures.
+libpq finds a server as it always does: URIs, the service file, ``PG*`` variables, pgpass. The texts
+of a failed connection are libpq's and the server's own; there is no SQLSTATE for most.
 
-The texts of a failed connection are libpq's and the server's own; there is no SQLSTATE for most.
-
-Prepared statements on an open connection, at the least cost in CPU time.
-
-What watches a server asks ten times a second, and its CPU time is taken from what it watches.
-psycopg's own way of executing takes several times as much: it makes a cursor, adapts, and keeps
-account of transactions. This goes to libpq itself, and never waits for ever.
-
-Round trips on an open connection, timed as closely as Python can.
-
-psycopg's own way of executing takes several times as long as a round trip on a socket; this goes
-to libpq itself, and never waits for ever.
+Prepared statements and timed round trips go to libpq itself, and never wait for ever. What watches
+a server asks ten times a second, and its CPU time is taken from what it watches; psycopg's own way
+of executing takes several times as much: it makes a cursor, adapts, and keeps account of
+transactions.
 """
 
 import os

@@ -1,4 +1,5 @@
-"""Where servers run: provision, start, change a setting there, run a command there, destroy.
+"""Where servers and load generators run: this machine, a cluster, a Job in it; no database system.
 
-Not what is measured: a platform is handed argv by an engine and runs it.
+A place provisions a server, starts it, changes settings there, runs commands, and takes away what
+it made. What is run is handed to it by an engine of ``systems``.
 """

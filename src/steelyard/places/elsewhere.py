@@ -1,11 +1,8 @@
 """What every platform has in common whose server's machine is out of reach.
 
 Nobody limits the server from here or looks into its files; the generator runs where its processes
-are, from a directory of this machine.
-
-Short names for things that are told apart by their contents.
-
-Restarting a server by its owner's own command, and waiting until it is another one.
+are, from a directory of this machine. A restart is its owner's own command, waited for until the
+server is another one.
 """
 
 from abc import ABC, abstractmethod

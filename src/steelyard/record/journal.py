@@ -1,10 +1,9 @@
-"""The append-only journal: one JSON object per line, each with its own checksum, fsync'd.
+"""The append-only journal, one JSON object per line, and the campaign that its lines tell of.
 
-Invariant: a line that ``append`` returned from is on disk and will be read back. What stands
-after the last newline was torn by a death in the middle of a write; it was never acknowledged
-and is cut off. A damaged line is an error, because what follows it may rest on it.
-
-From journal lines to the campaign they tell of.
+Each line has its own checksum and is fsync'd. Invariant: a line that ``append`` returned from is on
+disk and will be read back. What stands after the last newline was torn by a death in the middle of
+a write; it was never acknowledged and is cut off. A damaged line is an error, because what follows
+it may rest on it.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Parquet tables derived from the journal, for the user's own analysis; rebuilt at will.
 
-The table of latencies: a row per run, script and bucket that holds a transaction.
+The table of latencies has a row per run, script and bucket that holds a transaction.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,4 @@
-"""Numbers as readers see them: always with the interval and unit, never a made-up value.
-
-Plain values for ``summary.json``: what every part of it is made of.
-"""
+"""Numbers as readers and programs see them: with interval and unit, never a made-up value."""
 
 import math
 

@@ -1,7 +1,4 @@
-"""A document as one HTML file: no network, no script, light and dark, paper and phone.
-
-A document as GitHub-flavoured Markdown.
-"""
+"""A document as one HTML file without network or script, and as GitHub-flavoured Markdown."""
 
 import re
 from functools import singledispatch
@@ -60,7 +57,7 @@ def _kind(block: Block) -> str:
 
 
 def _chart(figure: Figure) -> Markup | None:
-    """Return the drawing; it is made of text that the drawing library and ``svg`` escaped."""
+    """Return the drawing; it is made of text that the drawing library and ``settle`` escaped."""
     drawn = render_chart(figure)
     return None if drawn is None else Markup(drawn)  # noqa: S704
 

@@ -1,6 +1,6 @@
 """The short report for a terminal: verdicts, tables, findings, and where the files are.
 
-An engine's words in a finished document, wherever its texts have marks for them.
+An engine's words are put into a finished document here, wherever its texts have marks for them.
 """
 
 import io

@@ -1,17 +1,17 @@
-"""The most that closed loops reach, and with how few clients: robust to noise and to choosing.
+"""The most that a server sustains: in closed loops, under a latency goal, and over a long run.
 
+Closed loops: the most that they reach, and with how few clients, robust to noise and to choosing.
 No search climbs from point to point: every number of clients runs in every round, and all rounds
 decide together.
 
-The highest rate that meets a latency goal, where it lies between the rates that were measured.
-
+A latency goal: the highest rate that meets it, where it lies between the rates that were measured.
 Each block has a latency percentile at some rates. It is made monotone in the rate, and the rate at
 which it crosses the limit is read between two of them. How the latency rises between these two
 nobody has seen, so the interval rests on the two rates themselves. Beyond the measured rates
 nothing is read: a block in which not even the lowest rate meets the goal, or in which all do, is
 censored, and the answer is "below" or "above" where it must be.
 
-How even a long run is: the spread of its windows, and the worst of them.
+A long run: the spread of its windows, and the worst of them.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,8 @@
-"""How the level of a machine moves over hours: a random walk and a trend (METHOD 3.11).
+"""How a machine's level changes with time: drift over hours, warm-up, and stalled slices.
 
-Stalled slices: which they are, and whether one arm has more of them (METHOD 3.6).
-
-The signed-rank interval discounts stalls, so a change that causes them must show up here.
-
-Warm-up: how long it takes after an activation, and whether it still shows (METHOD 3.7).
+Drift is a random walk and a trend (METHOD 3.11). The signed-rank interval discounts stalls, so a
+change that causes them must show up here (METHOD 3.6). Warm-up is how long it takes after an
+activation, and whether it still shows (METHOD 3.7).
 """
 
 from dataclasses import dataclass

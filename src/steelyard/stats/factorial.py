@@ -4,7 +4,7 @@ A block holds every combination of the design once, so that an effect is one wei
 block's log throughputs: one number per block, fed to the same pooling, interval and looks as the
 log ratio of two treatments. Combinations are tuples of 0 (first level) and 1 (second level).
 
-One contrast per block from the contrasts of its cells: the headline's sample (METHOD 3.2).
+The headline's sample is here, too: one contrast per block from those of its cells (METHOD 3.2).
 """
 
 from collections.abc import Sequence

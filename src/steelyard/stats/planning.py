@@ -1,8 +1,8 @@
-"""How much one block's contrast will vary, from the parts of the noise, before any block is taken.
+"""How much one block's contrast will vary, and how narrow the intervals of a design become.
 
-It answers what a design costs: METHOD 4.1. Nothing here is needed for a verdict.
-
-How narrow the intervals of a design become: from measured contrasts to any number of blocks.
+Before any block is taken, it follows from the parts of the noise; later from measured contrasts,
+for any number of blocks. It answers what a design costs: METHOD 4.1. Nothing here is needed for a
+verdict.
 """
 
 import math

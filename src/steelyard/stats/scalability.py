@@ -4,9 +4,8 @@ X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)): alpha is the part of the 
 one client at a time (contention), beta the price of every pair of clients that must agree
 (coherency). With beta above zero the throughput has a peak, N* = sqrt((1 - alpha) / beta).
 
-Retrograde scaling as it was seen: more clients, less throughput; no curve is assumed.
-
-A latency at one client, split into a cost of each statement and a cost of the commit.
+Without a curve: retrograde scaling as it was seen, more clients and less throughput; and a latency
+at one client, split into a cost of each statement and a cost of the commit.
 """
 
 from dataclasses import dataclass, replace

@@ -1,20 +1,14 @@
-"""The signed-rank statistic: its null distribution, and the Hodges-Lehmann centre it inverts to.
+"""The signed-rank statistic and the interval of a block design; a cell's level; the jackknife.
 
 Validity comes from the coin of each block: when the treatments do not differ, every contrast is
-as likely as its negative whatever the noise looks like, so the sum of positive ranks has the
-distribution below exactly. No model of the noise is needed (METHOD 3.3).
+as likely as its negative whatever the noise looks like, so the sum of positive ranks has its null
+distribution exactly. No model of the noise is needed (METHOD 3.3). Its inversion gives the
+Hodges-Lehmann centre and the interval at any number of blocks. How much longer an open question
+takes is METHOD 3.6.
 
-The interval of a block design at any number of blocks (METHOD 3.3).
-
-Words for an interval, and how much longer an open question takes (METHOD 3.6).
-
-The level of one cell: the median of its runs, with an interval over blocks.
-
-The median of a sample that may be skewed or full of ties, between two of its own values.
-
-The delete-one-block jackknife: an interval for anything that is computed from whole blocks.
-
-Whether a sample drawn by chance is as large as it should be.
+The level of one cell is the median of its runs, with an interval over blocks. A sample that may be
+skewed or full of ties has a median between two of its own values. The delete-one-block jackknife
+gives an interval for anything that is computed from whole blocks.
 """
 
 from functools import lru_cache

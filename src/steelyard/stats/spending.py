@@ -1,9 +1,9 @@
-"""Levels of successive looks that together spend one error (Lan and DeMets, METHOD 3.4).
+"""Levels of successive looks that spend one error together, and of many comparisons at once.
 
 Looking after every block at a constant level would call identical systems different far too
-often; here the error spent up to look k is alpha (n_k / N)^rho, whatever happens.
-
-Which of many comparisons to call different, when each alone would be too many (METHOD 3.5).
+often; here the error spent up to look k is alpha (n_k / N)^rho, whatever happens (Lan and DeMets,
+METHOD 3.4). Which of many comparisons to call different, when each alone would be too many, is
+METHOD 3.5.
 """
 
 from collections.abc import Callable, Iterator, Sequence

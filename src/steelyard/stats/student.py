@@ -1,10 +1,8 @@
-"""Student's t: the interval of the first looks, and the p value of a mean.
+"""Student's t, the interval of two samples that share no blocks, and an exact binomial bound.
 
-What an estimator returns: a centre, two bounds, and the confidence they really have.
-
-Two samples that share no blocks: the interval when nothing was interleaved.
-
-How likely an event may be, from how often it happened: an exact binomial bound.
+Student's t is the interval of the first looks, and the p value of a mean. Two samples share no
+blocks when nothing was interleaved. The bound says how likely an event may be, from how often it
+happened.
 """
 
 from dataclasses import dataclass

@@ -1,1 +1,4 @@
-"""What PostgreSQL (and later Redis) is: arguments, output parsing, settings; not where it runs."""
+"""What a database system is: its programs, data, settings, generators, and what it says of itself.
+
+Where its servers run is not decided here; ``places`` knows that, and no database system.
+"""

@@ -1,21 +1,13 @@
-"""What every platform has in common whose server is there already, whatever database system it is.
+"""Servers that are there already, whatever database system they are of.
 
-Nothing of the server is ours to stop, to limit, to look into or to make anew. What is changed there
-is announced before, and undone in the end.
+Nothing of the server is ours to stop, to limit, to look into or to make anew. It is reached at an
+address or in a Kubernetes cluster. What is changed there is announced before, and undone in the
+end.
 
-Where the server of an endpoint is: anywhere that libpq reaches, or in a Kubernetes cluster.
-
-What a campaign makes and changes on a server: announced before it is done, undone at the end.
-
-What is said of any server that is there already, whatever database system it is.
-
-What every engine says in the same words of settings, loads and versions it does not take.
-
-Writes that carry numbers, so that it can be told which of them are gone: what a crash test asks.
-
-Each connection is a writer with a number of its own, and numbers its writes from 1 on.
-
-A replica that takes the place of a dead server: what crash tests ask of an engine.
+Here also stands what every engine says in the same words of settings, loads and versions, and what
+crash tests ask of an engine. They ask for writes with numbers, so that it can be told which are
+gone: each connection is a writer with a number of its own, and numbers its writes from 1 on. And
+they ask for a replica that takes the place of a dead server.
 """
 
 from abc import abstractmethod

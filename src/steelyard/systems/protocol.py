@@ -1,11 +1,7 @@
 """What the runner asks of a database system, whichever it is.
 
 An engine supplies command lines, parsers and SQL-level knowledge for one server program; a
-platform runs them.
-
-What an engine reads of a running server, and measures of what it can do at most.
-
-What a killed server leaves in the kernel, whichever engine it was.
+platform runs them. A reader says what a running server tells of itself and can do at most.
 """
 
 from collections.abc import Mapping, Sequence

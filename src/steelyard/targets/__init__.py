@@ -1,1 +1,1 @@
-"""What `kind:` names: how an experiment gets its servers from a system and a place."""
+"""Kinds of target: how an experiment gets its servers from a database system and a place."""

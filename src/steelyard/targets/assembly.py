@@ -1,15 +1,10 @@
-"""Ledgers for looking at an experiment without running it.
-
-From an experiment on a Kubernetes cluster to the engine and platforms that run it.
-
-For looking nothing is made but a pod of a moment per image. For a campaign its namespace, password
-and generators are made here, because the engine needs programs that run.
-
-From an experiment to the engine and platforms that run it.
+"""From an experiment to the engine and platforms that run it; a campaign's, or only to look at.
 
 The one place that knows which engines and which kinds of target there are.
 
-``--context`` and ``--namespace``: where in which cluster, in place of what the file says.
+For looking, ledgers keep nothing, and in a cluster nothing is made but a pod of a moment per image.
+For a campaign its namespace, password and generators are made here, because the engine needs
+programs that run. ``--context`` and ``--namespace`` take the place of what the file says.
 """
 
 import secrets

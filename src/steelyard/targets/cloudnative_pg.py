@@ -1,8 +1,7 @@
-"""What can be known to fail of Clusters before one is made: operator, classes, sizes, fields.
+"""Servers of CloudNativePG in a cluster: Clusters to be made, and those there already under load.
 
-Servers that are in a cluster already, Clusters or Services, under load from pods.
-
-What volumes of the storage classes of an experiment can do, measured before it begins.
+What can be known to fail of a Cluster is looked for before one is made: operator, classes, sizes,
+fields. What volumes of the storage classes can do is measured before the campaign begins.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

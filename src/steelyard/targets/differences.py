@@ -1,7 +1,4 @@
-"""What differs between the treatments, and what it costs to switch.
-
-Whether the treatments of an experiment alternate within a block, and why not.
-"""
+"""What differs between the treatments, what it costs to switch, and whether they alternate."""
 
 import re
 from collections.abc import Iterator, Sequence

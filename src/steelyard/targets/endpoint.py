@@ -1,7 +1,4 @@
-"""From an experiment on running servers to the engine and platforms that run it.
-
-From an experiment on running Redis servers to the engine and platforms that run it.
-"""
+"""From an experiment on running servers, PostgreSQL or Redis, to its engine and platforms."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

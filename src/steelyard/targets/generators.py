@@ -1,8 +1,7 @@
-"""The load generators of a campaign in a cluster: their pods, and the programs in them.
+"""The load generators of a campaign in a cluster: their pods, images, and programs in them.
 
-What images a campaign runs, and what their programs say: each is asked once in a process.
-
-All objects that a campaign makes in a cluster, as manifests: what `--dry-run` prints.
+Each image is asked once in a process what its programs say. Here also stand all objects that a
+campaign makes in a cluster, as manifests: what ``--dry-run`` prints.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,12 +1,7 @@
-"""What is assembled in a cluster, and what comes of it.
+"""The place of a campaign in a Kubernetes cluster: namespace, belongings, permissions, room.
 
-What an account must be allowed so that a campaign can run: asked before anything is made.
-
-The place of a campaign in a Kubernetes cluster: namespace, belongings, permissions, facts.
-
-Whether the volumes of a Cluster have room for what a campaign puts there: data and WAL.
-
-Whether the volume of a Redis server has room for what a campaign puts there.
+What an account must be allowed is asked before anything is made, and so is whether volumes have
+room for what a campaign puts there: data and WAL of a Cluster, dump and append-only file of Redis.
 """
 
 import secrets
@@ -423,9 +418,9 @@ def _wal_bytes(most: str, settings: Mapping[str, str]) -> int:
 
 # A dump and an append-only file of all keys, once prepared and once live; then a rewrite of the
 # latter beside it, and what a workload appends: a guess.
-_COPIES_REDIS_VOLUME_ROOM: Final = 5
+_REDIS_COPIES: Final = 5
 _KEY_BYTES: Final = 60  # a key's name and its words in both files; a guess
-_OWN_BYTES_REDIS_VOLUME_ROOM: Final = 64 * MIB
+_REDIS_OWN_BYTES: Final = 64 * MIB
 
 
 def require_redis_room(target: RedisKubernetesTarget, workloads: Sequence[Workload]) -> None:
@@ -436,7 +431,7 @@ def require_redis_room(target: RedisKubernetesTarget, workloads: Sequence[Worklo
     """
     spaces = [dataset.space for dataset in datasets_of(workloads) if dataset.space is not None]
     keys = sum(space.loaded * (space.value_bytes + _KEY_BYTES) for space in spaces)
-    needed = _OWN_BYTES_REDIS_VOLUME_ROOM + _COPIES_REDIS_VOLUME_ROOM * keys
+    needed = _REDIS_OWN_BYTES + _REDIS_COPIES * keys
     if needed > parse_quantity_bytes(target.storage):
         raise PreflightError(
             f"the volume of {target.storage} has no room for about {format_bytes(needed)}: dump and"

@@ -2,9 +2,8 @@
 
 A server whose shared memory is larger than the machine does not start, or swaps once it is used.
 With ``huge_pages = on`` one without enough of them does not start; with ``try`` it starts without
-them and says nothing, so that a comparison would weigh nothing.
-
-How many huge pages the servers of treatments take: what ``vm.nr_hugepages: auto`` becomes.
+them and says nothing, so that a comparison would weigh nothing. How many huge pages the servers of
+treatments take is what ``vm.nr_hugepages: auto`` becomes.
 """
 
 import re

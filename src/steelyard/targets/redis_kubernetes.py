@@ -1,7 +1,4 @@
-"""Redis servers that a campaign makes in a cluster, and the load generators beside them.
-
-Redis servers that are in a cluster already, behind Services, under load from pods.
-"""
+"""Redis servers in a cluster, made by a campaign or there already, under load from pods."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -1,12 +1,11 @@
-"""What a person or a user's command does when a treatment comes into force.
+"""The stack below the servers of a campaign: turned for a treatment, seen in effect, put back.
 
-The stack below the servers of a campaign: turned for a treatment, seen in effect, put back.
+Settings of a treatment outside its server become knobs, or steps that a person or a user's command
+does; what this machine lacks for them is said before.
 
 Invariant: what is there before the first change of a knob is in the ledger when it is changed;
 after ``put`` every knob that the treatment does not name is as it was before the campaign, and
 after ``remove`` all of them are.
-
-From the settings of a treatment outside its server to knobs, and what this machine lacks.
 """
 
 from collections.abc import Iterator, Mapping

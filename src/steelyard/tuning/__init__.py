@@ -1,1 +1,1 @@
-"""Facts and rules of the stack: which settings fit a machine, and why."""
+"""The tuning stack: facts of every layer, rules that judge them, plans and how they are applied."""

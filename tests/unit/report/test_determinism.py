@@ -10,9 +10,10 @@ TESTS = Path(__file__).parents[2]
 PROGRAM = """
 import hashlib, json
 from fakes import analyses
-from steelyard.answers.report import (
-    build_document, render_html, render_markdown, render_terminal, summary
-)
+from steelyard.answers.report import build_document
+from steelyard.answers.summary import summary
+from steelyard.report.html import render_html, render_markdown
+from steelyard.report.terminal import render_terminal
 analysis = analyses.quick()
 document = build_document(analysis)
 texts = (

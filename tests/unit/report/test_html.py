@@ -1,6 +1,8 @@
 """The HTML report: one file, no network, no script, well nested, nothing unescaped."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 
@@ -10,7 +12,6 @@ from fakes import analyses
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.report import charts
-from steelyard.report import charts as chart_theme
 from steelyard.report.document import Command, Document, Section
 from steelyard.report.html import render_html
 
@@ -122,12 +123,19 @@ def test_without_the_extra_the_page_says_what_to_install(monkeypatch: pytest.Mon
     parsed(page)
 
 
+def test_a_report_needs_no_altair() -> None:
+    """It is an extra, and slow to import: only a chart that is drawn takes it."""
+    words = "import sys; sys.modules['altair'] = None; import steelyard.cli.launching"
+    words += ", steelyard.cli.campaigns, steelyard.report.html, steelyard.answers.report"
+    subprocess.run([sys.executable, "-c", words], check=True)
+
+
 def test_the_style_sheet_knows_the_inks_of_the_charts() -> None:
     """In the dark the inks are swapped by their exact value, so both sides must agree."""
     page = render_html(build_document(analyses.failed_early()))
-    for ink in (chart_theme.INK, chart_theme.MUTED):
+    for ink in (charts.INK, charts.MUTED):
         assert f'.chart [fill="{ink}"]' in page
-    for line in (chart_theme.GRID, chart_theme.INK, chart_theme.BASELINE):
+    for line in (charts.GRID, charts.INK, charts.BASELINE):
         assert f'.chart [stroke="{line}"]' in page
 
 

@@ -1,6 +1,7 @@
-"""A latency's way from the baseline to the treatment, step by step, for charts and terminals.
+"""Where the time goes: the latency of a transaction in parts, and how the parts differ.
 
-Where the time goes: the latency of a transaction in parts, and how the parts differ.
+A waterfall leads from the baseline's latency to the treatment's, part by part, for charts and
+terminals.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

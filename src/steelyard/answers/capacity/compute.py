@@ -1,11 +1,8 @@
-"""Open loops: what was offered, how much of it was done, and how late it was.
+"""Open loops: what was offered, how much of it was done, how late it was, and rates under a goal.
 
-What is doubtful about the capacity and the rates made from it: derived from the plan.
-
-The plan is written once. A finding noted while the capacity is looked for would stay behind where
-the search was interrupted and repeated.
-
-The highest rate that meets the goal, and how the treatments compare in it.
+Findings about the capacity and the rates made from it are derived from the plan, which is written
+once. A finding noted while the capacity is looked for would stay behind where the search was
+interrupted and repeated.
 
 Percentiles are those of blocks, never averages of percentiles: where one block has too few
 transactions for one, those of neighbouring blocks are added up (METHOD 8).

@@ -1,6 +1,6 @@
 """What each treatment may lose, and what its writes take: the price of losing less.
 
-The unit of replication in words: what the interval may be generalised to.
+The unit of replication is told here in words: what the interval may be generalised to.
 """
 
 import json

@@ -1,6 +1,6 @@
 """What an analysis says of durability: failures, what they take, and what writes take.
 
-How far replicas were behind their primaries while load was on: what a death would have cost.
+The lag of replicas behind their primaries while load was on is what a death would have cost.
 """
 
 import math

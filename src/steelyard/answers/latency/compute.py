@@ -1,6 +1,4 @@
-"""Latencies to be drawn: distributions up to their tails, and percentiles over time.
-
-Percentiles of every transaction: levels with intervals over blocks, and their differences.
+"""Percentiles of every transaction over blocks, compared, and distributions to be drawn.
 
 Transactions inside a slice depend on one another, so an interval from their number alone is far
 too narrow (METHOD 8). Blocks are the sample here too: each gives one value of a percentile.
@@ -236,22 +234,22 @@ def _levels(seen: Observations, key: Key, pool: Pool) -> Iterator[LatencyLevels]
     scripts = [each for latency in logged_only(blocks) for each in latency.scripts]
     names = list(dict.fromkeys(each.script for each in scripts))
     longest = [each.longest_s for each in scripts if each.longest_s is not None]
-    yield _told_compute(key, pool, Timed.LATENCY, longest_s=max(longest, default=None))
+    yield _levels_of_pool(key, pool, Timed.LATENCY, longest_s=max(longest, default=None))
     for name in names if len(names) > 1 else ():
         longest = [s.longest_s for s in scripts if s.script == name and s.longest_s is not None]
         own = pool_of(blocks, latencies_of(name))
-        yield _told_compute(
+        yield _levels_of_pool(
             key, own, Timed.LATENCY, script=name, longest_s=max(longest, default=None)
         )
     for timed, counts in _TIMED.items() if key[1].load.is_open else ():
         other = pool_of(blocks, counts)
         if other.whole.total:
-            yield _told_compute(
+            yield _levels_of_pool(
                 key, other, timed, longest_s=other.whole.quantile(MAXIMUM) / US_PER_S
             )
 
 
-def _told_compute(
+def _levels_of_pool(
     key: Key, pool: Pool, timed: Timed, *, longest_s: float | None, script: str = ""
 ) -> LatencyLevels:
     shares = SHARES if timed is Timed.LATENCY else _BRIEFLY

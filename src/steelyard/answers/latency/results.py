@@ -1,14 +1,13 @@
-"""The parts of a latency, and how one thread that serves all sessions splits it.
+"""What is said of latencies: parts of a transaction's time, percentiles, and what to draw.
 
 A server whose sessions say what they wait for is sampled (``budget``). One that serves them all on
 one thread is not: there the thread's own account says where the time goes. A request waits while
 the thread is with others, so of the time between two answers, clients times, each part is the time
 that the thread spends so.
 
-What the logs of all transactions say: percentiles, their differences, and what to draw.
-
 Times are in seconds, differences relative: 0.1 means 10 % more time than the baseline's. The
-intervals stand alone, at the level of one look, and take part in no verdict on throughput.
+intervals of percentiles stand alone, at the level of one look, and take part in no verdict on
+throughput.
 """
 
 from collections.abc import Callable

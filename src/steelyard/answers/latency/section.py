@@ -1,8 +1,7 @@
-"""The percentiles of a report: levels and differences; ``capacity`` tells of schedules.
+"""The percentiles of a report and of ``summary.json``: levels and differences, and a warning.
 
-What nobody may miss: throughput that became better while the slowest transactions did not.
-
-Latencies for programs: the part ``latency`` of ``summary.json``.
+The warning is of throughput that became better while the slowest transactions did not. Lag behind
+a schedule is told in ``capacity``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -327,13 +326,13 @@ def latency_json(found: LatencyAnalysis | None) -> dict[str, Json]:
         return {}
     return {
         "latency": {
-            "levels": [_levels_latency_summary(each) for each in found.levels],
+            "levels": [_levels_json(each) for each in found.levels],
             "comparisons": [_change(each) for each in found.changes],
         }
     }
 
 
-def _levels_latency_summary(each: LatencyLevels) -> dict[str, Json]:
+def _levels_json(each: LatencyLevels) -> dict[str, Json]:
     return {
         "workload": each.cell.workload,
         **load_json(each.cell.load),

@@ -1,10 +1,9 @@
-"""Logs of single runs as a document: percentiles side by side, and what they cannot tell.
+"""Logs of single runs as a document, for programs, and as an HdrHistogram log (``.hlog``).
 
-Counts by second as an HdrHistogram log (``.hlog``), which HdrHistogram's own tools read.
-
-Our buckets are those of an HdrHistogram with unit 1 and two significant digits, so that every
-counter is handed over as it is. A latency of 0 us was counted as 1 us. All histograms have the same
-settings, because tools add only those that have: the highest value is that of our last bucket.
+The buckets of histograms are those of an HdrHistogram with unit 1 and two significant digits, so
+that every counter is handed over as it is. A latency of 0 us was counted as 1 us. All histograms
+have the same settings, because tools add only those that have: the highest value is that of the
+last bucket.
 
 Source: HdrHistogram (Java), ``AbstractHistogram.encodeIntoCompressedByteBuffer``, V2 encoding,
 ``ZigZagEncoding`` (LEB128 of at most 9 bytes) and ``HistogramLogWriter``, log format 1.2.
@@ -405,7 +404,7 @@ def encoded(histogram: Histogram) -> bytes:
     counts = histogram.counts
     used = np.flatnonzero(counts)
     numbers = counts[: int(used[-1]) + 1].tolist() if len(used) else []
-    payload = b"".join(map(_zigzag, _runs_hdr_log(numbers)))
+    payload = b"".join(map(_zigzag, _with_zeros_counted(numbers)))
     header = _HEADER.pack(_V2, len(payload), 0, _DIGITS, _LOWEST, _HIGHEST, 1.0)
     packed = zlib.compress(header + payload)
     return base64.b64encode(_OUTER.pack(_V2_COMPRESSED, len(packed)) + packed)
@@ -417,7 +416,7 @@ def _largest(histogram: Histogram) -> int:
     return int(bucket_bounds(used[-1:])[1][0]) if len(used) else 0
 
 
-def _runs_hdr_log(numbers: list[int]) -> Iterator[int]:
+def _with_zeros_counted(numbers: list[int]) -> Iterator[int]:
     """Yield the counters; several zeros in a row become their number, negative."""
     zeros = 0
     for each in numbers:

@@ -1,7 +1,4 @@
-"""The noise floor of a set-up: what it can see in which time, what the noise is, what to use.
-
-The noise floor for programs: the part of ``summary.json`` that only an A/A campaign has.
-"""
+"""The noise floor of a set-up: what it can see in which time, what the noise is, what to use."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final

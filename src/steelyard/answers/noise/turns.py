@@ -1,7 +1,4 @@
-"""The noise of an A/A campaign in turns: from its blocks and their turns to the parts of it.
-
-What each design of an experiment would see, by what an A/A campaign of one of them measured.
-"""
+"""The noise of an A/A campaign in turns, and what each design of an experiment would see by it."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,6 @@
 """What a campaign will be able to say, before it starts: minutes to decide, by effect (METHOD 4.1).
 
 The levels, first looks and intervals are those that the campaign itself will use.
-
-Everything that ``plan`` says of an experiment before it runs.
 """
 
 import math

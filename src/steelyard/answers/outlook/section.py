@@ -1,6 +1,6 @@
-"""A plan for people: what a campaign would take, and what it could say.
+"""A plan for people and for programs: what a campaign would take, and what it could say.
 
-A plan for programs, a public format with a version; missing values are null.
+The form for programs is public and has a version; missing values are null.
 """
 
 from collections.abc import Iterator

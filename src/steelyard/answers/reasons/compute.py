@@ -1,12 +1,9 @@
-"""One sentence per comparison that says which part of the latency changed, from evidence alone.
+"""Why a comparison came out as it did: one sentence that says which part of the latency changed.
 
-Named is only what is clear (see ``block_values.is_clear``) and weighs at least a tenth of the
-change. The sentence says what changed, and what differs between the two; that the one is because
-of the other is said nowhere.
-
-What a Redis server did for persistence on the two sides of a comparison, in clauses.
-
-Why: what the evidence around the runs of a campaign says of its comparisons.
+The sentence is from evidence alone. Named is only what is clear (``observations.is_clear``) and
+weighs at least a tenth of the change. It says what changed, and what differs between the two; that
+the one is because of the other is said nowhere. Of a Redis server it also says what it did for
+persistence on the two sides.
 """
 
 from collections import defaultdict

@@ -4,8 +4,7 @@ A CPU that waits for memory counts as busy. So distance of memory, like the cloc
 and the kernel's part of waking somebody up, shows as CPU time of server or load generator; what is
 no CPU time is waiting: for a CPU, for being woken up, for the network.
 
-How the device of the data stood in a run, by the figures that iostat makes of its counters.
-
+How the device of the data stood in a run is told by the figures that iostat makes of its counters:
 None where a counter is missing, and of a mean over nothing. Source: iostat(1) of sysstat 12,
 columns of ``-x``.
 """

@@ -1,9 +1,7 @@
-"""Treatments against the baseline: effects, intervals, verdicts, and what limits them.
+"""Treatments against the baseline: effects, intervals, verdicts, and when a campaign may end.
 
 Everything here works on arrays of log ratios, one row per block, so that the same code judges a
 campaign and the simulator's.
-
-Whether a campaign may end after a block.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""What this does and does not show: written from the design, not from the result.
+"""How the numbers came about, what they show and what they do not, and how to repeat them.
 
-How the numbers came about, what they show and what they do not, and how to repeat them.
+What they show and do not show is written from the design, not from the result.
 """
 
 import math

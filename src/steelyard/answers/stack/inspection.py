@@ -1,6 +1,6 @@
 """What a stack is and what is wrong with it: facts by layer, and what the rules say of them.
 
-The facts of a stack as tables, one per layer: value, visibility and source of each.
+A fact is shown with its value, its visibility and its source.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,8 +1,8 @@
-"""A plan of the stack as a document: arithmetic, topology, settings of each layer, files.
+"""Plans of the stack and of a split pair of Redis as documents, and notes on Redis requests.
 
-A plan of a split pair as a document: memory, settings of both, what may be lost, files.
-
-What a report of Redis says of its requests and of how their latency was taken.
+A plan of the stack has arithmetic, topology, settings of each layer and files; one of a split pair
+has memory, settings of both, what may be lost and files. The notes say what a report of Redis
+tells of its requests, and how their latency was taken.
 """
 
 from collections.abc import Iterator
@@ -226,12 +226,12 @@ def split_document(plan: SplitPlan, directory: str | None) -> Document:
     sections = (
         Section(anchor="memory", title="Memory and disk", blocks=tuple(_room(plan.design))),
         Section(
-            anchor="settings", title="What is set", blocks=tuple(_settings_redis_split(plan.design))
+            anchor="settings", title="What is set", blocks=tuple(_settings_of_split(plan.design))
         ),
         Section(anchor="risks", title="What may be lost", blocks=(_risks(plan.design),)),
         Section(anchor="start", title="How they are started", blocks=(_start(),)),
-        Section(anchor="left", title="What stays as it is", blocks=tuple(_left_redis_split(plan))),
-        Section(anchor="files", title="Files", blocks=(_files_redis_split(plan, directory),)),
+        Section(anchor="left", title="What stays as it is", blocks=tuple(_left_by_split(plan))),
+        Section(anchor="files", title="Files", blocks=(_files_of_split(plan, directory),)),
     )
     return Document(
         title="A plan for split persistence of Redis",
@@ -260,7 +260,7 @@ def _room(design: SplitDesign) -> Iterator[Block]:
     yield BulletList(lead="Disk:", items=(f"{disk} {more}", "The primary's holds nothing to keep."))
 
 
-def _settings_redis_split(design: SplitDesign) -> Iterator[Table]:
+def _settings_of_split(design: SplitDesign) -> Iterator[Table]:
     both = {each.name for each in design.primary if each in design.replica}
     for title, settings in (
         ("The primary", design.primary),
@@ -268,11 +268,11 @@ def _settings_redis_split(design: SplitDesign) -> Iterator[Table]:
         ("Both: each takes the other's part for a while", design.replica),
     ):
         shared = title.startswith("Both")
-        rows = [_row_redis_split(each) for each in settings if (each.name in both) is shared]
+        rows = [_setting_row_of_split(each) for each in settings if (each.name in both) is shared]
         yield Table(title=title, columns=_SETTING, rows=tuple(rows))
 
 
-def _row_redis_split(setting: PlannedSetting) -> Row:
+def _setting_row_of_split(setting: PlannedSetting) -> Row:
     told = f"{setting.reason.rstrip(' .')}. [{setting.source}]"
     return Row(cells=(setting.name, setting.value, told))
 
@@ -296,12 +296,12 @@ def _start() -> BulletList:
     )
 
 
-def _left_redis_split(plan: SplitPlan) -> Iterator[BulletList]:
+def _left_by_split(plan: SplitPlan) -> Iterator[BulletList]:
     if plan.left:
         yield BulletList(lead="Rules that this plan does not serve:", items=plan.left)
 
 
-def _files_redis_split(plan: SplitPlan, directory: str | None) -> BulletList:
+def _files_of_split(plan: SplitPlan, directory: str | None) -> BulletList:
     where = f"In {directory}/files:" if directory else "Not written; --out DIR writes them:"
     items = tuple(
         f"{file.name}{f' (check: {file.validated_by})' if file.validated_by else ''}"

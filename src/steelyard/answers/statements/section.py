@@ -1,7 +1,4 @@
-"""What a statement and a commit cost a single client, beside the published case.
-
-The cost of statements and commits for programs: a part of ``summary.json``.
-"""
+"""What a statement and a commit cost a single client, beside the published case; also as values."""
 
 from collections.abc import Sequence
 

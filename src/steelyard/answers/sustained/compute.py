@@ -1,16 +1,12 @@
 """Long runs, each described on its own: one per treatment is no sample and supports no verdict.
 
-A long run and the parts that went on right after it, as one series of seconds.
+A long run and the parts that went on right after it are one series of seconds. Between two parts
+the generator connects anew, and the ramp of the later one holds sessions with cold caches. These
+seconds count in the time, where they passed, and in no rate.
 
-Between two parts the generator connects anew, and the ramp of the later one holds sessions with
-cold caches. These seconds count in the time, where they passed, and in no rate.
-
-Findings about burst credits: a cliff that was seen, and credits that no run outlasted.
-
-Whether a lasting drop is that of neighbours who came, and not of credits that ran out.
-
-Both look alike in the rates. Beside a long run stands what used the machine second by second: who
-took the CPU time that the server and the generator no longer had.
+A lasting drop may be that of burst credits that ran out, or of neighbours who came: both look alike
+in the rates. Beside a long run stands what used the machine second by second: who took the CPU time
+that the server and the generator no longer had.
 """
 
 import math

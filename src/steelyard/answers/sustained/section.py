@@ -1,7 +1,4 @@
-"""The long runs of a report: beside the slices, never mixed with them.
-
-A burst cliff for programs.
-"""
+"""The long runs of a report, beside the slices and never mixed with them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
-"""Work of the server that falls into some runs: whether one side of a comparison had more of it.
+"""What the rules of a campaign look at: runs by treatment and side, sums, events, and promises.
 
-What the rules of a campaign look at: its runs by treatment and by side, and sums over them.
-
-What the two sides of a comparison promise by the settings in force, and which promises less.
+Events are work of the server that falls into some runs, so that one side of a comparison may have
+had more of it. Promises are what the settings in force say of the two sides' durability.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""Rules about the machine: quota, memory, disk, huge pages, neighbours, what was not seen.
+"""Rules about the machine: quota, memory, disk, huge pages, neighbours, caches, what was not seen.
 
-Rules about caches, storage and durability: whether both sides do the same work with the disk.
+Those about caches, storage and durability ask whether both sides do the same work with the disk.
 """
 
 from collections import Counter

@@ -1,6 +1,4 @@
-"""Rules for Redis about its keys and its memory: what is measured in place of the workload.
-
-Rules for Redis about its persistence: what it keeps, and what it does for that on one side only.
+"""Rules for Redis: what is measured in place of the workload, and persistence on one side only.
 
 Where a rule needs settings, those count that the running server reports.
 """

@@ -1,8 +1,7 @@
-"""All rules beside those for single runs, and what they find in a campaign.
+"""Rules about the work and about turns, and what all rules beside those for single runs find.
 
-Rules about turns: whether a comparison changes within a block, where nothing should do so.
-
-Rules about the work: what fell into the runs, their shape and size, the client's part.
+The rules about the work look at what fell into the runs, their shape and size and the client's
+part. Those about turns ask whether a comparison changes within a block, where nothing should do so.
 """
 
 from collections.abc import Callable, Iterator, Sequence

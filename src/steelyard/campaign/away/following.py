@@ -1,11 +1,10 @@
-"""Bringing a record out of a cluster: checksummed, resumable, and read before it is believed.
+"""Following a campaign that runs in a cluster, by its journal, and bringing its record here.
 
-Files come whole: each is put together beside its place and moved there when its checksum fits. The
-journal comes last, so that what it tells of is there whenever it is.
+What the journal tells is told again here. The way to a record is opened again when it breaks.
 
-Following a campaign that runs in a cluster, by its journal: what it tells, told again here.
-
-A way to a record that is opened again when it breaks.
+A record is checksummed, resumable, and read before it is believed. Files come whole: each is put
+together beside its place and moved there when its checksum fits. The journal comes last, so that
+what it tells of is there whenever it is.
 """
 
 import hashlib

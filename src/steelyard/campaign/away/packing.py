@@ -1,9 +1,8 @@
-"""A campaign to run elsewhere, packed: the resolved experiment with every script in it.
+"""Campaigns that run inside a cluster: packed, started as a Job, gone on with, and how they ended.
 
-Nothing that it refers to has to be there, no name is looked up again, and the seed is drawn: what
-was checked here is what runs there.
-
-Campaigns that run inside a cluster: started as a Job, gone on with, and how they ended.
+A packed campaign is the resolved experiment with every script in it. Nothing that it refers to has
+to be there, no name is looked up again, and the seed is drawn: what was checked here is what runs
+there.
 """
 
 import base64

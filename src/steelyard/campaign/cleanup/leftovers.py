@@ -1,16 +1,9 @@
-"""Records of others: what they claim is shown, never done; taking one over is the user's word.
+"""What dead campaigns and crash tests left here, on servers and in clusters, and how it is undone.
 
-Several attempts of which each is made, whatever became of the others.
-
-What dead campaigns and crash tests left on this machine, and whether they are dead.
-
-What dead campaigns left on servers that are not their own: outside of clusters and inside.
-
-What dead campaigns left in Kubernetes clusters, by their records.
-
-The end of a file system of our own: whoever holds it for a moment yet is waited for.
-
-What carries Steelyard's label in a Kubernetes cluster and stands in no record here.
+What records of others claim is shown, never done; taking one over is the user's word. Of several
+attempts each is made, whatever became of the others. Whoever holds a file system of our own for a
+moment yet is waited for. What carries Steelyard's label in a Kubernetes cluster and stands in no
+record here is found as well.
 """
 
 import re
@@ -63,8 +56,7 @@ from steelyard.gateways.doors import Doors
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import own_password
 from steelyard.places.kubernetes.reaching import redis_knock, sql_knock
-from steelyard.places.kubernetes.undoing import undo as undo_cluster_labels
-from steelyard.places.kubernetes.undoing import undo as undo_cluster_leftovers
+from steelyard.places.kubernetes.undoing import undo as undo_in_cluster
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory, is_held, read_campaign, read_standing
 from steelyard.record.entries import Created, Removed
@@ -328,7 +320,7 @@ def undo_placed(thing: InCluster, doors: Doors) -> None:
         LeftBehindError: It is still there; its context means another cluster, or leads to none.
     """
     try:
-        undo_cluster_leftovers(thing, _connected(thing, doors), clock=doors.clock)
+        undo_in_cluster(thing, _connected(thing, doors), clock=doors.clock)
     except (RecordError, LeftBehindError):
         raise
     except SteelyardError as error:
@@ -540,7 +532,7 @@ def undo_labelled(found: Labelled, api: KubernetesApi, doors: Doors) -> None:
         LeftBehindError: Something is still there.
     """
     tried = [
-        trouble_of(lambda thing=thing: undo_cluster_labels(thing, api, clock=doors.clock))  # type: ignore[misc]
+        trouble_of(lambda thing=thing: undo_in_cluster(thing, api, clock=doors.clock))  # type: ignore[misc]
         for thing in found.things
     ]
     raise_all([trouble for trouble in tried if trouble is not None])

@@ -1,13 +1,10 @@
-"""The order of runs, drawn by coin before the first of them (METHOD 3.1).
+"""The order of runs, drawn by coin before the first of them (METHOD 3.1), and how long they take.
 
 The comparison is valid because of this coin, whatever the noise: never replace it by a pattern.
 
-How long things take, before and after they were measured.
-
-How many rounds a visit has: one, as many as a checkpoint cycle needs, or the best for instances.
-
-A round is one run in every cell (back to back: of every treatment). What a visit costs before its
-first run is paid once, whatever the rounds.
+A visit has one round, as many as a checkpoint cycle needs, or the best for instances. A round is
+one run in every cell (back to back: of every treatment). What a visit costs before its first run is
+paid once, whatever the rounds.
 """
 
 import math

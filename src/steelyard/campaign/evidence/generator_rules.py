@@ -1,8 +1,7 @@
-"""What is known of a run when its rules judge it; what nobody measured is None.
+"""Rules of the load generator in one run: it must not be the limit, and its log must be whole.
 
-Rules of the load generator in one run: it must not be the limit, and its log must be whole.
-
-What generators in pods can use is their own limit, not the CPUs of the server's machine.
+What generators in pods can use is their own limit, not the CPUs of the server's machine. Of what is
+known of a run, None is what nobody measured.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,13 +1,12 @@
 """Watches the machine during a run: CPU by who used it, devices, throttling, other processes.
 
-Readings at the end of a run that are no counters: memory, huge pages, nodes, free disk.
+Memory, huge pages, nodes and free disk are no counters: they are read at the end of a run.
 
-Reads the machine around a run in turns: at the edges of the times in which the run goes on.
-
-At an edge everything that is measured stands still, so a reading disturbs nothing and costs the run
-nothing. Counters of the whole machine go on in pauses, for others; they are added up from edge to
-edge. Those of the processes of server and generator stand still with these, so that their
-difference over the run is of the same time, and all parts fit together.
+A run in turns is read at the edges of the times in which it goes on. At an edge everything that is
+measured stands still, so a reading disturbs nothing and costs the run nothing. Counters of the
+whole machine go on in pauses, for others; they are added up from edge to edge. Those of the
+processes of server and generator stand still with these, so that their difference over the run is
+of the same time, and all parts fit together.
 """
 
 import threading

@@ -1,15 +1,10 @@
-"""Other processes of the machine: which of them used the most between two moments.
+"""What surrounds server and generator: other processes, CPU quotas, memory nodes, network links.
 
-Other processes of the machine in the turns of one run: each turn is looked at by itself.
+In turns each turn is looked at by itself. To read all processes at every switch would cost
+milliseconds. Once a second all are looked at, and those that have used a CPU since are followed:
+only they are read at every switch.
 
-To read all processes at every switch would cost milliseconds. Once a second all are looked at, and
-those that have used a CPU since are followed: only they are read at every switch.
-
-CPU quotas of control groups, versions 1 and 2, and how often they held somebody back.
-
-Where a process's memory is: on huge pages, and on which memory nodes.
-
-How full the network links of this machine were during a run.
+CPU quotas are those of control groups, versions 1 and 2.
 """
 
 import re

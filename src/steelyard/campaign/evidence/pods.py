@@ -2,11 +2,7 @@
 
 The server is read in full before the run and after it, and in between a loop prints the most
 important once a second; the generators are read before and after. All of it runs in the
-containers, by bash alone (`pod_script`).
-
-Counters and levels of containers and their node, by the names that evidence has for them.
-
-From what containers showed before, during and after a run to its evidence.
+containers, by bash alone (``pod_script``).
 """
 
 from collections.abc import Mapping, Sequence

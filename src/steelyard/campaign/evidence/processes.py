@@ -1,10 +1,6 @@
-"""What /proc says of single processes, and which of them descend from one.
+"""What /proc says of single processes: who descends from whom, and what generator and server use.
 
-Run and run-queue time of a set of tasks that come and go, from what schedstat says of each.
-
-What the load generator uses: the programs that Steelyard runs during a run.
-
-What the processes of a server use: CPU, places in the run queue, devices.
+The run and run-queue time of a set of tasks that come and go is from what schedstat says of each.
 """
 
 import re

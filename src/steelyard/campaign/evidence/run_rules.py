@@ -1,10 +1,7 @@
-"""The rules for single runs: only causes from outside the treatments make one invalid.
+"""Whether a run may be believed: only causes from outside the treatments make it invalid.
 
-What a treatment brings about itself stays in; the rules for that are in ``answers.validity``.
-
-The rule for open loops: was done what was due?
-
-Whether a run may be believed: only causes from outside the treatments make it invalid.
+What a treatment brings about itself stays in; the rules for that are in ``answers.validity``. Of an
+open loop it is asked whether it did what was due.
 """
 
 import math

@@ -1,6 +1,7 @@
 """What the server says of itself while it works: wait events, counters, sizes.
 
-Where the one thread was that serves all sessions of a server: in a queue, or held up.
+Of a server that serves all sessions on one thread it is looked at where that thread was: in a
+queue, or held up.
 """
 
 import threading

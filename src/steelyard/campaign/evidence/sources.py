@@ -1,8 +1,7 @@
 """Everything of the machine that is counted during a run, read at one moment.
 
-Pressure stall information: how long somebody waited for CPU, storage or memory.
-
-A block device and the kernel's counters of it.
+Pressure stall information says how long somebody waited for CPU, storage or memory. A block device
+is read with the kernel's counters of it.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""Probes around a run in turns: they are told when it goes on, and ask nobody who stands still.
+"""Which probes watch a run, and how they watch one in turns: they are told when it goes on.
 
-What watches the server begins and ends while that server runs alone, and samples inside turns, once
-these have settled. A sample that a pause catches is forgotten; nobody waits for it.
-
-Which probes watch a run: the server's own account always, and what can be seen around it.
+The server's own account is always taken, and what can be seen around it. In turns the probes ask
+nobody who stands still. What watches the server begins and ends while that server runs alone, and
+samples inside turns, once these have settled. A sample that a pause catches is forgotten; nobody
+waits for it.
 """
 
 import math

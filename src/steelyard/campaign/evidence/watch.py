@@ -1,7 +1,4 @@
-"""Probes around a piece of work: each in a thread of its own, none able to harm or delay it.
-
-What a probe is, and what it brings home.
-"""
+"""Probes around a piece of work: each in a thread of its own, none able to harm or delay it."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,9 +1,8 @@
 """What takes two places of the file to see: names, pairs of loads, rules that exclude each other.
 
-Each check yields issues and none raises; together they are all that stands between a sound form
-and an experiment, besides ``lineage`` (inheritance) and ``scripts`` (files).
-
-What takes two places of the file to see about loads: rates, goals, generators, the capacity.
+Of loads that is rates, goals, generators and the capacity. Each check yields issues and none
+raises; together they are all that stands between a sound form and an experiment, besides
+``inheritance`` and ``files`` (scripts).
 """
 
 import re
@@ -250,7 +249,7 @@ def _workloads(draft: Draft) -> Iterator[Issue]:
     raw = draft.document.at(("workloads",))
     items = raw if isinstance(raw, list) else []
     names = [item.get("name") if isinstance(item, dict) else None for item in items]
-    for index, name in _repeated_checks(names):
+    for index, name in _repeated_names(names):
         message = f"there are two workloads called {shown(name)}"
         hint = "Give each its own name."
         yield Issue(path=("workloads", index, "name"), message=message, hint=hint)
@@ -267,7 +266,7 @@ def _workloads(draft: Draft) -> Iterator[Issue]:
             yield from _workload(path, workload)
 
 
-def _repeated_checks(names: list[Value]) -> Iterator[tuple[int, Value]]:
+def _repeated_names(names: list[Value]) -> Iterator[tuple[int, Value]]:
     seen: list[Value] = []
     for index, name in enumerate(names):
         if name is not None and name in seen:

@@ -1,8 +1,6 @@
-"""Factors of an experiment file: their short form, and what is wrong with them.
+"""Factors of an experiment file: their short form, what is wrong with them, and their treatments.
 
-What they become is in ``combining``.
-
-From factors to treatments: which combinations are measured, and what each is called.
+The treatments are the combinations that are measured, each with its name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -291,7 +289,7 @@ def combined(draft: Draft, facts: MachineFacts) -> Combined | None:
     names = combination_names(attribution, baseline)
     base = tuple(("treatments", name) for name in draft.treatment_names)
     levels = {
-        name: _levels_combining(attribution, combination)
+        name: _levels_of_combination(attribution, combination)
         for name, combination in zip(names, attribution.combinations, strict=True)
     }
     forms = [draft.treatments[name] for name in draft.treatment_names]
@@ -331,7 +329,9 @@ def _designed(kind: AttributionKind, factors: tuple[Factor, ...]) -> Attribution
     )
 
 
-def _levels_combining(attribution: Attribution, combination: Combination) -> tuple[KeyPath, ...]:
+def _levels_of_combination(
+    attribution: Attribution, combination: Combination
+) -> tuple[KeyPath, ...]:
     return tuple(
         (attribution.kind.value, factor.name, factor.second if level else factor.first)
         for factor, level in zip(attribution.factors, combination, strict=True)

@@ -1,13 +1,10 @@
-"""Presets: experiment files that come with Steelyard.
-
-Script files of workloads, read once, so that the record needs no other file.
-
-Experiments from files and presets: the one door through which they are loaded.
+"""Experiments from files and presets: the one door through which they are loaded.
 
 text -> document (places of everything) -> overrides -> form -> checks -> experiment. Every stage
-adds its problems to those of the stages before; they are raised together, in line order.
+adds its problems to those of the stages before; they are raised together, in line order. Whether
+the settings of an experiment exist comes later, because only the servers know.
 
-Whether the settings of an experiment exist: only the servers know, so this comes later.
+Script files of workloads are read once, so that the record needs no other file.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The experiment file as it is written: one class per section, as DESIGN's canonical file has it.
 
 Only what a single value can tell is checked here; what takes two places of the file to see is
-in ``checks`` and ``lineage``. Descriptions and examples end in the JSON Schema.
+in ``checks`` and ``inheritance``. Descriptions and examples end in the JSON Schema.
 """
 
 from collections.abc import Mapping

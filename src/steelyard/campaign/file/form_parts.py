@@ -1,12 +1,9 @@
-"""The sections ``loads`` and ``capacity`` and the key ``slo``: what is offered to the server.
+"""The sections ``loads``, ``capacity``, ``slo``, ``measure``, and host settings of treatments.
+
+The host settings of a treatment are what is outside its server: ``linux``, ``kvm``, ``manual``, and
+``cgroup``, the limits of the server and the load generator.
 
 A rate is a number of transactions per second, a share of the capacity, or ``closed``: none.
-
-The section ``measure``: how a run is taken, and what is thrown away around it.
-
-The sections ``linux``, ``kvm`` and ``manual`` of a treatment: what is outside its server.
-
-The section ``cgroup`` of a treatment: limits of the server and the load generator.
 """
 
 import re
@@ -363,7 +360,7 @@ def _limit(key: str) -> Callable[[object], str | None]:
 
 
 _CPU_LIST: Final = {"type": ["string", "integer", "null"], "examples": ["0", "0-1", "0,2-3"]}
-_RATE_FORM_CGROUP: Final = {"type": ["string", "integer", "null"], "examples": ["20MB"]}
+_BYTE_RATE: Final = {"type": ["string", "integer", "null"], "examples": ["20MB"]}
 _IOPS: Final = {"type": ["integer", "string", "null"], "minimum": 1}
 Cpus = Annotated[
     str | None,
@@ -373,7 +370,7 @@ Cpus = Annotated[
 CpuList = Annotated[str | None, PlainValidator(_limit("cpuset")), WithJsonSchema(_CPU_LIST)]
 Iops = Annotated[str | None, PlainValidator(_limit("read_iops")), WithJsonSchema(_IOPS)]
 CgroupRate = Annotated[
-    str | None, PlainValidator(_limit("read_bytes_per_s")), WithJsonSchema(_RATE_FORM_CGROUP)
+    str | None, PlainValidator(_limit("read_bytes_per_s")), WithJsonSchema(_BYTE_RATE)
 ]
 
 

@@ -1,8 +1,7 @@
 """The section ``target`` of an experiment file: where the server runs, or is there already.
 
-The parts of a target in Kubernetes: resources, replication, generators, a service.
-
-What an experiment file says of Redis alone: work, settings, and how a server is reached.
+Of a target in Kubernetes these are resources, replication, generators and a service. What the file
+says of Redis alone is here as well: work, settings, and how a server is reached.
 """
 
 import re

@@ -1,12 +1,8 @@
-"""The scalars of an experiment file: how each is read, refused, and described to editors.
+"""The scalars of an experiment file: how each is read, refused, shown, and described to editors.
 
-The way out of a misspelling, and how offending values are shown.
-
-The scalars and fragments of a Kubernetes target: how each is read, refused and described.
-
-Limits are those of Kubernetes itself. Sources: Kubernetes, "Object Names and IDs", "Labels and
-Selectors", "Quantity" and "Taints and Tolerations"; the OCI distribution specification for names
-of images.
+Limits of a Kubernetes target are those of Kubernetes itself. Sources: Kubernetes, "Object Names and
+IDs", "Labels and Selectors", "Quantity" and "Taints and Tolerations"; the OCI distribution
+specification for names of images.
 """
 
 import json

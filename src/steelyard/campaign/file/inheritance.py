@@ -1,6 +1,6 @@
-"""Treatments that extend one another, and what each comes down to.
+"""Treatments that extend one another, what each comes down to, and what only whole targets show.
 
-What only a whole target shows: keys of another kind, and targets of two kinds in one file.
+Whole targets show keys of another kind, and targets of two kinds in one file.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

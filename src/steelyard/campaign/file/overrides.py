@@ -1,10 +1,8 @@
-"""``--set path=value``: one value of an experiment file, replaced on the command line.
+"""What the command line puts into an experiment file: values, a target, a question of capacity.
 
-``--target``: one target for the whole experiment, in place of those in the file.
-
-The experiment file that ``steelyard capacity`` writes: one server, under shares of its capacity.
-
-It is whole, so that ``experiment.yaml`` of the record repeats the campaign without the verb.
+``--set path=value`` replaces one value, ``--target`` the targets of the whole experiment. The file
+that ``steelyard capacity`` writes has one server, under shares of its capacity. It is whole, so
+that ``experiment.yaml`` of the record repeats the campaign without the verb.
 """
 
 import json

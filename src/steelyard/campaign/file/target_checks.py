@@ -1,13 +1,9 @@
-"""What takes two places of a file to see where Redis is weighed, or where its keys stray.
+"""What takes two places of a file to see about targets: Redis, the host, and Kubernetes.
 
 The kind of the targets says which database system a file is about; everything else in it must be
-of that system and of its load generator.
-
-What is wrong with ``linux:``, ``kvm:`` and ``manual:`` of treatments, by the file alone.
-
-What only whole targets in Kubernetes show: keys that exclude each other, and pairs of targets.
-
-Each check yields the key it is about, the fact and the way out; ``merged_targets`` finds the line.
+of that system and of its load generator. What is wrong with ``linux:``, ``kvm:`` and ``manual:`` is
+told by the file alone. Checks of whole targets in Kubernetes yield the key they are about, the fact
+and the way out; ``inheritance`` finds the line.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""From what a file says of Redis to what the model calls it.
+"""From what a file says of targets in Kubernetes and of Redis to what the model calls them.
 
-What only a whole Redis target shows: programs and URIs of another system, TLS by halves.
-
-From the sections of a target in Kubernetes to what the model calls them.
+What only a whole Redis target shows is checked on the way: programs and URIs of another system, TLS
+by halves.
 """
 
 import math

@@ -3,7 +3,7 @@
 The whole file is validated for its problems; then each section on its own, so that the checks
 across sections can run on the sound parts of a file that has other mistakes.
 
-The JSON Schema of experiment files, for editors with a YAML language server.
+The JSON Schema of experiment files is made here, for editors with a YAML language server.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,6 @@
 """What a campaign will take: minutes, blocks and disk, before anything is started.
 
-The A/A twin of an experiment: its baseline against itself, brought together as it would be.
-
+The A/A twin of an experiment is its baseline against itself, brought together as it would be.
 Whatever it finds to differ is noise of the set-up: same target, workloads, loads and slices, and
 the same way of switching.
 """

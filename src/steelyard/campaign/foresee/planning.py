@@ -1,6 +1,6 @@
 """What an experiment can decide, how long that takes, and what would be cheaper; nothing runs.
 
-Designs that decide what the budget of a file does not, computed and not recommended by rote.
+Designs that decide what the budget of a file does not are computed, and not recommended by rote.
 """
 
 import math

@@ -1,8 +1,7 @@
 """The servers of an experiment, ready to be measured: restore, activate, switch, verify, run.
 
-Knows the order of these steps and nothing of blocks, verdicts or the journal.
-
-The prepared state of every treatment, and how the live data come back from it.
+Knows the order of these steps and nothing of blocks, verdicts or the journal. The prepared state of
+every treatment is kept here, and how the live data come back from it.
 """
 
 from collections.abc import Callable, Mapping, Sequence

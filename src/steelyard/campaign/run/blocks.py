@@ -1,8 +1,7 @@
-"""Taking one block: visits, discards, runs, and what makes a run invalid.
+"""From a planned block to one that counts: visits, discards, runs, and tries.
 
-Only causes from outside the treatments void a block, and then in all arms: it is redone whole.
-
-How often a block is tried, and from when on a neighbour is borne.
+Only causes from outside the treatments void a block, and then in all arms: it is redone whole. Each
+try is in the journal.
 
 A cause like a dead server ends the campaign when it comes three times in a row. A neighbour does
 not: after as many redos as are allowed its runs count as suspect. Whether a block is redone may
@@ -12,8 +11,6 @@ still the coin's, and the interval keeps its level however the neighbour comes a
 looks at the arm ("the slower one was disturbed") keeps the other arm's disturbances and is biased;
 ``tests/method/test_redone_blocks.py`` shows both. That is why the decision here is made before a
 try begins, from the causes of earlier tries and nothing else.
-
-From a planned block to one that counts: as many tries as it may have, each in the journal.
 """
 
 import math
@@ -355,7 +352,7 @@ class BlockCompleter:
     def complete(self, block: PlannedBlock, record: CampaignRecord) -> CampaignRecord:
         """Try a block until all its runs count; a single pass goes on from what there is.
 
-        A neighbour uses up no try: it is borne in the end (``redoing``).
+        A neighbour uses up no try: it is borne in the end (``bears_neighbours``).
 
         Raises:
             MeasurementError: It failed ``MAX_TRIES`` times in a row.

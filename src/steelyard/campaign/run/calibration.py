@@ -1,10 +1,8 @@
-"""Where a campaign's transaction logs go while it runs: chosen before anything is measured.
+"""What is chosen before anything is measured: the discard, a place for logs, a means of restoring.
 
-The discard after an activation: declared, measured, or the floor of METHOD 3.7.
-
-Runs after fresh activations, from which the discard is measured.
-
-The cheapest means of bringing the data back that works here, by a quick measurement.
+The discard after an activation is declared, measured by runs after fresh activations, or the floor
+of METHOD 3.7. The means of bringing the data back is the cheapest that works here, by a quick
+measurement.
 """
 
 from collections.abc import Callable, Sequence

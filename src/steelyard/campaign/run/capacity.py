@@ -1,16 +1,15 @@
-"""The most that the baseline sustains, found before the first block, and the rates made from it.
+"""The capacity, found before the first block, and the long runs, taken after the last one.
 
-Every round runs every number of clients once, in random order, as a closed loop; what all rounds
-together say is the capacity (``stats.capacity``). A load's share of it is one rate for all
-treatments, so that they are compared under the same load.
+The capacity is the most that the baseline sustains; rates are made from it. Every round runs every
+number of clients once, in random order, as a closed loop; what all rounds together say is the
+capacity (``stats.capacity``). A load's share of it is one rate for all treatments, so that they are
+compared under the same load.
 
-Long runs after the last block: one per treatment and workload, at the largest load.
-
-They show what slices of seconds cannot: whole checkpoint cycles, vacuum, a cliff. One run each is
-no sample, so they take part in no estimate and no verdict.
-
-A drop near the end of one may be credits that have run out, or a neighbour who has come: then the
-load goes on, in further parts of half the length, without restoring and without a discard.
+There is one long run per treatment and workload, at the largest load. They show what slices of
+seconds cannot: whole checkpoint cycles, vacuum, a cliff. One run each is no sample, so they take
+part in no estimate and no verdict. A drop near the end of one may be credits that have run out, or
+a neighbour who has come: then the load goes on, in further parts of half the length, without
+restoring and without a discard.
 """
 
 import math
@@ -217,8 +216,8 @@ def _counts(taken: Taken) -> bool:
 TRIES = 2
 MOST_FURTHER = 2  # parts after the first
 _FURTHER_SHARE = 0.5  # of the length that was asked for
-_SPAWN_KEY_SUSTAINED = 2**31  # of the coin: no block has this number
-_REMEDY_SUSTAINED = "The long run is tried once more; look into the server's log in raw/."
+_LONG_RUN_SPAWN_KEY = 2**31  # of the coin: no block has this number
+_LONG_RUN_REMEDY = "The long run is tried once more; look into the server's log in raw/."
 _NO_MORE = "What came before it counts; ask for a longer `sustain` to see further."
 
 
@@ -237,7 +236,7 @@ def sustained_runs(experiment: Experiment) -> tuple[PlannedRun, ...]:
     """Return the long runs in the order to make them: treatments by coin within each workload."""
     if experiment.sustained_s is None:
         return ()
-    sequence = np.random.SeedSequence(experiment.seed, spawn_key=(_SPAWN_KEY_SUSTAINED,))
+    sequence = np.random.SeedSequence(experiment.seed, spawn_key=(_LONG_RUN_SPAWN_KEY,))
     coin = np.random.Generator(np.random.PCG64(sequence))
     return tuple(
         PlannedRun(
@@ -348,7 +347,7 @@ class SustainedTaker:
         )
         run = self._taken(name, planned, seconds=seconds, bearing=True)
         findings = tuple(
-            replace(each, remedy=_NO_MORE) if each.remedy == _REMEDY_SUSTAINED else each
+            replace(each, remedy=_NO_MORE) if each.remedy == _LONG_RUN_REMEDY else each
             for each in run.findings
         )
         return replace(run, part=part, findings=findings)
@@ -390,7 +389,7 @@ class SustainedTaker:
             code="sustained-failed",
             severity=Severity.ERROR,
             message=message,
-            remedy=_REMEDY_SUSTAINED,
+            remedy=_LONG_RUN_REMEDY,
         )
         return SustainedRun(
             treatment=planned.treatment,
@@ -406,7 +405,5 @@ class SustainedTaker:
 def _without_block(finding: Finding) -> Finding:
     """Return a run's finding with the remedy of a run that belongs to no block."""
     return (
-        replace(finding, remedy=_REMEDY_SUSTAINED)
-        if finding.severity is Severity.ERROR
-        else finding
+        replace(finding, remedy=_LONG_RUN_REMEDY) if finding.severity is Severity.ERROR else finding
     )

@@ -2,12 +2,9 @@
 
 Nothing here harms a campaign: what fails is absent, with the reason.
 
-From what was timed to a ceiling, and from a failure to the reason for none.
-
-What the device below the data can do at most: forced writes, short and long, and reads.
-
-Files are made in the campaign's live directory, on the file system of the data; a death leaves
-them to whoever clears that directory.
+Of the device below the data these are forced writes, short and long, and reads. Files are made in
+the campaign's live directory, on the file system of the data; a death leaves them to whoever clears
+that directory.
 """
 
 import signal

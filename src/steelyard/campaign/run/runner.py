@@ -3,7 +3,7 @@
 Invariants: everything is in the journal before the next step rests on it; a block counts only
 when all its runs do; whatever ends the campaign, the bench is destroyed and the journal says why.
 
-What a campaign tells while it runs; ``cli`` shows it, tests collect it.
+While it runs it tells a ``Progress``; ``cli`` shows what it tells, tests collect it.
 """
 
 from contextlib import suppress

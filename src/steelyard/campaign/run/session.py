@@ -1,6 +1,6 @@
 """One session of work on a campaign: new or resumed, from an experiment to its files.
 
-Everything that can be known to fail before it is started, said at once.
+Everything that can be known to fail before it is started is said at once.
 """
 
 import json

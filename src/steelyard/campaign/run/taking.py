@@ -1,10 +1,9 @@
 """One use of the load generator: from a planned run to a measurement with its findings.
 
-How the turns of one seat are counted: by the generator's log afterwards, or by the server.
-
-A log has the time at which each transaction ended. Where there is none the server is asked three
-times in each turn, while it runs: what it counts then is what it has done, and not what a client
-still waits for, so that no request in flight is counted in a turn in which it did not end.
+The turns of one seat are counted by the generator's log afterwards, or by the server. A log has the
+time at which each transaction ended. Where there is none the server is asked three times in each
+turn, while it runs: what it counts then is what it has done, and not what a client still waits for,
+so that no request in flight is counted in a turn in which it did not end.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,4 @@
-"""``steelyard kubernetes storage-classes``: manifests for the storage that presets weigh.
-
-Which storage classes a command line means.
-"""
+"""``steelyard kubernetes storage-classes``: manifests for the storage that presets weigh."""
 
 from collections.abc import Sequence
 

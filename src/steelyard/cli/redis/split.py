@@ -1,6 +1,6 @@
-"""Objects as text for ``kubectl apply -f -``.
+"""``steelyard redis split``: a pair of servers, the primary without persistence.
 
-``steelyard redis split``: a pair of servers, the primary without persistence.
+Objects of a cluster become text for ``kubectl apply -f -``.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,4 @@
-"""``steelyard stack apply``: put a plan into effect.
-
-Applying a stack plan on the command line.
-"""
+"""``steelyard stack apply``: put a plan into effect."""
 
 import sys
 from collections import Counter

@@ -1,6 +1,6 @@
 """``steelyard stack plan``: one consistent plan for all layers.
 
-What ``stack plan`` does: facts from here or a file, pages counted, a plan made and written.
+Facts come from here or a file, huge pages are counted, and the plan is made and written.
 """
 
 from collections.abc import Iterator, Mapping

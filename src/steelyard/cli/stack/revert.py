@@ -1,7 +1,4 @@
-"""``steelyard stack revert``: restore what was there before a plan was applied.
-
-Reverting a stack plan on the command line.
-"""
+"""``steelyard stack revert``: restore what was there before a plan was applied."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

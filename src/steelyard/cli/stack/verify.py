@@ -1,7 +1,4 @@
-"""``steelyard stack verify``: whether a plan is in effect.
-
-Saying on the command line whether a stack plan is in effect.
-"""
+"""``steelyard stack verify``: whether a plan is in effect."""
 
 import json
 from pathlib import Path

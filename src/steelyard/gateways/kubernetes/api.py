@@ -1,15 +1,13 @@
-"""Who we are to a cluster: the client library's configuration, and what it says of credentials.
-
-The library runs credential plugins (``exec``), renews tokens, and reads the account of a pod. What
-goes wrong there it only logs; here it is heard and raised, so that nobody is sent to the API
-without a name.
-
-What Steelyard asks of a Kubernetes cluster.
+"""What Steelyard asks of a Kubernetes cluster, and who we are to it.
 
 Every method raises a SteelyardError whose message names the object: PrivilegeError where the
 account lacks a verb (named, with the role that has it), PreflightError where a quota or the object
 itself is refused, TargetError where the API cannot be reached. Requests that can be repeated are,
 for a while, when the connection is lost.
+
+The client library runs credential plugins (``exec``), renews tokens, and reads the account of a
+pod. What goes wrong there it only logs; here it is heard and raised, so that nobody is sent to the
+API without a name.
 """
 
 import logging

@@ -1,11 +1,8 @@
-"""Which kinds a cluster has, and under which names its API has them.
-
-A cluster by its API: paths of the REST interface, no typed models.
+"""A cluster by its API: paths of the REST interface, no typed models, and commands in containers.
 
 Server-side apply, discovery and strict validation need no more than JSON, and what Steelyard makes
-of a Cluster's specification is a manifest anyway.
-
-Commands in containers: run to their end, or read line by line.
+of a Cluster's specification is a manifest anyway. Discovery says which kinds a cluster has, and
+under which names its API has them.
 
 A command whose connection is lost goes on in its container, for the container runtimes do not end
 it. So it is started by a few lines of shell that notice the end of their standard input, which

@@ -1,19 +1,14 @@
-"""Requests to a cluster's API, repeated for a while where the connection is lost.
+"""Requests to a cluster's API, repeated while the connection is lost, and refusals as our errors.
 
 All that is asked here may be asked twice: reads, server-side apply, merge patches, deletions,
 reviews, and a creation, which finds what it made the first time. What may not, commands in
 containers, goes another way (``streams``).
 
-What a cluster refuses, as a sentence of fact and the way out.
-
-The statuses are those of the API's conventions (kubernetes/community, api-conventions.md, "HTTP
-Status codes"); what a `Status` says in words is recognised only where no field says it.
-
-What a `Status` of the API means, as one of our errors.
-
-Fields of the status are believed first (``reason``, ``details``); where the API says the rest only
-in words, the words of these sources are matched: k8s.io/apiserver (``responsewriters/errors.go``
-for roles, ``admission/plugin/resourcequota/controller.go`` for quotas), k8s.io/apimachinery and
+A refusal becomes a sentence of fact and the way out. The statuses are those of the API's
+conventions (kubernetes/community, api-conventions.md, "HTTP Status codes"). Fields of a `Status`
+are believed first (``reason``, ``details``); where the API says the rest only in words, the words
+of these sources are matched: k8s.io/apiserver (``responsewriters/errors.go`` for roles,
+``admission/plugin/resourcequota/controller.go`` for quotas), k8s.io/apimachinery and
 structured-merge-diff for unknown fields. What is not recognised is told as the API said it.
 """
 

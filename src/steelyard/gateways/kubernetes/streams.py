@@ -1,13 +1,11 @@
-"""Connections to a container: channels in one WebSocket, as the API speaks it.
+"""Connections to a container in one WebSocket, and a port of a pod on the loopback interface.
 
 Every message begins with the number of its channel (k8s.io/apimachinery,
 `remotecommand/constants.go`, and k8s.io/apiserver, `util/wsstream`). One thread reads and writes a
 connection: OpenSSL wants that.
 
-A port of a pod on the loopback interface, as `kubectl port-forward` makes it.
-
-Every local connection gets a connection of its own to the pod and a thread, so that one that breaks
-takes no other with it.
+A port is forwarded as by `kubectl port-forward`. Every local connection gets a connection of its
+own to the pod and a thread, so that one that breaks takes no other with it.
 """
 
 import select

@@ -1,11 +1,8 @@
-"""Finding the campaigns that run in a cluster, by their labels, and how they stand.
+"""Campaigns that run in a cluster: found by their labels, how they stand, files of their records.
 
-A container that sees the record: that of the Job while it runs, else that of a reader.
-
-The files of a record in a container, listed with checksums and read in pieces.
-
-Both are done by the container's Python without any package, so that an image of another version of
-Steelyard can be read, too.
+A record is read in the container of the Job while it runs, else in that of a reader. Files are
+listed with checksums and read in pieces by the container's Python without any package, so that an
+image of another version of Steelyard can be read, too.
 """
 
 import base64

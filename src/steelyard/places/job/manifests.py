@@ -1,8 +1,4 @@
-"""Making the objects of a campaign inside a cluster, and removing them.
-
-What a campaign inside a cluster consists of: the plan that all its objects are made from.
-
-The objects of a campaign inside a cluster, made from its plan.
+"""The objects of a campaign inside a cluster: planned, made, and removed.
 
 The volume's claim owns all others in its namespace: when it is deleted, they go too, and as long
 as it is there the campaign can be found, read and gone on with, whatever became of the Job.

@@ -4,10 +4,8 @@ Everything is announced to the ledger before it is made. What lies in the campai
 belongs to one ConfigMap, the anchor: when that is deleted, Kubernetes takes all else away, whoever
 deletes it. Nothing is deleted that does not carry the campaign's label.
 
-Names of what a campaign makes in a cluster.
-
-A DNS-1123 label: small letters, digits and ``-``. Kubernetes takes 63 of them; a Cluster of
-CloudNativePG has at most 50, because the operator appends to it (its admission webhook says so).
+Names are DNS-1123 labels: small letters, digits and ``-``. Kubernetes takes 63 of them; a Cluster
+of CloudNativePG has at most 50, because the operator appends to it (its admission webhook says so).
 """
 
 import hashlib

@@ -1,9 +1,9 @@
-"""The manifests of load generators: a pod of a stock image that waits for orders.
+"""Manifests of load generators, pods of a stock image that wait for orders; and a pod of a moment.
 
-They pass the Pod Security Standard `restricted`.
+Both pass the Pod Security Standard `restricted`.
 Source: kubernetes.io/docs/concepts/security/pod-security-standards.
 
-A pod of an image, for a moment: its programs are asked what they are.
+In the pod of a moment an image's programs are asked what they are.
 """
 
 import json

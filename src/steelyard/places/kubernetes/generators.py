@@ -1,8 +1,7 @@
 """The pods that load generators run in: made, found ready, made anew when they are lost.
 
-Programs in several pods that belong together: whatever ends one of them ends all.
-
-Each pod is asked in a thread of its own, because one may be silent while others have ended.
+Programs in several pods belong together: whatever ends one of them ends all. Each pod is asked in a
+thread of its own, because one may be silent while others have ended.
 """
 
 import queue

@@ -1,15 +1,11 @@
 """What every platform has in common whose servers a campaign makes in a cluster and takes away.
 
 Equal targets share one server for the campaign. Where targets differ, every visit makes its server
-anew, volumes and all, and only one is there at a time.
-
-The servers that a campaign makes in a cluster of one target: one at a time, each under a name.
+anew, volumes and all, under a name of its own, and only one is there at a time.
 
 Whatever operator or set it is of, a server is announced, made, brought under treatments, and taken
 away with its volumes. Of those that are gone their log, their nodes and the volumes that stayed are
 known still.
-
-What is worth knowing of the place of a server that a campaign has in a cluster.
 """
 
 from abc import ABC, abstractmethod

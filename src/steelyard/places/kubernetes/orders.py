@@ -1,10 +1,8 @@
-"""What programs in a pod printed and logged, brought back whole.
+"""A command of this machine as an order for a pod, and what came of it, brought back whole.
 
-A log is fetched in parts, each with its checksum, into a file of the same name with the number of
-its pod. It is fetched while it grows only where the pod has no more room for it: a fetch takes CPU
-from the generator.
-
-A command of this machine as an order for a pod: its files go along, its paths are the pod's.
+The files of a command go along, and its paths become the pod's. A log is fetched in parts, each
+with its checksum, into a file of the same name with the number of its pod. It is fetched while it
+grows only where the pod has no more room for it: a fetch takes CPU from the generator.
 """
 
 import hashlib

@@ -1,15 +1,10 @@
-"""How far a pod's clock is from ours, by round trips.
+"""What a program in a pod did: when, with how much CPU, and how far apart several began.
 
-Cristian's method: the pod read its clock somewhere between our question and its answer, so the
-offset is known to half of the time between; the shortest round trip says it best.
+How far a pod's clock is from ours is known by Cristian's method: the pod read its clock somewhere
+between our question and its answer, so the offset is known to half of the time between; the
+shortest round trip says it best.
 
 Source: F. Cristian, "Probabilistic clock synchronization", Distributed Computing 3 (1989).
-
-What a program in a pod did: when, with how much CPU, and how far apart several began.
-
-What the agent of a pod says of an order that has ended.
-
-What of a server in a Kubernetes cluster can be watched during a run: its pod's own account.
 """
 
 import base64

@@ -1,11 +1,9 @@
-"""What an account must be allowed in a cluster: the table that RBAC and preflight are made from.
+"""What an account must be allowed in a cluster: one table, for RBAC objects and for preflight.
 
 A verb is that of the API's authorizer. Server-side apply is ``patch``, and ``create`` where the
 object is not there yet (Kubernetes documentation, "Server-Side Apply"). A session with a pod begins
 as a WebSocket with a GET, which is ``get``; from 1.35 on ``create`` is asked for, too
 (kubernetes/kubernetes pull request 134577, AuthorizePodWebsocketUpgradeCreatePermission).
-
-The RBAC objects that allow what the table of permissions says, and no more.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
-"""What a pod's status says: why it does not run yet, and why it does not run any more.
+"""What a pod's status says of why it does not run, and waiting until pods are ready.
 
-Waiting until pods are ready, telling what is in their way, and giving up with the reason.
+The waiting tells what is in their way, and gives up with the reason.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

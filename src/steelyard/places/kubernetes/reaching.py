@@ -1,8 +1,7 @@
-"""The user and password of a database in a cluster: they live in Secrets and nowhere else.
+"""How a server in a cluster is reached: by a session from here, by programs that run in pods.
 
-How a server in a cluster is reached: by a session from here, by programs that run in pods.
-
-Whether the generators' pods reach a server through its Service: nodes hear of it one by one.
+Users and passwords live in Secrets and nowhere else. Whether the generators' pods reach a server
+through its Service is tried first: nodes hear of it one by one.
 """
 
 import base64

@@ -1,24 +1,15 @@
-"""Which cluster something is in: names of contexts and URLs are not enough to tell.
-
-From inside every cluster has much the same URL, and one that was made anew may have the old one's.
-The uid of a namespace is no other cluster's.
-
-Merge patches of objects: what differs, what brings an object there, and what brings it back.
-
-A value that is absent and one that is null mean the same, as in a merge patch.
-
-Somebody else's object, changed and put back: only what still has the campaign's value.
-
-With every change an annotation says what the campaign asks for by now. A field that has neither
-that value nor the former one was changed by somebody else since, and stays as it is. An object
-without the annotation has nothing of the campaign, or was put back already.
-
-Undoing what a campaign made or changed in a cluster: by the label, and never what others have.
+"""Undoing what a campaign made or changed in a cluster, and waiting until it is gone.
 
 What is deleted carries the campaign's label. A namespace is deleted only when nothing else is in
-it: what others put there would go with it.
+it: what others put there would go with it. Names of contexts and URLs do not tell which cluster it
+is: from inside every cluster has much the same URL, and one that was made anew may have the old
+one's. The uid of a namespace is no other cluster's.
 
-What goes away with a server that a campaign made: waited for, or told where it stays.
+Somebody else's object that was changed is put back by a merge patch, in which a value that is
+absent and one that is null mean the same. With every change an annotation says what the campaign
+asks for by now. A field that has neither that value nor the former one was changed by somebody else
+since, and stays as it is. An object without the annotation has nothing of the campaign, or was put
+back already.
 """
 
 import json
@@ -457,7 +448,7 @@ def _await_end(found: Manifest, thing: InCluster, api: KubernetesApi, clock: Clo
     )
 
 
-_GONE_S_REMOVAL: Final = 300.0  # a disk of a cloud is detached first; a guess
+_SERVER_GONE_S: Final = 300.0  # a disk of a cloud is detached first; a guess
 _PAUSE_S: Final = 0.5
 _RETAIN: Final = "Retain"
 
@@ -512,11 +503,11 @@ class Departure:
         Raises:
             LeftBehindError: Something is, after five minutes.
         """
-        deadline = self._clock.monotonic() + _GONE_S_REMOVAL
+        deadline = self._clock.monotonic() + _SERVER_GONE_S
         while names := left():
             if self._clock.monotonic() > deadline:
                 raise LeftBehindError(
-                    f"{', '.join(names)} did not go away within {_GONE_S_REMOVAL:.0f} s",
+                    f"{', '.join(names)} did not go away within {_SERVER_GONE_S:.0f} s",
                     hint="Look at it with `kubectl describe`; who holds it? Then run"
                     " `steelyard clean`.",
                 )

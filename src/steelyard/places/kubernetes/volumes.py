@@ -1,12 +1,7 @@
-"""Which storage class a claim gets, and why a claim has no volume.
+"""What a cluster says of storage and resources: classes, volumes, why a claim has no volume.
 
-What a cluster says of the storage below its pods: the classes, and the volumes made of them.
-
-All of it is worth knowing and nothing needs it: what an account may not see is left out.
-
-Quantities as Kubernetes writes them: ``500m``, ``2``, ``512Mi``, ``1e3``.
-
-What a server's container asks for and gets at most, as its manifest says it.
+Facts of classes and volumes are worth knowing and nothing needs them: what an account may not see
+is left out. Quantities are those of Kubernetes: ``500m``, ``2``, ``512Mi``, ``1e3``.
 """
 
 import re

@@ -1,13 +1,11 @@
-"""The control groups of a campaign: one for its server, one for its load generator.
+"""The control groups of a campaign, one for its server and one for its generator, and their limits.
 
 Invariant: a group is in the ledger before it is made, no file outside these groups is written,
 and both are gone after ``remove``. Between ``lift`` and ``put`` they limit nothing. What is
 removed is not frozen.
 
-What limits are in the files of a control group, in both versions, and back.
-
-Sources: Linux, Documentation/scheduler/sched-bwc.rst, admin-guide/cgroup-v1/cpusets.rst and
-blkio-controller.rst, admin-guide/cgroup-v2.rst.
+Limits are written and read in both versions. Sources: Linux, Documentation/scheduler/sched-bwc.rst,
+admin-guide/cgroup-v1/cpusets.rst and blkio-controller.rst, admin-guide/cgroup-v2.rst.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,9 +1,7 @@
-"""Load generators of this machine for a server that goes on while they stand still.
-
-Letting a server and its load generators stand still while another configuration has its turn.
+"""Letting a server and its load generators stand still while another configuration has its turn.
 
 Invariant: after ``pause`` either nothing of them runs or all of it does, and whatever stood still
-runs after ``proceed``.
+runs after ``proceed``. For a server that goes on, its generators alone stand still.
 """
 
 from collections.abc import Callable, Iterable, Sequence

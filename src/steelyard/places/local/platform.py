@@ -1,10 +1,11 @@
 """This machine as a platform: prepared states, one live server at a time, commands.
 
+Beside the live server there may be a second one: a replica, which follows it and is measured with
+it.
+
 Invariant: everything made outside the record lies in one live directory, one socket directory and
 one directory for logs in memory, and in control groups where a treatment has limits; all are in
 the ledger before they exist and are gone after ``destroy``.
-
-A second server beside the live one: a replica, which follows it and is measured with it.
 """
 
 import signal

@@ -1,10 +1,8 @@
-"""One server process on one data directory.
+"""One server process on one data directory: its account, its log, and its end.
 
-What the servers of a campaign logged: the end of each, in one file beside the live data.
-
-Ending every process that works in a directory of ours, whoever started it.
-
-The account that servers run as: PostgreSQL refuses root.
+PostgreSQL refuses root, so servers run as another account. What each server of a campaign logged at
+its end is kept in one file beside the live data. In the end every process is ended that works in a
+directory of ours, whoever started it.
 """
 
 import os
@@ -204,7 +202,7 @@ class ServerLogs:
 
 
 _GRACE_S = 5.0
-_POLL_S_ENDING = 0.1
+_END_POLL_S = 0.1
 
 
 def end_all(directory: Path, processes: Processes, clock: Clock) -> tuple[int, ...]:
@@ -219,7 +217,7 @@ def end_all(directory: Path, processes: Processes, clock: Clock) -> tuple[int, .
         while processes.within(directory):
             if clock.monotonic() > deadline:
                 break
-            clock.sleep(_POLL_S_ENDING)
+            clock.sleep(_END_POLL_S)
         else:
             return ()
     return processes.within(directory)

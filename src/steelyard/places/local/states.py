@@ -1,17 +1,12 @@
-"""Programs where the server's account can reach them.
-
-Prepared data directories, and the means of bringing one back.
+"""Prepared data directories, how one is brought back, and where a campaign's scripts and logs go.
 
 A state is prepared once, kept in the cache under a key made of everything that decides its
-content, and never started again: every use is a copy.
+content, and never started again: every use is a copy. Programs are copied where the server's
+account cannot reach them.
 
-What every platform makes on this machine for one campaign: a directory, and one for logs.
-
-Scripts that the generator reads go there, and what it logs goes into memory where there is room.
-
-Where the generator's logs of transactions go while a run goes on: into memory, not to a disk.
-
-A log on the device that is measured would be part of what is measured.
+Scripts that the generator reads go into a directory of the campaign. Its logs of transactions go
+into memory where there is room, because a log on the device that is measured would be part of what
+is measured.
 """
 
 import json
@@ -40,7 +35,7 @@ from steelyard.gateways.files import (
 from steelyard.gateways.process import Processes
 from steelyard.places.protocol import Ledger, PreparedState
 
-_COPY_TIMEOUT_S = 300.0
+_PROGRAM_COPY_TIMEOUT_S = 300.0
 
 
 def staged(
@@ -80,7 +75,7 @@ def _copy(parts: tuple[Path, ...], home: Path, processes: Processes) -> None:
     remove_tree(unfinished)
     make_directory(unfinished)
     argv = ("cp", "--archive", *map(str, parts), str(unfinished))
-    completed = processes.run(Command(argv=argv), timeout_s=_COPY_TIMEOUT_S)
+    completed = processes.run(Command(argv=argv), timeout_s=_PROGRAM_COPY_TIMEOUT_S)
     if not completed.succeeded:
         raise PreflightError(
             f"copying the server's programs to {home} failed: {completed.tail(1)}",
@@ -88,14 +83,14 @@ def _copy(parts: tuple[Path, ...], home: Path, processes: Processes) -> None:
         )
     # A name may outlive a power cut that the content does not, and then half a copy looks whole.
     processes.run(
-        Command(argv=("sync", "--file-system", str(unfinished))), timeout_s=_COPY_TIMEOUT_S
+        Command(argv=("sync", "--file-system", str(unfinished))), timeout_s=_PROGRAM_COPY_TIMEOUT_S
     )
     rename(unfinished, home)
 
 
 FORMAT = 1  # part of every key: a change in how states are made makes new ones
 COPY_MEANS = {"reflink": "--reflink=always", "copy": "--reflink=never"}
-_COPY_TIMEOUT_S_STATES = 3600.0
+_STATE_COPY_TIMEOUT_S = 3600.0
 
 
 class PreparedStates:
@@ -156,7 +151,7 @@ class PreparedStates:
         begun = self._clock.monotonic()
         remove_tree(home / "data")
         argv = ("cp", "--archive", COPY_MEANS[means], str(state.data), str(home / "data"))
-        completed = self._processes.run(Command(argv=argv), timeout_s=_COPY_TIMEOUT_S_STATES)
+        completed = self._processes.run(Command(argv=argv), timeout_s=_STATE_COPY_TIMEOUT_S)
         if not completed.succeeded:
             raise TargetError(
                 f"copying the prepared data failed: {completed.tail(1)}",
@@ -168,7 +163,7 @@ class PreparedStates:
     def sync(self, path: Path) -> None:
         """Write the copy out now, so that writing it back does not fall into the runs."""
         self._processes.run(
-            Command(argv=("sync", "--file-system", str(path))), timeout_s=_COPY_TIMEOUT_S_STATES
+            Command(argv=("sync", "--file-system", str(path))), timeout_s=_STATE_COPY_TIMEOUT_S
         )
 
 

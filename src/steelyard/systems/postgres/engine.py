@@ -1,7 +1,4 @@
-"""PostgreSQL under pgbench, as the runner sees it.
-
-A PostgreSQL server that is there already: what it says of itself through SQL.
-"""
+"""PostgreSQL under pgbench as the runner sees it, and a running server asked through SQL."""
 
 import secrets
 import shlex

@@ -1,8 +1,7 @@
-"""From an experiment to the PostgreSQL engine that runs it.
+"""From an experiment to the PostgreSQL engine that runs it, wherever the server and programs are.
 
-PostgreSQL on a server that Steelyard did not start: only the complaints and findings differ.
-
-PostgreSQL whose programs are those of a container image, run in pods.
+A server that Steelyard did not start differs in complaints and findings only; the programs of a
+container image run in pods.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,9 +1,8 @@
 """What a transaction log says, counted: exact sums of blocks, files and generators.
 
-Counts by second, script and bucket, sparse: what a log is while it is being read.
-
-A cell is a whole number that stands for a second, whether it lies after the ramp, a script and a
-bucket. A run has few of them however many transactions it has, and they add up exactly.
+While a log is being read it is sparse counts by second, script and bucket. A cell is a whole number
+that stands for a second, whether it lies after the ramp, a script and a bucket. A run has few of
+them however many transactions it has, and they add up exactly.
 """
 
 import json

@@ -1,19 +1,14 @@
-"""Which columns a transaction log of pgbench has: they follow from its flags alone.
+"""Lines of pgbench's transaction log as arrays: their columns, their clock, their numbers.
 
 A line of ``pgbench --log`` is ``client_id transaction_no time script_no time_epoch time_us``, then
 ``schedule_lag`` under ``--rate`` and ``retries`` under ``--max-tries`` other than 1. Nothing in the
-file says which of the two a seventh column is.
-
+file says which of the two a seventh column is, so the columns follow from the flags alone.
 Source: PostgreSQL 18, documentation of pgbench, "Per-Transaction Logging"; ``doLog`` in pgbench.c.
 
-The clock of a generator that is paused between its turns.
-
-Its log has the time of the wall. What counts is what ended in its turns, and a latency is what went
-by while it ran: where generator and server stand still together, the pauses are known exactly.
-Where the server goes on, nobody knows how long a transaction took that a pause fell into: the
-answer may have come at any time in it.
-
-Whole lines of a transaction log as arrays.
+The log has the time of the wall, even where the generator is paused between its turns. What counts
+is what ended in its turns, and a latency is what went by while it ran: where generator and server
+stand still together, the pauses are known exactly. Where the server goes on, nobody knows how long
+a transaction took that a pause fell into: the answer may have come at any time in it.
 
 Almost all lines hold nothing but digits and single spaces. Their fields are found and turned into
 numbers for a whole block at once, eight digits in one 64-bit word; what is not of this kind (a

@@ -1,14 +1,13 @@
-"""Several pgbench processes as one generator: a load divided among them, their results merged.
-
-One process may be too slow for a server: its threads share what it keeps of all clients.
-
-pgbench: command lines and the reading of what it prints.
+"""pgbench: command lines, the reading of what it prints, several processes as one generator.
 
 The output of versions 15, 16 and 18 was recorded (``tests/recordings/pgbench``); before 15,
-progress lines do not count failures.
-Progress goes to standard error, the summary to standard output.
+progress lines do not count failures. Progress goes to standard error, the summary to standard
+output.
 
-Numbered writes of PostgreSQL: a row for each, in a transaction of its own.
+One process may be too slow for a server, because its threads share what it keeps of all clients. So
+a load is divided among several, and their results are merged.
+
+Crash tests write numbered rows, each in a transaction of its own.
 """
 
 import math

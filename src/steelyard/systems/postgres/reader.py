@@ -1,21 +1,18 @@
-"""What a PostgreSQL server says of itself around one run, read on one session that stays open.
+"""What a PostgreSQL server says of itself around one run: counters, wait events, what it can do.
 
-Where PostgreSQL counts what it does, by version.
+It is read on one session that stays open. Where PostgreSQL counts what differs by version. Sources:
+PostgreSQL's documentation, chapter "The Cumulative Statistics System", of versions 13 to 18, and
+its release notes. Versions that are not run in the project's tests follow these texts.
 
-Sources: PostgreSQL's documentation, chapter "The Cumulative Statistics System", of versions 13 to
-18, and its release notes. Versions that are not run in the project's tests follow these texts.
+In pg_stat_activity ``wait_event`` alone tells whether a session works: the view copies ``state``
+first and reads the wait events after that, so at tens of thousands of statements a second the two
+are of different moments (measured: more sessions "idle" without a wait event than "active" without
+one).
 
-What PostgreSQL's sessions wait for, as pg_stat_activity shows it.
-
-``wait_event`` alone tells whether a session works: the view copies ``state`` first and reads the
-wait events after that, so at tens of thousands of statements a second the two are of different
-moments (measured: more sessions "idle" without a wait event than "active" without one).
-
-What a PostgreSQL server can do at most: empty statements, and pg_test_fsync.
-
-The output of pg_test_fsync 15 and 18 was recorded (``tests/recordings/pg_test_fsync``). Only its
-first table counts, one 8 KiB write: that is what a commit of one client waits for. The tables after
-it take four times as long and say nothing about commits.
+What a server can do at most is measured by empty statements and pg_test_fsync, whose output of 15
+and 18 was recorded (``tests/recordings/pg_test_fsync``). Only its first table counts, one 8 KiB
+write: that is what a commit of one client waits for. The tables after it take four times as long
+and say nothing about commits.
 """
 
 import re

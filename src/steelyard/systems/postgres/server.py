@@ -1,7 +1,4 @@
-"""The PostgreSQL server program: create, configure, start, ask whether it is ready.
-
-Installed PostgreSQL programs: where they are and which version they are.
-"""
+"""The PostgreSQL programs: found with their versions; a server created, configured and started."""
 
 import re
 import signal

@@ -1,18 +1,13 @@
-"""PostgreSQL settings: what a binary knows, what a change costs, what a value means.
+"""PostgreSQL settings: what a binary knows and refuses, what a change costs, what a value means.
 
 The list of settings comes from the server program itself (``postgres --describe-config``), so a
-version's settings are right by construction.
-
-PostgreSQL's checkpoint cycle: which settings it matters for, how long it is, where it stands.
+version's settings are right by construction. What a server would refuse, and how much memory it may
+take, is known before anything is started.
 
 After a checkpoint the first change of every page writes the whole page to the WAL, so the WAL is
-heavy at the beginning of a cycle and light at its end; the checkpoint's own writes are spread over
-a part of the cycle. Source: PostgreSQL's documentation, chapters "WAL Configuration" and "Write
-Ahead Log".
-
-How much memory a PostgreSQL server may take, by the settings that are asked of it.
-
-What a PostgreSQL server would refuse, asked of its own programs before anything is started.
+heavy at the beginning of a checkpoint cycle and light at its end; the checkpoint's own writes are
+spread over a part of the cycle. Source: PostgreSQL's documentation, chapters "WAL Configuration"
+and "Write Ahead Log".
 """
 
 import re

@@ -1,25 +1,22 @@
 """pgbench's log of every transaction, read into counts while it grows or afterwards.
 
-Every thread of pgbench writes a file of its own, a line per transaction: see ``log_form`` for the
+Every thread of pgbench writes a file of its own, a line per transaction: see ``log_lines`` for the
 columns. ``time`` is in microseconds; under ``--rate`` it counts from the scheduled start, so that
 what waited for its turn is not left out, and ``time - schedule_lag`` is the service time. A
 transaction that did not succeed has a word in its place: ``skipped`` (``--rate`` with
 ``--latency-limit``: it was later than the limit before it began), ``failed``, or ``serialization``
 and ``deadlock`` with ``--failures-detailed``.
 
+The aggregated log (``--aggregate-interval``) has sums by interval instead, and no percentiles:
+means and extremes only. A line has 15 columns in PostgreSQL 15 and 18, in the same order:
+``interval_start num_transactions sum_latency sum_latency_2 min_latency max_latency sum_lag
+sum_lag_2 min_lag max_lag skipped retried retries serialization_failures deadlock_failures``.
+pgbench writes 0 where a flag is missing that a column needs.
+
+The clocks of several pgbench processes may differ, so each log is read by its own.
+
 Source: PostgreSQL 18, ``doLog`` and ``processXactStats`` in pgbench.c; recordings of 15 and 18 in
 ``tests/recordings/pgbench_log``.
-
-The logs of several pgbench processes whose clocks differ, as one: each is read by its own.
-
-pgbench's aggregated log (``--aggregate-interval``): sums by interval instead of transactions.
-
-It has no percentiles: means and extremes only. A line has 15 columns in PostgreSQL 15 and 18, in
-the same order: ``interval_start num_transactions sum_latency sum_latency_2 min_latency max_latency
-sum_lag sum_lag_2 min_lag max_lag skipped retried retries serialization_failures
-deadlock_failures``. pgbench writes 0 where a flag is missing that a column needs.
-
-Source: PostgreSQL 18, ``doLog`` in pgbench.c; recordings in ``tests/recordings/pgbench_log``.
 """
 
 import math

@@ -1,15 +1,10 @@
-"""Which keys each workload runs on, in which database, and how a server gets them.
-
-The keys that exist when a visit begins: their names, their values, and how they get there.
+"""Which keys each workload runs on, in which database, how they get there, and what room they take.
 
 They are named as the generator names those that it asks for, so that reads hit; their values are
-random bytes, the same on every server, so that neither LZF nor a file system shrinks them.
+random bytes, the same on every server, so that neither LZF nor a file system shrinks them. Room is
+that of the workload's further keys in memory, and of the append-only file while a visit lasts.
 
-How much more memory a workload may take than the keys that are loaded before it.
-
-How much room a server's append-only file takes while a visit lasts.
-
-Numbered writes of Redis: a key for each, whose value says its number again.
+Crash tests write a key for each write; its value says its number again.
 """
 
 import random

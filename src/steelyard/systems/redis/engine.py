@@ -1,7 +1,4 @@
-"""Redis under its load generators, as the runner sees it.
-
-A Redis replica that takes the place of its dead primary.
-"""
+"""Redis under its load generators as the runner sees it, and a replica replacing a dead primary."""
 
 import signal
 from collections.abc import Mapping, Sequence

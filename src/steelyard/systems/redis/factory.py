@@ -1,8 +1,7 @@
-"""From an experiment to the engine for Redis servers that Steelyard starts here.
+"""From an experiment to the Redis engine that runs it, wherever the server and the programs are.
 
-Redis on a server that Steelyard did not start: only its complaints and settings differ.
-
-Redis whose programs are those of a container image, run in pods.
+A server that Steelyard did not start differs in complaints and settings only; the programs of a
+container image run in pods.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +41,7 @@ from steelyard.systems.redis.server import (
 )
 from steelyard.systems.redis.settings import Catalogue, RedisSetting, read_catalogue, refused_names
 
-_TIMEOUT_S = 20.0
+_VERSION_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +126,7 @@ def find_generator(
             else benchmark_hint(newest.flavour),
         )
     command = Command(argv=(str(program), "--version"))
-    said = surroundings.processes.run(command, timeout_s=_TIMEOUT_S)
+    said = surroundings.processes.run(command, timeout_s=_VERSION_TIMEOUT_S)
     first = (said.stdout.splitlines() or [""])[0]
     version = first.removeprefix(f"{program.name} ").strip()
     return Generator(program=program, version=version, account=surroundings.account)
@@ -176,7 +175,7 @@ _NEED_RESTART: Final = frozenset(
     }
 )
 MARKERS: Final = 1  # keys that are in each database beside its data
-_TIMEOUT_S_ENDPOINT: Final = 20.0
+_HELP_TIMEOUT_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +289,7 @@ def _installation(server: RunningRedis) -> RedisInstallation:
 
 def _require_tls(program: Path, generator: GeneratorName, processes: Processes) -> None:
     command = Command(argv=(str(program), "--help"))
-    said = processes.run(command, timeout_s=_TIMEOUT_S_ENDPOINT)
+    said = processes.run(command, timeout_s=_HELP_TIMEOUT_S)
     if "--tls" not in said.stdout + said.stderr:
         raise PreflightError(
             f"the {generator} of this machine speaks no TLS, and the server is reached by it",
@@ -316,7 +315,7 @@ def _out_of_reach(treatment: Treatment) -> Iterator[Complaint]:
 
 
 LEAST_VERSION: Final = (6, 2)  # its users have rights on keys, commands and channels
-_TIMEOUT_S_IN_IMAGE: Final = 60.0
+_POD_TIMEOUT_S: Final = 60.0
 _HOME: Final = "/tmp/steelyard-trial"  # noqa: S108 - in a pod of its own
 _SOCKET: Final = "redis.sock"
 _SERVERS: Final = ("redis-server", "valkey-server")
@@ -445,7 +444,7 @@ def generator_in_image(name: GeneratorName, image: str, processes: Processes) ->
 def _first(names: Sequence[str], processes: Processes) -> tuple[Path, Completed] | None:
     """Return the first of these programs that an image has, and what it says of its version."""
     argv = ("sh", "-c", _FIND, "find", *names)
-    completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S_IN_IMAGE)
+    completed = processes.run(Command(argv=argv), timeout_s=_POD_TIMEOUT_S)
     place, _, said = completed.stdout.partition("\n")
     if not completed.succeeded or not place:
         return None
@@ -492,7 +491,7 @@ class _Trial:
         own = {"port": "0", "unixsocket": _SOCKET, "daemonize": "no"}
         text = configuration_text({**settings, **own})
         argv = ("sh", "-c", _TRY, "try", str(self.installation.server), client, stay, self.home)
-        return self.processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S_IN_IMAGE, stdin=text)
+        return self.processes.run(Command(argv=argv), timeout_s=_POD_TIMEOUT_S, stdin=text)
 
 
 class _ClientSession:
@@ -510,7 +509,7 @@ class _ClientSession:
             ReplyError: The server refuses.
         """
         argv = (self._client, "-s", self._socket, *map(str, words))
-        completed = self._processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S_IN_IMAGE)
+        completed = self._processes.run(Command(argv=argv), timeout_s=_POD_TIMEOUT_S)
         if not completed.succeeded:
             raise TargetError(f"{self._client} does not reach its server: {completed.tail(1)}")
         lines = completed.stdout.removesuffix("\n").split("\n")

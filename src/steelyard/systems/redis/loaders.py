@@ -1,13 +1,12 @@
-"""The two load generators of Redis as one: command lines for a run, and what they printed.
+"""The two load generators of Redis as one, and keys that a server makes itself from a random text.
 
 redis-benchmark takes a number of requests, so it has to learn how many fill a time;
 memtier_benchmark takes the time.
 
-Keys that a server makes itself from one random text: for servers at the end of a narrow way.
-
-The values are those of ``keys``. Through a forwarded port of a pod each value would go through the
-cluster's API: 12 MB/s and 90 us for a key were measured on a busy machine of two cores. A script
-gets the text once for many keys. Source: Redis documentation, "EVAL".
+A script is for servers at the end of a narrow way; its values are those of ``datasets``. Through a
+forwarded port of a pod each value would go through the cluster's API: 12 MB/s and 90 us for a key
+were measured on a busy machine of two cores. A script gets the text once for many keys. Source:
+Redis documentation, "EVAL".
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

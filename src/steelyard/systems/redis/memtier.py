@@ -1,7 +1,7 @@
 """memtier_benchmark: command lines and the reading of its JSON.
 
-Never run here: it is in no Debian release. Written by its README, its ``--help``, the JSON file in
-its repository (versions 1.3 to 2.1), whose histograms ``hdr_counts`` reads.
+Never run here: it is in no Debian release. Written by its README, its ``--help`` and the JSON file
+in its repository (versions 1.3 to 2.1).
 
 - It takes a time. It has no ramp, and tells the requests of each second.
 - ``--rate-limiting`` holds back each connection, and latency counts from the sending: what waits
@@ -9,11 +9,9 @@ its repository (versions 1.3 to 2.1), whose histograms ``hdr_counts`` reads.
 - Its JSON goes to a file. A generator that runs as another account may not open the pipe that it
   was given, hence the shell with a pipe of its own.
 - It takes a password as an argument only, which every account of the machine can read.
-
-An HdrHistogram in its compressed V2 encoding as counts, whatever its precision.
-
-Source: HdrHistogram (Java), ``AbstractHistogram.decodeFromCompressedByteBuffer`` and
-``valueFromIndex``; ZigZag LEB128 of at most 9 bytes, a negative number stands for so many zeros.
+- Its histograms are HdrHistograms in the compressed V2 encoding, of any precision; ``steps_of``
+  reads them. Source: HdrHistogram (Java), ``AbstractHistogram.decodeFromCompressedByteBuffer`` and
+  ``valueFromIndex``; ZigZag LEB128 of at most 9 bytes, a negative number stands for so many zeros.
 """
 
 import base64

@@ -1,30 +1,22 @@
-"""What of an address a generator's arguments need.
-
-How many requests fill a time, where the generator takes no time.
-
-redis-benchmark is told a number of requests. If all treatments were told the same, a fast one would
-be measured for a moment and a slow one for minutes; so each is asked for what its own server does
-in the time asked for, by what it did before.
-
-What a generator of Redis printed about a run, in base units, and what that measures.
-
-Both generators tell counts of requests below rising latencies. Counts add up exactly over
-processes and runs, as those of a log do; a latency is known no finer than the generator's steps and
-is rounded up to the next.
-
-redis-benchmark: command lines and the reading of what it prints.
+"""redis-benchmark: command lines, how many requests fill a time, and the reading of what it prints.
 
 The output of 7.0.15 was recorded (``tests/recordings/redis_benchmark``). What it does was read in
 its source, redis-benchmark.c of 7.0 and valkey-benchmark's of 8:
 
 - It takes a number of requests, no time, and says how long they took (``totlatency``) to 10 ms; the
-  rate that it prints tells the millisecond.
+  rate that it prints tells the millisecond. If all treatments were told the same number, a fast one
+  would be measured for a moment and a slow one for minutes; so each is asked for what its own
+  server does in the time asked for, by what it did before.
 - With ``--threads`` it looks only every 250 ms whether it is done (``showThroughput``): 2000
   requests that take 0.04 s were measured as 0.26 s here. So each worker is a process of its own.
 - A latency above 3 s counts as 3 s (``CONFIG_LATENCY_HISTOGRAM_MAX_VALUE``). In a pipeline all
   requests of a batch have the latency of its first answer (``readHandler``).
 - It takes a password as an argument only, which every account of the machine can read.
 - The tests ``lrange_*`` fill a list first, as a test of its own, and ``ping`` is two tests.
+
+Both generators of Redis tell counts of requests below rising latencies; ``measurement`` makes base
+units of either. Counts add up exactly over processes and runs, as those of a log do; a latency is
+known no finer than the generator's steps and is rounded up to the next.
 """
 
 import re
@@ -489,7 +481,9 @@ def parse(completed: Completed) -> Printed:
         seconds=seconds,
         mean_s=float(times["avg"]) / MS_PER_S,
         longest_s=float(times["max"]) / MS_PER_S,
-        series=_series_benchmark(text[: sections[0].start()], requests=requests, seconds=seconds),
+        series=_series_from_progress(
+            text[: sections[0].start()], requests=requests, seconds=seconds
+        ),
         steps=_steps(summary, times),
     )
 
@@ -527,7 +521,7 @@ def _us(milliseconds: str) -> int:
     return round(float(milliseconds) * 1000.0)
 
 
-def _series_benchmark(progress: str, *, requests: int, seconds: float) -> tuple[Second, ...]:
+def _series_from_progress(progress: str, *, requests: int, seconds: float) -> tuple[Second, ...]:
     """Return the progress by whole seconds; what they leave of the run is in the last entry.
 
     Lines come every 250 ms by its own clock and carry no time. The first comes with the first

@@ -1,12 +1,8 @@
-"""The Redis server program: create, configure, start, ask whether it is ready.
+"""The Redis programs: found with versions and vendors; a server configured, started, and tried.
 
-Installed Redis programs: where they are, which version they are, and whose.
-
-A server of a moment, asked of its settings before anything is measured.
-
-It works in an empty private directory, on a socket there, and is killed when it has answered.
-
-What a Redis server would refuse, asked of its own program before anything is started.
+What a server would refuse is asked of its own program before anything is measured. The server of
+such a trial works in an empty private directory, on a socket there, and is killed when it has
+answered.
 """
 
 import re

@@ -1,21 +1,14 @@
-"""Redis settings: what a server knows, what a change costs, what may not be set.
+"""Redis settings: what a server knows, what a change costs, what may not be set; and its commands.
 
 The list comes from the server itself (``CONFIG GET *``), and so does what can be changed while it
-runs: each setting is given the value that it has, and the server says no where it never would.
+runs: each setting is given the value that it has, and the server says no where it never would. A
+value in force counts as the one that was asked for however Redis spells it.
 
-When a value in force is the one that was asked for, however Redis spells it.
-
-Which commands stay with the keys of the database that they are sent in.
-
-On a server of somebody else a workload may send these alone. It is a list of what is allowed: what
-a newer server or a module brings is refused until somebody has looked at it. Source: COMMAND of
-Redis 7.0 and 8 and Valkey 8: their keys, flags and categories; a test compares.
-
-What the tests of redis-benchmark send, under their names.
-
-Source: the end of ``main`` in redis-benchmark.c of 7.0 and 8.
-
-What a user must be allowed who sends the load of an experiment, and nothing beyond it.
+On a server of somebody else a workload may send only commands that stay with the keys of the
+database that they are sent in. It is a list of what is allowed: what a newer server or a module
+brings is refused until somebody has looked at it. Source: COMMAND of Redis 7.0 and 8 and Valkey 8:
+their keys, flags and categories; a test compares. What the tests of redis-benchmark send is from
+the end of ``main`` in redis-benchmark.c of 7.0 and 8.
 """
 
 import re

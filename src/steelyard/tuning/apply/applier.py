@@ -1,18 +1,12 @@
-"""Applying a plan: everything is checked first, then one knob after the other, each verified.
+"""Applying a plan and taking it back, one knob at a time, each with a snapshot and a reading back.
 
-Invariant: at every moment the record has a snapshot of each knob that may have been changed. So a
-plan that was cut off anywhere is applied on by ``apply_all`` or taken back by ``reverting``.
+Everything is checked before the first knob is turned. Reverting begins with the last knob.
 
-Turning one knob and putting it back, for whoever keeps the snapshots.
-
-Invariant: what is there before the first change of a knob is durably in the ledger when ``turn``
-changes it. A snapshot that the ledger has is never replaced by a later one, which would be of
-what Steelyard itself made. Both calls may be interrupted anywhere and repeated.
-
-Putting back what a plan turned: the last knob first, each only where it is still the plan's.
-
-Invariant: what is neither the plan's value nor the former one is somebody's work. It is not
-touched before the operator says so.
+Invariants: what is there before the first change of a knob is durably in the ledger when ``turn``
+changes it, and that snapshot is never replaced by a later one, which would be of what Steelyard
+itself made. So a plan that was cut off anywhere is applied on by ``apply_all`` or taken back by
+``revert_all``, and both may be repeated. A value that is neither the plan's nor the former one is
+somebody's work: it is not touched before the operator says so.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,9 +1,7 @@
 """The door to objects of a Kubernetes cluster: a Cluster of CloudNativePG, a storage class.
 
-What is absent is made, what is there is patched; the effect is read from what the operator made of
-it: healthy, its pods as asked, its settings in force in the database.
-
-Whether the settings of a Cluster are in force in its database, asked by SQL.
+What is absent is made, what is there is patched. The effect is read from what the operator made of
+it: healthy, its pods as asked, and its settings in force in the database, which is asked by SQL.
 """
 
 import json

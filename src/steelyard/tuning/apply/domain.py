@@ -4,20 +4,12 @@ A definition is in effect when its virtual machine is started; until then the kn
 Invariants: only the domain that the knob names is defined or undefined, and under its own uuid;
 neither a definition nor its return takes from a domain what it has beside the knob's settings.
 
-What a domain owns beside disks and cards: other devices, its firmware, what its owner wrote.
-
 A definition replaces the former one whole: what it does not name is gone from the domain. What
 libvirt adds by itself to a definition without it is no loss (formatdomain; and what libvirt 9.0
 added to the definitions of our tests).
 
-What makes a definition that of a present domain: its uuid, its devices, its firmware.
-
-What would keep a domain from starting.
-
-libvirt defines all of these without a word, and fails at the start (measured; the sentences name
-what it says then).
-
-Whether a running virtual machine has what its definition asks for.
+What would keep a domain from starting is looked for beforehand: libvirt defines it without a word
+and fails at the start (measured; the sentences name what it says then).
 """
 
 import shlex

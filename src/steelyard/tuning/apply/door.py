@@ -1,9 +1,4 @@
-"""What the applier asks of whoever can turn a kind of knob.
-
-What every door to the kernel's files asks of them.
-
-How the kernel's files say a value, and when two texts mean the same.
-"""
+"""What the applier asks of the door to a kind of knob, and what the doors to kernel files share."""
 
 import re
 from collections.abc import Sequence

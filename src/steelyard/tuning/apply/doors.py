@@ -1,10 +1,8 @@
-"""The doors to knobs that treatments may turn: the kernel of this machine, and its libvirt.
+"""Which door turns which kind of knob, on this machine, in a cluster or on a node of it.
 
-The door to a kubelet's configuration: the operator of the node changes it, configz tells it.
-
-All doors in one hand: who turns which kind of knob.
-
-Looking at knobs of a cluster's node from afar, through a container on it; turning none.
+Two doors are defined here as well. A kubelet's configuration is changed by the operator of the
+node, and configz says what is in force. Knobs of a node that is seen only through a container on it
+are looked at and never turned.
 """
 
 import json

@@ -1,24 +1,19 @@
-"""The door to pools of huge pages, of one NUMA node or of all.
+"""The door to pools of huge pages, and whether PostgreSQL gets the pages that a plan asks for.
 
 The kernel takes any number and gives what it can: asked for 200 it may give 82 and say nothing
 (measured). Pages that somebody uses when the pool shrinks become surplus pages: they belong to no
 pool any more and go when their user ends (Documentation/admin-guide/mm/hugetlbpage.rst). A pool
-here is therefore its pages without the surplus.
+here is therefore its pages without the surplus, of one NUMA node or of all.
 
-Limits on huge pages of the control group around a server, in both versions.
+With ``huge_pages = on`` a server without enough of them does not start, so a plan that ends there
+would cost an outage at the next restart. It is refused before anything is touched, and once more
+just before the setting is written. Read for it: the server's process, its memory, and the limits of
+its control group, in both versions.
 
 A limit that counts when pages are touched kills: the server starts, because nothing counted its
 reservation, and ends by SIGBUS when it touches a page above the limit. Only a limit on
 reservations (``rsvd``) refuses it in order. Measured with PostgreSQL 15 and 18: exit status 135,
 nothing in the log. Source: Documentation/admin-guide/cgroup-v1/hugetlb.rst.
-
-A PostgreSQL server seen from the machine it runs on: its process, memory and control group.
-
-Whether PostgreSQL gets the huge pages that a plan has it ask for.
-
-With ``huge_pages = on`` a server without enough of them does not start, so a plan that ends there
-would cost an outage at the next restart. Refused before anything is touched, and once more just
-before the setting is written.
 """
 
 import json

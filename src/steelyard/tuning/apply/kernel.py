@@ -1,25 +1,20 @@
-"""The door to sysctl settings: files below /proc/sys.
+"""The doors to sysctl settings, /sys and files of the machine, and to what others must do.
 
-Of some pairs only one is in force, and writing it zeroes the other; 0 itself cannot be written to
-``vm.dirty_bytes``. What is put back is then the one that was in force before.
+Of some pairs of sysctl settings only one is in force, and writing it zeroes the other; 0 itself
+cannot be written to ``vm.dirty_bytes``. What is put back is then the one that was in force before.
 Source: Documentation/admin-guide/sysctl/vm.rst; EINVAL seen on Linux 6.18.
 
-The door to settings in /sys: transparent huge pages, governors, idle states, disks.
+A place in /sys (transparent huge pages, governors, idle states, disks) may hold ``*`` for all files
+that are alike, as in ``/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor``; each is put back to
+its own value.
 
-A place may hold ``*`` for all files that are alike, as in
-``/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor``; each is put back to its own value.
+Of a file that a plan places (units, sysctl.d, profiles, includes) the snapshot keeps mode, owner
+and extended attributes, or its absence and that of the directories above it. A file that was there
+keeps its mode and owner.
 
-The door to files that a plan places on the machine: units, sysctl.d, profiles, includes.
-
-What was there is kept with mode, owner and extended attributes, or its absence and that of the
-directories above it. A file that was there keeps its mode and owner.
-
-Objects of a cluster as a plan asks for them, against those that are there.
-
-A plan's object speaks of some fields. Of an object that is there already these alone are changed,
-by a merge patch, and what they were is another merge patch, which puts them back.
-
-The doors to what is not done from here: steps of an operator, and objects of a cluster.
+Not done from here are steps of an operator, and objects of a cluster. A plan's object speaks of
+some fields. Of an object that is there already these alone are changed, by a merge patch, and what
+they were is another merge patch, which puts them back.
 """
 
 import json

@@ -1,11 +1,8 @@
-"""The order of knobs: each after those that must be in effect before it.
+"""The plan of a directory: the server it is for, its doors, and which knobs are turned, in order.
 
-The plan of a directory, the server that it is for, and the doors to all that it turns.
-
-Which knobs of a plan are turned from here, and which are on another machine.
-
-A plan may have knobs for two machines: a hypervisor, and the virtual machine with the database.
-They have files of the same names, so each is only turned on its own.
+Each knob comes after those that must be in effect before it. A plan may have knobs for two
+machines: a hypervisor, and the virtual machine with the database. They have files of the same
+names, so each is only turned on its own machine.
 """
 
 from collections.abc import Mapping, Sequence

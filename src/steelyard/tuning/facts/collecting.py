@@ -1,12 +1,8 @@
-"""Everything that can be seen of a stack from where one looks.
+"""All that can be seen of a stack from where one looks: this machine, a server, a cluster.
 
-The server in a cluster: by SQL through its pod, and by the files of its container.
-
-Everything that can be seen of a database in a Kubernetes cluster, of its pod and of its node.
-
-The API tells of pods, node, kubelet, storage classes and Cluster; a shell in the database's
-container how that is limited; a probe on the node, or else the same shell, what the kernel shows;
-SQL through a forwarded port what the server says.
+Of a database in a Kubernetes cluster the API tells of pods, node, kubelet, storage classes and
+Cluster; a shell in the database's container how that is limited; a probe on the node, or else the
+same shell, what the kernel shows; SQL through a forwarded port what the server says.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -478,7 +474,7 @@ def collect_in_cluster(asked: AskedCluster, doors: ClusterDoors) -> StackFacts:
             "storage": told.get("linux.device", told.get("linux", unknown("").origin)),
         },
     )
-    return _with_hypervisor_cluster_server(_with_server(facts, server, looks.own))
+    return _with_node_as_hypervisor(_with_server(facts, server, looks.own))
 
 
 def _directory(server: ServerSight | Unasked, database: Database) -> str:
@@ -592,7 +588,7 @@ def _with_server(
     return _with_origins(replace(facts, postgres=postgres), told)
 
 
-def _with_hypervisor_cluster_server(facts: StackFacts) -> StackFacts:
+def _with_node_as_hypervisor(facts: StackFacts) -> StackFacts:
     """Return the facts with those of the hypervisor: the node itself where it is real."""
     absent = hidden(_NO_HYPERVISOR).origin
     if facts.linux is None or facts.linux.virtualization != "none":

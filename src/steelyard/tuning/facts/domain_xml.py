@@ -1,12 +1,10 @@
-"""What of a domain's XML libvirt did not keep: it drops what it does not know without a word.
-
-libvirt domain XML as a tree and back; its amounts and its lists of numbers.
+"""The XML of a libvirt domain: read, written back, and as facts of a virtual machine.
 
 Namespaces stay as they are written (``qemu:commandline``, ``xmlns:qemu``), so that a tree written
 back is the text that was read. A document type is refused: libvirt writes none, and entities are
 how a small file of a stranger becomes a large one.
 
-What a domain's XML says of a virtual machine.
+libvirt drops what it does not know without a word; ``lost_elements`` finds it.
 """
 
 from collections.abc import Iterator, Mapping

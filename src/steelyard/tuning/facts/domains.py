@@ -1,11 +1,8 @@
-"""The XML that somebody asked libvirt for: what of it was kept, or cannot be.
+"""Facts of libvirt's domains: as they are defined, and of those that run, as they really are.
 
-What a running virtual machine really has: threads, memory and devices of its QEMU, from /proc.
-
-The definition of a domain is a request. Its threads' ``Cpus_allowed_list``, its ``numa_maps`` and
-its command line are what came of it.
-
-Facts of libvirt's domains: as they are defined, and of those that run, as they really are.
+The definition of a domain is a request. The ``Cpus_allowed_list`` of its QEMU's threads, its
+``numa_maps`` and its command line in /proc are what came of it. Of XML that somebody asked libvirt
+for, what was not kept, or cannot be, is found too.
 """
 
 import re

@@ -1,10 +1,7 @@
-"""Facts on their way into the model: each with where it comes from, or why it is absent.
+"""Facts with where each comes from, or why it is absent, and the files that hold them.
 
-From plain values to dataclasses, with every problem noted at its path.
-
-Facts files: the facts of a stack as YAML or JSON, to be kept, judged elsewhere, or written.
-
-What was written by hand may say sizes as ``16GiB`` and CPUs as ``0-3,8``.
+The files are YAML or JSON, to be kept, judged elsewhere, or written by hand. They may say sizes as
+``16GiB`` and CPUs as ``0-3,8``; every problem is noted at its path.
 """
 
 import io

@@ -1,8 +1,7 @@
-"""The pod of a database in a Kubernetes cluster, and what the API says around it.
+"""Facts of a database in Kubernetes: from the API, and from the files of the node.
 
-Facts of Kubernetes that a node's own files tell: its kubelet, and which CPUs pods share.
-
-Facts of pods, storage classes, Clusters and kubelets, from what the API says of them.
+The API tells of pods, storage classes, Clusters and kubelets. The node's own files tell of its
+kubelet and of the CPUs that pods share.
 """
 
 import json
@@ -227,7 +226,7 @@ def storage_classes(classes: Iterable[Manifest]) -> tuple[StorageClassFacts, ...
             name=str(each["metadata"]["name"]),
             provisioner=str(each.get("provisioner") or ""),
             binding=str(each.get("volumeBindingMode") or "Immediate"),
-            parameters=_texts_pods(each.get("parameters")),
+            parameters=_parameters(each.get("parameters")),
         )
         for each in classes
     )
@@ -272,7 +271,7 @@ def kubelet_of(configz: str) -> Kubelet:
     return parse_kubelet(json.dumps(given))
 
 
-def _texts_pods(value: Mapping[str, object] | None) -> dict[str, str]:
+def _parameters(value: Mapping[str, object] | None) -> dict[str, str]:
     return {str(name): str(each) for name, each in (value or {}).items()}
 
 
@@ -394,15 +393,15 @@ def kubernetes_facts(
         "node": seen(database.node, "spec.nodeName of the pod"),
         "kubelet": _kubelet(database),
         "pods": pods,
-        "capacity": _of(status, lambda of: _texts_cluster_objects(of["capacity"])),
-        "allocatable": _of(status, lambda of: _texts_cluster_objects(of["allocatable"])),
+        "capacity": _of(status, lambda of: _quantities(of["capacity"])),
+        "allocatable": _of(status, lambda of: _quantities(of["allocatable"])),
         "storage_classes": _asked(
             "storage classes of the API", lambda: storage_classes(api.list(STORAGE_CLASS))
         ),
         "cluster": _cluster(database),
     }
-    finds["shared_cpus"] = _shared_cluster_objects(shared, finds["kubelet"], linux)
-    finds["non_pod_huge_pages"] = _non_pod_cluster_objects(database, on_node, own, linux)
+    finds["shared_cpus"] = _shared_by_policy(shared, finds["kubelet"], linux)
+    finds["non_pod_huge_pages"] = _huge_pages_beside_pods(database, on_node, own, linux)
     told = origins_of(finds, "kubernetes")
     if isinstance(own, SteelyardError):
         for name in ("cpus", "quota_cpus", "throttled_periods", "charged_huge_bytes"):
@@ -426,7 +425,7 @@ def _of(status: Found, choose: Callable[[Any], object]) -> Found:
     return _asked(status.origin.source, lambda: choose(status.value))
 
 
-def _texts_cluster_objects(value: Mapping[str, object]) -> dict[str, str]:
+def _quantities(value: Mapping[str, object]) -> dict[str, str]:
     return {str(name): str(each) for name, each in value.items()}
 
 
@@ -483,7 +482,7 @@ def _is_of_database(pod: Manifest, database: Database) -> bool:
     return own is not None and (metadata["namespace"], owner) == (database.namespace, own)
 
 
-def _shared_cluster_objects(by_probe: Found, kubelet: Found, linux: LinuxFacts | None) -> Found:
+def _shared_by_policy(by_probe: Found, kubelet: Found, linux: LinuxFacts | None) -> Found:
     """Return the shared pool: the probe's own CPUs; all of them where no policy takes any away."""
     if by_probe.value is not None or linux is None or linux.cpus is None:
         return by_probe
@@ -491,7 +490,7 @@ def _shared_cluster_objects(by_probe: Found, kubelet: Found, linux: LinuxFacts |
     return seen(linux.cpus, "cpuManagerPolicy none") if policy == "none" else by_probe
 
 
-def _non_pod_cluster_objects(
+def _huge_pages_beside_pods(
     database: Database,
     on_node: tuple[Manifest, ...] | None,
     own: FetchedHost | SteelyardError,

@@ -1,14 +1,7 @@
-"""How CPUs run, idle and are waited for: frequency, idle states, polling, steal, pressure.
+"""Facts of one Linux machine from its own files: CPUs and NUMA nodes, memory, huge pages, wake-ups.
 
-Memory of a machine and how its kernel handles it, huge pages excepted.
-
-Huge pages: what the kernel has of each size, what was asked for, where they can be mounted.
-
-CPUs, cores and NUMA nodes of a machine.
-
-Facts of one Linux machine from its own files.
-
-What a wake-up costs on this machine, measured by a byte that goes back and forth.
+How CPUs run, idle and are waited for is among them: frequency, idle states, polling, steal,
+pressure. What a wake-up costs is measured, by a byte that goes back and forth.
 """
 
 import re
@@ -498,17 +491,17 @@ def measure_wakeups(linux: LinuxFacts, processes: Processes) -> Found:
 def _across(linux: LinuxFacts, allowed: tuple[int, ...]) -> Pair | None:
     """Return two CPUs of one node, of two cores where there are two."""
     pairs = list(combinations(allowed, 2))
-    near = [pair for pair in pairs if len({_node_wakeups(linux, cpu) for cpu in pair}) == 1]
+    near = [pair for pair in pairs if len({_node_of_cpu(linux, cpu) for cpu in pair}) == 1]
     apart = [pair for pair in near if not any(set(pair) <= set(c) for c in linux.siblings or ())]
     return next(iter((*apart, *near)), None)
 
 
 def _other_node(linux: LinuxFacts, allowed: tuple[int, ...]) -> Pair | None:
-    far = (cpu for cpu in allowed if _node_wakeups(linux, cpu) != _node_wakeups(linux, allowed[0]))
+    far = (cpu for cpu in allowed if _node_of_cpu(linux, cpu) != _node_of_cpu(linux, allowed[0]))
     return next(((allowed[0], cpu) for cpu in far), None)
 
 
-def _node_wakeups(linux: LinuxFacts, cpu: int) -> int | None:
+def _node_of_cpu(linux: LinuxFacts, cpu: int) -> int | None:
     return next((node.number for node in linux.nodes or () if cpu in node.cpus), None)
 
 

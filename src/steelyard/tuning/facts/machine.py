@@ -1,16 +1,12 @@
-"""Wake-up or memory distance: what one costs here, and which facts may be behind it.
+"""What kind of machine this is, its disk and balloon, and what a wake-up or distant memory costs.
+
+Containers hide virtual machines from whoever asks "what is around me", so the two are looked for
+apart, and each from the kernel's own files.
 
 A wake-up is what it takes until a waiting thread runs again: the CPU leaves its idle state, a
 halted virtual CPU is started by the hypervisor, somebody else gives up the CPU. A statement of one
 client waits for two of them at least. Memory of another node costs 0.1 µs more per access, which
 adds up only where much work is done.
-
-The disk below a directory, as the kernel sees it, and the memory balloon.
-
-What kind of machine this is: hardware or virtual, container, vendor, kernel.
-
-Containers hide virtual machines from whoever asks "what is around me", so the two are looked for
-apart, and each from the kernel's own files.
 """
 
 import re

@@ -1,15 +1,11 @@
-"""A pod of a moment on one node, from which the node's kernel is read.
-
-It may do nothing: no privilege, no account of the cluster, no directory of the node, any user but
-root (Pod Security Standard `restricted`). It sees what the kernel shows to every container, and by
-its own CPU set which CPUs containers share that have none of their own.
-
-Which files are brought from a container, and what they say of the container itself.
+"""Which files the facts of a machine are made of, and how they are read through a container there.
 
 Of the node a container sees what the kernel shows to everybody below ``/proc`` and ``/sys``. It
 sees neither the node's files nor the processes of others.
 
-Which files of a machine its facts are made of: what to bring from a machine elsewhere.
+The probe is a pod of a moment on one node. It may do nothing: no privilege, no account of the
+cluster, no directory of the node, any user but root (Pod Security Standard `restricted`). Its own
+CPU set says which CPUs containers share that have none of their own.
 """
 
 import re

@@ -1,8 +1,6 @@
-"""Facts of a running PostgreSQL server, from itself and from its processes where they are here.
+"""Facts of running PostgreSQL and Redis servers, and of the processes that hold huge pages.
 
-Processes that hold huge pages.
-
-Facts of running Redis servers, from themselves and from their processes where they are here.
+They come from the servers themselves, and from their processes where these are here.
 """
 
 import re
@@ -208,7 +206,7 @@ def huge_mapping_bytes(smaps: str) -> int:
     return sum(size for page, size in sizes if page > ordinary) * KIB
 
 
-HOLDING: Final = r"HugetlbPages:[[:space:]]*[1-9]"  # as grep writes it; see wanted.py
+HOLDING: Final = r"HugetlbPages:[[:space:]]*[1-9]"  # as grep writes it; see node_probe.py
 _HELD: Final = re.compile(r"^HugetlbPages:\s*(\d+) kB$", re.MULTILINE)
 _NAME: Final = re.compile(r"^Name:\s*(.+)$", re.MULTILINE)
 
@@ -246,7 +244,7 @@ _LAYER: Final = "redis"
 _TITLE: Final = "proc-title-template"  # Redis 6.2, as is FAILOVER, without which there is no fence
 _FENCE: Final = "by start.sh"
 _ON: Final = "yes"
-_LOOPBACK_REDIS: Final = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 _PROGRAMS: Final = ("redis", "valkey")
 _UNIT: Final = re.compile(r"/([^/\s]+\.service)(?:/|$)", re.MULTILINE)
 _UNITS: Final = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system")
@@ -294,12 +292,12 @@ def collect_redis(door: RedisDoor, address: ServerAddress, host: Host) -> RedisS
         session.close()
     path = socket_path(address)
     name = str(path) if path is not None else f"{address.host}:{address.port}"
-    process = _process(host, told) if _may_be_here_redis(address) else None
+    process = _process(host, told) if _redis_may_be_here(address) else None
     directory = asked.get("dir") if isinstance(asked, dict) else None
     finds = {
         "role": seen({"master": "primary"}.get(told.get("role", ""), "replica"), "INFO, role"),
         "replicas": _number(told, "connected_slaves"),
-        **_from_settings_redis(asked),
+        **_from_redis_settings(asked),
         "maxmemory": seen(told.get("maxmemory"), "INFO, maxmemory"),
         **_from_process(host, process, directory),
     }
@@ -330,7 +328,7 @@ def _number(told: Mapping[str, str], name: str) -> Found:
     return seen(int(value), f"INFO, {name}") if value.isdecimal() else hidden(f"INFO has no {name}")
 
 
-def _from_settings_redis(asked: dict[str, str] | str) -> Finds:
+def _from_redis_settings(asked: dict[str, str] | str) -> Finds:
     def setting(name: str) -> Found:
         if isinstance(asked, str):
             return unknown(asked)
@@ -362,9 +360,9 @@ def _fenced(asked: dict[str, str] | str) -> Found:
     return seen(_FENCE in asked.get(_TITLE, ""), f"CONFIG GET {_TITLE}")
 
 
-def _may_be_here_redis(address: ServerAddress) -> bool:
+def _redis_may_be_here(address: ServerAddress) -> bool:
     """Return whether a server's process may be among ours; its name must still fit."""
-    return socket_path(address) is not None or address.host in _LOOPBACK_REDIS
+    return socket_path(address) is not None or address.host in _LOOPBACK_HOSTS
 
 
 def _process(host: Host, told: Mapping[str, str]) -> int | None:

@@ -1,13 +1,8 @@
 """A libvirt domain from its design, and an existing domain changed to fit one.
 
 Both are made by the same functions, which change an element where it is and append it where it
-lacks. The reasons are those of the rules KVM001 to KVM018.
-
-Elements of a tree that are made where they lack and changed where they are.
-
-The devices of a domain: disks that keep flushes, no balloon.
-
-The processor that a domain shows its guest: its model, its cores and its NUMA cells.
+lacks: the processor with its cores and NUMA cells, memory, disks that keep flushes, no balloon.
+The reasons are those of the rules KVM001 to KVM018.
 """
 
 from collections.abc import Mapping

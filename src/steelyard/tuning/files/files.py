@@ -1,11 +1,8 @@
-"""All files of a design.
+"""All files of a design; here also PostgreSQL's settings, as an include and as a parameter group.
 
-Settings of PostgreSQL as a file that ``postgresql.conf`` includes.
-
-Settings of PostgreSQL as a parameter group of Amazon RDS.
-
-RDS takes whole numbers in the unit that ``pg_settings.unit`` names, 0 and 1 for switches, and at
-most 20 parameters per call (Amazon RDS API, ModifyDBParameterGroup).
+The include is for ``postgresql.conf``, the parameter group for Amazon RDS. RDS takes whole numbers
+in the unit that ``pg_settings.unit`` names, 0 and 1 for switches, and at most 20 parameters per
+call (Amazon RDS API, ModifyDBParameterGroup).
 """
 
 import json

@@ -1,14 +1,8 @@
-"""The CloudNativePG cluster of a design.
+"""Files of a design for Kubernetes and for one Linux machine.
 
-Storage classes by name: what each says of the volumes made of it, and its manifest.
-
-Longhorn itself was never run here: its parameters follow its documentation.
-
-The storage class of a design's volumes.
-
-The kubelet's configuration of a design.
-
-Files for one Linux machine: its huge pages at boot, its sysctls, its tuned profile.
+For Kubernetes: the CloudNativePG cluster, the storage class of its volumes, the kubelet's
+configuration. For the machine: huge pages at boot, sysctls, the tuned profile. Longhorn itself was
+never run here: its parameters follow its documentation.
 """
 
 from collections.abc import Iterator, Sequence

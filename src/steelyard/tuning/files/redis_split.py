@@ -1,6 +1,7 @@
-"""The files of a split pair: two redis.conf, the script that starts them, objects of a cluster.
+"""The files of a split pair of Redis servers: for one machine, and for Kubernetes.
 
-A split pair in Kubernetes: two StatefulSets behind the fence of ``start.sh``.
+For a machine they are two redis.conf and the script that starts them, in Kubernetes two
+StatefulSets behind the fence of ``start.sh``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

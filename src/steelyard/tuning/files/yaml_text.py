@@ -1,9 +1,4 @@
-"""Remarks in rendered files: why a setting has its value, and who says so.
-
-YAML with a remark above whatever needs one.
-
-Amounts of memory as Kubernetes writes them.
-"""
+"""YAML with a remark above whatever needs one: why a setting has its value, and who says so."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

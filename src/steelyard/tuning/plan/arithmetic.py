@@ -1,11 +1,9 @@
 """The memory of a plan, line by line: what the server takes at worst, and what it leaves.
 
-The figures are those that rules K8S014, K8S015, PG003, PG004 and KVM003 judge by.
+The figures are those that rules K8S014, K8S015, PG003, PG004 and KVM003 judge by. A plan is refused
+for lack of room with what fits instead, which is found by planning it.
 
-Refusals of a plan for lack of room: what fits instead is found by planning it.
-
-How many huge pages a server's shared memory takes: asked of its own program, or estimated.
-
+How many huge pages a server's shared memory takes is asked of its own program, or estimated.
 ``postgres -C shared_memory_size_in_huge_pages`` says it exactly, since PostgreSQL 15. It refuses
 the data directory of a running server, so it is asked on an empty one made for it.
 """

@@ -1,6 +1,6 @@
-"""What a plan takes for granted, in sentences: every gap in the facts that it went on without.
+"""What a plan takes for granted: every gap in the facts that it went on without, in sentences.
 
-Older requests for huge pages that would outlive a plan: at the next boot they come back.
+Among them are older requests for huge pages, which come back at the next boot.
 """
 
 import re

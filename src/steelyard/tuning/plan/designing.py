@@ -1,12 +1,11 @@
-"""One consistent design of all layers, from what is asked for and what is there.
+"""One consistent design of all layers, from what is asked for and what is there, and its knobs.
 
-What would fit in place of a request that does not: found by planning it, so that it does.
+For a request that does not fit, what would fit is found by planning it.
 
-The knobs of a design: one per change, each with what must be in effect before it.
-
-The edges go from the bottom up: the hypervisor's pool, the domain, the guest's pool, the kubelet,
-the pod, PostgreSQL. A knob's layer says on which machine it is turned: ``hypervisor`` and ``kvm``
-on the hypervisor, ``linux`` on the machine of the database, the rest through their own doors.
+There is one knob per change, each with what must be in effect before it. The edges go from the
+bottom up: the hypervisor's pool, the domain, the guest's pool, the kubelet, the pod, PostgreSQL. A
+knob's layer says on which machine it is turned: ``hypervisor`` and ``kvm`` on the hypervisor,
+``linux`` on the machine of the database, the rest through their own doors.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,11 +1,8 @@
-"""A whole plan: its design, files and knobs; and the directory that it is written to.
+"""A whole plan: designed, judged by the rules before it is a plan, and written to a directory.
 
-The facts as they will be once a design is in effect, so that rules can judge it beforehand.
-
-Each layer is seen at the moment before what runs on it is started: pools are full, the virtual
-machine and the server are about to take from them. That is when rules are strictest.
-
-A design judged by the rules before it is a plan: what it would break, and what it leaves.
+It is judged by the facts as they will be: each layer at the moment before what runs on it is
+started. Pools are full, the virtual machine and the server are about to take from them. That is
+when rules are strictest.
 """
 
 from collections.abc import Mapping

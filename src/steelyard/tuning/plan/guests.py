@@ -1,6 +1,6 @@
-"""A virtual machine for the database, and the hypervisor below it.
+"""A virtual machine for the database, new or there already, and the hypervisor below it.
 
-A domain that is there already: a plan changes what it speaks of, and keeps all the rest.
+Of a domain that is there already a plan changes what it speaks of, and keeps all the rest.
 """
 
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,4 @@
-"""How one Linux machine of a plan is tuned: kernel settings, governor, huge pages.
-
-The machine that the database runs on, where it is there already: its CPUs, pools, memory.
-"""
+"""How the Linux machines of a plan are tuned: kernel, governor, CPUs, huge pages, memory."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

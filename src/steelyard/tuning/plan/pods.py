@@ -1,8 +1,7 @@
-"""What no plan is made of: a request that contradicts itself, or that no layer would accept.
+"""The database's pod, the kubelet below it, and the huge pages of the machine that it takes.
 
-The huge pages of a machine that a database takes, beside those that others hold.
-
-The database's pod and the kubelet below it.
+Here also stands what no plan is made of: a request that contradicts itself, or that no layer would
+accept.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""Split persistence designed: memory line by line, every setting of both servers, every risk.
+"""Split persistence of Redis as a plan: designed, judged by the rules, rendered, written.
 
-A split pair as a plan: designed, judged by the rules, rendered, written.
+The design has the memory line by line, every setting of both servers, and every risk.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""What others hold of a machine's memory and CPUs: virtual machines, and pages of its pools.
+"""Where on a machine the database goes: the NUMA node, whole cores, and who works beside it.
 
-Where on a machine the database goes: the NUMA node, whole cores, and who works beside it.
+Taken off first is what others hold of memory and CPUs: virtual machines, and pages of its pools.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
-"""Rules of a virtual machine's definition: what was kept of it, disks, CPU model.
+"""Rules of a virtual machine's definition, and of the CPUs of the machine below it.
 
-Rules of the machine below the virtual machines: idle states, CPU frequency.
+Of the definition: what was kept of it, disks, CPU model. Of the machine: idle states, frequency.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
-"""Rules of a CloudNativePG cluster.
+"""Rules of a CloudNativePG cluster, and of CPUs in Kubernetes.
 
-Rules of CPUs in Kubernetes: exclusive ones, their quota, their cores and their NUMA node.
+Of CPUs: exclusive ones, their quota, their cores and their NUMA node.
 """
 
 import re
@@ -180,12 +180,12 @@ def _exclusive(facts: StackFacts) -> Outcome:
             return lacking("kubernetes.pods.cpus")
         told = f"{pod.name}: may run on CPUs {cpu_list(pod.cpus)}, its limit is {whole}"
         counted = violated_if(len(pod.cpus) != whole, told)
-        return combined((counted, _apart_kubernetes_cpus(pod, shared)))
+        return combined((counted, _outside_shared_pool(pod, shared)))
 
     return of_each(_wants_cpus(facts), check)
 
 
-def _apart_kubernetes_cpus(pod: PodFacts, shared: tuple[int, ...] | None) -> Outcome:
+def _outside_shared_pool(pod: PodFacts, shared: tuple[int, ...] | None) -> Outcome:
     if shared is None:
         return lacking("kubernetes.shared_cpus")
     overlap = cpu_list(sorted({*shared} & {*(pod.cpus or ())}))

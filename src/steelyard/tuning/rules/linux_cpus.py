@@ -1,6 +1,6 @@
-"""Rules that tell the cost of a wake-up from that of distant memory.
+"""Rules of the CPUs as the database's kernel sees them: the time on them, and what wake-ups cost.
 
-Rules of the CPUs as the database's kernel sees them, and of the time on them.
+The cost of a wake-up is told from that of distant memory.
 """
 
 import re

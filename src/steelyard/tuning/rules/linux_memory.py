@@ -1,7 +1,4 @@
-"""Rules of the pools of huge pages: obtained, used, by whom.
-
-Rules of the kernel's memory management, of swap to read-ahead.
-"""
+"""Rules of the kernel's memory management: pools of huge pages, swap, read-ahead."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,4 @@
-"""Rules of PostgreSQL's memory: huge pages, buffers, shared memory.
-
-Rules of how PostgreSQL works: connections, checkpoints, reads.
-"""
+"""Rules of PostgreSQL: its memory, connections, checkpoints and reads."""
 
 from functools import partial
 from typing import Final

@@ -1,15 +1,8 @@
-"""What a rule of the stack is; ``core.stack`` has what judging by it gives.
+"""What a rule of the stack is, how one is applied to facts, and what several rules ask of these.
 
-What a check gives, and how checks of several things become one.
-
-One rule applied to facts: a missing fact makes it not applicable, never a pass.
-
-What several rules ask of the same subjects: pods, the server's settings, the data's memory.
-
-An absent setting has PostgreSQL's default, as in a configuration file; settings that nobody saw are
+A missing fact makes a rule not applicable, never a pass; ``core.stack`` has what judging gives. An
+absent setting has PostgreSQL's default, as in a configuration file; settings that nobody saw are
 None.
-
-Domains that must be able to run at the same time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,14 +1,11 @@
-"""A Cluster as the operator reports it: phase, primary, instances.
+"""How a Cluster stands by its operator's word, and why it does not become healthy.
 
-What a server of a Cluster said last, out of the log of its pod.
+What is stuck of its claims, jobs and pods is looked for in the order in which a Cluster comes up.
+What it takes to see is listed anew each time, so who asks does not ask often.
 
-The instance manager writes JSON, one object a line: what PostgreSQL logged once it runs in the key
-``record``, what it wrote to standard error before that in ``msg``, and its own messages between.
-
-Why a Cluster does not become healthy: what of its claims, jobs and pods is stuck.
-
-Looked for in the order in which a Cluster comes up. What it takes to see is listed anew each time,
-so who asks does not ask often.
+Its server's last words are in the log of its pod. The instance manager writes JSON, one object a
+line: what PostgreSQL logged once it runs in the key ``record``, what it wrote to standard error
+before that in ``msg``, and its own messages between.
 """
 
 import json

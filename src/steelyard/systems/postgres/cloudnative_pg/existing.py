@@ -1,10 +1,10 @@
 """A Cluster that is there already, as the place of an endpoint.
 
+Whether it serves nobody else is asked of its manifest and of the server.
+
 It is never altered unless that is allowed, and then only its settings: by its manifest, not by
 ALTER SYSTEM, which the operator does not know of. What it said of them is in the ledger before the
 first change, and goes back at the end; a setting that it did not name is removed again.
-
-Whether a Cluster that is there serves nobody else: asked of its manifest and of the server.
 """
 
 import json

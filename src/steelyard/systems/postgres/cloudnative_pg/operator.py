@@ -1,9 +1,8 @@
 """The CloudNativePG operator of a cluster: whether it is there, its version, and what it takes.
 
-PostgreSQL settings as a Cluster takes them: texts, and not those that the operator keeps.
-
-A Cluster has one list beside the parameters, ``shared_preload_libraries``; here it is a setting
-like any other.
+PostgreSQL's settings go into a Cluster as texts, without those that the operator keeps to itself. A
+Cluster has one list beside the parameters, ``shared_preload_libraries``; here it is a setting like
+any other.
 """
 
 import re

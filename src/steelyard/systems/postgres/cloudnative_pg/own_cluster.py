@@ -1,18 +1,9 @@
-"""What a Cluster of a campaign is, and what it takes to make and reach it.
-
-What a reader must know of a Cluster that was made, and what is worth knowing of it.
-
-The Cluster that a target asks for, as a manifest; pure.
-
-Taking a Cluster away with all that it had: pods, claims, and volumes that go with them.
-
-The Clusters that a campaign makes of one target, one at a time, each under a name of its own.
-
-A Cluster of CloudNativePG that a campaign makes, measures and takes away.
+"""A Cluster of CloudNativePG that a campaign makes, measures and takes away.
 
 Equal targets share one Cluster for the campaign: its settings are patched, its data come back from
-templates on the running server. Where targets differ, every visit makes its Cluster anew, and only
-one is there at a time.
+templates on the running server. Where targets differ, every visit makes its Cluster anew under a
+name of its own, and only one is there at a time. It is taken away with all that it had: pods,
+claims, and volumes that go with them.
 """
 
 import json

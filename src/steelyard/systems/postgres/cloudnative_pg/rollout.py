@@ -8,9 +8,8 @@ Where a restart is asked for, the Cluster is annotated as ``kubectl rollout rest
 it restarts. The operator then makes every pod anew, replicas first, and copies the annotation into
 it. Source: cloudnative-pg 1.27.0, internal/controller/cluster_upgrade.go.
 
-Waiting for a Cluster: progress is told, and what is stuck ends it with the reason.
-
-The way to the primary of a Cluster, which may be another pod from one moment to the next.
+What is stuck ends the waiting with the reason. The primary may be another pod from one moment to
+the next, so the way to it is looked up anew.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,1 +1,1 @@
-"""Servers that are there already: reached through libpq, changed through SQL, left as found."""
+"""PostgreSQL servers that are there already: reached by libpq, changed by SQL, left as found."""

@@ -1,6 +1,6 @@
 """The databases of a campaign on somebody else's server: its own, or one it was allowed to use.
 
-The SQL that changes a server, as text: settings, databases, marks.
+The SQL that changes a server is here as text: settings, databases, marks.
 """
 
 import re

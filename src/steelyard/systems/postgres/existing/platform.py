@@ -1,11 +1,10 @@
-"""A server that is there already, as a platform: changed through SQL, left as it was found.
+"""A PostgreSQL server that is there already, as a platform: changed by SQL, left as it was found.
 
 Invariant: every database, table and setting is in the ledger before it is made or changed, and is
 gone or put back after ``destroy``.
 
-From what an experiment says of an endpoint to what libpq is asked.
-
-Sessions of several treatments on one server: each has its settings, and nothing is altered.
+Several treatments may be up at the same time on one server: the sessions of each have its settings,
+and nothing is altered.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,7 @@
-"""Whether a server can be measured: asked of it before anything is made or changed there.
+"""Whether a PostgreSQL server can be measured, asked beforehand, and undoing what was done there.
 
-Undoing what a campaign did on a server: in order at its end, by ``clean`` after a death.
-
-Nothing is dropped that does not carry the campaign's mark, and doing it twice is no error.
+It is undone in order at the end of a campaign, or by ``steelyard clean`` after a death. Nothing is
+dropped that does not carry the campaign's mark, and doing it twice is no error.
 """
 
 import shlex

@@ -1,9 +1,9 @@
-"""Settings of a running server: for everyone by some store of them, or for own sessions only.
+"""Settings of a running PostgreSQL server: for everyone, or for a campaign's own sessions only.
 
-Invariant: before the first change, what stood in the store for every setting of the campaign is in
-the ledger.
+Invariant: before the first change, what stood in the server's store for every setting of the
+campaign is in the ledger.
 
-Restarting a server by the user's own command, and waiting until it answers.
+Where a restart is needed, the user's own command restarts the server.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""From what an experiment says of a Redis server that is there already to its address.
+"""The address of a Redis server that is there already, and what its refusals mean.
 
-What a server's refusals mean, with the way out: its words are short and name no setting.
+Its words are short and name no setting, so the way out is said here.
 """
 
 import re

@@ -1,16 +1,11 @@
 """The databases of a Redis server that a campaign uses: empty ones, marked, emptied and filled.
 
-Invariant: a database is announced before its first key, its first key is the marker, and nothing
-is emptied that holds keys without it.
+Invariants: a database is announced before its first key, its first key is the marker, and nothing
+is emptied that holds keys without it. Beside keys of others nothing is loaded or set where the
+server may evict.
 
-What may drive keys of others out of a server's memory: settings, and the workload's own keys.
-
-Invariant: beside keys of others nothing is loaded or set where the server may evict.
-
-The key that says whose a database is, and so which keys on a server are of others.
-
-It has one name in all campaigns, so that it is found without reading a database through; what it
-holds names the campaign.
+The marker has one name in all campaigns, so that it is found without reading a database through;
+what it holds names the campaign.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,6 +1,4 @@
-"""Whether a Redis server can be measured: asked of it before anything is made or changed there.
-
-A user of a Redis server for the load generator, which cannot keep a password to itself.
+"""Whether a Redis server can be measured, asked beforehand, and a user for the load generator.
 
 redis-benchmark and memtier_benchmark take a password as an argument only, where every account of
 their machine can read it. So they come as a user who is made for the campaign, may send the load

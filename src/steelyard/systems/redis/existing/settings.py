@@ -1,15 +1,13 @@
-"""Settings of a running Redis server: by CONFIG SET, never in its file.
+"""Settings of a running Redis server, by CONFIG SET and never in its file, and undoing a campaign.
 
 Invariant: before the first change, what every setting of the campaign was is in the ledger.
 
-What making the keys left for later, done before a slice: the same for every treatment.
-
 A refill counts as so many changes, after which ``save`` begins a dump, and it makes the AOF grow,
-after which that is rewritten; both would fall into what is measured.
+after which that is rewritten; both would fall into what is measured. So they are waited for before
+a slice, the same for every treatment.
 
-Undoing what a campaign did on a Redis server: at its end, or by ``clean`` after a death.
-
-Nothing is emptied that does not hold the campaign's marker, and doing it twice is no error.
+A campaign is undone at its end, or by ``steelyard clean`` after a death. Nothing is emptied that
+does not hold the campaign's marker, and doing it twice is no error.
 """
 
 import shlex

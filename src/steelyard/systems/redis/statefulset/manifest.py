@@ -3,10 +3,6 @@
 Its pod passes the Pod Security Standard `restricted`.
 Source: kubernetes.io/docs/concepts/security/pod-security-standards.
 
-What of a Redis server's configuration its pod decides.
-
-Who may do what on a Redis server that a campaign makes.
-
 redis-benchmark takes a password only as an argument, where others could read it. So the generators
 come without one, as the default user: they may use keys, and not administer the server. Steelyard
 itself has a user with a password that was drawn for the campaign; of that the server's own pod gets

@@ -1,19 +1,11 @@
-"""What a Redis server of a campaign is, and what it takes to make and reach it.
-
-What a Redis server says of why it does not start, among the lines of its log.
-
-Starting the pod of a StatefulSet anew, and knowing that it is the new one and serves.
-
-The set gets what the new pod is; then the old pod is deleted, and the set makes another. What tells
-the new one is an annotation that no other start has.
-
-The Redis servers that a campaign makes of one target: one at a time, each with a volume.
-
-A Redis server of a StatefulSet that a campaign makes, measures and takes away.
+"""A Redis server of a StatefulSet that a campaign makes, measures and takes away.
 
 Equal targets share one server for the campaign: its pod is started anew for each treatment, on a
 copy of the prepared data, which lie beside the live ones in the same volume. Where targets differ,
 every visit makes its server anew, volume and all, and only one is there at a time.
+
+For a start the set gets what the new pod is; then the old pod is deleted, and the set makes
+another. What tells the new one is an annotation that no other start has.
 """
 
 import re
