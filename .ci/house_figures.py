@@ -20,9 +20,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 388,
+    "files": 389,
     "longest file": 732,
-    "import edges": 2862,
+    "import edges": 2863,
     "modules with one importer": 39,
     "branches on kind or system": 99,
 }

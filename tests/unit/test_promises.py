@@ -61,7 +61,7 @@ def _summary_keys() -> str:
     return "".join(f"{key}: {', '.join(sorted(found[key]))}\n" for key in sorted(found))
 
 
-_NAMED_BY_THE_USER = ("settings", "limits", "layers", "asked", "facts")
+_NAMED_BY_THE_USER = ("settings", "limits", "layers", "asked", "facts", "combinations", "values")
 
 
 def _paths(path: str, value: object) -> Iterator[tuple[str, str]]:

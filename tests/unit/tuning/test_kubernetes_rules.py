@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from steelyard.tuning.rules.kubernetes import RULES
 
 from steelyard.core.kubernetes import REFUSED
 from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
@@ -20,7 +19,7 @@ from steelyard.core.stack_facts import (
     StackFacts,
 )
 from steelyard.core.units import GIB, MIB
-from steelyard.tuning.rules.kubernetes_cpus import OPERATOR_RULES as CLUSTER_RULES
+from steelyard.tuning.rules.catalogue import KUBERNETES
 from support.judged_rules import HOLDS, NOTHING, judged, said
 from support.recorded_stacks import recommended
 
@@ -489,13 +488,13 @@ def test_instances_live_apart_and_end_one_by_one(
     assert told in said(code, stack(cluster=cluster))
 
 
-@pytest.mark.parametrize("code", [rule.code for rule in (*RULES, *CLUSTER_RULES)])
+@pytest.mark.parametrize("code", [rule.code for rule in KUBERNETES])
 def test_without_facts_no_rule_of_kubernetes_passes(code: str) -> None:
     """What nobody saw is not applicable."""
     assert judged(code, StackFacts()).state is State.NOT_APPLICABLE
 
 
-@pytest.mark.parametrize("code", [rule.code for rule in RULES])
+@pytest.mark.parametrize("code", [rule.code for rule in KUBERNETES])
 def test_the_recommended_cluster_violates_none(code: str) -> None:
     """Neither error nor warning, and no information either."""
     assert judged(code, recommended()).messages == ()

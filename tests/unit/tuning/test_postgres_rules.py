@@ -9,7 +9,7 @@ from steelyard.core.linux import BlockDevice, LinuxFacts, PagePool
 from steelyard.core.stack import State
 from steelyard.core.stack_facts import KubernetesFacts, PodFacts, PostgresFacts, StackFacts
 from steelyard.core.units import GIB, MIB
-from steelyard.tuning.rules.postgres import RULES
+from steelyard.tuning.rules.catalogue import POSTGRES
 from support.judged_rules import HOLDS, NOTHING, judged, said
 from support.recorded_stacks import recommended
 
@@ -302,7 +302,7 @@ def test_parallel_query_that_nobody_saw_is_no_finding() -> None:
     assert HOLDS in said("PG012", stack(facts=large))
 
 
-@pytest.mark.parametrize("code", [rule.code for rule in RULES])
+@pytest.mark.parametrize("code", [rule.code for rule in POSTGRES])
 def test_without_facts_no_rule_of_postgres_passes(code: str) -> None:
     """What nobody saw is not applicable, and says what it lacks."""
     found = judged(code, StackFacts())
@@ -310,7 +310,7 @@ def test_without_facts_no_rule_of_postgres_passes(code: str) -> None:
     assert found.missing
 
 
-@pytest.mark.parametrize("code", [rule.code for rule in RULES])
+@pytest.mark.parametrize("code", [rule.code for rule in POSTGRES])
 def test_the_recommended_server_violates_none(code: str) -> None:
     """Neither error nor warning, and no information either."""
     assert judged(code, recommended()).messages == ()

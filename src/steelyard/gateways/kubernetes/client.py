@@ -29,7 +29,7 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes import requests as refusals
-from steelyard.gateways.kubernetes.api import Access
+from steelyard.gateways.kubernetes.access import Access
 from steelyard.gateways.kubernetes.requests import Answered, Asked, Request, Requests, refused
 from steelyard.gateways.kubernetes.streams import LOST, Door, Forward, Stream, open_stream
 

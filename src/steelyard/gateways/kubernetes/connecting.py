@@ -13,7 +13,7 @@ from steelyard.gateways.clock import Clock, SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 
 if TYPE_CHECKING:
-    from steelyard.gateways.kubernetes.api import Access
+    from steelyard.gateways.kubernetes.access import Access
     from steelyard.gateways.kubernetes.kubeconfig import Kubeconfig
 
 IN_CLUSTER: Final = "in-cluster"
@@ -65,18 +65,18 @@ class KubectlConfiguration:
         return ClusterApi(self._access(context), clock=self.clock)
 
     def _access(self, context: str) -> "Access":
-        from steelyard.gateways.kubernetes import api, kubeconfig  # noqa: PLC0415 - likewise
+        from steelyard.gateways.kubernetes import access, kubeconfig  # noqa: PLC0415 - likewise
 
         paths = kubeconfig.default_paths(self.environment)
         config = kubeconfig.read_kubeconfig(paths)
         name = context or config.current
         if name in {"", IN_CLUSTER} and name not in config.contexts and self._is_inside:
-            return api.by_account(IN_CLUSTER, self.account, self.environment)
+            return access.by_account(IN_CLUSTER, self.account, self.environment)
         _require_context(config, paths, name)
         chosen = config.contexts[name]
         namespace = str(chosen.get("namespace") or "default")
         with ExitStack() as memory:
-            found = api.by_kubeconfig(name, config.for_context(name, memory), namespace)
+            found = access.by_kubeconfig(name, config.for_context(name, memory), namespace)
             # The library reads the files anew for every connection of its pool.
             weakref.finalize(found.configuration, memory.pop_all().close)
         return found

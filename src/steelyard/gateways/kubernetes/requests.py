@@ -38,7 +38,7 @@ from steelyard.core.errors import (
 )
 from steelyard.core.kubernetes import Kind
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.kubernetes.api import Access
+from steelyard.gateways.kubernetes.access import Access
 
 RBAC_HINT: Final = "`steelyard kubernetes rbac` prints the least role that is needed."
 _REACH_HINT: Final = "Does `kubectl --context {context} version` get an answer?"

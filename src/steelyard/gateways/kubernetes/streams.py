@@ -29,7 +29,7 @@ from websocket import (
 )
 
 from steelyard.core.errors import SteelyardError
-from steelyard.gateways.kubernetes.api import Access
+from steelyard.gateways.kubernetes.access import Access
 from steelyard.gateways.kubernetes.requests import (
     Answered,
     Asked,

@@ -14,34 +14,38 @@ from steelyard.tuning.rules import (
     kubernetes_memory,
     linux_cpus,
     linux_memory,
+    postgres,
     redis,
     storage,
 )
-from steelyard.tuning.rules import domain_definition as hypervisor
-from steelyard.tuning.rules import kubernetes_cpus as cloudnativepg
-from steelyard.tuning.rules import linux_cpus as waking
-from steelyard.tuning.rules import linux_memory as page_pools
-from steelyard.tuning.rules import postgres as postgres_memory
-from steelyard.tuning.rules import postgres as postgres_work
 from steelyard.tuning.rules.rule import Rule, judge_by
 
 
-def _by_code(*groups: Sequence[Rule]) -> list[Rule]:
-    return sorted((rule for group in groups for rule in group), key=lambda rule: rule.code)
+def _by_code(*groups: Sequence[Rule]) -> tuple[Rule, ...]:
+    return tuple(sorted((each for group in groups for each in group), key=lambda rule: rule.code))
 
 
-RULES: Final[tuple[Rule, ...]] = (
-    *_by_code(
-        domain_definition.RULES, domain_cpus.RULES, domain_memory.RULES, hypervisor.HYPERVISOR_RULES
-    ),
-    *_by_code(page_pools.PAGE_POOL_RULES, linux_memory.RULES, linux_cpus.RULES),
+VIRTUAL_MACHINES: Final = _by_code(
+    domain_definition.RULES,
+    domain_cpus.RULES,
+    domain_memory.RULES,
+    domain_definition.HYPERVISOR_RULES,
+)
+LINUX: Final = _by_code(linux_memory.PAGE_POOL_RULES, linux_memory.RULES, linux_cpus.RULES)
+KUBERNETES: Final = (
     *_by_code(kubernetes_cpus.RULES, kubernetes_memory.RULES),
-    *cloudnativepg.OPERATOR_RULES,
+    *kubernetes_cpus.OPERATOR_RULES,
+)
+POSTGRES: Final = _by_code(postgres.MEMORY_RULES, postgres.RULES)
+RULES: Final[tuple[Rule, ...]] = (
+    *VIRTUAL_MACHINES,
+    *LINUX,
+    *KUBERNETES,
     *storage.RULES,
-    *_by_code(postgres_memory.MEMORY_RULES, postgres_work.RULES),
+    *POSTGRES,
     *redis.RULES,
     *bench.RULES,
-    *waking.WAKING_RULES,
+    *linux_cpus.WAKING_RULES,
 )
 
 

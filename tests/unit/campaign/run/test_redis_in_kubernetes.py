@@ -46,7 +46,7 @@ from steelyard.targets.assembly import Assembly, assemble, moved, settled
 from steelyard.targets.differences import switch_cost
 from steelyard.targets.generators import PLACEHOLDER, campaign_manifests
 
-_GOLDEN = Path(__file__).parents[2] / "golden" / "kubernetes" / "redis-statefulset.yaml"
+_GOLDEN = Path(__file__).parents[3] / "golden" / "kubernetes" / "redis-statefulset.yaml"
 _SERVER = "/usr/bin/redis-server\nRedis server v=7.0.15 sha=00000000:0 malloc=jemalloc bits=64\n"
 _CLIENT = "/usr/bin/redis-cli\nredis-cli 7.0.15\n"
 _BENCHMARK = "/usr/bin/redis-benchmark\nredis-benchmark 7.0.15\n"
