@@ -20,10 +20,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 389,
+    "files": 400,
     "longest file": 732,
-    "import edges": 2863,
-    "modules with one importer": 39,
+    "import edges": 2887,
+    "modules with one importer": 45,
     "branches on kind or system": 99,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

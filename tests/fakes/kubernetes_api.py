@@ -25,7 +25,7 @@ from steelyard.core import kubernetes as words
 from steelyard.core.command import Completed
 from steelyard.core.errors import InputError, MeasurementError, SteelyardError
 from steelyard.core.kubernetes import POD, STORAGE_CLASS, ContainerRef, Kind, Manifest, ObjectRef
-from steelyard.gateways.kubernetes import requests as refusals
+from steelyard.gateways.kubernetes import refusals
 
 __all__ = [
     "KINDS",

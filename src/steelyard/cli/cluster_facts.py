@@ -1,4 +1,4 @@
-"""Options that name a database in a Kubernetes cluster, and the doors through which facts come."""
+"""Options that name a database in a Kubernetes cluster whose stack is asked for."""
 
 from collections.abc import Callable, Mapping
 from functools import reduce
@@ -7,44 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from steelyard.cli.options import NAMESPACE
-from steelyard.core.errors import SteelyardError
-from steelyard.gateways.doors import system_doors
-from steelyard.gateways.virsh import Virsh
-from steelyard.tuning.facts.collecting import ClusterDoors, FactDoors
-from steelyard.tuning.facts.domains import Hypervisor, collect_domains
 
 if TYPE_CHECKING:
     from steelyard.core.stack_facts import StackFacts
     from steelyard.tuning.facts.kubernetes import AskedCluster
-
-
-def defined_domain(name: str) -> str | None:
-    """Return a domain's XML as this machine's libvirt keeps it; None where it has none."""
-    try:
-        return Virsh(processes=system_doors().processes).xml(name, defined=True)
-    except SteelyardError:  # there is no libvirt: the facts of domains say why
-        return None
-
-
-def system_cluster_doors() -> ClusterDoors:
-    """Return the real ones into Kubernetes clusters."""
-    doors = system_doors()
-    return ClusterDoors(kubernetes=doors.kubernetes, sql=doors.sql, clock=doors.clock)
-
-
-def system_fact_doors() -> FactDoors:
-    """Return the real ones; virtual machines are asked of the user's libvirt."""
-    doors = system_doors()
-    libvirt = Virsh(processes=doors.processes)
-    hypervisor = Hypervisor(domains=libvirt, host=doors.host, clock=doors.clock)
-    return FactDoors(
-        host=doors.host,
-        processes=doors.processes,
-        sql=doors.sql,
-        clock=doors.clock,
-        redis=doors.redis,
-        domains=lambda: collect_domains(hypervisor),
-    )
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -115,6 +81,7 @@ def asked_cluster(
 
 def collected_inside(asked: "AskedCluster") -> "StackFacts":
     """Return what can be seen of a database in a cluster."""
+    from steelyard.cli.fact_doors import system_cluster_doors  # noqa: PLC0415 - lazy
     from steelyard.tuning.facts.collecting import collect_in_cluster  # noqa: PLC0415
 
     return collect_in_cluster(asked, system_cluster_doors())

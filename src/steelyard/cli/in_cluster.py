@@ -8,11 +8,10 @@ import click
 from steelyard.campaign.away import packing as in_cluster
 from steelyard.campaign.away.packing import JobAsked
 from steelyard.campaign.run import session
-from steelyard.cli import attach as attaching
-from steelyard.cli import launching
-from steelyard.cli.attach import AttachOptions
+from steelyard.cli import attaching, launching
+from steelyard.cli.attaching import AttachOptions
 from steelyard.cli.launching import RunOptions
-from steelyard.cli.redis.split import manifest_text
+from steelyard.cli.manifest_text import manifest_text
 from steelyard.core.errors import ExitCode, InputError
 from steelyard.core.experiment import Experiment
 from steelyard.places.job import manifests as making

@@ -156,7 +156,7 @@ def _compared(facts: "StackFacts", file: Path, *, ask_libvirt: bool) -> "StackFa
     Raises:
         InputError: The file cannot be read, or is no domain.
     """
-    from steelyard.cli.cluster_facts import defined_domain  # noqa: PLC0415 - lazy
+    from steelyard.cli.fact_doors import defined_domain  # noqa: PLC0415 - lazy
     from steelyard.core.errors import InputError  # noqa: PLC0415
     from steelyard.gateways.files import read_text  # noqa: PLC0415
     from steelyard.tuning.facts.domain_xml import domain_facts  # noqa: PLC0415
@@ -183,10 +183,8 @@ def _place(asked: "Asked | AskedCluster", facts: "StackFacts") -> str:
 
 
 def _collected(asked: "Asked | AskedCluster") -> "StackFacts":
-    from steelyard.cli.cluster_facts import (  # noqa: PLC0415 - lazy
-        collected_inside,
-        system_fact_doors,
-    )
+    from steelyard.cli.cluster_facts import collected_inside  # noqa: PLC0415 - lazy
+    from steelyard.cli.fact_doors import system_fact_doors  # noqa: PLC0415
     from steelyard.tuning.facts.collecting import (  # noqa: PLC0415
         Asked,
         collect,

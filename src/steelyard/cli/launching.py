@@ -32,9 +32,9 @@ from steelyard.campaign.run import session as preflight
 from steelyard.campaign.run.runner import Progress, Silence
 from steelyard.cli.campaigns import print_whole, rendered, show, write_reports
 from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.cli.manifest_text import manifest_text
 from steelyard.cli.options import TerminalOperator
 from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
-from steelyard.cli.redis.split import manifest_text
 from steelyard.core.errors import (
     Interrupted,
     PreflightError,

@@ -11,7 +11,7 @@ from fakes.campaigns import CAMPAIGN_ID, Stage, an_experiment
 from fakes.clock import FakeClock
 from fakes.job_cluster import EventfulClock, JobCluster, a_job_plan
 from fakes.kubernetes_api import FakeKubernetes
-from steelyard.cli import attach as attaching
+from steelyard.cli import attaching
 from steelyard.core.errors import Interrupted
 from steelyard.core.kubernetes import CLAIM, CLUSTER, JOB, POD, ObjectRef, ref_of
 from steelyard.core.outside import InCluster

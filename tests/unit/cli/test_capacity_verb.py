@@ -10,7 +10,7 @@ from steelyard.campaign.file.files import load_text
 from steelyard.campaign.file.form_parts import GOAL_SHARES
 from steelyard.campaign.file.overrides import CapacityQuestion, capacity_text
 from steelyard.campaign.file.resolution import Surroundings
-from steelyard.cli.capacity import CapacityOptions, _command
+from steelyard.cli.capacity_search import CapacityOptions, _command
 from steelyard.core.errors import ExitCode
 from steelyard.core.experiment import Experiment
 from steelyard.core.latency import LatencyGoal

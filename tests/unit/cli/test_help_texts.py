@@ -66,6 +66,27 @@ def test_help_needs_no_heavy_import() -> None:
         assert ended.stdout.splitlines()[-1].strip() == "IMPORTED", words
 
 
+_ALL = """
+import sys
+import click
+from steelyard.cli.main import cli
+def load(group):
+    for name in group.list_commands(None):
+        found = group.get_command(None, name)
+        if isinstance(found, click.Group):
+            load(found)
+load(cli)
+print(*sorted(set(sys.argv[1].split(",")) & set(sys.modules)))
+"""
+
+
+def test_no_verb_is_declared_beside_what_is_slow_to_import() -> None:
+    """The help of each verb is as fast as that of all, also below groups."""
+    words = [sys.executable, "-c", _ALL, ",".join(_HEAVY)]
+    ended = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == []
+
+
 def test_what_computes_no_statistics_imports_no_distributions(tmp_path: Path) -> None:
     """They come with the first number that is asked of them."""
     listing = ["list", str(tmp_path)]

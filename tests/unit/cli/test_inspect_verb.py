@@ -7,8 +7,7 @@ import pytest
 from command_line import Shell
 
 from fakes.facts import FakeStack
-from steelyard.cli import cluster_facts as fact_doors
-from steelyard.cli import inspect
+from steelyard.cli import fact_doors, inspect
 from steelyard.core.errors import ExitCode
 from steelyard.core.findings import Severity
 from steelyard.core.stack import JudgedRule, State

@@ -11,7 +11,7 @@ from command_line import Shell, a_campaign
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
-import steelyard.cli.latency as verb
+import steelyard.cli.percentiles as verb
 from steelyard.answers.logged.section import NO_INTERVALS, NO_PERCENTILES
 from steelyard.cli import log_files as log_reading
 from steelyard.core.latency import RunLatency

@@ -41,7 +41,7 @@ def command(context: click.Context, /, **_: object) -> None:
     Each permission has its reason in a comment. What is optional costs the record some facts when
     it is taken out, and nothing else. No cluster is asked.
     """
-    from steelyard.cli.redis.split import manifest_text  # noqa: PLC0415 - lazy
+    from steelyard.cli.manifest_text import manifest_text  # noqa: PLC0415 - lazy
     from steelyard.places.kubernetes import permissions as rbac  # noqa: PLC0415
     from steelyard.places.kubernetes.permissions import needed  # noqa: PLC0415
 

@@ -1,13 +1,12 @@
 """``steelyard kubernetes storage-classes``: manifests for the storage that presets weigh."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from steelyard.campaign.file.form_values import shown
-from steelyard.core.errors import InputError
-from steelyard.core.spelling import choice
-from steelyard.tuning.files.manifests import MATRIX, StorageClass
+if TYPE_CHECKING:
+    from steelyard.tuning.files.manifests import StorageClass
 
 
 @click.command("storage-classes")
@@ -28,12 +27,17 @@ def command(names: tuple[str, ...], *, longhorn: bool) -> None:
     )
 
 
-def chosen(names: Sequence[str], *, longhorn: bool) -> tuple[StorageClass, ...]:
+def chosen(names: Sequence[str], *, longhorn: bool) -> "tuple[StorageClass, ...]":
     """Return the classes of these names, or all; on request only those of Longhorn.
 
     Raises:
         InputError: There is none of a name.
     """
+    from steelyard.campaign.file.form_values import shown  # noqa: PLC0415 - lazy
+    from steelyard.core.errors import InputError  # noqa: PLC0415
+    from steelyard.core.spelling import choice  # noqa: PLC0415
+    from steelyard.tuning.files.manifests import MATRIX  # noqa: PLC0415
+
     known = {each.name: each for each in MATRIX if each.longhorn or not longhorn}
     for name in names:
         if name not in known:

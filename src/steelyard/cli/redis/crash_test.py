@@ -2,7 +2,7 @@
 
 import click
 
-from steelyard.cli.crash_testing import crash_options
+from steelyard.cli.options import crash_options
 
 _MODES = "off,rdb,no,everysec,always,split"
 

@@ -28,9 +28,10 @@ from steelyard.core.kubernetes import (
     ref_of,
 )
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.kubernetes import requests as refusals
+from steelyard.gateways.kubernetes import refusals
 from steelyard.gateways.kubernetes.access import Access
-from steelyard.gateways.kubernetes.requests import Answered, Asked, Request, Requests, refused
+from steelyard.gateways.kubernetes.refusals import Answered, Asked, refused
+from steelyard.gateways.kubernetes.requests import Request, Requests
 from steelyard.gateways.kubernetes.streams import LOST, Door, Forward, Stream, open_stream
 
 STDIN: Final = 0

@@ -17,7 +17,7 @@ from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.stack import Knob
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.kubernetes.requests import lacks_verb, unknown_kind
+from steelyard.gateways.kubernetes.refusals import lacks_verb, unknown_kind
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.undoing import before, differences, merged, patch_for, strange
 from steelyard.systems.postgres.cloudnative_pg.diagnosis import CONTAINER, instance_pods, state_of

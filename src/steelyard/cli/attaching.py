@@ -1,0 +1,299 @@
+"""``steelyard attach``: a campaign that runs in a cluster, from here.
+
+Step by step: find, follow, fetch, report, remove. It is removed when nothing that it changed waits
+for its record.
+"""
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import click
+
+from steelyard.answers.campaign import analyse
+from steelyard.campaign.away import packing as in_cluster
+from steelyard.campaign.away.following import Fetch, Fetched, Follower, fetch
+from steelyard.campaign.run.runner import Silence
+from steelyard.campaign.run.session import as_json
+from steelyard.cli.campaigns import rendered, show, write_reports
+from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
+from steelyard.core.errors import (
+    ExitCode,
+    InputError,
+    Interrupted,
+    LeftBehindError,
+    PreflightError,
+    RecordError,
+    SteelyardError,
+    TargetError,
+)
+from steelyard.core.plan import Status
+from steelyard.core.units import format_bytes
+from steelyard.gateways.doors import Doors, system_doors
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.places.job import finding
+from steelyard.places.job import manifests as making
+from steelyard.places.job.finding import Stand, Standing, record_files
+from steelyard.places.job.manifests import JobPlan
+from steelyard.record.directory import read_standing
+
+
+def remove(plan: JobPlan, api: KubernetesApi, doors: Doors, *, again: str, record: Path) -> None:
+    """Remove a campaign with its record in the cluster.
+
+    Args:
+        plan: The campaign.
+        api: Its cluster.
+        doors: To the clock.
+        again: The command that lets it go on, and undo what it changed.
+        record: A verified copy of its record.
+
+    Raises:
+        LeftBehindError: It changed something of others that is not as it was.
+    """
+    _require_put_back(record, again)
+    making.remove(plan, api, doors.clock)
+
+
+def remove_unfetched(plan: JobPlan, api: KubernetesApi, doors: Doors, *, again: str) -> None:
+    """Remove a campaign whose record nobody wants, after a look into it.
+
+    Raises:
+        LeftBehindError: It changed something of others that is not as it was.
+    """
+    with tempfile.TemporaryDirectory(prefix="steelyard-") as place:
+        if _is_brought(plan, api, doors, Path(place)):
+            _require_put_back(Path(place), again)
+    making.remove(plan, api, doors.clock)
+
+
+def _is_brought(plan: JobPlan, api: KubernetesApi, doors: Doors, place: Path) -> bool:
+    """Return whether there is a record; a campaign that wrote none has changed nothing."""
+    asked = Fetch(campaign_id=plan.campaign_id, target=place, command="", told=lambda _: None)
+    try:
+        fetch(asked, partial(record_files, plan, api, doors.clock, asked.told), doors.clock)
+    except (PreflightError, RecordError, TargetError):  # whose image does not run changed nothing
+        return False
+    return True
+
+
+def _require_put_back(record: Path, again: str) -> None:
+    changed = list(dict.fromkeys(_open(record)))
+    if changed:
+        raise LeftBehindError(
+            f"the campaign changed {', '.join(changed)} and did not put that back; its record says"
+            " how to",
+            hint=f"Let it do so, then remove it: {again}",
+        )
+
+
+def _open(record: Path) -> Iterator[str]:
+    """Yield what is changed of things that do not go with the campaign's own objects."""
+    for made in read_standing(record).left:
+        if made.thing is not None or (made.placed is not None and made.placed.before):
+            yield made.name
+
+
+_LAST_LINES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachOptions:
+    """The command line of ``attach``."""
+
+    name: str | None
+    context: str | None
+    namespace: str | None
+    only_list: bool = False
+    fetch: bool = False
+    out: Path | None = None
+    resume: bool = False
+    remove: bool = False
+    yes: bool = False
+    as_json: bool = False
+    quiet: bool = False
+
+
+def attach(options: AttachOptions) -> int:
+    """Do what the command line asks; return the exit code."""
+    doors = system_doors()
+    api = doors.kubernetes.connect(options.context)
+    found = finding.find(api, options.namespace or in_cluster.visible(api))
+    if options.only_list:
+        _list(found, api, options)
+        return ExitCode.DONE
+    plan = finding.choose(found, options.name)
+    if options.remove:
+        return _remove(plan, api, doors, options)
+    if options.resume:
+        in_cluster.resume(plan, api, doors.clock)
+        _tell(f"A new Job goes on with campaign {plan.campaign_id}.")
+    return attend(plan, api, doors, options)
+
+
+def attend(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptions) -> int:
+    """Follow a campaign, fetch and report it; return its exit code."""
+    with _leaving(plan, options, f"campaign {plan.campaign_id} goes on in the cluster"):
+        ended = _followed(plan, api, doors, options)
+    if ended.stand is Stand.FAILED:
+        _tell_failure(ended, api)
+    with _leaving(plan, options, "what came of the record is kept"):
+        fetched = _fetch(plan, api, doors, options)
+    _report(fetched, plan, options)
+    return _conclude(plan, api, doors, options, ended, fetched)
+
+
+def _followed(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptions) -> Standing:
+    """Return how the campaign ended; with --fetch, how it stands."""
+    if options.fetch:
+        return finding.standing(plan, api)
+    with _listener(quiet=options.quiet) as progress:
+        told = progress.say if isinstance(progress, LiveProgress) else _tell
+        return Follower(plan, api, doors.clock, progress, told).follow()
+
+
+@contextmanager
+def _leaving(plan: JobPlan, options: AttachOptions, what_stays: str) -> Iterator[None]:
+    """Say on Ctrl-C what stays, and how to come back."""
+    try:
+        yield
+    except Interrupted as stopped:
+        raise Interrupted(
+            f"{stopped.message}; {what_stays}",
+            hint=f"Come back to it: {again(plan, options.context)}",
+        ) from stopped
+
+
+def again(plan: JobPlan, context: str | None, *words: str) -> str:
+    """Return the command that attaches to a campaign."""
+    there = ["--context", context] if context else []
+    named = ["steelyard", "attach", plan.campaign_id, "-n", plan.namespace]
+    return " ".join([*named, *there, *words])
+
+
+def _fetch(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptions) -> Fetched:
+    asked = Fetch(
+        campaign_id=plan.campaign_id,
+        target=directory_of(plan, options),
+        command=again(plan, options.context),
+        told=_tell,
+    )
+    fetched = fetch(asked, partial(record_files, plan, api, doors.clock, _tell), doors.clock)
+    came = format_bytes(fetched.came_bytes)
+    _tell(f"The record is in {asked.target}: {fetched.files} files, {came} brought and verified.")
+    return fetched
+
+
+def directory_of(plan: JobPlan, options: AttachOptions) -> Path:
+    """Return where the record goes here."""
+    return options.out or Path("campaigns") / plan.campaign_id
+
+
+def _report(fetched: Fetched, plan: JobPlan, options: AttachOptions) -> None:
+    """Write the reports anew, and show what there is to show."""
+    path = directory_of(plan, options)
+    analysis = analyse(fetched.record)
+    if analysis.blocks or fetched.record.status is not Status.RUNNING:
+        write_reports(fetched.record, analysis, path)
+    if options.as_json:
+        click.echo(rendered(analysis, "json"), nl=False)
+    elif analysis.blocks:
+        show(analysis, path)
+
+
+def _conclude(
+    plan: JobPlan,
+    api: KubernetesApi,
+    doors: Doors,
+    options: AttachOptions,
+    ended: Standing,
+    fetched: Fetched,
+) -> int:
+    """Offer to remove what is not needed any more, or say how to go on; return the exit code."""
+    if not ended.is_over:
+        _tell("This is what there is so far; the campaign goes on in the cluster.")
+        return ExitCode.DONE
+    if not in_cluster.is_finished(fetched.record):
+        _tell(f"Go on with it there: {again(plan, options.context, '--resume')}")
+        return in_cluster.code_of(ended, fetched.record)
+    if _agrees("Remove its Job, account and volume from the cluster?", options):
+        way = again(plan, options.context, "--resume")
+        remove(plan, api, doors, again=way, record=directory_of(plan, options))
+        in_cluster.release(directory_of(plan, options))
+        _tell("Nothing of it is left in the cluster.")
+    else:
+        _tell(f"It stays in the cluster; remove it: {again(plan, options.context, '--remove')}")
+    return in_cluster.code_of(ended, fetched.record)
+
+
+def _tell_failure(ended: Standing, api: KubernetesApi) -> None:
+    _tell(f"The campaign ended early: {ended.reason}" if ended.reason else "It ended early.")
+    for line in _last_words(ended, api):
+        _tell(f"  {line}")
+
+
+def _last_words(ended: Standing, api: KubernetesApi) -> list[str]:
+    """Return what it printed last, while its pod is there and may be heard."""
+    if ended.last is None:
+        return []
+    try:
+        return api.logs(ended.last, lines=_LAST_LINES).splitlines()
+    except SteelyardError:
+        return []
+
+
+def _agrees(question: str, options: AttachOptions) -> bool:
+    """Return whether to go on; where nobody can be asked, only --yes says so."""
+    if options.yes:
+        return True
+    return sys.stdin.isatty() and click.confirm(question, err=True)
+
+
+def _remove(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptions) -> int:
+    stand = finding.standing(plan, api).stand
+    question = f"Remove campaign {plan.campaign_id} ({stand}) with its record in the cluster?"
+    if not options.yes and not sys.stdin.isatty():
+        raise InputError(
+            f"campaign {plan.campaign_id} was not removed: nobody was there to ask",
+            hint="Say --yes.",
+        )
+    if _agrees(question, options):
+        way = again(plan, options.context, "--resume")
+        remove_unfetched(plan, api, doors, again=way)
+        _tell("Nothing of it is left in the cluster.")
+    return ExitCode.DONE
+
+
+def _list(found: tuple[JobPlan, ...], api: KubernetesApi, options: AttachOptions) -> None:
+    stands = [(plan, finding.standing(plan, api)) for plan in found]
+    if options.as_json:
+        entries = [
+            {
+                "campaign": plan.campaign_id,
+                "namespace": plan.namespace,
+                "stand": now.stand.value,
+                "exit_code": now.exit_code,
+                "reason": now.reason or None,
+            }
+            for plan, now in stands
+        ]
+        click.echo(as_json({"format": 1, "campaigns": entries}), nl=False)
+        return
+    if not stands:
+        click.echo("No campaign is in the cluster.")
+    for plan, now in stands:
+        why = f": {now.reason}" if now.reason else ""
+        click.echo(f"{plan.campaign_id}  {now.stand} in {plan.namespace}{why}")
+
+
+def _listener(*, quiet: bool) -> Silence | PlainProgress | LiveProgress:
+    return Silence() if quiet else progress_for(sys.stderr)
+
+
+def _tell(text: str) -> None:
+    click.echo(text, err=True)
