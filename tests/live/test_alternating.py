@@ -55,7 +55,7 @@ def test_a_campaign_in_turns_ends_with_a_verdict_in_every_form(steelyard: Steely
     text = _IN_TURNS.replace(
         "workloads:", "workloads:\n  - {name: reads, builtin: select-only, scale_factor: 1}"
     ).replace("discard: 0s", "discard: 500ms, reconnections: 1")
-    done = steelyard.run("run", steelyard.campaign(text), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 0, done.stderr
     summary = _summary(steelyard)
     headlines = [c for c in summary["comparisons"] if c["clients"] == "pooled"]
@@ -90,7 +90,7 @@ def test_a_campaign_in_turns_ends_with_a_verdict_in_every_form(steelyard: Steely
 @pytest.mark.parametrize("instant", _INSTANTS)
 def test_a_campaign_in_turns_that_was_killed_goes_on(steelyard: Steelyard, instant: str) -> None:
     """Its record can be read, what was complete is kept, and the block in flight is redone."""
-    source = steelyard.campaign(lasting(_IN_TURNS))
+    source = steelyard.experiment(lasting(_IN_TURNS))
     process = steelyard.start("run", source, "--out", "c", "--yes")
     wait_for(_is_in(steelyard, instant), process)
     process.send_signal(signal.SIGKILL)
@@ -120,7 +120,7 @@ def test_ctrl_c_leaves_nothing_that_runs_or_stands_still(
     steelyard: Steelyard, instant: str
 ) -> None:
     """It ends in order at once, with what is complete, and may be resumed."""
-    source = steelyard.campaign(lasting(_IN_TURNS))
+    source = steelyard.experiment(lasting(_IN_TURNS))
     process = steelyard.start("run", source, "--out", "c", "--yes")
     wait_for(_is_in(steelyard, instant), process)
     complete = steelyard.complete_blocks
@@ -150,14 +150,14 @@ def test_servers_that_do_not_fit_together_are_measured_one_by_one(steelyard: Ste
     large = _available_bytes() * 45 // 100
     foretold = {}
     for name, size in (("small", 64 * MIB), ("large", large)):
-        source = steelyard.campaign(_with_buffers(TINY, size), f"{name}.yaml")
+        source = steelyard.experiment(_with_buffers(TINY, size), f"{name}.yaml")
         done = steelyard.run("run", source, "--dry-run", "--json")
         assert done.returncode == 0, done.stderr
         foretold[name] = json.loads(done.stdout)
     assert (foretold["small"]["mode"], foretold["large"]["mode"]) == ("alternating", "visits")
     told = steelyard.run("run", "large.yaml", "--dry-run").stdout
     assert "of memory are available" in " ".join(told.split())
-    source = steelyard.campaign(_with_buffers(_IN_TURNS, large), "asks.yaml")
+    source = steelyard.experiment(_with_buffers(_IN_TURNS, large), "asks.yaml")
     refused = steelyard.run("run", source, "--dry-run")
     assert refused.returncode == 2
     assert "the treatments cannot alternate: together they may take" in refused.stderr

@@ -27,7 +27,7 @@ treatments:
 
 def test_a_single_pass_runs_every_cell_once(steelyard: Steelyard) -> None:
     """Exit code 0, no verdict, and the label in title, summary and list."""
-    done = steelyard.run("run", steelyard.campaign(PASS, "pass.yaml"), "--out", "campaigns/pass")
+    done = steelyard.run("run", steelyard.experiment(PASS, "pass.yaml"), "--out", "campaigns/pass")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("a pass (single unrepeated pass)")
     assert "no interval, no verdict" in done.stdout
@@ -44,7 +44,7 @@ def test_long_runs_follow_the_blocks_and_campaigns_can_be_read(steelyard: Steely
     asking = TINY.replace("seed: 7", "sustain: 10s\nseed: 7").replace(
         "bin: embedded}", "bin: embedded}\n    postgres: {checkpoint_timeout: 30s}"
     )
-    source = steelyard.campaign(asking, "long.yaml")
+    source = steelyard.experiment(asking, "long.yaml")
     done = steelyard.run("run", source, "--out", "campaigns/long", "--set", "stop.precision=90%")
     assert done.returncode == 0, done.stderr
     assert "on top of the budget" in done.stderr

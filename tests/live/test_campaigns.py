@@ -31,7 +31,7 @@ def test_a_restart_campaign_ends_with_verdicts_and_every_file_of_the_record(
     two = TINY.replace(
         "workloads:", "workloads:\n  - {name: reads, builtin: select-only, scale_factor: 1}"
     )
-    done = steelyard.run("run", steelyard.campaign(one_by_one(two)), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(one_by_one(two)), "--out", "c")
     assert done.returncode == 0, done.stderr
     record = steelyard.directory / "c"
     summary = _summary(record)
@@ -65,7 +65,7 @@ def test_treatments_that_need_no_restart_are_weighed_back_to_back(steelyard: Ste
     text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB, checkpoint_timeout: 11min")
     text = one_by_one(text.replace("discard: 0s", "discard: 0s, rounds: 1"))
     options = ("--out", "c", "--yes", "--json")
-    steelyard.until_blocks(1, "run", steelyard.campaign(text), *options)
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), *options)
     schedule = json.loads((steelyard.directory / "c" / "schedule.json").read_text())
     assert schedule["mode"] == "back-to-back"
     environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())
@@ -85,7 +85,7 @@ def test_two_versions_are_weighed_like_any_two_treatments(
         "    extends: default\n    postgres: {shared_buffers: 64MB}",
         f'    target: {{kind: local, bin: "{version}"}}',
     ).replace("  buffers:", "  older:")
-    steelyard.until_blocks(1, "run", steelyard.campaign(text), "--out", "c", "--yes")
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), "--out", "c", "--yes")
     environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())
     majors = [server["version"].split(".")[0] for server in environment["servers"]]
     assert majors == ["18", version]
@@ -113,7 +113,7 @@ def test_own_scripts_run_on_their_own_prepared_data(steelyard: Steelyard) -> Non
         "    scripts: [{file: read.sql, weight: 9}, {file: write.sql, weight: 1}]\nloads:"
     )
     text = TINY[: TINY.index("workloads:")] + workloads + TINY.split("loads:", 2)[2]
-    steelyard.until_blocks(1, "run", steelyard.campaign(text), "--out", "c", "--yes")
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), "--out", "c", "--yes")
     raw = next((steelyard.directory / "c" / "raw").glob("0000-*.txt.gz"))
     assert "multiple scripts" in gzip.decompress(raw.read_bytes()).decode()
 
@@ -132,7 +132,7 @@ def test_every_visit_starts_from_the_same_rows(steelyard: Steelyard, restore: st
     )
     text = TINY[: TINY.index("workloads:")] + workloads + TINY.split("loads:", 2)[2]
     text = text.replace("bin: embedded}", f"bin: embedded, restore: {restore}}}")
-    done = steelyard.until_blocks(2, "run", steelyard.campaign(text), "--out", "c", "--yes")
+    done = steelyard.until_blocks(2, "run", steelyard.experiment(text), "--out", "c", "--yes")
     assert "is redone" not in done.stderr
     plan = json.loads((steelyard.directory / "c" / "summary.json").read_text())["design"]
     assert plan["restore"] == restore
@@ -141,7 +141,7 @@ def test_every_visit_starts_from_the_same_rows(steelyard: Steelyard, restore: st
 def test_tcp_connections_use_a_password_that_nobody_sees(steelyard: Steelyard) -> None:
     """The loopback connection works, and no file of the record holds a password."""
     text = TINY.replace("bin: embedded}", "bin: embedded, connection: tcp}")
-    steelyard.until_blocks(1, "run", steelyard.campaign(text), "--out", "c", "--yes")
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), "--out", "c", "--yes")
     raw = next((steelyard.directory / "c" / "raw").glob("0000-*.txt.gz"))
     assert "tps = " in gzip.decompress(raw.read_bytes()).decode()
     for path in (steelyard.directory / "c").rglob("*"):
@@ -188,7 +188,7 @@ def test_other_processes_of_a_shared_account_are_kept_out(
     """They cannot read data, prepared or live, connect, or look into the server's process."""
     named = f"bin: embedded, run_as: {account}}}" if account else "bin: embedded}"
     text = one_by_one(lasting(TINY.replace("bin: embedded}", named)))
-    process = steelyard.start("run", steelyard.campaign(text), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
     found: list[Path] = []
 
     def is_up() -> bool:

@@ -16,7 +16,7 @@ LOCAL = TINY.replace("discard: 0s}", "discard: 0s, ceilings: on}")
 def _ceilings(steelyard: Steelyard, text: str, *more: str) -> list[dict[str, Any]]:
     """Run a short campaign and return its ceilings."""
     options = ("--out", "c", "--yes", "--set", "stop.budget=20s", *more)
-    done = steelyard.run("run", steelyard.campaign(text), *options)
+    done = steelyard.run("run", steelyard.experiment(text), *options)
     assert done.returncode == 0, done.stderr
     environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
@@ -79,7 +79,7 @@ def test_a_server_that_was_there_shows_its_round_trip_alone(
 def test_a_death_in_the_sync_test_leaves_nothing(steelyard: Steelyard) -> None:
     """Killed while pg_test_fsync writes: it ends with Steelyard, and `clean` removes its file."""
     text = LOCAL.replace("name: tiny", "name: killed")
-    process = steelyard.start("run", steelyard.campaign(text), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
 
     def written() -> list[Path]:
         return list(steelyard.cache.glob("live/*/scripts/ceilings/sync-test"))

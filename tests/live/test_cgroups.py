@@ -125,7 +125,7 @@ def test_limits_are_in_force_and_gone_afterwards(steelyard: Steelyard, roots: Ro
     The quota throttles by the kernel's own counter; a treatment without limits has none.
     """
     version = SystemCgroups().hierarchy(Controller.CPU).version
-    process = steelyard.start("run", steelyard.campaign(LIMITED), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(LIMITED), "--out", "c", "--yes")
     with _watching(steelyard, roots) as watched:
         # On a busy machine others may leave the server less than its quota for a while.
         wait_for(lambda: watched.throttled > 0 and _blocks(steelyard) >= 2)
@@ -156,7 +156,7 @@ def test_nothing_is_left_after_a_run_that_ends_by_itself(
 ) -> None:
     """A single pass under a quota: the group was there, and is gone with its processes."""
     text = LIMITED[: LIMITED.index("  quota:")].replace("design: one-by-one", "design: single-pass")
-    source = steelyard.campaign(text + "    cgroup: {cpus: 0.6}\n")
+    source = steelyard.experiment(text + "    cgroup: {cpus: 0.6}\n")
     with _watching(steelyard, roots) as watched:
         done = steelyard.run("run", source, "--out", "c", "--yes")
     assert done.returncode == 0, done.stderr
@@ -185,7 +185,7 @@ def _require_record(record: Path, steelyard: Steelyard) -> None:
 
 def _killed_in_a_run(steelyard: Steelyard, roots: Roots) -> list[Path]:
     """Kill a campaign in a limited run and return the groups that it leaves."""
-    source = steelyard.campaign(LIMITED.replace("budget: 20m", "budget: 45s"))
+    source = steelyard.experiment(LIMITED.replace("budget: 20m", "budget: 45s"))
     process = steelyard.start("run", source, "--out", "c", "--yes")
     try:
         wait_for(lambda: len(steelyard.runs) >= 1)

@@ -67,12 +67,12 @@ def _runs(steelyard: Steelyard) -> int:
 
 def _measured(steelyard: Steelyard, text: str, *more: str) -> None:
     """Run a campaign for one block; what it made is undone at every end."""
-    source = steelyard.campaign(lasting(text))
+    source = steelyard.experiment(lasting(text))
     steelyard.until_blocks(1, "run", source, "--out", "c", "--yes", *more)
 
 
 def _run(steelyard: Steelyard, text: str, *more: str) -> "subprocess.CompletedProcess[str]":
-    return steelyard.run("run", steelyard.campaign(text), "--out", "c", "--yes", *more)
+    return steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes", *more)
 
 
 @pytest.mark.usefixtures("untouched")
@@ -131,7 +131,7 @@ def _everything(steelyard: Steelyard) -> Iterator[tuple[Path, str]]:
 @pytest.mark.usefixtures("untouched")
 def test_ctrl_c_puts_everything_back(steelyard: Steelyard, server: Server) -> None:
     """SIGINT in the middle of a run: settings restored, databases dropped, exit 130."""
-    source = steelyard.campaign(at(server, lasting(TINY)))
+    source = steelyard.experiment(at(server, lasting(TINY)))
     process = steelyard.start("run", source, "--out", "c", "--yes")
     wait_for(lambda: _runs(steelyard) >= 1, process)
     process.send_signal(signal.SIGINT)
@@ -142,7 +142,7 @@ def test_ctrl_c_puts_everything_back(steelyard: Steelyard, server: Server) -> No
 @pytest.mark.usefixtures("untouched")
 def test_clean_puts_everything_back_after_kill_9(steelyard: Steelyard, server: Server) -> None:
     """What a killed campaign changed is listed by `clean --dry-run` and undone by `clean`."""
-    source = steelyard.campaign(at(server, lasting(TINY)))
+    source = steelyard.experiment(at(server, lasting(TINY)))
     process = steelyard.start("run", source, "--out", "c", "--yes")
     wait_for(lambda: _runs(steelyard) >= 1, process)
     process.kill()
@@ -162,7 +162,7 @@ def test_clean_puts_everything_back_after_kill_9(steelyard: Steelyard, server: S
 @pytest.mark.usefixtures("untouched")
 def test_resume_after_kill_9_goes_on(steelyard: Steelyard, server: Server) -> None:
     """A resumed campaign undoes the dead session first, keeps its runs, and ends in order."""
-    source = steelyard.campaign(at(server, lasting(TINY)))
+    source = steelyard.experiment(at(server, lasting(TINY)))
     process = steelyard.start("run", source, "--out", "c", "--yes")
     wait_for(lambda: _runs(steelyard) >= 2, process)
     process.kill()
@@ -348,7 +348,7 @@ def test_a_server_that_wants_tls_is_said(steelyard: Steelyard, server: Server) -
 @pytest.mark.usefixtures("untouched")
 def test_a_server_that_dies_is_told_and_cleaned_later(steelyard: Steelyard, server: Server) -> None:
     """The campaign fails, says what it could not put back, and `clean` does it afterwards."""
-    source = steelyard.campaign(at(server, lasting(TINY)))
+    source = steelyard.experiment(at(server, lasting(TINY)))
     process = steelyard.start("run", source, "--out", "c", "--yes")
     wait_for(lambda: _runs(steelyard) >= 1, process)
     command(server.control("stop", "-m", "immediate"))

@@ -71,7 +71,7 @@ def _trusting(steelyard: Steelyard, server: Server, host: str) -> Steelyard:
     uri = f"postgresql://postgres@{host}:{server.port}/postgres"
     uri += f"?sslmode=verify-full&sslrootcert={root}"
     text = OVER_TLS.replace("URI", json.dumps(uri))
-    steelyard.campaign(lasting(text))
+    steelyard.experiment(lasting(text))
     return replace(steelyard, extra=secret)
 
 

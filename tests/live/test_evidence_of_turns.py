@@ -139,7 +139,7 @@ def test_evidence_of_turns_is_of_the_turns(steelyard: Steelyard) -> None:
     CPU and device are of own turns, and the parts fit together.
     """
     with _neighbour(steelyard.cache) as neighbour:
-        name = steelyard.campaign(_IN_TURNS)
+        name = steelyard.experiment(_IN_TURNS)
         done = steelyard.until_blocks(2, "run", name, "--out", "c")
     assert neighbour.worked >= 2, done.stderr
     runs = [run for run in steelyard.runs if run["block"] < 2]

@@ -25,7 +25,7 @@ FACTORIAL = (
 
 def test_a_factorial_is_measured_in_complete_blocks_and_reported(steelyard: Steelyard) -> None:
     """Two factors of sessions: four combinations in every block, effects in every form."""
-    source = steelyard.campaign(lasting(FACTORIAL))
+    source = steelyard.experiment(lasting(FACTORIAL))
     done = steelyard.until_blocks(8, "run", source, "--out", "c", "--yes")
     assert "full factorial (4 combinations)" in done.stderr
     assert "What each factor buys" in done.stdout
@@ -59,10 +59,10 @@ def test_a_factorial_is_measured_in_complete_blocks_and_reported(steelyard: Stee
 
 def test_the_dry_run_says_what_a_design_costs(steelyard: Steelyard) -> None:
     """Combinations, and what they cannot tell apart, are known before anything is started."""
-    name = steelyard.campaign(FACTORIAL.replace("factors:", "ladder:"))
+    name = steelyard.experiment(FACTORIAL.replace("factors:", "ladder:"))
     ladder = steelyard.run("run", "--dry-run", name)
     assert ladder.returncode == 0, ladder.stderr
     assert "3 treatments x 1 cells" in ladder.stdout
     assert "depends on the order chosen: commit, then statements" in ladder.stdout
-    full = steelyard.run("run", "--dry-run", steelyard.campaign(FACTORIAL))
+    full = steelyard.run("run", "--dry-run", steelyard.experiment(FACTORIAL))
     assert "synergies are twice as wide" in full.stdout

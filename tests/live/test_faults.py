@@ -34,7 +34,7 @@ TWO = TINY.replace(
 
 
 def _started(steelyard: Steelyard, text: str) -> "subprocess.Popen[str]":
-    return steelyard.start("run", steelyard.campaign(text), "--out", "c", "--yes")
+    return steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
 
 
 def _journal(steelyard: Steelyard) -> list[dict[str, object]]:
@@ -96,7 +96,7 @@ def test_a_single_pass_goes_on_after_kill_9(steelyard: Steelyard) -> None:
     text = TINY.split("  buffers:")[0].replace("baseline: default", "design: single-pass")
     text = text.replace(", precision: 99%", "")
     text = text.replace("clients: 2", "clients: [1, 2, 3, 4]")
-    source = steelyard.campaign(text)
+    source = steelyard.experiment(text)
     process = steelyard.start("run", source, "--out", "c")
     wait_for(lambda: len(steelyard.runs) >= 2, process)
     process.kill()
@@ -166,7 +166,7 @@ def test_a_taken_port_is_refused_before_the_start(steelyard: Steelyard) -> None:
         listener.listen()
         port = listener.getsockname()[1]
         text = TINY.replace("bin: embedded}", f"bin: embedded, port: {port}}}")
-        done = steelyard.run("run", steelyard.campaign(text), "--out", "c")
+        done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 3
     assert f"port {port}" in done.stderr
     assert not (steelyard.directory / "c").exists()
@@ -182,7 +182,7 @@ def test_an_absent_or_incomplete_binary_is_refused(
     """A wrong `bin:` gives exit 3, the fact and the way out."""
     (steelyard.directory / "bin").mkdir()
     text = TINY.replace("bin: embedded}", f"bin: {bin_}}}")
-    done = steelyard.run("run", steelyard.campaign(text), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 3, done.stderr
     assert word in done.stderr
     assert "hint:" in done.stderr
@@ -196,7 +196,7 @@ def test_a_binary_that_is_no_postgres_is_refused(steelyard: Steelyard) -> None:
         (fake / name).write_text("#!/bin/sh\nexit 3\n")
         (fake / name).chmod(0o755)
     text = TINY.replace("bin: embedded}", "bin: ./bin}")
-    done = steelyard.run("run", steelyard.campaign(text), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 3, done.stderr
     assert "Traceback" not in done.stderr
 
@@ -209,7 +209,7 @@ def test_unknown_settings_and_refused_values_are_said_at_once_with_lines(
         "postgres: {shared_buffers: 64MB}",
         "postgres:\n      shared_bufers: 64MB\n      work_mem: 9XB\n      random_page_cost: -4",
     )
-    done = steelyard.run("run", steelyard.campaign(text), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 2, done.stderr
     assert "tiny.yaml:16:7" in done.stderr
     assert "did you mean `shared_buffers`" in done.stderr
@@ -221,7 +221,7 @@ def test_unknown_settings_and_refused_values_are_said_at_once_with_lines(
 def test_a_value_only_a_started_server_refuses_fails_with_its_log(steelyard: Steelyard) -> None:
     """What `postgres -C` cannot see (an absent library) shows at the first start, with the log."""
     text = TINY.replace("shared_buffers: 64MB", "shared_preload_libraries: no_such_library")
-    done = steelyard.run("run", steelyard.campaign(text), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 4, done.stderr
     assert "no_such_library" in done.stderr
 
@@ -229,7 +229,7 @@ def test_a_value_only_a_started_server_refuses_fails_with_its_log(steelyard: Ste
 def test_too_small_a_disk_is_refused_with_the_numbers(steelyard: Steelyard) -> None:
     """A scale that cannot fit gives exit 3, what is needed and what is free."""
     text = TINY.replace("scale_factor: 1}", "scale_factor: 2000000}")
-    done = steelyard.run("run", steelyard.campaign(text), "--out", "c", "--yes")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
     assert done.returncode == 3, done.stderr
     assert "this campaign needs" in done.stderr
 
@@ -238,7 +238,7 @@ def test_a_budget_before_the_first_look_is_refused_with_what_would_do(
     steelyard: Steelyard,
 ) -> None:
     """A budget that cannot reach a look is said before anything is started."""
-    done = steelyard.run("run", steelyard.campaign(), "--out", "c", "--budget", "5s")
+    done = steelyard.run("run", steelyard.experiment(), "--out", "c", "--budget", "5s")
     assert done.returncode == 3, done.stderr
     assert "before the first look" in done.stderr
     assert "--budget" in done.stderr
@@ -253,6 +253,6 @@ def test_a_setting_that_does_not_take_effect_is_named(steelyard: Steelyard) -> N
     text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB").replace(
         "scale_factor: 1}", "scale_factor: 1, prepare: [override.sql]}"
     )
-    done = steelyard.run("run", steelyard.campaign(text), "--out", "c", "--yes")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
     assert done.returncode == 5, done.stderr
     assert "work_mem was asked to be '9MB' and is '5120'" in done.stderr

@@ -99,7 +99,7 @@ def test_a_disk_of_the_data_that_fills_up_ends_the_campaign_and_resumes(
     # Less WAL than usual, so that the disk may be small.
     little = "    postgres: {max_wal_size: 64MB, min_wal_size: 32MB}\n"
     text = text.replace("  buffers:\n", f"{little}  buffers:\n")
-    process = steelyard.start("run", steelyard.campaign(text), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
     wait_for(lambda: len(steelyard.runs) >= 1, process)
     wait_for(lambda: _generating(small_disk), process)
     ballast = _fill(small_disk)

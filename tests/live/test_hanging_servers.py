@@ -58,7 +58,7 @@ def untouched(server: Server) -> Iterator[None]:
 
 def _in_a_run(steelyard: Steelyard, text: str) -> "subprocess.Popen[str]":
     """Start a campaign and return after its first run."""
-    process = steelyard.start("run", steelyard.campaign(text), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
     wait_for(lambda: len(steelyard.runs) >= 1, process)
     return process
 

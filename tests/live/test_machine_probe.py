@@ -89,7 +89,7 @@ def test_the_cpus_of_a_campaigns_runs_add_up(steelyard: Steelyard) -> None:
     Each part has a source of its own, and what is left for others must not have been cut at 0:
     that would be a part counted twice.
     """
-    done = steelyard.run("run", steelyard.campaign(_ONE_RUN), "--out", "c", "--yes", "--quiet")
+    done = steelyard.run("run", steelyard.experiment(_ONE_RUN), "--out", "c", "--yes", "--quiet")
     assert done.returncode == 0, done.stderr
     for evidence in _evidence(steelyard):
         totals, levels = evidence["totals"], evidence["levels"]

@@ -23,7 +23,7 @@ def test_every_visit_makes_its_server_and_nothing_is_left(steelyard: Steelyard) 
     """Made by initdb and load, not from prepared data; nothing is kept, and the report says so."""
     text = TINY.replace("discard: 0s", "discard: 0s, switch: reprovision, rounds: 2")
     before = set((steelyard.cache / "prepared").glob("*"))
-    source = steelyard.campaign(lasting(text))
+    source = steelyard.experiment(lasting(text))
     steelyard.until_blocks(2, "run", source, "--out", "c", "--yes")
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     blocks = summary["blocks"]
@@ -47,7 +47,7 @@ def test_settings_of_the_wal_are_measured_over_a_whole_cycle(steelyard: Steelyar
     text = TINY.replace("shared_buffers: 64MB", "wal_compression: pglz").replace(
         "bin: embedded}", "bin: embedded}\n    postgres: {checkpoint_timeout: 30s}"
     )
-    source = steelyard.campaign(lasting(text))
+    source = steelyard.experiment(lasting(text))
     steelyard.until_blocks(1, "run", source, "--out", "c", "--yes")
     plan = next(e["plan"] for e in _entries(steelyard) if e["kind"] == "planned")
     assert plan["rounds_for"] == "checkpoint cycle"

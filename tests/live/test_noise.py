@@ -16,7 +16,7 @@ def test_a_set_up_is_weighed_against_itself_and_remembered(steelyard: Steelyard)
         "discard: 0s", "discard: 0s, reset: campaign"
     )
     options = ("--out", "c", "--budget", "90s", "--switch", "session", "--yes")
-    done = steelyard.run("noise", steelyard.campaign(text), *options)
+    done = steelyard.run("noise", steelyard.experiment(text), *options)
     assert done.returncode == 0, done.stderr
     record = steelyard.directory / "c"
     summary = json.loads((record / "summary.json").read_text())

@@ -28,7 +28,7 @@ treatments:
 
 def test_one_treatment_at_a_rate(steelyard: Steelyard) -> None:
     """As many transactions as a Poisson schedule has; nothing is compared, and it is said."""
-    name = steelyard.campaign(AT_A_RATE)
+    name = steelyard.experiment(AT_A_RATE)
     steelyard.until_blocks(2, "run", name, "--out", "c", "--yes")
     reported = steelyard.run("report", "c")
     assert reported.returncode == 0, reported.stderr
@@ -60,7 +60,7 @@ def test_what_waits_over_the_end_of_a_slice_is_counted(steelyard: Steelyard) -> 
     """
     (steelyard.directory / "stall.sql").write_text(STALLING)
     text = AT_A_RATE.replace("builtin: select-only", "scripts: [{file: stall.sql}]")
-    name = steelyard.campaign(text.replace("rate: 50", "rate: 100"))
+    name = steelyard.experiment(text.replace("rate: 50", "rate: 100"))
     steelyard.until_blocks(2, "run", name, "--out", "c", "--yes")
     runs = read_campaign(steelyard.directory / "c").runs
     for run in runs:

@@ -65,12 +65,12 @@ def redis(shared: RedisServer) -> Iterator[RedisServer]:
 
 def _measured(steelyard: Steelyard, text: str, *more: str) -> None:
     """Run a campaign for one block; what it made is undone at every end."""
-    source = steelyard.campaign(lasting(text))
+    source = steelyard.experiment(lasting(text))
     steelyard.until_blocks(1, "run", source, "--out", "c", "--yes", *more)
 
 
 def _run(steelyard: Steelyard, text: str, *more: str) -> "subprocess.CompletedProcess[str]":
-    return steelyard.run("run", steelyard.campaign(text), "--out", "c", "--yes", *more)
+    return steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes", *more)
 
 
 def test_a_campaign_leaves_the_server_as_it_was(steelyard: Steelyard, redis: RedisServer) -> None:
@@ -98,7 +98,7 @@ def test_an_interruption_puts_everything_back(steelyard: Steelyard, redis: Redis
 
 def test_kill_9_leaves_what_clean_undoes(steelyard: Steelyard, redis: RedisServer) -> None:
     """The marker shows what is ours; `clean` empties only that and puts the settings back."""
-    source = steelyard.campaign(lasting(at(redis)))
+    source = steelyard.experiment(lasting(at(redis)))
     process = steelyard.start("run", source, "--out", "c", "--yes")
     wait_for(lambda: len(steelyard.runs) >= 1, process)
     process.kill()
@@ -119,7 +119,7 @@ def test_kill_9_leaves_what_clean_undoes(steelyard: Steelyard, redis: RedisServe
 
 def test_a_killed_campaign_is_resumed(steelyard: Steelyard, redis: RedisServer) -> None:
     """What the dead session left is undone first; its settings are not taken for the server's."""
-    source = steelyard.campaign(lasting(at(redis)))
+    source = steelyard.experiment(lasting(at(redis)))
     process = steelyard.start("run", source, "--out", "c", "--yes")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     process.kill()
@@ -130,7 +130,7 @@ def test_a_killed_campaign_is_resumed(steelyard: Steelyard, redis: RedisServer) 
 def test_a_server_that_dies_is_told_and_cleaned_later(steelyard: Steelyard) -> None:
     """Its failure ends the campaign, which says what it could not put back; `clean` does it."""
     with redis_started({"appendfsync": "no"}) as own:
-        source = steelyard.campaign(lasting(at(own)))
+        source = steelyard.experiment(lasting(at(own)))
         process = steelyard.start("run", source, "--out", "c", "--yes")
         wait_for(lambda: len(steelyard.runs) >= 1, process)
         own.kill()

@@ -46,7 +46,7 @@ def _experiment(
 ) -> str:
     require_redis()
     text = _TEXT.format(target=target, appendfsync=appendfsync, value_bytes=value_bytes)
-    return steelyard.campaign(text)
+    return steelyard.experiment(text)
 
 
 def _kill(data: Path) -> None:
@@ -92,7 +92,7 @@ def test_settings_that_redis_refuses_are_told_with_their_lines(steelyard: Steely
     require_redis()
     text = _TEXT.format(target="{kind: redis-local}", appendfsync="sometimes", value_bytes=3)
     text = text.replace('save: ""', 'save: "", apendonly: yes')
-    refused = steelyard.run("run", steelyard.campaign(text), "--out", "c", "--yes")
+    refused = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
     assert refused.returncode == 2
     assert "`apendonly` is not a setting of Redis" in refused.stderr
     assert "did you mean `appendonly`" in refused.stderr.lower()

@@ -63,7 +63,7 @@ def test_the_latency_of_a_run_is_that_of_every_transaction(
 ) -> None:
     """Its count is what pgbench processed, its mean pgbench's own within a hundredth."""
     text = _VISITS.replace("bin: embedded", f'bin: "{version}"')
-    steelyard.until_blocks(1, "run", steelyard.campaign(text), *_OPTIONS)
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
     runs = _runs(steelyard)
     assert runs
     for run in runs:
@@ -83,7 +83,7 @@ def test_the_latency_of_a_run_is_that_of_every_transaction(
 def test_seconds_and_buckets_of_a_run_hold_the_same_transactions(steelyard: Steelyard) -> None:
     """With a ramp, the seconds hold all of them, and the table those that count."""
     text = _VISITS.replace("ramp: 0s", "ramp: 1s")
-    steelyard.until_blocks(1, "run", steelyard.campaign(text), *_OPTIONS)
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
     run = _runs(steelyard)[0]
     assert run.latency is not None
     assert run.measurement is not None
@@ -107,7 +107,7 @@ def test_seconds_and_buckets_of_a_run_hold_the_same_transactions(steelyard: Stee
 def test_two_generators_are_one_load(steelyard: Steelyard) -> None:
     """Their counts are the sum of both, and their clients those that were asked for."""
     text = _VISITS.replace("clients: 2, threads: 1", "clients: 3, threads: 2, generators: 2")
-    steelyard.until_blocks(1, "run", steelyard.campaign(text), *_OPTIONS)
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
     run = _runs(steelyard)[0]
     assert run.latency is not None
     assert run.measurement is not None
@@ -124,7 +124,7 @@ def test_a_log_that_is_kept_reads_to_the_same_counts(steelyard: Steelyard) -> No
     """It is compressed beside the raw output, with all lines of all threads."""
     text = _VISITS.replace("clients: 2, threads: 1", "clients: 4, threads: 2")
     text = text.replace("discard: 0s", "discard: 0s, log: keep")
-    steelyard.until_blocks(1, "run", steelyard.campaign(text), *_OPTIONS)
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
     run = _runs(steelyard)[0]
     assert run.latency is not None
     stored = (
@@ -140,7 +140,7 @@ def test_a_log_that_is_kept_reads_to_the_same_counts(steelyard: Steelyard) -> No
 def test_without_a_log_nothing_is_written(steelyard: Steelyard) -> None:
     """`off` leaves mean latencies, no log in memory and no counts."""
     text = TINY.replace("discard: 0s", "discard: 0s, log: off")
-    steelyard.until_blocks(1, "run", steelyard.campaign(text), *_OPTIONS)
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
     assert {run.latency for run in _runs(steelyard)} == {None}
     assert _logs(steelyard) == []
     raw = steelyard.directory / "c" / "raw"
@@ -151,7 +151,7 @@ def test_kill_9_in_a_run_leaves_no_log_that_clean_does_not_find(steelyard: Steel
     """The directory in memory is named by the journal before it is made; clean removes it."""
     if not is_in_memory(MEMORY) or free_bytes(MEMORY) < LEAST_FREE_BYTES:
         pytest.skip("memory has no room for logs here")
-    process = steelyard.start("run", steelyard.campaign(_VISITS), *_OPTIONS)
+    process = steelyard.start("run", steelyard.experiment(_VISITS), *_OPTIONS)
 
     def made() -> list[Path]:
         """Return the directories in memory that hold a log now, by the journal."""

@@ -253,7 +253,7 @@ def test_every_run_of_a_campaign_has_its_evidence(steelyard: Steelyard) -> None:
     text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB")  # no restart in between
     text = one_by_one(text)
     options = ("--out", "c", "--yes", "--set", "stop.budget=60s")
-    done = steelyard.run("run", steelyard.campaign(text), *options)
+    done = steelyard.run("run", steelyard.experiment(text), *options)
     assert done.returncode == 0, done.stderr
     assert steelyard.runs
     for taken in steelyard.runs:

@@ -88,7 +88,7 @@ def _stall(data: Path) -> tuple[float, float]:
 
 def _runs_with_stalls(steelyard: Steelyard) -> dict[bool, Stalled]:
     """Return a run of either loop, by whether it was open, each stopped in its middle."""
-    process = steelyard.start("run", steelyard.campaign(LOOPS), "--out", "c", "--yes", "--quiet")
+    process = steelyard.start("run", steelyard.experiment(LOOPS), "--out", "c", "--yes", "--quiet")
     stalls: list[tuple[int, float, float]] = []
     while {True, False} - {_is_open(run) for run in _stalled(steelyard, stalls)}:
         number = len(steelyard.runs)

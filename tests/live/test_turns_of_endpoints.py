@@ -92,7 +92,7 @@ def naps(steelyard: Steelyard, one: Server, two: Server) -> str:
     (steelyard.directory / "make.sql").write_text(MAKE)
     (steelyard.directory / "nap.sql").write_text(NAP)
     text = NAPS.replace("FIRST", json.dumps(one.uri)).replace("SECOND", json.dumps(two.uri))
-    return steelyard.campaign(text)
+    return steelyard.experiment(text)
 
 
 @pytest.mark.slow
@@ -132,7 +132,7 @@ def test_endpoints_of_redis_take_turns_and_are_left_as_found(
     setting = ("CONFIG", "GET", "hash-max-listpack-entries")
     before = two.command(*setting)
     text = REDIS.replace("FIRST", json.dumps(one.uri)).replace("SECOND", json.dumps(two.uri))
-    done = steelyard.until_blocks(2, "run", steelyard.campaign(text), "--out", "c", "--yes")
+    done = steelyard.until_blocks(2, "run", steelyard.experiment(text), "--out", "c", "--yes")
     assert done.returncode == 130
     complete = {block["index"] for block in steelyard.blocks if block["complete"]}
     runs = [run for run in steelyard.runs if run["block"] in complete]
@@ -208,7 +208,7 @@ def test_sessions_of_one_server_take_turns_and_nothing_of_it_is_altered(
     (steelyard.directory / "make.sql").write_text(MAKE)
     (steelyard.directory / "nap.sql").write_text(NAP)
     uri = server.uri.replace("postgres@", f"{role}@")
-    file = steelyard.campaign(SESSIONS.replace("PLACE", json.dumps(uri)))
+    file = steelyard.experiment(SESSIONS.replace("PLACE", json.dumps(uri)))
     process = steelyard.start("run", file, "--out", "c", "--yes")
     wait_for(lambda: at_work(server), process)
     wait_for(lambda: steelyard.complete_blocks >= 2, process)

@@ -55,7 +55,7 @@ def test_a_known_effect_shows_in_turns_that_the_server_counted(steelyard: Steely
     Each turn counts what ended in it after the settling, by the server; no latency is made up.
     """
     require_redis()
-    done = steelyard.until_blocks(2, "run", steelyard.campaign(KNOWN), "--out", "c", "--yes")
+    done = steelyard.until_blocks(2, "run", steelyard.experiment(KNOWN), "--out", "c", "--yes")
     assert done.returncode == 130
     complete = {block["index"] for block in steelyard.blocks if block["complete"]}
     runs = [run for run in steelyard.runs if run["block"] in complete]
@@ -99,7 +99,7 @@ def states_in(cache: Path) -> list[str]:
 def test_nothing_stands_still_for_ever_after_kill_9(steelyard: Steelyard) -> None:
     """Killed in the turns of a block, no server and no generator of it is left, paused or not."""
     require_redis()
-    process = steelyard.start("run", steelyard.campaign(KNOWN), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(KNOWN), "--out", "c", "--yes")
     wait_for(lambda: in_a_turn(steelyard), process)
     time.sleep(0.7)  # some turns
     process.kill()

@@ -46,7 +46,7 @@ def test_two_endpoints_in_one_campaign(
     text = PAIR.replace("FIRST", json.dumps(server.uri)).replace(
         "SECOND", json.dumps(other_server.uri)
     )
-    done = steelyard.run("run", steelyard.campaign(text), "--out", "c", "--yes")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
     assert done.returncode == 0, done.stderr
     assert {run["treatment"] for run in steelyard.runs} == {"one", "two"}
     assert any(block["complete"] for block in steelyard.blocks)

@@ -85,7 +85,7 @@ def test_a_settings_campaign_survives_a_kill(api: KubernetesApi, steelyard: Stee
     What the dead session left is named by `show` and removed before the next one begins; at the
     end nothing is there but the record, which holds no password.
     """
-    source = steelyard.campaign(SETTINGS)
+    source = steelyard.experiment(SETTINGS)
     process = steelyard.start("run", source, "--out", "c")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     database, generator = (_of(api, POD, steelyard, role) for role in (DATABASE, GENERATOR))
@@ -127,7 +127,7 @@ def _assert_settings_were_in_force(steelyard: Steelyard) -> None:
 def test_lost_pods_cost_a_block_and_no_campaign(api: KubernetesApi, steelyard: Steelyard) -> None:
     """A generator's pod and then the database's are deleted in runs: blocks are redone."""
     text = SETTINGS.replace("slice: 1s", "slice: 8s")
-    process = steelyard.start("run", steelyard.campaign(text), "--out", "c")
+    process = steelyard.start("run", steelyard.experiment(text), "--out", "c")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     for role in (GENERATOR, DATABASE):
         _delete_in_a_run(api, steelyard, role, process)
@@ -165,7 +165,7 @@ def test_a_namespace_of_others_is_asked_for(
     api: KubernetesApi, own_namespace: str, steelyard: Steelyard
 ) -> None:
     """Without a terminal and `--yes` no load is put there, and nothing is made."""
-    source = steelyard.campaign(SETTINGS)
+    source = steelyard.experiment(SETTINGS)
     refused = steelyard.run("run", source, "--out", "c", "-n", own_namespace)
     assert refused.returncode == 3, refused.stderr
     assert "was not made for this campaign" in refused.stderr
@@ -178,7 +178,7 @@ def test_a_dry_run_prints_what_kubectl_takes(
     api: KubernetesApi, own_namespace: str, steelyard: Steelyard
 ) -> None:
     """All of standard output is manifests that the server accepts; nothing is made."""
-    source = steelyard.campaign(SETTINGS)
+    source = steelyard.experiment(SETTINGS)
     printed = steelyard.run("run", source, "--dry-run", "-n", own_namespace)
     assert printed.returncode == 0, printed.stderr
     manifests = list(YAML(typ="safe", pure=True).load_all(printed.stdout))

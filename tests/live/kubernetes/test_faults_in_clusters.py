@@ -23,7 +23,7 @@ def test_a_generator_evicted_in_a_run_costs_one_block(
     """
     with only_the_record(cluster_api, own_namespace, steelyard) as there:
         words = ("--out", "c", "-n", own_namespace, "--yes")
-        process = steelyard.start("run", steelyard.campaign(LASTING), *words)
+        process = steelyard.start("run", steelyard.experiment(LASTING), *words)
         strike(steelyard, process, there.is_at_work, lambda: there.evict(there.generator))
         wait_for(lambda: redone_in_all_arms(steelyard), process)
         ended = interrupted(process)
@@ -39,7 +39,7 @@ def test_what_kill_9_left_in_a_cluster_is_cleaned(
     cluster_api: KubernetesApi, steelyard: Steelyard
 ) -> None:
     """Cluster, generators, Secret and the campaign's own namespace stay, and go by `clean`."""
-    process = steelyard.start("run", steelyard.campaign(LASTING), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(LASTING), "--out", "c", "--yes")
     wait_for(lambda: len(steelyard.runs) >= 1, process)
     process.kill()
     process.communicate()

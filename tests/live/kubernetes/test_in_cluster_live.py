@@ -50,7 +50,7 @@ class There:
 
     def start(self) -> JobPlan:
         """Start the campaign, detached."""
-        name = self.steelyard.campaign(reloading(1))
+        name = self.steelyard.experiment(reloading(1))
         words = ("run", name, "--in-cluster", "--detach", "--json", "-n", self.namespace, "--yes")
         ended = self.steelyard.run(*words)
         assert ended.returncode == 0, ended.stderr

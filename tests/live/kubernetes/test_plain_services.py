@@ -25,7 +25,7 @@ def test_a_server_of_others_is_measured_and_is_as_it_was(
     text = on_a_service(SERVICE, "right")
     with only_the_record(cluster_api, own_namespace, steelyard):
         steelyard.until_blocks(
-            1, "run", steelyard.campaign(text), "--out", "c", "-n", own_namespace, "--yes"
+            1, "run", steelyard.experiment(text), "--out", "c", "-n", own_namespace, "--yes"
         )
     assert _asked(cluster_api, server, "SHOW work_mem") == "4MB"
     assert _asked(cluster_api, server, "SELECT count(*) FROM pg_database") == "3"

@@ -44,7 +44,7 @@ def test_a_campaign_survives_a_kill(cluster_api: KubernetesApi, steelyard: Steel
     password.
     """
     api = cluster_api
-    process = steelyard.start("run", steelyard.campaign(MADE), "--out", "c")
+    process = steelyard.start("run", steelyard.experiment(MADE), "--out", "c")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     server, generator = (_only(api, steelyard, role) for role in (DATABASE, GENERATOR))
     assert server["spec"]["nodeName"] != generator["spec"]["nodeName"]
@@ -76,7 +76,7 @@ def test_targets_that_differ_are_made_for_each_visit(
     text = MADE.replace(
         'always: {extends: "off"', 'always: {extends: "off", target: {storage: 300Mi}'
     )
-    steelyard.until_blocks(2, "run", steelyard.campaign(text), "--out", "c")
+    steelyard.until_blocks(2, "run", steelyard.experiment(text), "--out", "c")
     made = [entry["server"] for entry in steelyard.journal if entry["kind"] == "provisioned"]
     servers = [
         {f["subject"] for f in each["facts"] if f["subject"].startswith("Redis server")}
@@ -100,7 +100,7 @@ def test_a_lost_server_costs_a_block_and_no_campaign(
 ) -> None:
     """Its pod is deleted during a run: the block is void, and redone with another pod."""
     text = MADE.replace("slice: 1s", "slice: 6s")
-    process = steelyard.start("run", steelyard.campaign(text), "--out", "c")
+    process = steelyard.start("run", steelyard.experiment(text), "--out", "c")
     wait_for(lambda: len(steelyard.runs) >= 1, process)
     cluster_api.delete(ref_of(_only(cluster_api, steelyard, DATABASE)), grace_s=0)
     wait_for(lambda: any(not each["complete"] for each in steelyard.blocks), process)
@@ -194,7 +194,7 @@ def _on_somebodys(namespace: str, **keys: str) -> str:
 def test_a_service_of_others_is_left_as_it_was(somebodys: _Somebodys, steelyard: Steelyard) -> None:
     """Settings and databases go back at the end, and by `clean` after a `kill -9`."""
     text = _on_somebodys(somebodys.namespace, allow_existing="true")
-    source = steelyard.campaign(text)
+    source = steelyard.experiment(text)
     steelyard.until_blocks(1, "run", source, "--out", "c", "--yes")
     campaign_id = steelyard.campaign_id
     assert somebodys.says("CONFIG", "GET", "appendonly") == ["appendonly", "no"]
@@ -222,11 +222,11 @@ def test_what_a_service_of_others_refuses(somebodys: _Somebodys, steelyard: Stee
         text = _on_somebodys(namespace, **keys)
         if "port" in keys:
             text = text.replace("      port: 6380\n", "")
-        done = steelyard.run("run", steelyard.campaign(text), "--out", "c", "--yes")
+        done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
         assert done.returncode in (3, 4), done.stderr
         assert said in done.stderr
     text = _on_somebodys(namespace, allow_existing="true", password_key="username")
-    done = steelyard.run("run", steelyard.campaign(text), "--out", "c", "--yes")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
     assert done.returncode == 4, done.stderr
     assert "refuses user and password" in done.stderr
     assert "right in the Secret cache?" in done.stderr
@@ -242,7 +242,7 @@ def test_what_is_in_the_cluster_is_said_before_anything_is_made(steelyard: Steel
         ("storage: 256Mi", "storage: 256Mi\n      storage_class: fsat", "no storage class fsat"),
         ("value_bytes: 100", "value_bytes: 1000000", "has no room for about"),
     ):
-        source = steelyard.campaign(MADE.replace(old, new))
+        source = steelyard.experiment(MADE.replace(old, new))
         done = steelyard.run("run", source, "--out", "c")
         assert done.returncode == 3, done.stderr
         assert said in done.stderr

@@ -25,7 +25,7 @@ from support.postgres_pod import SERVICE, postgres_pod, postgres_secret
 def _refused(steelyard: Steelyard, namespace: str, text: str = LASTING, *, status: int) -> str:
     """Run a campaign that ends with this status; return what it said."""
     words = ("--out", "c", "-n", namespace, "--yes")
-    done = steelyard.run("run", steelyard.campaign(text), *words)
+    done = steelyard.run("run", steelyard.experiment(text), *words)
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr
     assert "hint: " in done.stderr

@@ -58,7 +58,7 @@ def test_a_slower_class_is_found_to_be_slower_and_nothing_is_left(
     slow: str, cluster_api: KubernetesApi, steelyard: Steelyard
 ) -> None:
     """In every block; the record tells of classes and volumes, the report of what may be lost."""
-    source = steelyard.campaign(WEIGHED.replace("IMAGE", IMAGE).replace("SLOW", slow))
+    source = steelyard.experiment(WEIGHED.replace("IMAGE", IMAGE).replace("SLOW", slow))
     steelyard.until_blocks(BLOCKS, "run", source, "--out", "c", "--yes")
     rates = _rates(steelyard)
     assert len(rates) >= BLOCKS
