@@ -14,6 +14,7 @@ who lowers one lowers it here, too.
 import argparse
 import ast
 import collections
+import collections.abc
 import re
 import sys
 from pathlib import Path

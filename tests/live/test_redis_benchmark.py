@@ -1,6 +1,6 @@
 """The real redis-benchmark, driven and read as a campaign does, against a real server."""
 
-import collections
+import collections.abc
 import shutil
 import subprocess
 import threading
