@@ -9,7 +9,6 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import (
-    EngineName,
     Experiment,
     GeneratorName,
     KeySpace,
@@ -24,7 +23,7 @@ from steelyard.core.latency import RunLatency
 from steelyard.core.measurement import Run
 from steelyard.core.plan import Status
 from steelyard.core.schedule import Mode, Pausing, Turn, TurnTimes, WorkloadTurns
-from steelyard.core.target import RedisLocalTarget
+from steelyard.core.target import EngineName, RedisLocalTarget
 
 _LONGEST_US = 3_000_319  # what redis-benchmark prints for whatever took longer
 

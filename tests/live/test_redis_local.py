@@ -10,7 +10,6 @@ from steelyard.campaign.run.runner import Silence
 from steelyard.campaign.run.session import Request, new_campaign
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import (
-    EngineName,
     Experiment,
     GeneratorName,
     KeySpace,
@@ -25,7 +24,7 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.plan import Status
 from steelyard.core.schedule import Load, Mode
-from steelyard.core.target import RedisLocalTarget
+from steelyard.core.target import EngineName, RedisLocalTarget
 from steelyard.gateways.doors import system_doors
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisPy

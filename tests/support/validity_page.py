@@ -10,8 +10,8 @@ from typing import Any
 
 from steelyard.answers.validity.work_rules import CAMPAIGN_RULES
 from steelyard.campaign.evidence.run_rules import RUN_RULES
-from steelyard.core.experiment import EngineName
 from steelyard.core.findings import ENVIRONMENT, Rule
+from steelyard.core.target import EngineName
 
 PAGE = Path(__file__).parents[2] / "docs" / "validity.md"
 ALL_RULES: tuple[Rule[Any], ...] = (*RUN_RULES, *CAMPAIGN_RULES)

@@ -43,8 +43,8 @@ from steelyard.answers.statements.compute import fit_of_statements
 from steelyard.answers.sustained.compute import burst_findings, burst_only, summarise_sustained
 from steelyard.answers.validity.work_rules import judged
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.experiment import EngineName
 from steelyard.core.plan import CampaignPlan
+from steelyard.core.target import EngineName
 from steelyard.stats.drift import stalled_slices
 
 

@@ -10,7 +10,7 @@ instance per side that is all in the effect, and no number of blocks takes it ou
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -43,10 +43,6 @@ from steelyard.core.measurement import Environment
 from steelyard.core.plan import CampaignPlan
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import (
-    AnyLocalTarget,
-    CloudNativePgTarget,
-    EndpointTarget,
-    RedisKubernetesTarget,
     Target,
 )
 from steelyard.core.units import format_share
@@ -335,22 +331,10 @@ def instances_per_side(one: Target, other: Target, plan: CampaignPlan, blocks: i
     start are as many instances as there are targets. Servers in a cluster that differ are made for
     each visit, volumes and all: each is an instance.
     """
-    if isinstance(one, AnyLocalTarget) and isinstance(other, AnyLocalTarget):
-        return None if one.directory == other.directory else 1
-    if _identity(one) == _identity(other):
+    if one.identity == other.identity:
         return None
-    return blocks if plan.switch is SwitchCost.REPROVISION else 1
-
-
-def _identity(target: Target) -> Hashable:
-    """Return what tells one server from another: how it is reached, not how it is treated."""
-    if isinstance(target, EndpointTarget):
-        return (target.uri, target.service, target.host, target.port, target.inside)
-    if isinstance(target, CloudNativePgTarget) and not target.is_made:
-        return (target.place, target.cluster)
-    if isinstance(target, RedisKubernetesTarget) and target.service is not None:
-        return target.service
-    return target
+    are_made_anew = plan.switch is SwitchCost.REPROVISION and not (one.is_here and other.is_here)
+    return blocks if are_made_anew else 1
 
 
 def with_instances(
@@ -382,7 +366,7 @@ def _instances(
     With factors a side is a mean over treatments: where each target is on both sides alike, what
     is peculiar to it cancels.
     """
-    if Counter(map(_identity, ones)) == Counter(map(_identity, others)):
+    if Counter(one.identity for one in ones) == Counter(other.identity for other in others):
         return None
     counts = [instances_per_side(one, other, plan, blocks) for one in ones for other in others]
     return min((number for number in counts if number is not None), default=None)

@@ -28,7 +28,7 @@ from steelyard.core.redis import (
     promised_loss,
 )
 from steelyard.core.stack_facts import StorageClassFacts
-from steelyard.core.target import RedisEndpointTarget, RedisKubernetesTarget, RedisLocalTarget
+from steelyard.core.target import RedisKubernetesTarget, RedisLocalTarget, Target
 from steelyard.core.units import format_bytes, format_share
 from steelyard.report.document import (
     Block,
@@ -373,11 +373,10 @@ def _site(footing: Footing) -> Survival:
 
 
 _REDIS_REPLICATION: Final = "Redis documentation, 'Redis replication'"
-_Target = RedisLocalTarget | RedisEndpointTarget | RedisKubernetesTarget
 
 
 def redis_survivals(
-    target: _Target, settings: Mapping[str, str], facts: Sequence[Fact]
+    target: Target, settings: Mapping[str, str], facts: Sequence[Fact]
 ) -> tuple[Survival, ...]:
     """Return what an acknowledged write survives, one answer for each failure.
 
@@ -391,11 +390,11 @@ def redis_survivals(
 
 
 def _redis_survival(
-    target: _Target, settings: Mapping[str, str], facts: Sequence[Fact], loss: Loss
+    target: Target, settings: Mapping[str, str], facts: Sequence[Fact], loss: Loss
 ) -> Survival:
     if loss in (Loss.SERVER, Loss.POWER):
         return _started_again(target, settings, loss)
-    if isinstance(target, RedisLocalTarget):
+    if target.is_here:
         why = "the data lie on this machine alone"
         return Survival(loss=loss, fate=Fate.ALL, reason=why, source="")
     if isinstance(target, RedisKubernetesTarget) and target.is_made:
@@ -408,21 +407,15 @@ def _redis_survival(
     return Survival(loss=loss, fate=Fate.UNKNOWN, reason=why, source="")
 
 
-def _started_again(target: _Target, settings: Mapping[str, str], loss: Loss) -> Survival:
+def _started_again(target: Target, settings: Mapping[str, str], loss: Loss) -> Survival:
     """Return what is left of a server that died, or its machine with it, and nothing else."""
-    if not _is_own(target) and "appendonly" not in settings:
+    if not target.is_made and "appendonly" not in settings:
         why = "Steelyard did not make this server, and it does not show its settings"
         return Survival(loss=loss, fate=Fate.UNKNOWN, reason=why, source="")
     promised = promised_loss(settings)
     return _beside(
         target, settings, _own(loss, promised.kill if loss is Loss.SERVER else promised.power)
     )
-
-
-def _is_own(target: _Target) -> bool:
-    if isinstance(target, RedisKubernetesTarget):
-        return target.is_made
-    return isinstance(target, RedisLocalTarget)
 
 
 def _own(loss: Loss, promised: PromisedDeath) -> Survival:
@@ -440,7 +433,7 @@ def _own(loss: Loss, promised: PromisedDeath) -> Survival:
     )
 
 
-def _beside(target: _Target, settings: Mapping[str, str], own: Survival) -> Survival:
+def _beside(target: Target, settings: Mapping[str, str], own: Survival) -> Survival:
     """Return what is left where a replica beside the server has a copy, too."""
     if not isinstance(target, RedisLocalTarget) or target.replica is None:
         return own

@@ -26,12 +26,12 @@ from steelyard.answers.results import (
     WarmupCheck,
 )
 from steelyard.core.campaign import BlockOutcome, CampaignRecord
-from steelyard.core.experiment import EngineName, Experiment, Treatment, Workload
+from steelyard.core.experiment import Experiment, Treatment, Workload
 from steelyard.core.findings import BESIDE_NEIGHBOUR, ENVIRONMENT, Finding, Severity, Verdict
 from steelyard.core.measurement import Run
 from steelyard.core.plan import CampaignPlan, RoundsFor
 from steelyard.core.schedule import Mode
-from steelyard.core.target import RedisKubernetesTarget, RedisLocalTarget, Target
+from steelyard.core.target import EngineName, RedisKubernetesTarget, RedisLocalTarget, Target
 from steelyard.core.units import format_duration, format_percent, format_utc
 from steelyard.report.document import Block, FindingItem, FindingList, Paragraph, Section, Tone
 from steelyard.stats.drift import position_slope

@@ -11,7 +11,7 @@ nobody types; who knows the experiment fills them.
 
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from steelyard.core.latency import LatencyGoal, LogPolicy
 from steelyard.core.schedule import CeilingsAsked, Load, Mode, TurnTimes
@@ -19,13 +19,16 @@ from steelyard.core.target import (
     AnyLocalTarget,
     CloudNativePgTarget,
     EndpointTarget,
+    EngineName,
     LocalTarget,
     RedisEndpointTarget,
     RedisKubernetesTarget,
+    RedisLocalTarget,
     RedisTarget,
     Target,
-    place_of,
 )
+
+TargetT = TypeVar("TargetT", bound=Target)
 
 DEFAULT_NEIGHBOURS: Final = 0.15  # a guess; docs/validity.md says why
 
@@ -307,13 +310,6 @@ class Layer(StrEnum):
         return setting if self in (Layer.POSTGRES, Layer.REDIS) else f"{self}: {setting}"
 
 
-class EngineName(StrEnum):
-    """A database system that can be weighed."""
-
-    POSTGRES = "postgres"
-    REDIS = "redis"
-
-
 class GeneratorName(StrEnum):
     """A program that puts load on a server."""
 
@@ -403,7 +399,7 @@ class Treatment:
     @property
     def server_layer(self) -> Layer:
         """Return the layer of its server's own settings."""
-        return Layer.REDIS if isinstance(self.target, RedisTarget) else Layer.POSTGRES
+        return Layer(self.target.system.value)
 
     def asked(self, layer: Layer | None = None) -> dict[str, str]:
         """Return the values that it asks of one layer, by name as written; None: of its server."""
@@ -532,6 +528,10 @@ class Experiment:
         """Return the workload of that name."""
         return next(w for w in self.workloads if w.name == name)
 
+    def _targets_of(self, *kinds: type[TargetT]) -> dict[str, TargetT]:
+        """Return the targets of some kinds by treatment."""
+        return {t.name: t.target for t in self.treatments if isinstance(t.target, kinds)}
+
     @property
     def words(self) -> WorkWords:
         """Return what its work is called."""
@@ -547,22 +547,22 @@ class Experiment:
     @property
     def local_targets(self) -> dict[str, LocalTarget]:
         """Return the PostgreSQL targets on this machine by treatment."""
-        return {t.name: t.target for t in self.treatments if isinstance(t.target, LocalTarget)}
+        return self._targets_of(LocalTarget)
 
     @property
     def places_here(self) -> dict[str, AnyLocalTarget]:
         """Return the targets whose data directories are made here, by treatment."""
-        return {t.name: t.target for t in self.treatments if isinstance(t.target, AnyLocalTarget)}
+        return self._targets_of(LocalTarget, RedisLocalTarget)
 
     @property
     def redis_targets(self) -> dict[str, RedisTarget]:
         """Return the Redis targets by treatment."""
-        return {t.name: t.target for t in self.treatments if isinstance(t.target, RedisTarget)}
+        return self._targets_of(RedisLocalTarget, RedisEndpointTarget, RedisKubernetesTarget)
 
     @property
     def endpoint_targets(self) -> dict[str, EndpointTarget]:
         """Return the targets that are there already by treatment."""
-        return {t.name: t.target for t in self.treatments if isinstance(t.target, EndpointTarget)}
+        return self._targets_of(EndpointTarget)
 
     @property
     def shared_servers(self) -> dict[EndpointTarget | RedisEndpointTarget, tuple[str, ...]]:
@@ -571,35 +571,31 @@ class Experiment:
         Those in a cluster are not among them.
         """
         found: dict[EndpointTarget | RedisEndpointTarget, list[str]] = {}
-        for treatment in self.treatments:
-            target = treatment.target
-            if isinstance(target, EndpointTarget | RedisEndpointTarget) and not place_of(target):
-                found.setdefault(target, []).append(treatment.name)
+        there: dict[str, EndpointTarget | RedisEndpointTarget] = self._targets_of(
+            EndpointTarget, RedisEndpointTarget
+        )
+        for name, target in there.items():
+            if target.home is None:
+                found.setdefault(target, []).append(name)
         return {target: tuple(names) for target, names in found.items() if len(names) > 1}
 
     @property
     def cluster_targets(self) -> dict[str, CloudNativePgTarget]:
         """Return the targets that CloudNativePG runs by treatment."""
-        return {
-            t.name: t.target for t in self.treatments if isinstance(t.target, CloudNativePgTarget)
-        }
+        return self._targets_of(CloudNativePgTarget)
 
     @property
     def redis_in_kubernetes(self) -> dict[str, RedisKubernetesTarget]:
         """Return the Redis targets that are pods by treatment."""
-        return {
-            t.name: t.target for t in self.treatments if isinstance(t.target, RedisKubernetesTarget)
-        }
+        return self._targets_of(RedisKubernetesTarget)
 
     @property
     def made_targets(self) -> dict[str, CloudNativePgTarget | RedisKubernetesTarget]:
         """Return the targets that Steelyard makes in a cluster by treatment."""
-        return {
-            t.name: t.target
-            for t in self.treatments
-            if isinstance(t.target, CloudNativePgTarget | RedisKubernetesTarget)
-            and t.target.is_made
-        }
+        pods: dict[str, CloudNativePgTarget | RedisKubernetesTarget] = self._targets_of(
+            CloudNativePgTarget, RedisKubernetesTarget
+        )
+        return {name: pod for name, pod in pods.items() if pod.is_made}
 
     @property
     def makes_all_in_kubernetes(self) -> bool:
@@ -609,7 +605,7 @@ class Experiment:
     @property
     def is_in_kubernetes(self) -> bool:
         """Return whether servers and generators are pods; one experiment never has both kinds."""
-        return any(place_of(t.target) is not None for t in self.treatments)
+        return any(t.target.home is not None for t in self.treatments)
 
     @property
     def is_made_anew(self) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
-from steelyard.core.experiment import EngineName
+from steelyard.core.target import EngineName
 
 
 class Verdict(StrEnum):

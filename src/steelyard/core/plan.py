@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from steelyard.core.evidence import Evidence, Quantity
-from steelyard.core.experiment import EngineName, Reset, SwitchCost
+from steelyard.core.experiment import Reset, SwitchCost
 from steelyard.core.findings import (
     FOREIGN_DISK,
     GENERATOR_SATURATED,
@@ -21,6 +21,7 @@ from steelyard.core.findings import (
     Estimate,
 )
 from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
+from steelyard.core.target import EngineName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

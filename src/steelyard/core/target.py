@@ -1,10 +1,95 @@
-"""Where a server runs: one class per kind of target."""
+"""Where a server runs: one class per kind of target, and what the rest of the house asks of any."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from enum import StrEnum
+from typing import ClassVar, Literal, Self
 
 
-class _ByAddress:
+class EngineName(StrEnum):
+    """A database system that can be weighed."""
+
+    POSTGRES = "postgres"
+    REDIS = "redis"
+
+
+class _Server:
+    """What may be asked of every target; here as it is of a server that is there already."""
+
+    __slots__ = ()
+    kind: str
+    system: ClassVar[EngineName] = EngineName.POSTGRES
+    is_here: ClassVar[bool] = False  # Steelyard makes its data directory on this machine
+
+    @property
+    def is_made(self) -> bool:
+        """Return whether Steelyard makes the server."""
+        return self.is_here
+
+    @property
+    def is_restarted(self) -> bool:
+        """Return whether Steelyard restarts the server where a setting needs it."""
+        return self.is_made
+
+    @property
+    def home(self) -> "KubernetesPlace | None":
+        """Return where in which Kubernetes cluster it is; None where it is in none."""
+        return None
+
+    @property
+    def label(self) -> str:
+        """Return what the file says of the place, for people."""
+        raise NotImplementedError
+
+    @property
+    def route(self) -> str:
+        """Return by which way a generator reaches it, for people."""
+        return self.label
+
+    @property
+    def identity(self) -> Hashable:
+        """Return what tells one server from another: how it is reached, not how it is treated."""
+        return self
+
+    def at(self, place: "KubernetesPlace") -> Self:  # noqa: ARG002 - it is in none
+        """Return the same target elsewhere in a cluster; itself where it is in none."""
+        return self
+
+    def opened(self) -> Self:
+        """Return the same target, whose settings or named database may be changed.
+
+        That is itself where Steelyard makes the server.
+        """
+        return self
+
+
+class _Here(_Server):
+    """A server that Steelyard starts on this machine."""
+
+    __slots__ = ()
+    is_here: ClassVar[bool] = True
+    bin: str
+    directory: str | None
+    connection: str
+
+    @property
+    def label(self) -> str:
+        """Return the programs, how the generator connects, and where data directories are made."""
+        where = f" in {self.directory}" if self.directory else ""
+        return f"{self.bin} by {self.connection}{where}"
+
+    @property
+    def route(self) -> str:
+        """Return how the generator connects."""
+        return self.connection
+
+    @property
+    def identity(self) -> Hashable:
+        """Return the directory: it is one disk, whatever programs use it."""
+        return (self.is_here, self.directory)
+
+
+class _ByAddress(_Server):
     """A server that is reached as everybody reaches it."""
 
     __slots__ = ()
@@ -31,7 +116,7 @@ class _RestoredOneWay(_ByAddress):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalTarget:
+class LocalTarget(_Here):
     """A server that Steelyard starts on this machine.
 
     Attributes:
@@ -152,6 +237,29 @@ class CloudNativePgTarget(_RestoredOneWay):
         return self.cluster is None
 
     @property
+    def is_restarted(self) -> bool:
+        """Return whether Steelyard may restart the Cluster."""
+        return self.is_made or self.allow_existing
+
+    @property
+    def home(self) -> KubernetesPlace:
+        """Return where in which cluster it is."""
+        return self.place
+
+    @property
+    def identity(self) -> Hashable:
+        """Return the name of one that is there; one that is made is what the file says."""
+        return self if self.is_made else (self.place, self.cluster)
+
+    def at(self, place: KubernetesPlace) -> Self:
+        """Return the same target elsewhere."""
+        return replace(self, place=place)
+
+    def opened(self) -> Self:
+        """Return the same target; the settings of one that is there may be changed."""
+        return self if self.is_made else replace(self, allow_existing=True)
+
+    @property
     def label(self) -> str:
         """Return what the file says of the place, for people."""
         if self.cluster is not None:
@@ -210,17 +318,47 @@ class EndpointTarget(_ByAddress):
     inside: ClusterService | None = None
 
     @property
-    def place(self) -> str:
+    def is_restarted(self) -> bool:
+        """Return whether the file names a command that does it."""
+        return bool(self.restart_command)
+
+    @property
+    def home(self) -> KubernetesPlace | None:
+        """Return where the Service is that leads to it."""
+        return None if self.inside is None else self.inside.place
+
+    @property
+    def route(self) -> str:
+        """Return the address."""
+        return f"at {self.label}"
+
+    @property
+    def identity(self) -> Hashable:
+        """Return how it is reached."""
+        return (self.uri, self.service, self.host, self.port, self.inside)
+
+    def at(self, place: KubernetesPlace) -> Self:
+        """Return the same target, its Service elsewhere; itself where it has none."""
+        return (
+            self if self.inside is None else replace(self, inside=replace(self.inside, place=place))
+        )
+
+    def opened(self) -> Self:
+        """Return the same target, in whose named database may be measured."""
+        return replace(self, allow_existing=True)
+
+    @property
+    def label(self) -> str:
         """Return what the file says of the place, for people."""
-        port = f":{self.port}" if self.port else ""
         if self.inside is not None:
             return f"service {self.inside.service}"
-        named = self.uri or self.service or f"{self.host or ''}{port}"
-        return named or "as libpq finds it"
+        port = f":{self.port}" if self.port else ""
+        named = self.uri or self.service or f"{self.host or ''}{port}" or "as libpq finds it"
+        return f"{named}, database {self.dbname}" if self.allow_existing else named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisLocalTarget:
+class RedisLocalTarget(_Here):
     """A Redis server that Steelyard starts on this machine.
 
     Attributes:
@@ -232,6 +370,7 @@ class RedisLocalTarget:
             there is none. With none of its own it has the server's.
     """
 
+    system: ClassVar[EngineName] = EngineName.REDIS
     kind: Literal["redis-local"] = "redis-local"
     bin: str = "redis-server"
     directory: str | None = None
@@ -263,6 +402,7 @@ class RedisEndpointTarget(_RestoredOneWay):
         restart_command: Restarts the server; without it nothing that needs a restart is changed.
     """
 
+    system: ClassVar[EngineName] = EngineName.REDIS
     kind: Literal["redis-endpoint"] = "redis-endpoint"
     uri: str | None = None
     host: str | None = None
@@ -278,10 +418,24 @@ class RedisEndpointTarget(_RestoredOneWay):
     burst_lasts_s: float | None = field(default=None, compare=False)
 
     @property
-    def place(self) -> str:
+    def is_restarted(self) -> bool:
+        """Return whether the file names a command that does it."""
+        return bool(self.restart_command)
+
+    @property
+    def label(self) -> str:
         """Return what the file says of the place, for people."""
         port = f":{self.port}" if self.port else ""
         return self.uri or f"{self.host or 'localhost'}{port}"
+
+    @property
+    def route(self) -> str:
+        """Return the address."""
+        return f"at {self.label}"
+
+    def opened(self) -> Self:
+        """Return the same target, whose settings may be changed beside the keys of others."""
+        return replace(self, allow_existing=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,6 +452,7 @@ class RedisKubernetesTarget(_RestoredOneWay):
         node_selector: Of the server's pod; so ``tolerations``, a JSON list.
     """
 
+    system: ClassVar[EngineName] = EngineName.REDIS
     kind: Literal["redis-kubernetes"] = "redis-kubernetes"
     place: KubernetesPlace = KubernetesPlace()
     service: ClusterService | None = None
@@ -320,11 +475,20 @@ class RedisKubernetesTarget(_RestoredOneWay):
         """Return where in which cluster it is."""
         return self.place if self.service is None else self.service.place
 
-    def at(self, place: KubernetesPlace) -> "RedisKubernetesTarget":
+    @property
+    def identity(self) -> Hashable:
+        """Return the Service of one that is there; one that is made is what the file says."""
+        return self.service or self
+
+    def at(self, place: KubernetesPlace) -> Self:
         """Return the same target elsewhere."""
         if self.service is None:
             return replace(self, place=place)
         return replace(self, service=replace(self.service, place=place))
+
+    def opened(self) -> Self:
+        """Return the same target; the settings of one that is there may be changed."""
+        return self if self.is_made else replace(self, allow_existing=True)
 
     @property
     def label(self) -> str:
@@ -345,25 +509,3 @@ Target = (
 )
 RedisTarget = RedisLocalTarget | RedisEndpointTarget | RedisKubernetesTarget
 AnyLocalTarget = LocalTarget | RedisLocalTarget  # whose data directory Steelyard makes here
-
-
-def is_restarted(target: Target) -> bool:
-    """Return whether Steelyard restarts the server where a setting needs it."""
-    if isinstance(target, EndpointTarget | RedisEndpointTarget):
-        return bool(target.restart_command)
-    if isinstance(target, CloudNativePgTarget):
-        return target.is_made or target.allow_existing
-    if isinstance(target, RedisKubernetesTarget):
-        return target.is_made
-    return True
-
-
-def place_of(target: Target) -> KubernetesPlace | None:
-    """Return where in which Kubernetes cluster a target is; None where it is in none."""
-    if isinstance(target, RedisKubernetesTarget):
-        return target.home
-    if isinstance(target, CloudNativePgTarget):
-        return target.place
-    if isinstance(target, EndpointTarget) and target.inside is not None:
-        return target.inside.place
-    return None

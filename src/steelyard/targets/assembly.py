@@ -28,7 +28,6 @@ from steelyard.core.target import (
     RedisEndpointTarget,
     RedisKubernetesTarget,
     Target,
-    place_of,
 )
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
@@ -579,7 +578,7 @@ def settled(experiment: Experiment, assembly: Assembly) -> Experiment:
 
 
 def _moved(target: Target, context: str | None, namespace: str | None) -> Target:
-    place = place_of(target)
+    place = target.home
     if place is None:
         return target
     new = KubernetesPlace(

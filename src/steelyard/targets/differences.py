@@ -7,21 +7,14 @@ from itertools import combinations
 from typing import Final
 
 from steelyard.core.errors import InputError
-from steelyard.core.experiment import (
-    Design,
-    EngineName,
-    Experiment,
-    Layer,
-    Reset,
-    SwitchCost,
-    Treatment,
-)
+from steelyard.core.experiment import Design, Experiment, Layer, Reset, SwitchCost, Treatment
 from steelyard.core.latency import LogPolicy
 from steelyard.core.linux import switch_cost_of
 from steelyard.core.schedule import LATENCIES_IN_A_TURN, Mode, Pausing, SharedMemory, WorkloadTurns
 from steelyard.core.target import (
     CloudNativePgTarget,
     EndpointTarget,
+    EngineName,
     RedisEndpointTarget,
     RedisKubernetesTarget,
     RedisLocalTarget,

@@ -13,7 +13,6 @@ from steelyard.core.target import (
     RedisKubernetesTarget,
     RedisTarget,
     Target,
-    is_restarted,
 )
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.redis import own_password
@@ -235,7 +234,7 @@ def restarts_on(
     experiment: Experiment, target: Target, names: tuple[str, ...], server: RunningServer
 ) -> bool:
     """Return whether every activation restarts the server: then all treatments are alike."""
-    if not is_restarted(target):
+    if not target.is_restarted:
         return False
     several = len({treatment.target for treatment in experiment.treatments}) > 1
     known = [server.catalogue[name] for name in names if name in server.catalogue]

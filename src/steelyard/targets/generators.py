@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from steelyard.core.experiment import EngineName, Experiment, GeneratorName, Treatment
+from steelyard.core.experiment import Experiment, GeneratorName, Treatment
 from steelyard.core.kubernetes import (
     CAMPAIGN,
     CONFIG_MAP,
@@ -27,7 +27,12 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.core.measurement import Fact
 from steelyard.core.schedule import Load
-from steelyard.core.target import CloudNativePgTarget, KubernetesPlace, RedisKubernetesTarget
+from steelyard.core.target import (
+    CloudNativePgTarget,
+    EngineName,
+    KubernetesPlace,
+    RedisKubernetesTarget,
+)
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.process import Processes

@@ -28,7 +28,6 @@ from steelyard.core.target import (
     CloudNativePgTarget,
     KubernetesPlace,
     RedisKubernetesTarget,
-    place_of,
 )
 from steelyard.core.units import GIB, MIB, format_bytes, parse_quantity_bytes
 from steelyard.gateways.clock import Clock
@@ -312,7 +311,7 @@ def place_in(experiment: Experiment) -> KubernetesPlace:
     Raises:
         InputError: They do not, or are in no cluster.
     """
-    places = {place_of(treatment.target) for treatment in experiment.treatments}
+    places = {treatment.target.home for treatment in experiment.treatments}
     if len(places) != 1 or None in places:
         raise InputError(
             "the treatments are not all in one place of one Kubernetes cluster",

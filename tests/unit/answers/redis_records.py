@@ -8,10 +8,10 @@ from made_records import a_record, an_experiment
 
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Absence, Evidence, Quantity
-from steelyard.core.experiment import EngineName, Experiment, Layer, Measure, Setting
+from steelyard.core.experiment import Experiment, Layer, Measure, Setting
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import Load
-from steelyard.core.target import RedisLocalTarget
+from steelyard.core.target import EngineName, RedisLocalTarget
 
 CLIENTS = 20
 NO_WAITS = Absence(subject="wait events", reason="Redis does not say what its sessions wait for.")

@@ -13,7 +13,6 @@ from steelyard.answers.results import CampaignAnalysis, SettingDifference
 from steelyard.answers.summary import summary
 from steelyard.answers.wording import verdict_sentence, verdict_word
 from steelyard.core.experiment import (
-    EngineName,
     Experiment,
     KeySpace,
     Layer,
@@ -25,7 +24,7 @@ from steelyard.core.experiment import (
     Workload,
 )
 from steelyard.core.findings import Severity
-from steelyard.core.target import LocalTarget, RedisLocalTarget, Target
+from steelyard.core.target import EngineName, LocalTarget, RedisLocalTarget, Target
 
 BLOCKS = 20
 PING = Workload(name="ping", builtin="ping", redis=RedisWork())

@@ -10,11 +10,15 @@ from watched import both, found, missing, rulings, seen, watched, with_settings
 from steelyard.answers.validity.work_rules import CAMPAIGN_RULES
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Evidence, Quantity
-from steelyard.core.experiment import EngineName
 from steelyard.core.findings import Standing
 from steelyard.core.measurement import Environment, Fact, Run
 from steelyard.core.redis import promised_loss
-from steelyard.core.target import RedisEndpointTarget, RedisKubernetesTarget, RedisTarget
+from steelyard.core.target import (
+    EngineName,
+    RedisEndpointTarget,
+    RedisKubernetesTarget,
+    RedisTarget,
+)
 from steelyard.core.units import GIB, KIB
 
 OFF = {"appendonly": "no", "appendfsync": "everysec", "save": ""}

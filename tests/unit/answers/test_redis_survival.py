@@ -10,19 +10,12 @@ from fakes.durable import CLASSES
 from steelyard.answers.crashes import redis_survivals
 from steelyard.answers.durability.compute import durability_of
 from steelyard.answers.durability.results import Fate, Loss, Survival
-from steelyard.core.experiment import (
-    EngineName,
-    Experiment,
-    Layer,
-    RedisWork,
-    Setting,
-    Treatment,
-    Workload,
-)
+from steelyard.core.experiment import Experiment, Layer, RedisWork, Setting, Treatment, Workload
 from steelyard.core.measurement import EffectiveSetting, Environment, ServerEnvironment
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import (
     ClusterService,
+    EngineName,
     RedisEndpointTarget,
     RedisKubernetesTarget,
     RedisLocalTarget,

@@ -13,8 +13,8 @@ from steelyard.answers.durability.results import (
 from steelyard.answers.durability.section import durability_json
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.experiment import EngineName
 from steelyard.core.schedule import CellKey
+from steelyard.core.target import EngineName
 from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal
 

@@ -12,7 +12,6 @@ from fakes.redis_sessions import ToldDoor, ToldSession
 from steelyard.core.command import Completed, Guest, ServerAddress
 from steelyard.core.errors import InputError, MeasurementError, TargetError
 from steelyard.core.experiment import (
-    EngineName,
     Experiment,
     GeneratorName,
     KeySpace,
@@ -24,7 +23,7 @@ from steelyard.core.experiment import (
     Workload,
 )
 from steelyard.core.schedule import Load
-from steelyard.core.target import RedisLocalTarget
+from steelyard.core.target import EngineName, RedisLocalTarget
 from steelyard.gateways.redis import Reply
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis.datasets import Databases, dataset_of, datasets_of

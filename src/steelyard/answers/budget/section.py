@@ -16,8 +16,9 @@ from steelyard.answers.observations import Watching
 from steelyard.answers.reasons.compute import Explanation, Reasons
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.wording import cell_name
-from steelyard.core.experiment import MANY, ONE, RATE, EngineName
+from steelyard.core.experiment import MANY, ONE, RATE
 from steelyard.core.findings import Estimate
+from steelyard.core.target import EngineName
 from steelyard.core.units import MS_PER_S, format_duration, format_percent
 from steelyard.report.document import (
     Block,

@@ -27,10 +27,11 @@ from steelyard.answers.observations import (
 )
 from steelyard.answers.statements.costs import SCRIPTS
 from steelyard.core.evidence import Quantity
-from steelyard.core.experiment import EngineName, Experiment, Workload
+from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import CellKey
+from steelyard.core.target import EngineName
 from steelyard.stats.signed_rank import robust_variation
 from steelyard.stats.student import FloatArray
 

@@ -19,7 +19,7 @@ from steelyard.answers.durability.results import (
 )
 from steelyard.answers.observations import HeadlineContrast, Observations, count, headline_contrasts
 from steelyard.answers.results import CellSummary, Comparison
-from steelyard.core.experiment import EngineName, Experiment, Reset, SwitchCost, Treatment, Workload
+from steelyard.core.experiment import Experiment, Reset, SwitchCost, Treatment, Workload
 from steelyard.core.kubernetes import class_in
 from steelyard.core.measurement import Environment, Fact
 from steelyard.core.plan import ANEW, CampaignPlan
@@ -27,13 +27,9 @@ from steelyard.core.redis import changes_keys, folded_switch
 from steelyard.core.schedule import CellKey, Mode
 from steelyard.core.stack_facts import StorageClassFacts
 from steelyard.core.target import (
-    AnyLocalTarget,
     CloudNativePgTarget,
+    EngineName,
     LocalTarget,
-    RedisKubernetesTarget,
-    RedisTarget,
-    Target,
-    is_restarted,
 )
 
 _READ_ONLY = "select-only"  # the script of pgbench that changes nothing
@@ -191,7 +187,7 @@ def _fate_of(side: _Side, loss: Loss, environment: Environment | None) -> Surviv
 
 def _lost(survival: Survival, treatment: Treatment) -> str:
     """Return what may be lost as an object of a sentence; empty for nothing."""
-    noun = "writes" if isinstance(treatment.target, RedisTarget) else "commits"
+    noun = "writes" if treatment.target.system is EngineName.REDIS else "commits"
     if survival.fate is Fate.KEPT or survival.known_as:
         return survival.known_as
     if survival.fate is Fate.ALL:
@@ -205,7 +201,7 @@ def _lost(survival: Survival, treatment: Treatment) -> str:
 
 def _cause(survival: Survival, treatment: Treatment, environment: Environment | None) -> str:
     """Return why: the settings of a Redis that starts again, else what the set-up says."""
-    if not isinstance(treatment.target, RedisTarget) or survival.loss not in _OF_SETTINGS:
+    if treatment.target.system is not EngineName.REDIS or survival.loss not in _OF_SETTINGS:
         return survival.reason
     settings = _in_force(treatment, environment)
     if settings.get("appendonly", "no") != "yes":
@@ -217,7 +213,7 @@ def _cause(survival: Survival, treatment: Treatment, environment: Environment | 
 
 
 def _survivals(treatment: Treatment, environment: Environment | None) -> tuple[Survival, ...]:
-    if isinstance(treatment.target, RedisTarget):
+    if treatment.target.system is EngineName.REDIS:
         facts = () if environment is None else environment.facts
         return redis_survivals(treatment.target, _in_force(treatment, environment), facts)
     return survivals(footing(treatment, environment))
@@ -264,7 +260,7 @@ def _in_force(treatment: Treatment, environment: Environment | None) -> Mapping[
     if seen is not None:
         return {each.name: each.value for each in seen.settings}
     asked = treatment.asked_folded()
-    if isinstance(treatment.target, RedisTarget):
+    if treatment.target.system is EngineName.REDIS:
         return asked
     return {
         name: value if folded_switch(value) != "off" else "off" for name, value in asked.items()
@@ -329,7 +325,7 @@ def replication_unit(seen: Observations, plan: CampaignPlan | None, experiment: 
         return (
             f"nothing was replicated: a single unrepeated pass of {count(len(seen.cells), 'run')}"
         )
-    if not all(_is_ours(treatment.target) for treatment in experiment.treatments):
+    if not all(treatment.target.is_made for treatment in experiment.treatments):
         return _at_endpoints(seen, plan, experiment)
     pods = experiment.is_in_kubernetes
     place = " in the Kubernetes cluster" if pods else " on this machine"
@@ -382,7 +378,7 @@ def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment
             " cell ran the treatments back to back"
         )
         limits = "not restarts of it, not two machines"
-    elif plan.switch is SwitchCost.RESTART and all(map(is_restarted, targets)):
+    elif plan.switch is SwitchCost.RESTART and all(target.is_restarted for target in targets):
         what = f"{count(activations, 'visit')} per treatment to servers that were there already"
         limits = "not two machines, not two storage products"
     else:
@@ -391,13 +387,6 @@ def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment
     limits += "; a difference belongs to this pair of servers" if several else ""
     data = _DATA[plan.reset] if plan.restore != "vacuum" else "on data that were only vacuumed"
     return f"{what}, {data}; {limits}"
-
-
-def _is_ours(target: Target) -> bool:
-    """Return whether Steelyard starts the server."""
-    if isinstance(target, CloudNativePgTarget | RedisKubernetesTarget):
-        return target.is_made
-    return isinstance(target, AnyLocalTarget)
 
 
 def _activations(seen: Observations, treatment: str) -> int:

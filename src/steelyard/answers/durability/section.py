@@ -13,7 +13,8 @@ from steelyard.answers.durability.results import (
 )
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.wording import short_load
-from steelyard.core.experiment import EngineName, Experiment
+from steelyard.core.experiment import Experiment
+from steelyard.core.target import EngineName
 from steelyard.core.units import format_bytes, format_latencies
 from steelyard.report.document import (
     Block,

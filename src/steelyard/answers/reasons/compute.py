@@ -26,10 +26,11 @@ from steelyard.answers.reasons import waits as device
 from steelyard.answers.timeline import Timeline, timelines
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Evidence, Quantity
-from steelyard.core.experiment import EngineName, Experiment, Layer
+from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import CellKey
+from steelyard.core.target import EngineName
 from steelyard.core.units import format_bytes, format_latencies, format_percent
 
 _LEAST_SHARE = 0.01  # of the time: less is not worth a word

@@ -12,7 +12,7 @@ from steelyard.answers.results import CampaignAnalysis, CheckpointPhase, Instanc
 from steelyard.answers.stack.plan import asked, later, one_key_label
 from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
 from steelyard.answers.wording import LABEL, blocks_of_all, cell_name, ending, stopped_early
-from steelyard.core.experiment import ONE, RATE, EngineName, Experiment, Reset, SwitchCost, Workload
+from steelyard.core.experiment import ONE, RATE, Experiment, Reset, SwitchCost, Workload
 from steelyard.core.findings import Verdict
 from steelyard.core.plan import (
     ANEW,
@@ -24,7 +24,7 @@ from steelyard.core.plan import (
     settling_s,
 )
 from steelyard.core.schedule import Mode, Pausing
-from steelyard.core.target import is_restarted, place_of
+from steelyard.core.target import EngineName
 from steelyard.core.units import format_duration, format_percent
 from steelyard.report.document import BulletList, Command, KeyValues, Paragraph, Section
 from steelyard.report.formats import (
@@ -179,7 +179,7 @@ def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
             " early phase of a checkpoint cycle, with little WAL. What changes the cost of"
             " checkpoints, full-page writes or vacuum may do something else later."
         )
-    restarted = all(is_restarted(treatment.target) for treatment in experiment.treatments)
+    restarted = all(treatment.target.is_restarted for treatment in experiment.treatments)
     if plan.mode is Mode.VISITS and plan.switch.rank >= SwitchCost.RESTART.rank and restarted:
         if plan.rounds > 1:
             return _early_rounds(experiment, plan)
@@ -266,7 +266,7 @@ def _offered(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
 
 
 def _generator(experiment: Experiment) -> Iterator[str]:
-    places = [place_of(treatment.target) for treatment in experiment.treatments]
+    places = [treatment.target.home for treatment in experiment.treatments]
     if any(place is not None and place.generators.same_node for place in places):
         yield (
             "A network between client and server: pods of load generators were allowed on the"

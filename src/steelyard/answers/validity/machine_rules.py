@@ -22,7 +22,7 @@ from steelyard.answers.validity.facts import (
     weighed,
 )
 from steelyard.core.evidence import Quantity
-from steelyard.core.experiment import EngineName, Layer, Treatment
+from steelyard.core.experiment import Layer, Treatment
 from steelyard.core.findings import (
     BESIDE_NEIGHBOUR,
     ENVIRONMENT,
@@ -38,7 +38,9 @@ from steelyard.core.findings import (
 )
 from steelyard.core.linux import THROTTLES
 from steelyard.core.measurement import Run
-from steelyard.core.target import AnyLocalTarget, CloudNativePgTarget, RedisKubernetesTarget
+from steelyard.core.target import (
+    EngineName,
+)
 from steelyard.core.units import MIB, format_bytes, format_share
 
 MEMORY_PRESSURE_SHARE: Final = 0.01
@@ -173,7 +175,7 @@ def _shared_machine(facts: CampaignFacts) -> Iterator[Ruling]:
     if beside:
         yield _shared_node(beside, facts)
         return
-    local = all(isinstance(treatment.target, AnyLocalTarget) for treatment in facts.treatments)
+    local = all(treatment.target.is_here for treatment in facts.treatments)
     limits = [name for t in facts.treatments for name in t.asked(Layer.CGROUP)]
     if not local or any("cpuset" in name for name in limits):
         yield NOTHING_TO_JUDGE
@@ -520,13 +522,8 @@ def _fits_in_memory(facts: CampaignFacts) -> Iterator[Ruling]:
 
 def _judges_storage(facts: CampaignFacts) -> str:
     """Return by what the treatments differ that concerns storage; empty for nothing."""
-    places = [t.target.directory for t in facts.treatments if isinstance(t.target, AnyLocalTarget)]
-    if len(set(places)) > 1:
-        return "target.directory"
-    pods = CloudNativePgTarget | RedisKubernetesTarget
-    clusters = [t.target for t in facts.treatments if isinstance(t.target, pods)]
-    for key in ("storage_class", "wal_storage_class", "wal_storage"):
-        if len({getattr(cluster, key, None) for cluster in clusters}) > 1:
+    for key in ("directory", "storage_class", "wal_storage_class", "wal_storage"):
+        if len({getattr(each.target, key, None) for each in facts.treatments}) > 1:
             return f"target.{key}"
     settings = [treatment.asked_folded() for treatment in facts.treatments]
     limits = [treatment.asked(Layer.CGROUP) for treatment in facts.treatments]

@@ -19,7 +19,6 @@ from steelyard.answers.validity.facts import (
     weighed,
 )
 from steelyard.core.evidence import Evidence, Quantity
-from steelyard.core.experiment import EngineName
 from steelyard.core.findings import (
     KEPT,
     NOTHING_TO_JUDGE,
@@ -32,7 +31,7 @@ from steelyard.core.findings import (
     lacking,
 )
 from steelyard.core.redis import Death, PromisedLoss, promised_loss
-from steelyard.core.target import AnyLocalTarget, RedisLocalTarget
+from steelyard.core.target import EngineName, RedisLocalTarget
 from steelyard.core.units import KIB, format_bytes, format_share
 
 MISSED_SHARE: Final = 0.01
@@ -307,7 +306,7 @@ def _may_not_fork(facts: CampaignFacts) -> Iterator[Ruling]:
 
 def _is_here(facts: CampaignFacts, name: str) -> bool:
     """Return whether a server runs on the machine whose facts and memory the record has."""
-    started = any(t.name == name and isinstance(t.target, AnyLocalTarget) for t in facts.treatments)
+    started = any(t.name == name and t.target.is_here for t in facts.treatments)
     # This one is read from the server's process: it was seen on this machine.
     return started or bool(levels(facts.runs_of(name), Quantity.SERVER_TRANSPARENT_HUGE))
 

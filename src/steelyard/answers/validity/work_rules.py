@@ -26,7 +26,6 @@ from steelyard.answers.validity.machine_rules import MACHINE_RULES, STORAGE_RULE
 from steelyard.answers.validity.redis_rules import KEYSPACE_RULES, PERSISTENCE_RULES
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Evidence, Quantity
-from steelyard.core.experiment import EngineName
 from steelyard.core.findings import (
     KEPT,
     NOTHING_TO_JUDGE,
@@ -44,6 +43,7 @@ from steelyard.core.findings import (
 from steelyard.core.measurement import Run
 from steelyard.core.plan import RUN_NEEDS, missing_for
 from steelyard.core.schedule import Ceiling, CeilingKind
+from steelyard.core.target import EngineName
 from steelyard.core.units import MS_PER_S, format_percent, format_share
 from steelyard.stats.signed_rank import block_interval
 from steelyard.stats.student import Interval

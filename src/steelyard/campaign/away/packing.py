@@ -22,10 +22,6 @@ from steelyard.core.findings import Finding
 from steelyard.core.kubernetes import CLAIM, NAMESPACE, ObjectRef
 from steelyard.core.plan import Status
 from steelyard.core.target import (
-    CloudNativePgTarget,
-    EndpointTarget,
-    KubernetesPlace,
-    RedisKubernetesTarget,
     Target,
 )
 from steelyard.core.units import format_bytes
@@ -133,18 +129,10 @@ def at_home(experiment: Experiment, namespace: str) -> Experiment:
 
 
 def _at_home(target: Target, namespace: str) -> Target:
-    if isinstance(target, CloudNativePgTarget):
-        return replace(target, place=_place(target.place, namespace))
-    if isinstance(target, RedisKubernetesTarget):
-        return target.at(_place(target.home, namespace))
-    if isinstance(target, EndpointTarget) and target.inside is not None:
-        inside = replace(target.inside, place=_place(target.inside.place, namespace))
-        return replace(target, inside=inside)
-    return target
-
-
-def _place(place: KubernetesPlace, namespace: str) -> KubernetesPlace:
-    return replace(place, context=None, namespace=place.namespace or namespace)
+    home = target.home
+    if home is None:
+        return target
+    return target.at(replace(home, context=None, namespace=home.namespace or namespace))
 
 
 IMAGE_VARIABLE: Final = "STEELYARD_IMAGE"

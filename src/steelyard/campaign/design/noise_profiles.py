@@ -17,13 +17,8 @@ from steelyard.core.findings import Finding, Severity
 from steelyard.core.plan import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.redis import stored_key
 from steelyard.core.target import (
-    AnyLocalTarget,
-    CloudNativePgTarget,
-    RedisEndpointTarget,
-    RedisKubernetesTarget,
     Target,
 )
-from steelyard.core.target import place_of as place_in_cluster
 from steelyard.gateways.doors import system_doors
 from steelyard.gateways.files import cache_directory, make_directory, read_text, write_text
 from steelyard.gateways.host import Host
@@ -151,7 +146,7 @@ def place_of(experiment: Experiment, host: Host) -> str:
 
 def _in_kubernetes(target: Target) -> str:
     """Return cluster, Cluster and generators; this machine has no part in what is measured."""
-    place = place_in_cluster(target)
+    place = target.home
     context = "the current context" if place is None or place.context is None else place.context
     namespace = "" if place is None or place.namespace is None else f"/{place.namespace}"
     # Every key counts: another class, node or limit is another place.
@@ -160,17 +155,8 @@ def _in_kubernetes(target: Target) -> str:
 
 
 def _target(target: Target) -> str:
-    if isinstance(target, AnyLocalTarget):
-        where = f" in {target.directory}" if target.directory else ""
-        return f"local, {target.bin} by {target.connection}{where}"
-    if isinstance(target, CloudNativePgTarget):
-        return f"{target.kind}, {target.label}"
-    if isinstance(target, RedisKubernetesTarget):
-        return f"{target.kind}, {target.label}"
-    if isinstance(target, RedisEndpointTarget):
-        return f"{target.kind}, {target.place}"
-    named = f", database {target.dbname}" if target.allow_existing else ""
-    return f"{target.kind}, {target.place}{named}"
+    # Whatever system a server on this machine is of, its programs say it.
+    return f"{'local' if target.is_here else target.kind}, {target.label}"
 
 
 def content_of(workload: Workload) -> str:

@@ -31,9 +31,10 @@ from steelyard.campaign.file.target_checks import (
     stray_keys,
 )
 from steelyard.campaign.file.validation import Draft, level_paths, password_source
-from steelyard.core.experiment import Design, EngineName, SwitchCost
+from steelyard.core.experiment import Design, SwitchCost
 from steelyard.core.latency import LogPolicy
 from steelyard.core.spelling import choice, listed
+from steelyard.core.target import EngineName
 from steelyard.systems.postgres.settings import refused_names
 
 _ONCE = "Give each once."

@@ -38,15 +38,6 @@ from steelyard.campaign.file.validation import Draft, validate
 from steelyard.core.errors import ExperimentFileError, InputError, Problem
 from steelyard.core.experiment import Experiment, Layer, Treatment
 from steelyard.core.spelling import choice, closest, did_you_mean
-from steelyard.core.target import (
-    CloudNativePgTarget,
-    EndpointTarget,
-    LocalTarget,
-    RedisEndpointTarget,
-    RedisKubernetesTarget,
-    RedisLocalTarget,
-    Target,
-)
 from steelyard.tuning.profiles import MachineFacts
 
 _FOLDER: Final = "preset_files"
@@ -338,28 +329,16 @@ def allow_existing(loaded: LoadedExperiment) -> LoadedExperiment:
         InputError: It has neither.
     """
     experiment = loaded.experiment
-    there = [t.name for t in experiment.treatments if _is_there(t.target)]
+    there = [t.name for t in experiment.treatments if not t.target.is_made]
     if not there:
         raise InputError(
             "--allow-existing is for servers that are there, and the experiment has none",
             hint="Leave it out.",
         )
     treatments = tuple(
-        replace(treatment, target=_allowed(treatment.target)) for treatment in experiment.treatments
+        replace(treatment, target=treatment.target.opened()) for treatment in experiment.treatments
     )
     return replace(loaded, experiment=replace(experiment, treatments=treatments))
-
-
-def _is_there(target: Target) -> bool:
-    if isinstance(target, RedisKubernetesTarget | CloudNativePgTarget):
-        return not target.is_made
-    return isinstance(target, EndpointTarget | RedisEndpointTarget)
-
-
-def _allowed(target: Target) -> Target:
-    if isinstance(target, LocalTarget | RedisLocalTarget) or not _is_there(target):
-        return target
-    return replace(target, allow_existing=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

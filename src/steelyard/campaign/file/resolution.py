@@ -34,7 +34,6 @@ from steelyard.core.experiment import (
     Calibration,
     CapacityAsked,
     Design,
-    EngineName,
     Experiment,
     GeneratorName,
     Layer,
@@ -50,7 +49,12 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.latency import LatencyGoal, LogPolicy
 from steelyard.core.schedule import CeilingsAsked, Load, TurnTimes
-from steelyard.core.target import EndpointTarget, LocalTarget, RedisTarget, Target, place_of
+from steelyard.core.target import (
+    EndpointTarget,
+    EngineName,
+    LocalTarget,
+    Target,
+)
 from steelyard.tuning.profiles import MachineFacts
 
 
@@ -82,7 +86,7 @@ def resolve(
     treatments = tuple(
         _treatment(name, treatment, texts, surroundings.base) for name, treatment in merged.items()
     )
-    engine = _engine(treatments)
+    engine = treatments[0].target.system  # one kind in an experiment
     generator = GeneratorName(form.generator.program or DEFAULTS[engine])
     cpus = _generator_cpus(treatments, form.loads, surroundings)
     loads = _loads(form.loads, form.slo, cpus, generator)
@@ -105,11 +109,6 @@ def resolve(
         generator=generator,
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
     )
-
-
-def _engine(treatments: Sequence[Treatment]) -> EngineName:
-    redis = any(isinstance(treatment.target, RedisTarget) for treatment in treatments)
-    return EngineName.REDIS if redis else EngineName.POSTGRES
 
 
 def _seed(asked: int | None, written: int | None) -> int:
@@ -211,7 +210,7 @@ def _generator_cpus(
     treatments: Sequence[Treatment], form: LoadsForm, surroundings: Surroundings
 ) -> int:
     """Return how many threads have a CPU of their own: here, or in all pods of generators."""
-    place = place_of(treatments[0].target) if treatments else None
+    place = treatments[0].target.home if treatments else None
     if place is not None:
         return generator_cpus(place.generators) * form.generators
     return max(1, math.floor(surroundings.facts.cpus), form.generators)

@@ -30,12 +30,12 @@ from steelyard.campaign.file.validation import Draft
 from steelyard.core import linux as host_settings
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import InputError
-from steelyard.core.experiment import EngineName, GeneratorName, Workload
+from steelyard.core.experiment import GeneratorName, Workload
 from steelyard.core.latency import LogPolicy
 from steelyard.core.redis import DEFAULT_PORT
 from steelyard.core.schedule import Load
 from steelyard.core.spelling import choice, did_you_mean, listed
-from steelyard.core.target import Synchronous
+from steelyard.core.target import EngineName, Synchronous
 from steelyard.core.units import format_bytes, page_bytes_of, parse_quantity
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import memtier

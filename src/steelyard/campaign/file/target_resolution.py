@@ -19,12 +19,13 @@ from steelyard.campaign.file.form_target import (
     TargetForm,
     is_version,
 )
-from steelyard.core.experiment import EngineName, GeneratorName, KeySpace, RedisWork
+from steelyard.core.experiment import GeneratorName, KeySpace, RedisWork
 from steelyard.core.redis import DEFAULT_PORT, is_redis_uri, parse_redis_uri
 from steelyard.core.spelling import listed
 from steelyard.core.target import (
     CloudNativePgTarget,
     ClusterService,
+    EngineName,
     GeneratorPods,
     KubernetesPlace,
     PodResources,

@@ -28,9 +28,9 @@ from steelyard.campaign.file.form import (
 from steelyard.campaign.file.form_parts import CapacityForm, LoadsForm, MeasureForm, goal
 from steelyard.campaign.file.form_target import LATER_TARGETS, REDIS_TARGETS, TARGETS
 from steelyard.campaign.file.form_values import REFUSED, Form, shown, written
-from steelyard.core.experiment import EngineName
 from steelyard.core.latency import LatencyGoal
 from steelyard.core.spelling import closest, did_you_mean, listed
+from steelyard.core.target import EngineName
 
 FormT = TypeVar("FormT", bound=Form)
 

@@ -21,7 +21,6 @@ from steelyard.core.errors import MeasurementError, SteelyardError
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind, CeilingsAsked
-from steelyard.core.target import CloudNativePgTarget, EndpointTarget, RedisKubernetesTarget
 from steelyard.core.units import KIB, MIB, format_bytes, format_duration, format_percent
 from steelyard.gateways.direct_read import READERS, direct_reads
 from steelyard.gateways.files import largest_file, make_directory, read_text, remove_tree
@@ -293,10 +292,7 @@ class CeilingTaker:
 
     def _server(self, treatment: str) -> str:
         target = self._experiment.treatment(treatment).target
-        where = f"at {target.place}" if isinstance(target, EndpointTarget) else target.connection
-        if isinstance(target, CloudNativePgTarget | RedisKubernetesTarget):
-            where = target.label
-        return f"{self._engine.label(treatment)}, {where}"
+        return f"{self._engine.label(treatment)}, {target.route}"
 
     def _round_trip(self, tools: CeilingTools, treatment: str, subject: str) -> Ceiling:
         connection = self._experiment.treatment(treatment).target.connection

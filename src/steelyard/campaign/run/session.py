@@ -31,10 +31,10 @@ from steelyard.campaign.run.runner import Campaign, Progress
 from steelyard.campaign.run.turns import Slot
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError, LeftBehindError, PreflightError, Problem
-from steelyard.core.experiment import EngineName, Experiment, Layer
+from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Fact
-from steelyard.core.target import place_of
+from steelyard.core.target import EngineName
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import holding_cache
 from steelyard.places.local.machine import DATA_FILE_SYSTEM, capacity, machine_facts
@@ -220,7 +220,7 @@ def _slots(
 
 def _generator_cpus(experiment: Experiment, doors: Doors) -> int:
     """Return how many CPUs a search for the capacity may use for its generator."""
-    place = place_of(experiment.treatment(experiment.baseline).target)
+    place = experiment.treatment(experiment.baseline).target.home
     if place is None:
         return max(1, math.floor(capacity(doors.host).cpus))
     return generator_cpus(place.generators)

@@ -13,7 +13,7 @@ from steelyard.core.command import Command
 from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Experiment, Layer, Setting, Treatment
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.target import CloudNativePgTarget, is_restarted
+from steelyard.core.target import CloudNativePgTarget
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.systems.postgres import settings as checks
@@ -188,7 +188,7 @@ def endpoint_engine(
 
 def _out_of_reach(treatment: Treatment, server: RunningServer) -> Iterator[Complaint]:
     target = treatment.target
-    restarts = is_restarted(target)
+    restarts = target.is_restarted
     is_kept = isinstance(target, CloudNativePgTarget) and not target.allow_existing
     for setting in _postgres(treatment):
         entry = server.catalogue.get(setting.name.lower()) or server.catalogue.get(setting.name)

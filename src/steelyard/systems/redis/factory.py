@@ -14,7 +14,7 @@ from steelyard.core.command import Command, Completed, ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.experiment import Experiment, GeneratorName, Treatment
 from steelyard.core.measurement import EffectiveSetting
-from steelyard.core.target import RedisLocalTarget, is_restarted
+from steelyard.core.target import RedisLocalTarget
 from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor, Reply, ReplyError
 from steelyard.systems.protocol import Complaint
@@ -306,7 +306,7 @@ def _out_of_reach(treatment: Treatment) -> Iterator[Complaint]:
             hint="Remove it.",
         )
     for name in (each for each in names if needs_restart(each)):
-        if not is_restarted(treatment.target):
+        if not treatment.target.is_restarted:
             yield Complaint(
                 setting=name,
                 message=f"`{name}` needs a restart of the server, which Steelyard did not start",

@@ -14,7 +14,6 @@ from steelyard.core.experiment import (
     Calibration,
     CapacityAsked,
     Design,
-    EngineName,
     Experiment,
     GeneratorName,
     Layer,
@@ -25,7 +24,13 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.latency import LatencyGoal, LogPolicy
 from steelyard.core.schedule import Load, Pausing, TurnTimes, WorkloadTurns
-from steelyard.core.target import EndpointTarget, RedisEndpointTarget, RedisLocalTarget, Target
+from steelyard.core.target import (
+    EndpointTarget,
+    EngineName,
+    RedisEndpointTarget,
+    RedisLocalTarget,
+    Target,
+)
 from steelyard.core.units import GIB, MIB
 from steelyard.systems.protocol import Engine
 from steelyard.targets.differences import DesignChoice, Room, can_alternate, choose_design, too_slow

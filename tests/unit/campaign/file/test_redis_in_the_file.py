@@ -9,18 +9,11 @@ from pydantic import TypeAdapter
 from steelyard.campaign.file.files import allow_existing
 from steelyard.campaign.file.validation import experiment_schema
 from steelyard.core.errors import InputError
-from steelyard.core.experiment import (
-    EngineName,
-    Experiment,
-    GeneratorName,
-    KeySpace,
-    Layer,
-    RedisWork,
-    Setting,
-)
+from steelyard.core.experiment import Experiment, GeneratorName, KeySpace, Layer, RedisWork, Setting
 from steelyard.core.schedule import Load
 from steelyard.core.target import (
     ClusterService,
+    EngineName,
     KubernetesPlace,
     PodResources,
     RedisEndpointTarget,

@@ -12,9 +12,10 @@ from fakes import servers
 from fakes.campaigns import Stage, an_experiment
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import MeasurementError, PreflightError
-from steelyard.core.experiment import Calibration, EngineName, Measure
+from steelyard.core.experiment import Calibration, Measure
 from steelyard.core.findings import Validity
 from steelyard.core.plan import Status
+from steelyard.core.target import EngineName
 from steelyard.record.directory import read_campaign
 from support.left import left_over
 

@@ -23,7 +23,6 @@ from steelyard.core.experiment import (
     AttributionKind,
     Calibration,
     Design,
-    EngineName,
     Experiment,
     Factor,
     Measure,
@@ -32,6 +31,7 @@ from steelyard.core.experiment import (
     SwitchCost,
 )
 from steelyard.core.schedule import Mode
+from steelyard.core.target import EngineName
 from steelyard.core.units import GIB
 from steelyard.targets.assembly import Assembly
 

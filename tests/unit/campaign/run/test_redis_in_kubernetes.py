@@ -20,7 +20,6 @@ from steelyard.cli.manifest_text import manifest_text
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 from steelyard.core.experiment import (
-    EngineName,
     Experiment,
     GeneratorName,
     KeySpace,
@@ -33,6 +32,7 @@ from steelyard.core.kubernetes import NAMESPACE, NODE, POD, SECRET, SERVICE, STA
 from steelyard.core.schedule import Load
 from steelyard.core.target import (
     ClusterService,
+    EngineName,
     GeneratorPods,
     KubernetesPlace,
     PodResources,

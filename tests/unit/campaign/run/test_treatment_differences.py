@@ -9,7 +9,6 @@ import pytest
 from fakes.campaigns import Stage, an_experiment, asks
 from steelyard.core.errors import ExitCode, InputError
 from steelyard.core.experiment import (
-    EngineName,
     Experiment,
     Layer,
     ManualStep,
@@ -20,7 +19,7 @@ from steelyard.core.experiment import (
     Treatment,
 )
 from steelyard.core.schedule import Mode
-from steelyard.core.target import CloudNativePgTarget, EndpointTarget, LocalTarget
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget, EngineName, LocalTarget
 from steelyard.targets.differences import differing_settings, reset_for, switch_cost
 
 
