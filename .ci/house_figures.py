@@ -21,11 +21,11 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 400,
+    "files": 401,
     "longest file": 720,
-    "import edges": 2890,
+    "import edges": 2895,
     "modules with one importer": 45,
-    "branches on kind or system": 71,
+    "branches on kind or system": 55,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")
 CLASSES = re.compile(r"(Target|Engine|Platform|Place)$")

@@ -3,6 +3,8 @@
 import os
 import signal
 
+import hypothesis
+
 # A shell has its background jobs ignore SIGINT, and what they start inherits that. Tests interrupt
 # themselves and what they start, so here it is heard again, by child processes too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -10,3 +12,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Workers are told the width of a terminal that is none; what is printed has its own width.
 os.environ.pop("COLUMNS", None)
+
+# No test may fail because the machine was slow for a moment.
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")

@@ -1,9 +1,9 @@
 """Where a server runs: one class per kind of target, and what the rest of the house asks of any."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Final, Literal, Self, get_args
 
 
 class EngineName(StrEnum):
@@ -509,3 +509,4 @@ Target = (
 )
 RedisTarget = RedisLocalTarget | RedisEndpointTarget | RedisKubernetesTarget
 AnyLocalTarget = LocalTarget | RedisLocalTarget  # whose data directory Steelyard makes here
+TARGETS: Final[Mapping[str, type[Target]]] = {each().kind: each for each in get_args(Target)}

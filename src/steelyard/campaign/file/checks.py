@@ -13,7 +13,6 @@ from typing import Final
 from steelyard.campaign.file.document import Issue, KeyPath, Value
 from steelyard.campaign.file.form import WorkloadForm
 from steelyard.campaign.file.form_parts import CLOSED, LoadsForm, MeasureForm, Rate, asked_rates
-from steelyard.campaign.file.form_target import POSTGRES_TARGETS, REDIS_TARGETS
 from steelyard.campaign.file.form_values import (
     BUILTINS,
     COMMAND_SECRET,
@@ -30,7 +29,7 @@ from steelyard.campaign.file.target_checks import (
     redis_work_issues,
     stray_keys,
 )
-from steelyard.campaign.file.validation import Draft, level_paths, password_source
+from steelyard.campaign.file.validation import PASSWORDS, Draft, level_paths
 from steelyard.core.experiment import Design, SwitchCost
 from steelyard.core.latency import LogPolicy
 from steelyard.core.spelling import choice, listed
@@ -205,8 +204,7 @@ _OF_TURNS: Final = ("turn", "settling", "reconnections")
 
 def checked(draft: Draft) -> Iterator[Issue]:
     """Yield everything that is wrong between the parts of a file."""
-    kinds = REDIS_TARGETS if draft.engine is EngineName.REDIS else POSTGRES_TARGETS
-    yield from _secrets(draft.document.value, (), password_source(kinds[0]))
+    yield from _secrets(draft.document.value, (), PASSWORDS[draft.engine])
     yield from engine_issues(draft)
     yield from _workloads(draft)
     yield from load_issues(draft)

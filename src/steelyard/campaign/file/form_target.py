@@ -17,6 +17,7 @@ from steelyard.core.errors import InputError
 from steelyard.core.experiment import GeneratorName
 from steelyard.core.redis import is_redis_uri, parse_redis_uri
 from steelyard.core.spelling import choice, did_you_mean, listed
+from steelyard.core.target import TARGETS
 from steelyard.gateways.sql import parsed_uri
 
 
@@ -336,9 +337,6 @@ class RedisServerForm(Form):
     )
 
 
-POSTGRES_TARGETS: Final = ("local", "endpoint", "cloudnative-pg")
-REDIS_TARGETS: Final = ("redis-local", "redis-endpoint", "redis-kubernetes")
-TARGETS: Final = (*POSTGRES_TARGETS, *REDIS_TARGETS)
 # Known from the design, so that they are told apart from misspellings.
 LATER_TARGETS: Final = ("rds", "aurora")
 REDIS_SERVERS: Final = ("redis-server", "valkey-server")
@@ -354,9 +352,9 @@ def _target_kind(value: object) -> str:
     kind = values.as_text(value)
     if kind in LATER_TARGETS:
         message = f"the target kind `{kind}` is not supported in this version"
-        raise refusal(message, f"Use one of these kinds: {listed(TARGETS)}.")
+        raise refusal(message, f"Use one of these kinds: {listed([*TARGETS])}.")
     if kind not in TARGETS:
-        raise refusal(f"{shown(kind)} is no kind of target", choice(kind, TARGETS))
+        raise refusal(f"{shown(kind)} is no kind of target", choice(kind, [*TARGETS]))
     return kind
 
 

@@ -10,51 +10,21 @@ from typing import Final, Protocol
 from steelyard.campaign.file.document import Issue, Value
 from steelyard.campaign.file.form import LevelForm, TreatmentForm
 from steelyard.campaign.file.form_parts import ManualForm
-from steelyard.campaign.file.form_target import CLUSTER_KEYS, NESTED, REDIS_TARGETS, TargetForm
+from steelyard.campaign.file.form_target import NESTED, TargetForm
 from steelyard.campaign.file.form_values import shown
-from steelyard.campaign.file.target_checks import (
-    CLUSTER,
-    REDIS_CLUSTER,
-    REDIS_CLUSTER_KEYS,
-    host_issues,
-    is_here,
-    is_in_kubernetes,
-    is_provisioned,
-    kubernetes_problems,
-    pair_problems,
-)
-from steelyard.campaign.file.target_resolution import redis_target_problems
+from steelyard.campaign.file.kinds import kind_of, model_of, target_problems
+from steelyard.campaign.file.target_checks import host_issues
 from steelyard.campaign.file.validation import Draft
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.spelling import choice, did_you_mean, listed
+from steelyard.core.target import EngineName
 from steelyard.tuning.profiles import MachineFacts, follows_the_machine, profiled_settings
 
-_LOCAL: Final = frozenset({"bin", "directory", "port", "connection", "run_as", "initdb", "restore"})
-_ENDPOINT: Final = frozenset(
-    {
-        *("uri", "host", "port", "user", "dbname", "service", "allow_existing"),
-        *("restart_command", "restore", "kubernetes"),
-    }
-)
-_HOMES: Final = {
-    "local": _LOCAL,
-    "endpoint": _ENDPOINT,
-    CLUSTER: CLUSTER_KEYS | {"allow_existing"},
-    "redis-local": (_LOCAL - {"initdb"}) | {"replica"},
-    "redis-endpoint": frozenset(
-        {
-            *("uri", "host", "port", "user", "db", "tls", "cacert", "cert", "key"),
-            *("allow_existing", "restart_command"),
-        }
-    ),
-    REDIS_CLUSTER: REDIS_CLUSTER_KEYS,
-}
-_OF_ALL: Final = frozenset({"kind", "burst_lasts"})
-_SEPARATE: Final = ("host", "port", "user", "dbname", "service", "db", "tls")
-_RESTORES: Final = {
-    "local": ("reflink", "copy", "template"),
-    "endpoint": ("template", "vacuum"),
-    "redis-local": ("reflink", "copy"),
+# Which kinds are made, by the system whose servers cannot be.
+_HERE: Final = {EngineName.POSTGRES: "local", EngineName.REDIS: "redis-local"}
+_MAKERS: Final = {
+    EngineName.POSTGRES: "`kind: local`, or `kind: cloudnative-pg` without `cluster`",
+    EngineName.REDIS: "`kind: redis-local`, or `kind: redis-kubernetes` without `service`",
 }
 
 
@@ -80,7 +50,7 @@ class HasTarget(Protocol):
 def target_issues(draft: Draft, merged: Mapping[str, HasTarget]) -> Iterator[Issue]:
     """Yield what is wrong with targets once everything is inherited."""
     for name, treatment in merged.items():
-        for key, message, hint in _problems(treatment.target):
+        for key, message, hint in target_problems(treatment.target):
             path = ("treatments", name, "target", key)
             written = draft.document.at(path) is not None
             yield Issue(path=path if written else path[:2], message=message, hint=hint)
@@ -97,7 +67,7 @@ def target_issues(draft: Draft, merged: Mapping[str, HasTarget]) -> Iterator[Iss
         )
         return
     targets = {name: each.target for name, each in merged.items()}
-    for name, message, hint in pair_problems(targets):
+    for name, message, hint in _pair_problems(targets):
         yield Issue(path=("treatments", name), message=message, hint=hint, at_key=True)
     yield from _kept_data(draft, list(targets.values()))
 
@@ -106,7 +76,7 @@ def _kept_data(draft: Draft, targets: Sequence[TargetForm]) -> Iterator[Issue]:
     """Yield that data are to be kept on Clusters that every visit makes anew."""
     reset = None if draft.measure is None else draft.measure.reset
     several = any(target != targets[0] for target in targets)
-    if reset in ("block", "campaign") and several and all(map(is_provisioned, targets)):
+    if reset in ("block", "campaign") and several and all(map(_is_provisioned, targets)):
         yield Issue(
             path=("measure", "reset"),
             message=f"data cannot be kept for a {reset}: the Clusters differ, so that every visit"
@@ -119,7 +89,7 @@ def _unfit(draft: Draft, name: str, treatment: HasTarget) -> Iterator[Issue]:
     """Yield what does not go together with how the treatment's server comes about."""
     switch = None if draft.measure is None else draft.measure.switch
     target = treatment.target
-    if is_here(target):
+    if model_of(target).is_here:
         if switch == SwitchCost.REPROVISION and target.restore is not None:
             yield Issue(
                 path=("measure", "switch"),
@@ -129,13 +99,14 @@ def _unfit(draft: Draft, name: str, treatment: HasTarget) -> Iterator[Issue]:
             )
         return
     yield from _of_this_machine(name, treatment)
-    if not is_provisioned(target):
+    if not _is_provisioned(target):
         yield from _switched(name, target, switch)
 
 
 def _of_this_machine(name: str, treatment: HasTarget) -> Iterator[Issue]:
     """Yield what is of this machine, on which the server is not."""
-    pod = is_in_kubernetes(treatment.target)
+    kind = kind_of(treatment.target)
+    pod = model_of(treatment.target).home is not None
     if treatment.limits:
         whose = "a pod" if pod else "an endpoint"
         yield Issue(
@@ -143,8 +114,8 @@ def _of_this_machine(name: str, treatment: HasTarget) -> Iterator[Issue]:
             message=f"the server of `{name}` is {whose}, whose processes Steelyard did not"
             " start and cannot limit",
             hint="Write its limits below `resources` of the target."
-            if is_provisioned(treatment.target)
-            else f"Remove `cgroup`, or use `kind: {_here(treatment.target)}`.",
+            if _is_provisioned(treatment.target)
+            else f"Remove `cgroup`, or use `kind: {_HERE[kind.system]}`.",
             at_key=True,
         )
     for profile in filter(follows_the_machine, treatment.profiles):
@@ -159,60 +130,92 @@ def _of_this_machine(name: str, treatment: HasTarget) -> Iterator[Issue]:
 
 def _switched(name: str, target: TargetForm, switch: str | None) -> Iterator[Issue]:
     """Yield that a server cannot be switched as asked, because it is there already."""
-    what = {CLUSTER: "Cluster", REDIS_CLUSTER: "server"}.get(target.kind or "", "endpoint")
+    kind = kind_of(target)
     if switch == SwitchCost.REPROVISION:
         yield Issue(
             path=("measure", "switch"),
-            message=f"Steelyard did not make the {what} of `{name}` and cannot make it anew",
-            hint=f"Use a target that Steelyard makes ({_makers(target)}), or leave `switch` out.",
+            message=f"Steelyard did not make the {kind.noun} of `{name}` and cannot make it anew",
+            hint=f"Use a target that Steelyard makes ({_MAKERS[kind.system]}), or leave `switch`"
+            " out.",
         )
-    may = target.allow_existing if target.kind == CLUSTER else target.restart_command
-    if switch == SwitchCost.RESTART and not may:
+    if switch == SwitchCost.RESTART and not model_of(target).is_restarted:
+        way = f"{kind.restarted_by}, or leave" if kind.restarted_by else "Leave"
         yield Issue(
             path=("measure", "switch"),
-            message=f"the {what} of `{name}` cannot be restarted",
-            hint="Allow its change with `allow_existing: true`, or leave `switch` out."
-            if target.kind == CLUSTER
-            else "Give its target a `restart_command`, or leave `switch` out."
-            if target.kind != REDIS_CLUSTER
-            else "Leave `switch` out.",
+            message=f"the {kind.noun} of `{name}` cannot be restarted",
+            hint=f"{way} `switch` out.",
         )
 
 
-def _here(target: TargetForm) -> str:
-    """Return the kind of the same database system on this machine."""
-    return "redis-local" if target.kind in REDIS_TARGETS else "local"
+def _is_provisioned(form: TargetForm) -> bool:
+    """Return whether Steelyard makes the server in a cluster."""
+    target = model_of(form)
+    return target.is_made and target.home is not None
 
 
-def _makers(target: TargetForm) -> str:
-    if target.kind in REDIS_TARGETS:
-        return "`kind: redis-local`, or `kind: redis-kubernetes` without `service`"
-    return "`kind: local`, or `kind: cloudnative-pg` without `cluster`"
-
-
-def _problems(target: TargetForm) -> Iterator[tuple[str, str, str]]:
-    kind = target.kind or "local"
-    given = target.model_dump(exclude_none=True)
-    for key in sorted(given.keys() - _HOMES[kind] - _OF_ALL):
-        homes = [home for home, keys in _HOMES.items() if key in keys]
-        near = [home for home in homes if (home in REDIS_TARGETS) == (kind in REDIS_TARGETS)]
-        message = f"`{key}` belongs to the target {listed(near or homes)}, and this is `{kind}`"
-        yield key, message, "Remove it."
-    yield from redis_target_problems(target)
-    yield from kubernetes_problems(target)
-    if target.uri is not None:
-        for key in _SEPARATE:
-            if key in given:
-                hint = "Write it into the URI, or use separate keys only."
-                yield key, f"`uri` and `{key}` exclude each other", hint
-    if kind not in _RESTORES:
+def _pair_problems(targets: Mapping[str, TargetForm]) -> Iterator[tuple[str, str, str]]:
+    """Yield what keeps treatments in Kubernetes apart: the treatment, the fact, the way out."""
+    models = {name: model_of(target) for name, target in targets.items()}
+    inside = {name: model.home is not None for name, model in models.items()}
+    if not any(inside.values()):
         return
-    if target.restore is not None and target.restore not in _RESTORES[kind]:
-        hint = f"Use {listed(_RESTORES[kind])}."
-        yield "restore", f"the target `{kind}` cannot restore by {target.restore}", hint
-    if target.allow_existing and target.restore == "template":
-        hint = "Remove `restore`: nothing is copied in a database that is not Steelyard's."
-        yield "restore", "an existing database cannot be restored by template", hint
+    first = next(iter(targets))
+    for name, target in targets.items():
+        if inside[name] != inside[first]:
+            message = f"the servers of `{first}` and `{name}` are not both in Kubernetes"
+            yield name, message, "Put the load on both from the same place."
+            return
+        for what, message, hint in _differing(targets[first], target):
+            yield name, f"`{first}` and `{name}` {message}", f"{hint} ({what})."
+            return
+    yield from _unnamed_image(targets)
+
+
+def _differing(one: TargetForm, other: TargetForm) -> Iterator[tuple[str, str, str]]:
+    """Yield what two treatments of one experiment must share."""
+    if _is_provisioned(one) != _is_provisioned(other):
+        noun = kind_of(one).noun
+        key = next(key for key in ("cluster", "service") if key in kind_of(one).keys)
+        hint = "Let Steelyard make both, or name an existing one in both"
+        yield key, f"are a {noun} that is made and one that is there", hint
+    if one.cluster is not None and other.cluster is not None and one.cluster != other.cluster:
+        message = (
+            f"name two Clusters that are there, {one.cluster} and {other.cluster}: each has a"
+            " Secret of its own, and the load generators get user and password from one"
+        )
+        hint = (
+            "Name one Cluster in both and let settings differ; or let Steelyard make both; or make"
+            " one Secret with a user that both servers know, and reach them by `kind: endpoint`"
+            " with `kubernetes: {service: NAME-rw, secret: ...}`"
+        )
+        yield "cluster", message, hint
+    shared = (_shared(one), _shared(other))
+    for place, what in enumerate(("context", "namespace", "generators")):
+        if shared[0][place] != shared[1][place]:
+            hint = "Write it once, in a treatment that the others extend"
+            yield what, f"differ in `{what}`, which all treatments share", hint
+
+
+def _shared(target: TargetForm) -> tuple[object, ...]:
+    place = target.kubernetes or target
+    return place.context, place.namespace, place.generators
+
+
+def _unnamed_image(targets: Mapping[str, TargetForm]) -> Iterator[tuple[str, str, str]]:
+    """Yield that the generators have no image of their own where the databases' differ."""
+    with_operator = {n: t for n, t in targets.items() if "instances" in kind_of(t).keys}
+    made = {n: t for n, t in with_operator.items() if t.cluster is None}
+    images = {name: target.image for name, target in made.items()}
+    if len(set(images.values())) < 2:
+        return
+    name, target = next(iter(made.items()))
+    if target.generators is None or target.generators.image is None:
+        shown = listed(sorted(image or "the operator's default" for image in set(images.values())))
+        yield (
+            name,
+            f"the Clusters have different images ({shown}), and one pgbench drives them all",
+            "Name the newest with `generators: {image: ...}` in the target.",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,23 +11,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic import ValidationError
+
 from steelyard.campaign.file.document import Document, KeyPath, Place, Value, parse_document
 from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, WHAT_IS_COMPARED
 from steelyard.campaign.file.form_target import (
     LATER_TARGETS,
     REDIS_SERVERS,
-    REDIS_TARGETS,
     REDIS_WORK_KEYS,
-    TARGETS,
+    TargetForm,
     is_directory,
     is_version,
 )
 from steelyard.campaign.file.form_values import BUILTINS, shown
-from steelyard.campaign.file.target_checks import CLUSTER
+from steelyard.campaign.file.kinds import model_of
 from steelyard.core.errors import InputError, Problem
 from steelyard.core.experiment import AttributionKind
 from steelyard.core.redis import is_redis_uri
 from steelyard.core.spelling import choice, listed
+from steelyard.core.target import TARGETS, CloudNativePgTarget, EngineName
 from steelyard.systems.redis.redis_benchmark import BUILTINS as TESTS
 
 _EXCLUDING: Final = "Change them one by one: `--set treatments.NAME.target={kind: ..., ...}`."
@@ -59,9 +61,11 @@ def retargeted(treatments: Mapping[str, Value], target: Mapping[str, Value]) -> 
 
 def _keeps_its_settings(target: Mapping[str, Value]) -> bool:
     """Return whether a server is there already and nobody restarts it for an experiment."""
-    if target.get("kind") == CLUSTER:
-        return "cluster" in target and not target.get("allow_existing")
-    return target.get("kind") != "local" and "restart_command" not in target
+    try:
+        model = model_of(TargetForm.model_validate(target))
+    except ValidationError:
+        return False  # which is told
+    return not model.is_made and not model.is_restarted
 
 
 def treatments_of(root: Mapping[str, Value]) -> dict[str, Value] | None:
@@ -114,12 +118,18 @@ def fitting_target(root: Mapping[str, Value], text: str) -> dict[str, Value]:
             return {"kind": "redis-local", "bin": programs} if for_redis else target
         if programs != _EMBEDDED and not is_version(programs):
             return target  # no programs at all, which its form tells
-    if (target.get("kind") in REDIS_TARGETS) == for_redis:
+    if _is_redis(target) == for_redis:
         return target
     system, here = ("Redis", "PostgreSQL") if for_redis else ("PostgreSQL", "Redis")
     hint = "`steelyard presets` lists experiments; those for Redis begin with `redis-`."
     message = f"the experiment puts load on {system}, and the target is a server of {here}"
     raise InputError(message, hint=hint)
+
+
+def _is_redis(target: Mapping[str, Value]) -> bool:
+    """Return whether a target's kind is one of Redis."""
+    kind = TARGETS.get(str(target.get("kind")))
+    return kind is not None and kind.system is EngineName.REDIS
 
 
 def _is_of(work: Mapping[str, Value], *, redis: bool) -> bool:
@@ -146,7 +156,7 @@ def target_of(text: str) -> dict[str, Value]:
         raise InputError("the target is not a YAML mapping", hint="Quote it for the shell.")
     if not text:
         raise InputError(
-            "the target is empty", hint=f"Name a URI, a version, or {listed(TARGETS)}."
+            "the target is empty", hint=f"Name a URI, a version, or {listed([*TARGETS])}."
         )
     return _at(text) if "://" in text else _by_word(text)
 
@@ -170,9 +180,9 @@ def _existing_cluster(path: str) -> dict[str, Value]:
         raise InputError(
             f"{shown(_IN_KUBERNETES + path)} names no Cluster",
             hint="Write kubernetes://CLUSTER or kubernetes://NAMESPACE/CLUSTER for one that is"
-            f" there, {CLUSTER} for one that Steelyard makes.",
+            " there, cloudnative-pg for one that Steelyard makes.",
         )
-    there: dict[str, Value] = {"kind": CLUSTER, "cluster": cluster}
+    there: dict[str, Value] = {"kind": CloudNativePgTarget().kind, "cluster": cluster}
     return {**there, "namespace": namespace[0]} if namespace else there
 
 
@@ -453,7 +463,7 @@ def capacity_text(asked: CapacityQuestion) -> str:
         InputError: The target is none, or of Redis.
     """
     target = target_of(asked.target)
-    if target.get("kind") in REDIS_TARGETS:
+    if _is_redis(target):
         raise InputError(
             "the capacity is what loads at a rate are shares of, and no generator of Redis offers"
             " a rate",

@@ -16,18 +16,14 @@ from steelyard.campaign.file.form_parts import (
     MeasureForm,
     asked_rates,
 )
-from steelyard.campaign.file.form_target import REDIS_TARGETS, TargetForm
 from steelyard.campaign.file.form_values import SEED_LIMIT
 from steelyard.campaign.file.inheritance import Merged
-from steelyard.campaign.file.target_checks import CLUSTER
+from steelyard.campaign.file.kinds import located, model_of
 from steelyard.campaign.file.target_resolution import (
     DEFAULTS,
-    cluster_service,
-    cluster_target,
     generator_cpus,
     generator_threads,
     one_test,
-    redis_target,
     redis_work,
 )
 from steelyard.core.experiment import (
@@ -50,10 +46,7 @@ from steelyard.core.experiment import (
 from steelyard.core.latency import LatencyGoal, LogPolicy
 from steelyard.core.schedule import CeilingsAsked, Load, TurnTimes
 from steelyard.core.target import (
-    EndpointTarget,
     EngineName,
-    LocalTarget,
-    Target,
 )
 from steelyard.tuning.profiles import MachineFacts
 
@@ -119,7 +112,7 @@ def _seed(asked: int | None, written: int | None) -> int:
 def _treatment(name: str, merged: Merged, texts: Mapping[str, str], base: Path) -> Treatment:
     return Treatment(
         name=name,
-        target=_target(merged.target, base),
+        target=model_of(merged.target, located(base)),
         settings=tuple(
             sorted(
                 Setting(layer=layer, name=setting, value=value)
@@ -142,54 +135,6 @@ def _treatment(name: str, merged: Merged, texts: Mapping[str, str], base: Path) 
 
 def _manual(form: ManualForm) -> ManualStep:
     return ManualStep(text=form.text or "", command=form.command or (), timeout_s=form.timeout)
-
-
-def _target(form: TargetForm, base: Path) -> Target:
-    if form.kind == CLUSTER:
-        return cluster_target(form)
-    if form.kind in REDIS_TARGETS:
-        return redis_target(form, lambda given: str(_path(given, base)))
-    return _endpoint(form) if form.kind == "endpoint" else _local(form, base)
-
-
-def _endpoint(form: TargetForm) -> EndpointTarget:
-    return EndpointTarget(
-        uri=form.uri,
-        host=form.host,
-        port=form.port,
-        user=form.user,
-        dbname=form.dbname,
-        service=form.service,
-        allow_existing=bool(form.allow_existing),
-        restart_command=form.restart_command or (),
-        restore=form.restore,
-        burst_lasts_s=form.burst_lasts,
-        inside=None if form.kubernetes is None else cluster_service(form.kubernetes),
-    )
-
-
-def _local(form: TargetForm, base: Path) -> LocalTarget:
-    return LocalTarget(
-        bin=_located(form.bin, base) if form.bin else LocalTarget().bin,
-        directory=str(_path(form.directory, base)) if form.directory else None,
-        port=form.port,
-        connection=form.connection or LocalTarget().connection,
-        run_as=form.run_as,
-        initdb=tuple(form.initdb or ()),
-        restore=form.restore,
-        burst_lasts_s=form.burst_lasts,
-    )
-
-
-def _located(given: str, base: Path) -> str:
-    """Return a version or ``embedded`` as it is, a directory as an absolute path."""
-    return str(_path(given, base)) if "/" in given or given.startswith("~") else given
-
-
-def _path(given: str, base: Path) -> Path:
-    home = str(Path.home())
-    expanded = home + given[1:] if given == "~" or given.startswith("~/") else given
-    return (base / expanded).absolute()
 
 
 def _workload(form: WorkloadForm, texts: Mapping[str, str], generator: GeneratorName) -> Workload:

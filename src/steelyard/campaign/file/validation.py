@@ -26,11 +26,11 @@ from steelyard.campaign.file.form import (
     section,
 )
 from steelyard.campaign.file.form_parts import CapacityForm, LoadsForm, MeasureForm, goal
-from steelyard.campaign.file.form_target import LATER_TARGETS, REDIS_TARGETS, TARGETS
+from steelyard.campaign.file.form_target import LATER_TARGETS
 from steelyard.campaign.file.form_values import REFUSED, Form, shown, written
 from steelyard.core.latency import LatencyGoal
 from steelyard.core.spelling import closest, did_you_mean, listed
-from steelyard.core.target import EngineName
+from steelyard.core.target import TARGETS, EngineName, LocalTarget
 
 FormT = TypeVar("FormT", bound=Form)
 
@@ -38,7 +38,10 @@ FormT = TypeVar("FormT", bound=Form)
 _OTHER_HOMES: Final = tuple((kind,) for kind in WHAT_IS_COMPARED[1:])
 _RENAMED: Final = {"sustained": "sustain"}  # keys of the top level, from old to new
 _LEAST_MISSPELLED: Final = 5  # letters: shorter ones are like some key of some other section
-_POSTGRES: Final = EngineName.POSTGRES
+PASSWORDS: Final = {  # where the password for a server of each system comes from
+    EngineName.POSTGRES: "~/.pgpass or PGPASSWORD",
+    EngineName.REDIS: "REDISCLI_AUTH",
+}
 _MAPPING: Final = "a mapping (`key: value` lines)"
 _EXPECTED: Final = {
     "model_type": _MAPPING,
@@ -93,7 +96,8 @@ class Draft:
         """
         kinds = (self.document.at((*home, "target", "kind")) for home in self.homes)
         meant = (closest(kind, TARGETS) for kind in kinds if isinstance(kind, str))
-        return EngineName.REDIS if any(kind in REDIS_TARGETS for kind in meant) else _POSTGRES
+        systems = {TARGETS[kind].system for kind in meant if kind}
+        return EngineName.REDIS if EngineName.REDIS in systems else EngineName.POSTGRES
 
     @property
     def factor_kinds(self) -> tuple[str, ...]:
@@ -192,7 +196,8 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
     holder = tuple(parents)
     form = section(holder)
     if "target" in holder and str(key).lower() in ("password", "passfile", "pgpassword"):
-        hint = f"Records carry no secrets: use {password_source(document.at((*holder, 'kind')))}."
+        kind = TARGETS.get(str(document.at((*holder, "kind"))), LocalTarget)
+        hint = f"Records carry no secrets: use {PASSWORDS[kind.system]}."
         if holder[-1] == "kubernetes":
             hint = "Records carry no secrets: name the Secret that holds it with `secret`."
         message = f"{shown(key)} has no place in an experiment file"
@@ -207,11 +212,6 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
         message = f"unknown key {shown(key)}"
         hint = _way_out(str(key), form)
     yield Issue(path=path, message=message, hint=hint, at_key=True)
-
-
-def password_source(kind: Value) -> str:
-    """Return where the password for a target of a kind comes from."""
-    return "REDISCLI_AUTH" if kind in REDIS_TARGETS else "~/.pgpass or PGPASSWORD"
 
 
 def _way_out(key: str, form: type[Form] | None) -> str:
