@@ -113,6 +113,13 @@ OBJECT: Final = _named(DNS_SUBDOMAIN, "Use small letters, digits, hyphens and do
 IMAGE: Final = _named(IMAGE_REFERENCE, "Write it as registry.example.com/name:tag.")
 SIZE: Final = Checked(_sized)
 AMOUNT: Final = Checked(parse_quantity)
+layers_option: Final = click.option(
+    "--only",
+    "layers",
+    type=click.Choice(("hypervisor", "kvm", "linux", "kubernetes", "postgres")),
+    multiple=True,
+    help="Only knobs of this layer.",
+)
 _EXPERIMENT: Final = (
     click.option(
         "--target",

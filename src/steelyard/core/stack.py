@@ -6,7 +6,7 @@ judging the facts of a stack by its rules.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
 
 from steelyard.core.findings import Severity
 
@@ -33,22 +33,49 @@ class Scope(StrEnum):
     REBOOT = "reboot"
 
 
+class Site(StrEnum):
+    """What a knob is turned on."""
+
+    MACHINE = "machine"
+    SERVER = "server"
+    CLUSTER = "cluster"
+    CLOUD = "cloud"
+
+
+_BY_HAND: Final = "by hand"
+_WHOLE: Final = "whole"
+
+
 class KnobKind(StrEnum):
-    """How a knob is turned; ``tuning.apply`` has a door for each."""
+    """How a knob is turned; ``tuning.apply`` has a door for each.
 
-    SYSCTL = "sysctl"  # place: vm.swappiness
-    SYSFS = "sysfs"  # place: /sys/kernel/mm/transparent_hugepage/enabled
-    HUGE_PAGES = "huge-pages"  # place: NODE/PAGE_BYTES, or all/PAGE_BYTES; value: pages
-    FILE = "file"  # place: path; value: content
-    DOMAIN = "domain"  # place: name of a libvirt domain; value: its XML
-    POSTGRES = "postgres"  # place: name of a setting
-    MANUAL = "manual"  # place: what to do, in words; value: command to check it, or empty
-    RENDERED = "rendered"  # place: name of the file; an object of a cloud: not applied here
-    OBJECT = "object"  # place: name of the file; value: an object of a Kubernetes cluster
-    KUBELET = "kubelet"  # place: name of the file; value: what a node's configuration is to say
+    Attributes:
+        site: What it is turned on.
+        is_by_hand: The operator turns it; it is only looked at.
+        is_whole: The value is a whole file, definition or object.
+    """
 
+    site: Site
+    is_by_hand: bool
+    is_whole: bool
 
-BY_HAND: Final = frozenset({KnobKind.MANUAL, KnobKind.KUBELET})  # looked at, never turned
+    SYSCTL = "sysctl", Site.MACHINE  # place: vm.swappiness
+    SYSFS = "sysfs", Site.MACHINE  # place: /sys/kernel/mm/transparent_hugepage/enabled
+    HUGE_PAGES = "huge-pages", Site.MACHINE  # place: NODE/PAGE_BYTES, or all/...; value: pages
+    FILE = "file", Site.MACHINE, _WHOLE  # place: path; value: content
+    DOMAIN = "domain", Site.MACHINE, _WHOLE  # place: name of a libvirt domain; value: its XML
+    POSTGRES = "postgres", Site.SERVER  # place: name of a setting
+    MANUAL = "manual", Site.MACHINE, _BY_HAND  # place: what to do; value: what checks it, or ""
+    RENDERED = "rendered", Site.CLOUD, _WHOLE  # place: name of the file; not applied here
+    OBJECT = "object", Site.CLUSTER, _WHOLE  # place: name of the file; value: the object
+    KUBELET = "kubelet", Site.CLUSTER, _BY_HAND, _WHOLE  # likewise; value: of a node's kubelet
+
+    def __new__(cls, word: str, site: Site, *traits: str) -> Self:
+        """Return a kind, which equals its word."""
+        kind = str.__new__(cls, word)
+        kind._value_, kind.site = word, site
+        kind.is_by_hand, kind.is_whole = _BY_HAND in traits, _WHOLE in traits
+        return kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,6 +161,24 @@ def test_commands_name_the_ready_files_of_the_plan(tmp_path: Path) -> None:
     assert found[KnobKind.RENDERED].commands(commands)[0].startswith("# run what")
 
 
+def test_settings_without_their_server_have_a_door_that_says_so(tmp_path: Path) -> None:
+    """Proves that every kind has a door, and that nothing is seen, turned or put back by that."""
+    found = doors(Outside(), rendered=tmp_path, paths={})
+    world = World(place=tmp_path, knobs=(WORK_MEM, POOL))
+    assert set(found) == set(world.doors) == set(KnobKind)
+    ((_, check),) = verify_all([WORK_MEM], found)
+    assert check.holds is None
+    assert check.facts == ("There is no way to its postgres from here.",)
+    with pytest.raises(PreflightError, match="cannot be turned here: there is no way"):
+        require_all([WORK_MEM], found)
+    world.apply()
+    record = MortalRecord(world)
+    steps = revert_all({**world.doors, KnobKind.POSTGRES: found[KnobKind.POSTGRES]}, record)
+    record.close()
+    assert [step.outcome for step in steps] == [Outcome.FAILED, Outcome.WAITING]
+    assert (steps[0].facts, steps[0].remedy) == (("its server cannot be reached",), "Start it.")
+
+
 def test_only_a_layer_is_turned_where_what_it_needs_is_there(tmp_path: Path) -> None:
     """Proves that knobs outside the selection are looked at, and never turned."""
     world = World(place=tmp_path)

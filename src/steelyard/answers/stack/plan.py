@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from steelyard.core.experiment import Experiment, GeneratorName, RedisWork, Workload
 from steelyard.core.linux import cpu_list
 from steelyard.core.redis import SplitDesign, SplitPlan
-from steelyard.core.stack import Knob, KnobKind, PlannedSetting, StackPlan
+from steelyard.core.stack import Knob, PlannedSetting, Site, StackPlan
 from steelyard.core.units import MIB, format_bytes
 from steelyard.report.document import (
     Block,
@@ -117,7 +117,7 @@ def _settings(plan: StackPlan) -> Iterator[Block]:
         rows = [_knob_row(knob) for knob in knobs]
         if rows:
             yield Table(title=f"{layer}: on {machine}", columns=_COLUMNS, rows=tuple(rows))
-    if not any(knob.kind is KnobKind.POSTGRES for knob in plan.knobs):
+    if not any(knob.kind.site is Site.SERVER for knob in plan.knobs):
         rows = [_setting_row(setting) for setting in plan.design.postgres.settings]
         yield Table(title="postgres: in these objects", columns=_COLUMNS, rows=tuple(rows))
 
@@ -130,18 +130,13 @@ _COLUMNS = (
 )
 
 
-_WHOLE_FILES = frozenset(
-    {KnobKind.FILE, KnobKind.DOMAIN, KnobKind.RENDERED, KnobKind.OBJECT, KnobKind.KUBELET}
-)
-
-
 def _knob_row(knob: Knob) -> Row:
-    whole = knob.kind in _WHOLE_FILES
-    value = f"{len(knob.value.splitlines())} lines" if whole else knob.value
     name = knob.name.partition(":")[2]
-    if knob.kind is KnobKind.MANUAL:
+    if knob.kind.is_whole:
+        return _row(name, f"{len(knob.value.splitlines())} lines", knob)
+    if knob.kind.is_by_hand:
         return _step_row(name, knob)
-    return _row(name, value, knob)
+    return _row(name, knob.value, knob)
 
 
 def _step_row(name: str, knob: Knob) -> Row:

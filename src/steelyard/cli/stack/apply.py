@@ -4,16 +4,12 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.options import NAMESPACE
-
-LAYERS = ("hypervisor", "kvm", "linux", "kubernetes", "postgres")
+from steelyard.cli.options import NAMESPACE, layers_option
 
 
 @click.command("apply")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option(
-    "--only", "layers", type=click.Choice(LAYERS), multiple=True, help="Only knobs of this layer."
-)
+@layers_option
 @click.option("--dsn", metavar="URI", help="Server whose settings are turned, without a password.")
 @click.option("--remote", is_flag=True, help="The server is on another machine than this one.")
 @click.option("--context", metavar="NAME", help="Cluster whose objects are made and changed.")

@@ -12,17 +12,15 @@ import click
 from steelyard.core.command import ServerAddress, quoted
 from steelyard.core.errors import ExitCode, InputError, Interrupted, PreflightError, TargetError
 from steelyard.core.outside import OnServer
-from steelyard.core.stack import BY_HAND, Knob, KnobKind, Outcome, Scope, StackPlan, Step
+from steelyard.core.stack import Knob, KnobKind, Outcome, Scope, Site, StackPlan, Step
 from steelyard.core.units import printable
 from steelyard.record.entries import StackBegun
 from steelyard.tuning.apply.applier import UnprivilegedError, apply_all, require_all
-from steelyard.tuning.apply.door import KnobDoor
+from steelyard.tuning.apply.door import Check, KnobDoor
 from steelyard.tuning.apply.doors import Outside
 from steelyard.tuning.apply.huge_pages import find_process
-from steelyard.tuning.apply.kernel import RenderedDoor
 from steelyard.tuning.apply.plans import (
     HYPERVISOR,
-    THROUGH_A_SERVER,
     Selection,
     beginning,
     doors_of,
@@ -32,11 +30,7 @@ from steelyard.tuning.apply.plans import (
     require_same_machine,
     selection_of,
 )
-from steelyard.tuning.apply.postgres import commands_of
 from steelyard.tuning.apply.record import NAME, is_ours, opened, read_applied
-
-LAYERS = ("hypervisor", "kvm", "linux", "kubernetes", "postgres")
-
 
 _MOST_SHOWN = 60  # of a value, on a line
 _NOT_YET = frozenset({Outcome.PENDING, Outcome.WAITING})
@@ -75,9 +69,14 @@ def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
     )
     if options.dry_run:
         _show(chosen, doors)
+        if address is None and any(knob.kind.site is Site.SERVER for knob in chosen):
+            click.echo(
+                "PostgreSQL's settings were not looked at, because no server is named: say"
+                " --dsn postgresql://USER@HOST:PORT/DATABASE to see which of them would change."
+            )
         return
     _require(chosen, doors)
-    todo = [k for k in chosen if _is_turned(k, doors) and not doors[k.kind].verify(k).holds]
+    todo = [k for k in chosen if (check := _looked_at(k, doors[k.kind])) and not check.holds]
     if todo and not options.yes:
         _show(todo, doors)
         ask(f"Turn {counted(len(todo), 'knob')}?")
@@ -125,7 +124,7 @@ def _selection(
     local_server = is_here(address, outside) and not is_inside
     selection = selection_of(plan.knobs, options.layers, local_server=local_server)
     of_server = [k for k in plan.knobs if selection.wants(k) and k.layer == "linux"]
-    if is_inside and any(selection.wants(k) and k.kind not in THROUGH_A_SERVER for k in plan.knobs):
+    if is_inside and any(selection.wants(k) and k.kind.site is Site.MACHINE for k in plan.knobs):
         raise InputError(
             "--context and -n name a cluster, and the plan has knobs of its nodes, which would be"
             " turned on this machine",
@@ -151,7 +150,7 @@ def _server(
         InputError: There are settings, and no server is named, now or before.
     """
     if not any(
-        knob.kind is KnobKind.POSTGRES and (not options.layers or knob.layer in options.layers)
+        knob.kind.site is Site.SERVER and (not options.layers or knob.layer in options.layers)
         for knob in plan.knobs
     ):
         return None, None
@@ -171,7 +170,7 @@ def _server(
 
 def _without_settings(plan: StackPlan) -> str:
     """Return the options that leave the settings out, on each machine of a plan."""
-    layers = dict.fromkeys(k.layer for k in plan.knobs if k.kind is not KnobKind.POSTGRES)
+    layers = dict.fromkeys(k.layer for k in plan.knobs if k.kind.site is not Site.SERVER)
     there = " ".join(f"--only {layer}" for layer in layers if layer in HYPERVISOR)
     here = " ".join(f"--only {layer}" for layer in layers if layer not in HYPERVISOR)
     if there and here:
@@ -247,39 +246,25 @@ def ask(question: str) -> None:
 def _show(knobs: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor]) -> None:
     """Say what every knob is and would become, and the commands that do the same."""
     for knob in knobs:
-        if knob.kind not in doors:
-            click.echo(f"{knob.name}: not looked at -> {_target(knob)}")
-            _echo_commands(commands_of(knob))
-            continue
         door = doors[knob.kind]
-        if knob.kind in BY_HAND:  # its check is a command of the plan: shown, and not run
-            click.echo(f"{knob.name}: {Outcome.RENDERED}")
-            _echo_commands(door.commands(knob))
+        check = _looked_at(knob, door)
+        if check is not None and check.holds:
+            click.echo(f"{knob.name}: in effect already")
             continue
-        check = door.verify(knob)
-        state = "in effect already" if check.holds else _change(knob, door)
-        click.echo(f"{knob.name}: {state}")
-        _echo_commands(() if check.holds else door.commands(knob))
-    if any(knob.kind not in doors for knob in knobs):
-        click.echo(
-            "PostgreSQL's settings were not looked at, because no server is named: say"
-            " --dsn postgresql://USER@HOST:PORT/DATABASE to see which of them would change."
-        )
+        click.echo(f"{knob.name}: {Outcome.RENDERED if check is None else _change(knob, door)}")
+        for line in door.commands(knob):
+            click.echo(f"    {printable(line)}")
 
 
-def _echo_commands(commands: Sequence[str]) -> None:
-    for line in commands:
-        click.echo(f"    {printable(line)}")
+def _looked_at(knob: Knob, door: KnobDoor) -> Check | None:
+    """Return whether a knob is in effect; None where it is not turned from here.
 
-
-def _is_turned(knob: Knob, doors: Mapping[KnobKind, KnobDoor]) -> bool:
-    """Return whether a knob is turned from here: no step of the operator's, nothing rendered."""
-    return knob.kind not in BY_HAND and not isinstance(doors.get(knob.kind), RenderedDoor)
+    The check of an operator's step is a command of the plan: it is not run.
+    """
+    return None if knob.kind.is_by_hand or door.only_names else door.verify(knob)
 
 
 def _change(knob: Knob, door: KnobDoor) -> str:
-    if knob.kind in BY_HAND or isinstance(door, RenderedDoor):
-        return f"{Outcome.RENDERED}"
     seen = door.seen(knob)
     now = _short(seen.value) if seen.value is not None else seen.reason
     return f"{now} -> {_target(knob)}"

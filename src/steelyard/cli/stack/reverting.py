@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -17,13 +16,12 @@ from steelyard.core.errors import (
     PreflightError,
     TargetError,
 )
-from steelyard.core.stack import BY_HAND, Knob, KnobKind, Outcome, Step
+from steelyard.core.stack import Outcome, Site, Step
 from steelyard.core.units import printable
 from steelyard.record.entries import StackBegun
 from steelyard.tuning.apply.applier import GONE, Changed, revert_all, to_put_back
 from steelyard.tuning.apply.doors import Outside
 from steelyard.tuning.apply.plans import (
-    IN_CLUSTER,
     doors_of_knobs,
     inside_again,
     reached,
@@ -31,8 +29,6 @@ from steelyard.tuning.apply.plans import (
     require_same_server,
 )
 from steelyard.tuning.apply.record import Applied, AppliedRecord, is_ours, opened, read_applied
-
-_ANYWHERE: Final = frozenset({KnobKind.POSTGRES, *IN_CLUSTER})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,15 +59,16 @@ def revert(options: RevertOptions, outside: Outside | None = None) -> None:
         click.echo(f"Nothing is applied from {directory}.")
         return
     _require_ours(applied, options)
-    if any(knob.kind not in _ANYWHERE for knob in knobs):
+    sites = {knob.kind.site for knob in knobs}
+    if Site.MACHINE in sites:
         require_same_machine(applied.begun, outside.host)
     address = None
-    if any(knob.kind is KnobKind.POSTGRES for knob in knobs):
+    if Site.SERVER in sites:
         address = _address(applied.begun, options.dsn, outside)  # None: all else goes back anyway
     if not options.yes:
         click.echo("\n".join(knob.name for knob in knobs))
         ask(f"Put back {counted(len(knobs), 'knob')}?")
-    cluster = inside_again(applied.begun, outside) if _is_in_cluster(knobs) else None
+    cluster = inside_again(applied.begun, outside) if Site.CLUSTER in sites else None
     doors = doors_of_knobs(directory, outside, address, cluster)
     with opened(directory, outside.clock) as record, _telling_how_to_go_on(directory):
         _require_unchanged(record, applied)
@@ -113,7 +110,7 @@ def _show_claims(applied: Applied) -> None:
     for kept in applied.snapshots.values():
         click.echo(printable(f"{kept.knob.kind} {kept.knob.place} back to {kept.snapshot}"))
     for knob in applied.begun.knobs if applied.begun else ():
-        if knob.kind in BY_HAND and knob.value:
+        if knob.kind.is_by_hand and knob.value:
             click.echo(printable(f"checked by: {knob.value}"))
 
 
@@ -124,10 +121,6 @@ def _foreign(directory: Path) -> PreflightError:
         hint="Revert as the account that applied the plan. If the lines above are what was there"
         f" before: steelyard stack revert --adopt {quoted(directory)}",
     )
-
-
-def _is_in_cluster(knobs: Sequence[Knob]) -> bool:
-    return any(knob.kind in IN_CLUSTER for knob in knobs)
 
 
 @contextmanager

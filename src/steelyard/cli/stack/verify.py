@@ -4,15 +4,12 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.options import NAMESPACE
-from steelyard.cli.stack.apply import LAYERS
+from steelyard.cli.options import NAMESPACE, layers_option
 
 
 @click.command("verify")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option(
-    "--only", "layers", type=click.Choice(LAYERS), multiple=True, help="Only knobs of this layer."
-)
+@layers_option
 @click.option("--dsn", metavar="URI", help="Server, if it is not the one of the application.")
 @click.option("--context", metavar="NAME", help="Cluster whose objects and node are looked at.")
 @click.option(

@@ -20,9 +20,8 @@ from steelyard.core.errors import (
     SteelyardError,
     TargetError,
 )
-from steelyard.core.stack import BY_HAND, Knob, KnobKind, Outcome, Step
-from steelyard.tuning.apply.door import Check, Discerning, KnobDoor
-from steelyard.tuning.apply.kernel import RenderedDoor
+from steelyard.core.stack import Knob, KnobKind, Outcome, Step
+from steelyard.tuning.apply.door import Check, KnobDoor
 from steelyard.tuning.apply.plans import Selection, ordered
 from steelyard.tuning.apply.record import Applied, AppliedRecord
 
@@ -125,10 +124,10 @@ def require_all(knobs: Sequence[Knob], doors: Doors) -> None:
     open_knobs: list[Knob] = []
     for knob in knobs:
         try:
-            if _door(knob, doors).verify(knob).holds:
+            if doors[knob.kind].verify(knob).holds:
                 continue
             open_knobs.append(knob)
-            _door(knob, doors).require(knob)
+            doors[knob.kind].require(knob)
         except PrivilegeError as error:
             open_knobs += [] if knob in open_knobs else [knob]
             closed.append(error)
@@ -143,7 +142,7 @@ def require_all(knobs: Sequence[Knob], doors: Doors) -> None:
         raise UnprivilegedError(
             closed[0].message,
             hint="Nothing was changed. Run it as root, or give these commands to who may.",
-            commands=[line for knob in open_knobs for line in _door(knob, doors).commands(knob)],
+            commands=[line for knob in open_knobs for line in doors[knob.kind].commands(knob)],
         )
 
 
@@ -174,29 +173,31 @@ def apply_all(
     steps: dict[str, Step] = {}
     for knob in ordered(knobs):
         if selection.wants(knob):
-            step = _applied(knob, doors, record, steps)
-            if knob.kind in BY_HAND and step.outcome is Outcome.PENDING:
-                step = _asked(step, doors, record, confirmed)
+            step = _applied(knob, doors[knob.kind], record, steps, confirmed)
             told(step)
         else:
-            step = _looked_at(knob, doors, selection)
+            step = _looked_at(knob, doors[knob.kind], selection)
         steps[knob.name] = step
         if step.outcome is Outcome.FAILED and selection.wants(knob):
             break
     return tuple(step for step in steps.values() if selection.wants(step.knob))
 
 
-def _applied(knob: Knob, doors: Doors, record: AppliedRecord, steps: Mapping[str, Step]) -> Step:
-    door = _door(knob, doors)
-    if isinstance(door, RenderedDoor):
-        commands = tuple(door.commands(knob))
-        return Step(knob=knob, outcome=Outcome.RENDERED, commands=commands)
+def _applied(
+    knob: Knob,
+    door: KnobDoor,
+    record: AppliedRecord,
+    steps: Mapping[str, Step],
+    confirmed: Callable[[Knob], bool],
+) -> Step:
+    if door.only_names:
+        return Step(knob=knob, outcome=Outcome.RENDERED, commands=tuple(door.commands(knob)))
     missing = [name for name in knob.after if steps[name].outcome not in _FULFILLED]
     if missing:
         remedy = f"It comes after {', '.join(missing)}: apply again when that is in effect."
         return Step(knob=knob, outcome=Outcome.WAITING, remedy=remedy)
-    if knob.kind in BY_HAND:
-        return _step(knob, door.verify(knob), Outcome.THERE)
+    if knob.kind.is_by_hand:
+        return _asked(knob, door, record, confirmed)
     try:
         check = door.verify(knob)
         there = bool(check.holds)
@@ -212,16 +213,18 @@ def _applied(knob: Knob, doors: Doors, record: AppliedRecord, steps: Mapping[str
 
 
 def _asked(
-    step: Step, doors: Doors, record: AppliedRecord, confirmed: Callable[[Knob], bool]
+    knob: Knob, door: KnobDoor, record: AppliedRecord, confirmed: Callable[[Knob], bool]
 ) -> Step:
     """Return what came of a step of the operator's; what nothing can check is their word."""
-    knob = step.knob
+    step = _step(knob, door.verify(knob), Outcome.THERE)
+    if step.outcome is not Outcome.PENDING:
+        return step
     said_before = record.applied.pending.get(knob.name) == ""
     if not said_before:
         record.turned(knob, knob.place)  # what was open and is done later is told at a revert
         if not confirmed(knob):
             return step
-    check = _door(knob, doors).verify(knob)
+    check = door.verify(knob)
     if check.holds is None:
         record.turned(knob, "")
         outcome = Outcome.THERE if said_before else Outcome.TURNED
@@ -232,7 +235,7 @@ def _asked(
 def _step(knob: Knob, check: Check, fulfilled: Outcome) -> Step:
     if check.pending:
         remedy = still_to_do(check.pending)
-        if knob.kind in BY_HAND:
+        if knob.kind.is_by_hand:
             how = "" if knob.value else " without --yes, and say that it is done"
             remedy = f"Do this, then apply again{how}: {check.pending}"
         return Step(knob=knob, outcome=Outcome.PENDING, facts=check.facts, remedy=remedy)
@@ -245,36 +248,22 @@ def still_to_do(pending: str) -> str:
     return f"Not in effect before this is done: {pending.rstrip('.')}."
 
 
-def _looked_at(knob: Knob, doors: Doors, selection: Selection) -> Step:
-    if isinstance(doors.get(knob.kind), RenderedDoor) or not selection.sees(knob):
+def _looked_at(knob: Knob, door: KnobDoor, selection: Selection) -> Step:
+    if door.only_names or not selection.sees(knob):
         return Step(knob=knob, outcome=Outcome.RENDERED)
-    if knob.kind not in doors:
-        return Step(knob=knob, outcome=Outcome.WAITING)
-    return _step(knob, doors[knob.kind].verify(knob), Outcome.THERE)
+    return _step(knob, door.verify(knob), Outcome.THERE)
 
 
 def verify_all(knobs: Sequence[Knob], doors: Doors) -> tuple[tuple[Knob, Check], ...]:
     """Return of every knob whether it is in effect; None where nobody can see it."""
-    return tuple((knob, _verified(knob, doors)) for knob in knobs)
+    return tuple((knob, _verified(knob, doors[knob.kind])) for knob in knobs)
 
 
-def _verified(knob: Knob, doors: Doors) -> Check:
-    if knob.kind not in doors:
-        unseen = f"There is no way to its {knob.kind} from here."
-        return Check(holds=None, facts=(unseen,), remedy="Name its server with --dsn.")
+def _verified(knob: Knob, door: KnobDoor) -> Check:
     try:
-        return doors[knob.kind].verify(knob)
+        return door.verify(knob)
     except SteelyardError as error:
         return Check(holds=None, facts=(error.message,), remedy=error.hint)
-
-
-def _door(knob: Knob, doors: Doors) -> KnobDoor:
-    if knob.kind not in doors:
-        raise PreflightError(
-            f"{knob.name} cannot be turned here: there is no way to its {knob.kind}",
-            hint="Leave it out with --only, or name its server with --dsn.",
-        )
-    return doors[knob.kind]
 
 
 GONE = frozenset({Outcome.RESTORED, Outcome.KEPT, Outcome.YOURS})
@@ -293,11 +282,11 @@ class Changed(StrEnum):
 
 
 def revert_all(
-    doors: Mapping[KnobKind, KnobDoor],
+    doors: Doors,
     record: AppliedRecord,
     *,
     changed: Changed = Changed.ASK,
-    told: Callable[[Step], None] = lambda _step: None,
+    told: Told = lambda _step: None,
 ) -> tuple[Step, ...]:
     """Put back every knob that was turned, the last first, and return what came of each.
 
@@ -314,7 +303,7 @@ def revert_all(
             for step in steps.values()
             if knob.name in step.knob.after and step.outcome not in GONE
         ]
-        step = _reverted(knob, doors, record, changed, holding)
+        step = _reverted(knob, doors[knob.kind], record, changed, holding)
         if step is not None:
             steps[knob.name] = step
             told(step)
@@ -328,26 +317,18 @@ def to_put_back(applied: Applied) -> tuple[Knob, ...]:
     return tuple(
         kept.get(knob.name, knob)
         for knob in reversed(ordered(order))
-        if knob.name in kept or (knob.kind in BY_HAND and knob.name in applied.pending)
+        if knob.name in kept or (knob.kind.is_by_hand and knob.name in applied.pending)
     )
 
 
 def _reverted(
-    knob: Knob,
-    doors: Mapping[KnobKind, KnobDoor],
-    record: AppliedRecord,
-    changed: Changed,
-    holding: Sequence[str],
+    knob: Knob, door: KnobDoor, record: AppliedRecord, changed: Changed, holding: Sequence[str]
 ) -> Step | None:
     if holding:
         remedy = f"It goes back after {', '.join(holding)}: revert again."
         return Step(knob=knob, outcome=Outcome.WAITING, remedy=remedy)
-    if knob.kind not in doors:
-        facts = ("its server cannot be reached",)
-        return Step(knob=knob, outcome=Outcome.FAILED, facts=facts, remedy="Start it.")
-    door = doors[knob.kind]
     try:
-        if knob.kind in BY_HAND:
+        if knob.kind.is_by_hand:
             return _undone(knob, door, record)
         strange = _altered(knob, door, record)
         if strange and changed is not Changed.REPLACE:
@@ -368,7 +349,7 @@ def _altered(knob: Knob, door: KnobDoor, record: AppliedRecord) -> str:
     snapshot = record.kept(knob)
     if snapshot is None or knob.name not in record.applied.pending:
         return ""
-    return door.altered(knob, snapshot) if isinstance(door, Discerning) else ""
+    return door.altered(knob, snapshot)
 
 
 def _left(knob: Knob, record: AppliedRecord, strange: str, changed: Changed) -> Step:

@@ -22,7 +22,7 @@ from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.undoing import before, differences, merged, patch_for, strange
 from steelyard.systems.postgres.cloudnative_pg.diagnosis import CONTAINER, instance_pods, state_of
 from steelyard.systems.postgres.settings import deviations
-from steelyard.tuning.apply.door import Check, Seen
+from steelyard.tuning.apply.door import Check, KnobDoor, Seen
 from steelyard.tuning.apply.kernel import asked_of, manifest_of, told
 from steelyard.tuning.facts.collecting import reached
 from steelyard.tuning.facts.kubernetes import AskedCluster, find_database
@@ -76,7 +76,7 @@ _KINDS: Final = {kind.name: kind for kind in (CLUSTER, STORAGE_CLASS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterDoor:
+class ClusterDoor(KnobDoor):
     """Makes and changes objects of one cluster.
 
     Attributes:

@@ -27,7 +27,7 @@ from steelyard.core.stack_facts import DomainFacts
 from steelyard.core.units import KIB, MIB
 from steelyard.gateways.host import Host
 from steelyard.gateways.virsh import Domains
-from steelyard.tuning.apply.door import Check, Seen
+from steelyard.tuning.apply.door import Check, KnobDoor, Seen
 from steelyard.tuning.facts.domain_xml import domain_facts, domain_text, parse_domain
 from steelyard.tuning.facts.domains import GuestProcess, guest_process
 from steelyard.tuning.facts.linux import default_page_bytes, mounted_sizes
@@ -397,7 +397,7 @@ _STARTED_WITH = ("vcpus", "memory_bytes", "cells", "hard_limit_bytes", "threads_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DomainDoor:
+class DomainDoor(KnobDoor):
     """Defines domains of one libvirt.
 
     Attributes:

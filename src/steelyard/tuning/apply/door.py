@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol
 
 from steelyard.core.errors import PreflightError, PrivilegeError
 from steelyard.core.stack import Knob
@@ -47,7 +47,12 @@ class KnobDoor(Protocol):
     """Turns knobs of one kind.
 
     ``snapshot`` is stored durably before ``apply`` is called, and is all that ``revert`` gets.
+
+    Attributes:
+        only_names: It names the command that would turn a knob, and does not even look.
     """
+
+    only_names: ClassVar[bool] = False
 
     def seen(self, knob: Knob) -> Seen:
         """Return what is in effect now."""
@@ -90,14 +95,41 @@ class KnobDoor(Protocol):
         """Return the shell commands that would do the same, for those without the privilege."""
         ...
 
+    def altered(self, _knob: Knob, _snapshot: str) -> str:
+        """Return what somebody has changed since the knob was turned, as a sentence, or nothing.
 
-@runtime_checkable
-class Discerning(Protocol):
-    """A door that can tell what was there before, and what the plan made, from anything else."""
+        Nothing where what the plan made and what was before cannot be told from anything else.
+        """
+        return ""
 
-    def altered(self, knob: Knob, snapshot: str) -> str:
-        """Return what somebody has changed since the knob was turned, as a sentence, or nothing."""
-        ...
+    def kernel_files(self, _knob: Knob) -> tuple[str, ...]:
+        """Return what of the kernel's files is read for it beside those that are always read."""
+        return ()
+
+
+class LookingDoor(KnobDoor):
+    """Turns nothing, and puts nothing back: somebody else does."""
+
+    def seen(self, knob: Knob) -> Seen:
+        """Return whether it is done, as ``done`` or ``open``."""
+        check = self.verify(knob)
+        if check.holds is None:
+            return Seen(value=None, source=knob.place, reason=" ".join(check.facts))
+        value = "done" if check.holds else "open"
+        return Seen(value=value, source=knob.place, pending=check.pending)
+
+    def require(self, knob: Knob) -> None:
+        """Accept every knob."""
+
+    def snapshot(self, _knob: Knob) -> str:
+        """Return nothing: nothing is changed from here."""
+        return ""
+
+    def apply(self, knob: Knob) -> None:
+        """Do nothing."""
+
+    def revert(self, knob: Knob, snapshot: str) -> None:
+        """Do nothing."""
 
 
 _SELECTED = re.compile(r"\[([^\]]+)\]")

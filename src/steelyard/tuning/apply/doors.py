@@ -31,7 +31,7 @@ from steelyard.places.kubernetes.undoing import differences
 from steelyard.systems.postgres.existing.settings import Means
 from steelyard.tuning.apply.cluster import ClusterDoor
 from steelyard.tuning.apply.domain import DomainDoor
-from steelyard.tuning.apply.door import Check, KnobDoor, Seen
+from steelyard.tuning.apply.door import Check, KnobDoor, LookingDoor
 from steelyard.tuning.apply.huge_pages import HugePageNeed, HugePagesDoor
 from steelyard.tuning.apply.kernel import (
     FileDoor,
@@ -39,10 +39,9 @@ from steelyard.tuning.apply.kernel import (
     RenderedDoor,
     SysctlDoor,
     SysfsDoor,
-    path_of,
     told,
 )
-from steelyard.tuning.apply.postgres import PostgresDoor
+from steelyard.tuning.apply.postgres import NoServerDoor, PostgresDoor
 from steelyard.tuning.facts.kubernetes import AskedCluster, find_database
 from steelyard.tuning.facts.node_probe import PodMachine, probe_on, wanted_of_kernel
 
@@ -52,7 +51,7 @@ _HOW: Final = "merge {place} into the kubelet's configuration of {nodes}, as its
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KubeletDoor:
+class KubeletDoor(LookingDoor):
     """Looks at the kubelets of the nodes that a database may be put on; turns nothing.
 
     Attributes:
@@ -61,24 +60,6 @@ class KubeletDoor:
 
     api: KubernetesApi
     nodes: tuple[str, ...] = ()
-
-    def seen(self, knob: Knob) -> Seen:
-        """Return whether all of them have it, as ``done`` or ``open``."""
-        check = self.verify(knob)
-        if check.holds is None:
-            return Seen(value=None, source="configz", reason=" ".join(check.facts))
-        value = "done" if check.holds else "open"
-        return Seen(value=value, source="configz", pending=check.pending)
-
-    def require(self, knob: Knob) -> None:
-        """Accept every configuration: the operator of the node writes it."""
-
-    def snapshot(self, _knob: Knob) -> str:
-        """Return nothing: nothing is changed from here."""
-        return ""
-
-    def apply(self, knob: Knob) -> None:
-        """Do nothing."""
 
     def verify(self, knob: Knob) -> Check:
         """Return whether the kubelets run with what is asked, by what they answer themselves."""
@@ -102,9 +83,6 @@ class KubeletDoor:
             return Check(holds=True, facts=(f"configz of {', '.join(names)} says all of it.",))
         todo = _HOW.format(place=knob.place, nodes=", ".join(open_nodes))
         return Check(holds=False, facts=tuple(facts), remedy=todo, pending=todo)
-
-    def revert(self, knob: Knob, snapshot: str) -> None:
-        """Do nothing."""
 
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the step, as a comment."""
@@ -177,13 +155,13 @@ def doors(
     need: HugePageNeed | None = None,
     inside: Inside | None = None,
 ) -> Mapping[KnobKind, KnobDoor]:
-    """Return the door of every kind of knob; PostgreSQL's only where its server is known.
+    """Return the door of every kind of knob.
 
     Args:
         outside: The gateways.
         rendered: Directory of the plan's rendered files.
         paths: Where those belong that belong to a machine, by name.
-        server: Whose settings are turned.
+        server: Whose settings are turned; None: none is named, or it cannot be reached.
         need: Huge pages of that server.
         inside: Cluster whose objects are turned; None: they are named with their command.
     """
@@ -198,6 +176,7 @@ def doors(
         ),
         KnobKind.DOMAIN: DomainDoor(domains=Virsh(processes=outside.processes), host=outside.host),
         KnobKind.MANUAL: ManualDoor(processes=outside.processes, host=outside.host),
+        KnobKind.POSTGRES: NoServerDoor(),
         **dict.fromkeys((KnobKind.RENDERED, KnobKind.OBJECT, KnobKind.KUBELET), unapplied),
     }
     if inside is not None:
@@ -221,12 +200,11 @@ def stack_doors(doors: Doors) -> Mapping[KnobKind, KnobDoor]:
     return {**kernel_doors(doors.host, doors.kernel), KnobKind.DOMAIN: domains}
 
 
-_OF_KERNEL: Final = frozenset({KnobKind.SYSCTL, KnobKind.SYSFS, KnobKind.HUGE_PAGES})
 _ON_NODE: Final = "Run `steelyard stack verify` on the node."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnseenDoor:
+class UnseenDoor(LookingDoor):
     """Says why a knob of a node cannot be seen.
 
     Attributes:
@@ -234,10 +212,6 @@ class UnseenDoor:
     """
 
     reason: str
-
-    def seen(self, knob: Knob) -> Seen:
-        """Return that it cannot be seen."""
-        return Seen(value=None, source=knob.place, reason=self.reason)
 
     def require(self, knob: Knob) -> None:
         """Refuse: it is turned on the node.
@@ -247,19 +221,9 @@ class UnseenDoor:
         """
         raise PreflightError(f"{knob.name} is turned on the node", hint=_ON_NODE)
 
-    def snapshot(self, _knob: Knob) -> str:
-        """Return nothing."""
-        return ""
-
-    def apply(self, knob: Knob) -> None:
-        """Do nothing."""
-
     def verify(self, _knob: Knob) -> Check:
         """Return that nobody can see it from here."""
         return Check(holds=None, facts=(self.reason,), remedy=_ON_NODE)
-
-    def revert(self, knob: Knob, snapshot: str) -> None:
-        """Do nothing."""
 
     def commands(self, _knob: Knob) -> Sequence[str]:
         """Return nothing."""
@@ -302,30 +266,19 @@ def with_node(
         probe: Make a pod of a moment on the node.
     """
     files = UnseenDoor(reason="Files and services of a node are not visible in a container.")
-    unseen = dict.fromkeys((KnobKind.FILE, KnobKind.MANUAL), files)
-    if not probe:
-        reason = "It takes a probe on the node, and --no-node-probe left it out."
-        kernel: Mapping[KnobKind, KnobDoor] = dict.fromkeys(_OF_KERNEL, UnseenDoor(reason=reason))
-    else:
-        kernel = _kernel(knobs, cluster, inside, outside)
-    return {**doors, **unseen, **kernel}
-
-
-def _kernel(
-    knobs: Sequence[Knob], cluster: str, inside: Inside, outside: Outside
-) -> Mapping[KnobKind, KnobDoor]:
-    try:
-        asked = AskedCluster(namespace=inside.namespace, cluster=cluster)
-        database = find_database(inside.api, asked)
-        with probe_on(inside.api, inside.namespace, database.pod, outside.clock) as where:
-            host = PodMachine(api=inside.api, where=where).fetch(_wanted(knobs))
-    except SteelyardError as error:
-        reason = f"The node cannot be looked at: {error.message}."
-        return dict.fromkeys(_OF_KERNEL, UnseenDoor(reason=reason))
-    return kernel_doors(host, _Elsewhere())
-
-
-def _wanted(knobs: Sequence[Knob]) -> Wanted:
-    places = [knob.place for knob in knobs if knob.kind is KnobKind.SYSFS]
-    places += [path_of(knob.place) for knob in knobs if knob.kind is KnobKind.SYSCTL]
-    return Wanted(files=(*wanted_of_kernel().files, *places))
+    found = {**doors, **dict.fromkeys((KnobKind.FILE, KnobKind.MANUAL), files)}
+    reason = "It takes a probe on the node, and --no-node-probe left it out."
+    if probe:
+        try:
+            asked = AskedCluster(namespace=inside.namespace, cluster=cluster)
+            database = find_database(inside.api, asked)
+            with probe_on(inside.api, inside.namespace, database.pod, outside.clock) as where:
+                read = (file for knob in knobs for file in doors[knob.kind].kernel_files(knob))
+                wanted = Wanted(files=(*wanted_of_kernel().files, *read))
+                host = PodMachine(api=inside.api, where=where).fetch(wanted)
+        except SteelyardError as error:
+            reason = f"The node cannot be looked at: {error.message}."
+        else:
+            return {**found, **kernel_doors(host, _Elsewhere())}
+    of_kernel = kernel_doors(outside.host, outside.kernel)
+    return {**found, **dict.fromkeys(of_kernel, UnseenDoor(reason=reason))}

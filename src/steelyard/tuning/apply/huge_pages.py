@@ -30,7 +30,7 @@ from steelyard.core.stack import Knob
 from steelyard.core.units import GIB, KIB, MIB, format_bytes
 from steelyard.gateways.host import Host, KernelFiles
 from steelyard.gateways.sql import Sql
-from steelyard.tuning.apply.door import Check, Seen, require_writable
+from steelyard.tuning.apply.door import Check, KnobDoor, Seen, require_writable
 from steelyard.tuning.facts.linux import POOLS, default_page_bytes, pool_at
 from steelyard.tuning.facts.servers import holders
 
@@ -42,7 +42,7 @@ _WRITES: Final = 3  # each one compacts memory anew; a guess that more do not he
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HugePagesDoor:
+class HugePagesDoor(KnobDoor):
     """Makes and gives back huge pages."""
 
     host: Host

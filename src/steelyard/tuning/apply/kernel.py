@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -45,7 +45,16 @@ from steelyard.gateways.host import Host, KernelFiles, LocalHost
 from steelyard.gateways.placed_files import PlacedFile, PlacedFiles
 from steelyard.gateways.process import Processes
 from steelyard.places.kubernetes.undoing import Difference
-from steelyard.tuning.apply.door import Check, Seen, compared, current, require_writable, same
+from steelyard.tuning.apply.door import (
+    Check,
+    KnobDoor,
+    LookingDoor,
+    Seen,
+    compared,
+    current,
+    require_writable,
+    same,
+)
 from steelyard.tuning.apply.huge_pages import HugePagesDoor
 
 _POOL: Final = frozenset({"vm.nr_hugepages", "vm.nr_hugepages_mempolicy"})
@@ -60,7 +69,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]+(?:[./][A-Za-z0-9_:-]+)+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SysctlDoor:
+class SysctlDoor(KnobDoor):
     """Turns sysctl settings; the number of huge pages through their own door."""
 
     host: Host
@@ -159,6 +168,10 @@ class SysctlDoor:
         """Return the call of sysctl."""
         return (f"sysctl -w {shlex.quote(f'{knob.place}={knob.value}')}",)
 
+    def kernel_files(self, knob: Knob) -> tuple[str, ...]:
+        """Return the file in /proc/sys."""
+        return (path_of(knob.place),)
+
     def _differing(self, before: Mapping[str, str]) -> list[str]:
         return [name for name, value in before.items() if not same(value, self._value(name))]
 
@@ -198,7 +211,7 @@ def _is_pool(knob: Knob) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SysfsDoor:
+class SysfsDoor(KnobDoor):
     """Turns settings in /sys."""
 
     host: Host
@@ -284,6 +297,10 @@ class SysfsDoor:
         paths = self._paths(knob.place) or [knob.place]
         return tuple(f"echo {shlex.quote(knob.value)} > {shlex.quote(path)}" for path in paths)
 
+    def kernel_files(self, knob: Knob) -> tuple[str, ...]:
+        """Return the place."""
+        return (knob.place,)
+
     def _is(self, path: str, value: str) -> bool:
         return same(value, current(self.host.read(path) or ""))
 
@@ -311,7 +328,7 @@ _KERNEL: Final = ("/proc/", "/sys/", "/dev/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileDoor:
+class FileDoor(KnobDoor):
     """Places files.
 
     Attributes:
@@ -510,29 +527,11 @@ _KUBELET = re.compile(r"^kind: \W?KubeletConfiguration", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ManualDoor:
+class ManualDoor(LookingDoor):
     """Looks at what an operator does; turns nothing and puts nothing back."""
 
     processes: Processes
     host: Host = field(default_factory=LocalHost)
-
-    def seen(self, knob: Knob) -> Seen:
-        """Return whether the check of the step succeeds, as ``done`` or ``open``."""
-        check = self.verify(knob)
-        source = knob.value or "nothing"
-        if check.holds is None:
-            return Seen(value=None, source=source, reason=check.facts[0])
-        return Seen(value="done" if check.holds else "open", source=source, pending=check.pending)
-
-    def require(self, knob: Knob) -> None:
-        """Accept every step."""
-
-    def snapshot(self, _knob: Knob) -> str:
-        """Return nothing: a step is not undone by anybody but the operator."""
-        return ""
-
-    def apply(self, knob: Knob) -> None:
-        """Do nothing: the operator does."""
 
     def verify(self, knob: Knob) -> Check:
         """Return what the check of the step says."""
@@ -560,44 +559,25 @@ class ManualDoor:
         )
         return Check(holds=False, facts=(f"{fact}.",), remedy=knob.place, pending=knob.place)
 
-    def revert(self, knob: Knob, snapshot: str) -> None:
-        """Do nothing: the operator does."""
-
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the step, as a comment, and its check."""
         return (f"# {knob.place}", *([knob.value] if knob.value else []))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RenderedDoor:
+class RenderedDoor(LookingDoor):
     """Names the command that would apply a rendered file; applies none.
 
     Attributes:
         directory: Where the plan's rendered files are.
     """
 
+    only_names: ClassVar[bool] = True
     directory: Path
-
-    def seen(self, knob: Knob) -> Seen:
-        """Return that nobody looks."""
-        return Seen(value=None, source=knob.place, reason=_NOT_APPLIED)
-
-    def require(self, knob: Knob) -> None:
-        """Accept every file."""
-
-    def snapshot(self, _knob: Knob) -> str:
-        """Return nothing: nothing is changed."""
-        return ""
-
-    def apply(self, knob: Knob) -> None:
-        """Do nothing."""
 
     def verify(self, knob: Knob) -> Check:
         """Return that nobody looked."""
         return Check(holds=None, facts=(f"{knob.place}: {_NOT_APPLIED}.",))
-
-    def revert(self, knob: Knob, snapshot: str) -> None:
-        """Do nothing."""
 
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the command that would apply the file."""

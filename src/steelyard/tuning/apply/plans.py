@@ -17,7 +17,7 @@ from steelyard.core.command import ServerAddress, quoted
 from steelyard.core.errors import InputError, PreflightError, TargetError
 from steelyard.core.kubernetes import CLUSTER, OF_CLUSTER, POD
 from steelyard.core.outside import Foreign, OnServer
-from steelyard.core.stack import Knob, KnobKind, StackPlan
+from steelyard.core.stack import Knob, KnobKind, Site, StackPlan
 from steelyard.gateways.files import read_text
 from steelyard.gateways.host import Host
 from steelyard.gateways.kubernetes.api import KubernetesApi
@@ -56,7 +56,6 @@ NAME: Final = "plan.json"
 FILES: Final = "files"
 _PLAN: Final = TypeAdapter(StackPlan)
 _FORMAT: Final = 1
-IN_CLUSTER: Final = frozenset({KnobKind.OBJECT, KnobKind.KUBELET})
 _IDENTIFIER: Final = "SELECT system_identifier::text FROM pg_control_system()"
 _SERVER_PLACE: Final = """
 SELECT current_setting('data_directory') || '@' ||
@@ -178,7 +177,7 @@ def inside(
     """
     if context is None and namespace is None:
         return None
-    if not any(knob.kind in IN_CLUSTER for knob in plan.knobs):
+    if not any(knob.kind.site is Site.CLUSTER for knob in plan.knobs):
         raise InputError(
             "the plan has nothing for a Kubernetes cluster", hint="Leave --context and -n out."
         )
@@ -288,9 +287,6 @@ def _pools(knobs: Sequence[Knob], page_bytes: int) -> tuple[Knob, ...]:
 
 
 HYPERVISOR: Final = frozenset({"hypervisor", "kvm"})
-THROUGH_A_SERVER: Final = frozenset(
-    {KnobKind.POSTGRES, KnobKind.RENDERED, KnobKind.OBJECT, KnobKind.KUBELET}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,7 +323,7 @@ def selection_of(knobs: Sequence[Knob], layers: Sequence[str], *, local_server: 
     """
     asked = frozenset(layers)
     chosen = [knob for knob in knobs if not asked or knob.layer in asked]
-    here = {k.layer in HYPERVISOR for k in chosen if k.kind not in THROUGH_A_SERVER}
+    here = {k.layer in HYPERVISOR for k in chosen if k.kind.site is Site.MACHINE}
     if len(here) > 1:
         raise InputError(
             "the plan has knobs for two machines: the hypervisor, and the one of the database",

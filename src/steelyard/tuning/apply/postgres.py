@@ -20,7 +20,7 @@ from steelyard.gateways.sql import reload
 from steelyard.systems.postgres.existing import databases as statements
 from steelyard.systems.postgres.existing.settings import Means, in_system_file
 from steelyard.systems.postgres.settings import deviations
-from steelyard.tuning.apply.door import Check, Seen
+from steelyard.tuning.apply.door import Check, KnobDoor, LookingDoor, Seen
 from steelyard.tuning.apply.huge_pages import (
     HugePageNeed,
     find_process,
@@ -48,13 +48,54 @@ _UNSEEN_PAGES: Final = (
 _YES: Final = frozenset({"on", "true", "yes", "1", "t", "y"})
 
 
-def commands_of(knob: Knob) -> tuple[str, str]:
-    """Return the statements that turn a setting, on whichever server."""
+def _statements(knob: Knob) -> tuple[str, str]:
+    """Return what turns a setting, on whichever server."""
     return (f"{statements.set_system(knob.place, knob.value)};", "SELECT pg_reload_conf();")
 
 
+class NoServerDoor(LookingDoor):
+    """Says of settings that no server is named, or that theirs cannot be reached."""
+
+    def seen(self, knob: Knob) -> Seen:
+        """Return that nobody looked."""
+        return Seen(value=None, source=knob.place, reason="not looked at")
+
+    def require(self, knob: Knob) -> None:
+        """Refuse.
+
+        Raises:
+            PreflightError: Always.
+        """
+        raise PreflightError(
+            f"{knob.name} cannot be turned here: there is no way to its {knob.kind}",
+            hint="Leave it out with --only, or name its server with --dsn.",
+        )
+
+    def snapshot(self, knob: Knob) -> str:
+        """Refuse, as ``require`` does."""
+        self.require(knob)
+        return ""
+
+    def verify(self, knob: Knob) -> Check:
+        """Return that nobody can look."""
+        fact = f"There is no way to its {knob.kind} from here."
+        return Check(holds=None, facts=(fact,), remedy="Name its server with --dsn.")
+
+    def revert(self, knob: Knob, snapshot: str) -> None:  # noqa: ARG002 - as every door
+        """Refuse.
+
+        Raises:
+            TargetError: Always.
+        """
+        raise TargetError("its server cannot be reached", hint="Start it.")
+
+    def commands(self, knob: Knob) -> Sequence[str]:
+        """Return the statements."""
+        return _statements(knob)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostgresDoor:
+class PostgresDoor(KnobDoor):
     """Turns settings of one server.
 
     Attributes:
@@ -167,7 +208,7 @@ class PostgresDoor:
 
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the statements."""
-        return commands_of(knob)
+        return _statements(knob)
 
     def _in_file(self, knob: Knob) -> str | None:
         """Return what stands in ``postgresql.auto.conf``, which counts before other files."""

@@ -150,6 +150,7 @@ BLOCK: Final = "/sys/dev/block"
 VIRTIO: Final = "/sys/bus/virtio/devices"
 _BALLOON: Final = "0x0005"  # virtio 1.2, section 5: device ids
 _NETWORK_FILES: Final = ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "9p", "virtiofs")
+_WITHOUT_DISK: Final = {"tmpfs": "tmpfs", **dict.fromkeys(_NETWORK_FILES, "network")}
 _NETWORK_DISKS: Final = ("rbd", "nbd", "drbd")
 _EBS: Final = "Amazon Elastic Block Store"
 _INSTANCE_STORE: Final = "Instance Storage"
@@ -204,10 +205,10 @@ def device_fact(host: Host, directory: str | None) -> Found:
     if mount is None:
         return hidden(f"/proc/self/mountinfo names no file system for {directory}")
     source = f"{directory} on {mount.source} ({mount.kind})"
-    if mount.kind == "tmpfs":
-        return seen(BlockDevice(name="tmpfs", kind="tmpfs"), source)
-    if mount.kind in _NETWORK_FILES:
-        return seen(BlockDevice(name=mount.source, kind="network"), source)
+    kind = _WITHOUT_DISK.get(mount.kind)
+    if kind is not None:
+        name = mount.source if kind == "network" else kind
+        return seen(BlockDevice(name=name, kind=kind), source)
     for place in device_places(mount):
         if host.read(f"{place}/queue/rotational") is not None:
             return seen(_device(host, place, mount), f"{source}, {place}")

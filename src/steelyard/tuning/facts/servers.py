@@ -415,8 +415,8 @@ def _storage(host: Host, directory: str | None) -> Found:
     if directory is None:
         return unknown("CONFIG GET dir is refused, so nobody knows where its data are")
     mount, device = mount_of(host, directory), device_fact(host, directory)
-    if mount is not None and mount.kind in _REMOTE:
-        return seen(_REMOTE[mount.kind], device.origin.source)
+    if mount is not None and (remote := _REMOTE.get(mount.kind)):
+        return seen(remote, device.origin.source)
     if device.value is None:
         return device
     name, kind = device.value.name, device.value.kind

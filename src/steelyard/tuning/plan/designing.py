@@ -395,7 +395,7 @@ def knobs_of(design: StackDesign, files: Sequence[RenderedFile]) -> tuple[Knob, 
     domain = _domain(design, files, after=_pools_of(below))
     machine = _machine("linux", design.machine, files, after=_names(domain))
     objects = _objects(design, files, after=_pools_of(machine) or _names(domain))
-    turned = tuple(knob for knob in machine if knob.kind is not KnobKind.MANUAL)
+    turned = tuple(knob for knob in machine if not knob.kind.is_by_hand)
     settings = _postgres_knobs(design, after=_pools_of(machine) or _names(turned))
     return (*below, *domain, *machine, *objects, *settings)
 
