@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 400,
+    "files": 398,
     "longest file": 732,
-    "import edges": 2887,
+    "import edges": 2867,
     "modules with one importer": 45,
     "branches on kind or system": 99,
 }
