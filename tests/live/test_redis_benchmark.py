@@ -16,6 +16,7 @@ from steelyard.core.schedule import Load
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis.redis_benchmark import Pace, PaceKey, Printed, measurement
+from steelyard.systems.redis.settings import command_of
 from support.lacking import lacking
 from support.redis import RedisServer, redis_started
 
@@ -95,7 +96,7 @@ def test_every_test_asks_for_its_command_alone(server: RedisServer, name: str) -
     assert printed.requests == printed.steps[-1].requests == 500
     calls = collections.Counter(_calls(server))
     calls.subtract(before)
-    own = benchmark.command_of(name).lower()
+    own = command_of(Workload(name="w", builtin=name))[0].lower()
     assert calls.pop(own) == 500
     assert {each for each, number in calls.items() if number > 0} <= {"select", "config|get"}
 

@@ -10,18 +10,17 @@ import pytest
 
 from fakes.campaigns import asks_redis
 from steelyard.core.errors import PreflightError
-from steelyard.core.experiment import GeneratorName, KeySpace, Treatment
+from steelyard.core.experiment import KeySpace, Treatment
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisSession
-from steelyard.systems.redis.datasets import fill
+from steelyard.systems.redis.datasets import fill, fill_by_script
 from steelyard.systems.redis.factory import (
     RedisImage,
     describe_redis_image,
     find_in_image,
     generator_in_image,
 )
-from steelyard.systems.redis.loaders import fill_by_script
 from support.redis import RedisServer, redis_server
 
 __all__ = ["redis_server"]
@@ -52,7 +51,7 @@ def test_the_programs_of_an_image_are_found_with_their_versions(redis_server: Re
     found = find_in_image("localhost/redis:7", _PROCESSES)
     assert found.server.name == Path(redis_server.program).name
     assert re.fullmatch(r"\d+\.\d+\.\d+", found.version)
-    generator = generator_in_image(GeneratorName.REDIS_BENCHMARK, "localhost/redis:7", _PROCESSES)
+    generator = generator_in_image("localhost/redis:7", _PROCESSES)
     assert generator.program.name == "redis-benchmark"
     assert generator.version.startswith(found.version)
 
@@ -83,8 +82,8 @@ def test_an_image_without_programs_is_refused_with_the_way_out(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PreflightError, match="localhost/other:1 does not have redis-server"):
         find_in_image("localhost/other:1", _PROCESSES)
-    with pytest.raises(PreflightError, match="has no memtier_benchmark"):
-        generator_in_image(GeneratorName.MEMTIER, "localhost/other:1", _PROCESSES)
+    with pytest.raises(PreflightError, match="has no redis-benchmark"):
+        generator_in_image("localhost/other:1", _PROCESSES)
 
 
 def _values(session: RedisSession, space: KeySpace) -> list[object]:

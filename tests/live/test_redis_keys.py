@@ -1,16 +1,12 @@
 """Keys are loaded into a real server as the generator names them."""
 
 import subprocess
-from collections.abc import Callable
 
 import pytest
 
 from steelyard.core.errors import TargetError
 from steelyard.core.experiment import KeySpace
-from steelyard.gateways.redis import RedisSession
 from steelyard.systems.redis.datasets import benchmark_key, fill, values
-from steelyard.systems.redis.loaders import fill_by_script
-from steelyard.systems.redis.memtier import FIRST_KEY
 from support.redis import RedisServer, redis_server, redis_started
 
 __all__ = ["redis_server"]
@@ -38,20 +34,6 @@ def test_every_get_of_the_generator_finds_its_key(
     assert _asked_for(redis_server, *options) == (100, 0)
     assert session.command("GET", benchmark_key(space, 0)) == values(900)(0)
     session.close()
-
-
-@pytest.mark.parametrize("loads", [fill, fill_by_script], ids=["pipelines", "script"])
-@pytest.mark.parametrize("keys", [3, 1])
-def test_keys_begin_where_the_generator_begins(
-    redis_server: RedisServer, loads: Callable[[RedisSession, KeySpace], int], keys: int
-) -> None:
-    """memtier_benchmark names no key with leading zeros: its first has all digits already."""
-    session = redis_server.session()
-    loads(session, KeySpace(keys=keys, loaded=keys, value_bytes=9, first=FIRST_KEY))
-    found = session.command("KEYS", "*")
-    session.close()
-    assert isinstance(found, list)
-    assert sorted(found) == [b"key:%d" % (10**11 + place) for place in range(keys)]
 
 
 def test_large_values_go_in_small_pipelines(redis_server: RedisServer) -> None:

@@ -427,8 +427,6 @@ def is_read_only(workload: Workload, engine: EngineName) -> bool:
         return False
     if engine is EngineName.POSTGRES or workload.redis is None:
         return workload.builtin in _READS_OF_POSTGRES
-    if workload.redis.read_share is not None:
-        return workload.redis.read_share == 1.0
     name = workload.builtin or (workload.redis.command or ("",))[0]
     return name.lower() in _READS_OF_REDIS or name.lower().startswith(_READING_TESTS)
 

@@ -131,13 +131,11 @@ class KeySpace:
         loaded: So many of the first keys, or of further ones where there are more, exist when a
             visit begins.
         value_bytes: Size of each value, loaded or written.
-        first: Number of the first key.
     """
 
     keys: int = 100_000
     loaded: int = 0
     value_bytes: int = 3
-    first: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,13 +146,10 @@ class RedisWork:
         space: The keys.
         command: One command with its arguments, in which ``__rand_int__`` stands for the number of
             a key and ``__data__`` for a value; empty where ``Workload.builtin`` names a test.
-        read_share: Of the requests, where they are a mix of GET and SET (memtier_benchmark only);
-            None: they are no mix.
     """
 
     space: KeySpace = field(default_factory=KeySpace)
     command: tuple[str, ...] = ()
-    read_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +185,7 @@ SERVER: Final = "\ue107"  # PostgreSQL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkWords:
-    """The words of one engine under one generator; each field fills the mark of its name."""
+    """The words of one engine and its generator; each field fills the mark of its name."""
 
     one: str = "transaction"
     many: str = "transactions"
@@ -217,19 +212,15 @@ _MARKS: Final = {
     "server": SERVER,
 }
 POSTGRES_WORDS: Final = WorkWords()
-
-
-def redis_words(generator: str) -> WorkWords:
-    """Return the words of Redis under one of its generators."""
-    return WorkWords(
-        one="request",
-        many="requests",
-        many_first="Requests",
-        rate="ops/s",
-        rate_unit="",
-        generator=generator,
-        server="Redis",
-    )
+REDIS_WORDS: Final = WorkWords(
+    one="request",
+    many="requests",
+    many_first="Requests",
+    rate="ops/s",
+    rate_unit="",
+    generator="redis-benchmark",
+    server="Redis",
+)
 
 
 Combination = tuple[int, ...]  # one 0 (first level) or 1 (second level) per factor
@@ -315,25 +306,16 @@ class GeneratorName(StrEnum):
 
     PGBENCH = "pgbench"
     REDIS_BENCHMARK = "redis-benchmark"
-    MEMTIER = "memtier_benchmark"
 
     @property
     def takes_time(self) -> bool:
         """Return whether it is told how long to run; the other is told how many requests."""
-        return self is not GeneratorName.REDIS_BENCHMARK
-
-    @property
-    def logs_transactions(self) -> bool:
-        """Return whether it can log each of them; the others print how long they took together."""
         return self is GeneratorName.PGBENCH
 
     @property
-    def longest_latency_s(self) -> float | None:
-        """Return the latency above which it tells none apart; None where it tells all.
-
-        CONFIG_LATENCY_HISTOGRAM_MAX_VALUE of redis-benchmark.c, LATENCY_HDR_MAX_VALUE of memtier.
-        """
-        return {GeneratorName.REDIS_BENCHMARK: 3.0, GeneratorName.MEMTIER: 60.0}.get(self)
+    def logs_transactions(self) -> bool:
+        """Return whether it can log each of them; the other prints how long they took together."""
+        return self is GeneratorName.PGBENCH
 
 
 class Design(StrEnum):
@@ -535,9 +517,7 @@ class Experiment:
     @property
     def words(self) -> WorkWords:
         """Return what its work is called."""
-        if self.engine is EngineName.REDIS:
-            return redis_words(self.generator.value)
-        return POSTGRES_WORDS
+        return REDIS_WORDS if self.engine is EngineName.REDIS else POSTGRES_WORDS
 
     @property
     def is_single_pass(self) -> bool:

@@ -103,7 +103,7 @@ class DiscardChoice:
     restarts: int = 0
 
 
-# In place of the ramp, which the generators of Redis cannot leave out; as long as it is by itself.
+# In place of the ramp, which redis-benchmark cannot leave out; as long as it is by itself.
 _SETTLING_S = 2
 ANEW = "reprovision"  # the means of restoring where every visit makes its server and data
 

@@ -292,14 +292,12 @@ _LISTS: Final = "lrange_"  # lrange_100 and so on
 
 
 def changes_keys(workload: Workload) -> bool:
-    """Return whether a workload of Redis may change keys: a test, a command or a mixture."""
+    """Return whether a workload of Redis may change keys: a test or a command."""
     work = workload.redis
     if workload.builtin is not None:
         name = workload.builtin
         return name not in READ_ONLY | _TESTS and not name.startswith(_LISTS)
-    if work is None or not work.command:
-        return work is None or work.read_share != 1.0
-    return work.command[0].lower() not in READ_ONLY
+    return work is None or not work.command or work.command[0].lower() not in READ_ONLY
 
 
 # redis.conf: "1k => 1000 bytes, 1kb => 1024 bytes", and so on; case does not matter.

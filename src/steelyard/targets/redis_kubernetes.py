@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.experiment import Experiment
+from steelyard.core.experiment import Experiment, GeneratorName
 from steelyard.core.kubernetes import SECRET, ObjectRef, SecretRef
 from steelyard.core.outside import ServerInCluster
 from steelyard.core.target import ClusterService, RedisKubernetesTarget
@@ -18,6 +18,7 @@ from steelyard.places.kubernetes.outcomes import LoadPods
 from steelyard.places.kubernetes.reaching import PodBehind, Reach, nodes_of, pod_behind, redis_knock
 from steelyard.places.kubernetes.volumes import require_class
 from steelyard.places.protocol import Platform
+from steelyard.systems.redis.datasets import fill_by_script
 from steelyard.systems.redis.engine import Generator
 from steelyard.systems.redis.existing.connection import RedisMeans
 from steelyard.systems.redis.existing.platform import RedisEndpointPlatform
@@ -30,7 +31,6 @@ from steelyard.systems.redis.factory import (
     generator_in_image,
     running_engine,
 )
-from steelyard.systems.redis.loaders import fill_by_script
 from steelyard.systems.redis.statefulset.manifest import make_redis_secret
 from steelyard.systems.redis.statefulset.own_server import (
     RedisKubernetesPlatform,
@@ -75,7 +75,7 @@ def redis_servers_made(asked: Asked, site: KubernetesSite) -> Placed:
         away_from=database_labels(site.belongings.campaign_id),
     )
     site.plan = plan
-    program = redis_generator(experiment, plan.image, site, doors.clock, told)
+    program = redis_generator(plan.image, site, doors.clock, told)
     generators = generators_of(plan, site, doors.clock, told)
     if asked.runs:
         generators.make(site, told)
@@ -123,19 +123,15 @@ def _images(
 
 
 def redis_generator(
-    experiment: Experiment,
-    image: str,
-    site: KubernetesSite,
-    clock: Clock,
-    told: Callable[[str], None],
+    image: str, site: KubernetesSite, clock: Clock, told: Callable[[str], None]
 ) -> Generator:
     """Return the load generator of the generators' image.
 
     Raises:
         PreflightError: It has none.
     """
-    ask = partial(generator_in_image, experiment.generator, image)
-    return asked_once((image, experiment.generator), site, clock, told, ask=ask)
+    ask = partial(generator_in_image, image)
+    return asked_once((image, GeneratorName.REDIS_BENCHMARK), site, clock, told, ask=ask)
 
 
 def _secret(asked: Asked, site: KubernetesSite) -> SecretRef:
@@ -227,7 +223,7 @@ def redis_services(asked: Asked, site: KubernetesSite) -> Placed:
     for each in found.values():
         _require_open(each.place(site.api, reach, asked, LoadPods()), doors.redis)
     site.plan = _plan(experiment, site, found)
-    program = redis_generator(experiment, site.plan.image, site, doors.clock, asked.told)
+    program = redis_generator(site.plan.image, site, doors.clock, asked.told)
     generators = generators_of(site.plan, site, doors.clock, asked.told)
     places = {
         target: each.place(site.api, reach, asked, load_pods(generators))

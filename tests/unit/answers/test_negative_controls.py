@@ -146,8 +146,6 @@ def test_redis_reads_none_of_its_files() -> None:
         (replace(SET, builtin="lpop"), EngineName.REDIS, False),
         (replace(SET, builtin=None, redis=RedisWork(command=("GET", "a"))), "redis", True),
         (replace(SET, builtin=None, redis=RedisWork(command=("EVAL", "a"))), "redis", False),
-        (replace(SET, builtin=None, redis=RedisWork(read_share=1.0)), EngineName.REDIS, True),
-        (replace(SET, builtin=None, redis=RedisWork(read_share=0.9)), EngineName.REDIS, False),
     ],
 )
 def test_only_what_surely_writes_nothing_is_read_only(

@@ -119,11 +119,10 @@ def test_the_loaded_preset_says_how_many_keys_it_held() -> None:
         "loads.clients=19",
         "loads.pipeline=2",
         "workloads.set.builtin=incr",
-        "generator.program=memtier_benchmark",
     ],
 )
 def test_other_work_has_nothing_beside_it(override: str) -> None:
-    """Another key space, size, load, test or generator is not the published work."""
+    """Another key space, size, load or test is not the published work."""
     experiment = preset(override)
     assert requests_beside_published(experiment, cells(experiment), None) is None
 

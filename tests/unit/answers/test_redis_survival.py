@@ -158,8 +158,6 @@ def test_the_server_is_believed_before_the_file() -> None:
             for word in ("HGET", "mget", "EXISTS", "ZRANGE", "SMEMBERS", "TTL")
         ),
         (Workload(name="w", redis=RedisWork(command=("GETDEL", "key:__rand_int__"))), True),
-        (Workload(name="w", redis=RedisWork(read_share=0.5)), True),
-        (Workload(name="w", redis=RedisWork(read_share=1.0)), False),
     ],
 )
 def test_speed_stands_beside_it_where_something_is_written(

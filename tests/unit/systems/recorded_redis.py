@@ -1,4 +1,4 @@
-"""Recorded output of the load generators of Redis, by version."""
+"""Recorded output of redis-benchmark, by version."""
 
 import json
 from dataclasses import dataclass

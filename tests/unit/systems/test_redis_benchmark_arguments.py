@@ -79,7 +79,7 @@ def test_a_password_is_refused_and_never_an_argument() -> None:
     """redis-benchmark would show it in the list of processes."""
     address = replace(_TCP, password="geheim")
     with pytest.raises(PreflightError, match="only as an argument"):
-        benchmark.environment(address)
+        benchmark.refuse_password(address)
     assert not any("geheim" in word for word in _arguments(_request(address=address)))
 
 

@@ -75,7 +75,6 @@ def _engine(
     installation = RedisInstallation(
         server=Path("/bin/redis-server"),
         benchmark=Path("/bin/redis-benchmark"),
-        memtier=None,
         version="7.0.15",
         flavour="redis",
     )

@@ -6,11 +6,9 @@ from steelyard.core.experiment import KeySpace, RedisWork, Workload
 from steelyard.systems.redis.datasets import growth_bytes
 
 
-def _growth(
-    command: str = "", *, builtin: str | None = None, read_share: float | None = None
-) -> int | None:
+def _growth(command: str = "", *, builtin: str | None = None) -> int | None:
     space = KeySpace(keys=1000, loaded=10, value_bytes=50_000)
-    work = RedisWork(space=space, command=tuple(command.split()), read_share=read_share)
+    work = RedisWork(space=space, command=tuple(command.split()))
     return growth_bytes(Workload(name="x", builtin=builtin, redis=work))
 
 
@@ -19,9 +17,6 @@ def test_every_key_that_may_be_set_is_counted() -> None:
     for growth in (_growth(builtin="set"), _growth("SET k:__rand_int__ __data__")):
         assert growth is not None
         assert 50_000_000 < growth < 51_000_000
-    mix = _growth(read_share=0.5)
-    assert mix is not None
-    assert mix > 50_000_000
     ten = _growth(builtin="mset")
     assert ten is not None
     assert ten > 10 * 50_000_000
@@ -29,9 +24,8 @@ def test_every_key_that_may_be_set_is_counted() -> None:
 
 @pytest.mark.parametrize("builtin", ["get", "ping", "lrange_100", "lpop", "spop"])
 def test_what_reads_or_removes_takes_nothing(builtin: str) -> None:
-    """Nor does a mix of reads alone."""
+    """No key comes into being, or one goes."""
     assert _growth(builtin=builtin) == 0
-    assert _growth(read_share=1.0) == 0
 
 
 @pytest.mark.parametrize("command", ["LPUSH l __data__", "RPUSH l x", "APPEND k x", "XADD s * f v"])

@@ -25,7 +25,7 @@ def _processes(directory: Path, stdout: str, name: str = "redis-server") -> Fake
     return made
 
 
-def test_a_directory_holds_the_server_and_its_generators(tmp_path: Path) -> None:
+def test_a_directory_holds_the_server_and_its_generator(tmp_path: Path) -> None:
     """The programs beside the server come before those of PATH; `bin` below it is looked into."""
     place = _programs(tmp_path / "x" / "bin", "valkey-server", "valkey-benchmark")
     said = "Valkey server v=8.0.1 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64\n"
@@ -67,7 +67,7 @@ def test_an_empty_directory_is_refused(tmp_path: Path) -> None:
 def test_a_version_that_no_test_runs_is_told() -> None:
     """An unknown major version is a finding of no weight."""
     installation = RedisInstallation(
-        server=Path("/x"), benchmark=None, memtier=None, version="9.1", flavour="redis"
+        server=Path("/x"), benchmark=None, version="9.1", flavour="redis"
     )
     finding = version_finding(installation)
     assert finding is not None

@@ -13,7 +13,6 @@ from steelyard.systems.redis.server import RedisInstallation, RedisProgram
 INSTALLATION = RedisInstallation(
     server=Path("/usr/bin/redis-server"),
     benchmark=None,
-    memtier=None,
     version="7.0.15",
     flavour="redis",
 )

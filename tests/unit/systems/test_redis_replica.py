@@ -22,7 +22,6 @@ from steelyard.systems.redis.settings import RedisSetting
 INSTALLATION = RedisInstallation(
     server=Path("/usr/bin/redis-server"),
     benchmark=None,
-    memtier=None,
     version="7.0.15",
     flavour="redis",
 )

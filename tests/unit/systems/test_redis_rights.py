@@ -49,24 +49,18 @@ def test_a_command_of_the_user_may_use_keys_like_its_words(
     assert rights_of([own]) == ("+select", *rules)
 
 
-def test_a_mix_reads_and_writes() -> None:
-    """memtier_benchmark's own mix is of GET and SET."""
-    mix = Workload(name="mix", redis=RedisWork(read_share=0.9))
-    assert rights_of([mix]) == ("+select", "+get", "~key:*", "+set")
-
-
 def test_only_a_guest_s_password_goes_into_a_command_line() -> None:
     """That of the server's owner never does; a user without one takes any."""
     guest = Guest(name="steelyard-1", password="for-a-day")
     assert credentials(_PLACE) is None
     with pytest.raises(PreflightError, match="as an argument"):
-        refuse_password(_PLACE, "redis-benchmark")
+        refuse_password(_PLACE)
     invited = ServerAddress(host="db", port=1, user="bench", password="planted", guest=guest)
     user, word = credentials(invited) or ("", "")
     assert user == "steelyard-1"
     assert "for-a-day" not in word
     assert secrets_of(invited) == {word: "for-a-day"}
-    refuse_password(invited, "redis-benchmark")
+    refuse_password(invited)
     bare = ServerAddress(host="db", port=1, user="bench")
     assert (credentials(bare), secrets_of(bare)) == (("bench", "none"), {})
     assert "for-a-day" not in repr(invited)

@@ -1,4 +1,4 @@
-"""Redis in turns: what is counted, what the generators are asked for, and how they end."""
+"""Redis in turns: what is counted, what the generator is asked for, and how it ends."""
 
 from dataclasses import replace
 
@@ -12,22 +12,20 @@ from steelyard.core.experiment import RedisWork, Workload
 from steelyard.core.schedule import Load, Pausing
 from steelyard.gateways.redis import Reply
 from steelyard.systems.protocol import RunRequest
-from steelyard.systems.redis import memtier
 from steelyard.systems.redis import redis_benchmark as benchmark
-from steelyard.systems.redis.loaders import Memtier, RedisBenchmark
 from steelyard.systems.redis.reader import CommandCounter
-from steelyard.systems.redis.settings import commands_of
+from steelyard.systems.redis.settings import command_of
 
 _FIRST = b"# Commandstats\r\ncmdstat_get:calls=7,usec=5,usec_per_call=0.7\r\n"
 _SECOND = _FIRST.replace(b"calls=7", b"calls=19") + b"cmdstat_set:calls=900,usec=1\r\n"
 
 
-def counter(*names: str, counts: list[Reply] | None = None) -> tuple[CommandCounter, ToldSession]:
+def counter(name: str, counts: list[Reply] | None = None) -> tuple[CommandCounter, ToldSession]:
     """Return a counter on a server that tells two readings, a tenth of a second apart."""
     times: list[Reply] = [[b"1000", b"250000"], [b"1000", b"350000"]]
     found = counts or [_FIRST, _SECOND]
     session = ToldSession({"TIME": times, "INFO commandstats": found})
-    return CommandCounter(session, names), session
+    return CommandCounter(session, name), session
 
 
 def a_request(**changes: object) -> RunRequest:
@@ -52,10 +50,10 @@ def test_commands_of_the_workload_are_counted_at_the_servers_time() -> None:
     assert (first.at_s, second.at_s) == (1000.25, 1000.35)
 
 
-def test_a_mix_counts_both_and_what_was_never_called_counts_nothing() -> None:
+def test_what_was_never_called_counts_nothing() -> None:
     """A server lists a command from its first call on."""
-    read, _ = counter("get", "set")
-    assert [read.read().transactions for _ in range(2)] == [7, 919]
+    read, _ = counter("set")
+    assert [read.read().transactions for _ in range(2)] == [0, 900]
 
 
 def test_commands_below_a_command_count_as_it_and_like_names_do_not() -> None:
@@ -95,43 +93,31 @@ def test_the_session_is_given_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "names"),
+    ("workload", "name"),
     [
-        (_GET, {"get"}),
-        (Workload(name="p", builtin="ping"), {"ping"}),
-        (Workload(name="p", builtin="ping_inline"), {"ping"}),
-        (Workload(name="m", builtin="mset"), {"mset"}),
-        (Workload(name="o", redis=RedisWork(command=("HGETALL", "h"))), {"hgetall"}),
-        (Workload(name="x", redis=RedisWork(read_share=0.9)), {"get", "set"}),
+        (_GET, "GET"),
+        (Workload(name="p", builtin="ping"), "PING"),
+        (Workload(name="p", builtin="ping_inline"), "PING"),
+        (Workload(name="m", builtin="mset"), "MSET"),
+        (Workload(name="o", redis=RedisWork(command=("HGETALL", "h"))), "HGETALL"),
     ],
 )
-def test_commands_are_those_that_the_generator_sends(workload: Workload, names: set[str]) -> None:
-    """By the test's name, by the own command, or by memtier's mix."""
-    assert commands_of(workload) == names
+def test_the_command_is_the_one_that_the_generator_sends(workload: Workload, name: str) -> None:
+    """By the test's name, or by the own command."""
+    assert command_of(workload)[0] == name
 
 
 def test_redis_benchmark_goes_on_until_it_is_ended_and_prints_nothing() -> None:
     """Without a pilot; each process for itself; in one piece both are otherwise."""
-    loader = RedisBenchmark(program="/bin/redis-benchmark")
-    lines = loader.runs(a_request(), 0)
+    engine, _ = _engine()
+    lines = [command.argv for command in engine.run_commands(a_request())]
     assert len(lines) == 2
     for line in lines:
+        assert line[0] == "/bin/redis-benchmark"
         assert "--csv" in line
         assert 10**9 / 2 <= int(line[line.index("-n") + 1]) < 2**31
     whole = benchmark.argument_lists(a_request(in_turns=None), requests=1000, dbnum=0)
     assert all("--csv" not in line for line in whole)
-
-
-def test_memtier_keeps_its_last_words_alone() -> None:
-    """It prints no JSON that nobody reads, and its progress goes through `tail`."""
-    request = a_request(load=Load(clients=4, threads=2), workload=_GET)
-    (in_turns,) = Memtier(program="/bin/memtier_benchmark").runs(request, 0)
-    (whole,) = Memtier(program="/bin/memtier_benchmark").runs(replace(request, in_turns=None), 0)
-    assert "tail -c" in in_turns[2]
-    assert "json" not in in_turns[2]
-    assert "--json-out-file" in whole[2]
-    assert in_turns[3:] == whole[3:]
-    assert memtier.command_line("m", request, dbnum=0)[2] == in_turns[2]
 
 
 def ended(status: int, stderr: str = "") -> Completed:

@@ -227,7 +227,7 @@ def _elsewhere(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
 
 def _untested(experiment: Experiment) -> str:
     loads = enumeration(tuple(cell_name(experiment, load) for load in experiment.loads))
-    told = "; ".join(_asked(experiment, workload) for workload in experiment.workloads)
+    told = "; ".join(_asked(workload) for workload in experiment.workloads)
     if experiment.engine is EngineName.REDIS:
         return f"Other loads, keys or values: measured were {loads}; {told}."
     used = dict.fromkeys(t.protocol or experiment.protocol for t in experiment.treatments)
@@ -235,9 +235,9 @@ def _untested(experiment: Experiment) -> str:
     return f"Other loads or data: measured were {loads}, {protocol}; {told}."
 
 
-def _asked(experiment: Experiment, workload: Workload) -> str:
+def _asked(workload: Workload) -> str:
     if workload.redis is not None:
-        return asked(workload, workload.redis, experiment.generator)
+        return asked(workload, workload.redis)
     scripts = enumeration(tuple(s.name for s in workload.scripts))
     size = "" if workload.scale_factor is None else f" at scale factor {workload.scale_factor}"
     return f"{workload.name} is {workload.builtin or scripts or 'unknown'}{size}"

@@ -313,20 +313,15 @@ _TABLES = (
     " percentile (p90, p99.9) is rounded up to the next step. It counts a latency above 3 s as 3 s,"
     " also in means."
 )
-_HISTOGRAM = (
-    "Latencies are counts of memtier_benchmark's own histogram, within 8 µs or 0.4 %. It counts a"
-    " latency above 60 s as 60 s."
-)
 _BATCH = (
     " In a pipeline redis-benchmark takes the first answer of a batch for all of it: what the later"
     " ones waited is in no latency."
 )
+_LONGEST_S = 3.0  # CONFIG_LATENCY_HISTOGRAM_MAX_VALUE of redis-benchmark.c
 
 
 def latency_label(experiment: Experiment) -> str:
     """Return how exact the latencies of the generator are; empty where a log tells each of them."""
-    if experiment.generator is GeneratorName.MEMTIER:
-        return _HISTOGRAM
     if experiment.generator is not GeneratorName.REDIS_BENCHMARK:
         return ""
     piped = any(load.pipeline > 1 for load in experiment.loads)
@@ -335,8 +330,7 @@ def latency_label(experiment: Experiment) -> str:
 
 def is_clipped(experiment: Experiment, latency_s: float) -> bool:
     """Return whether the generator counts so long a latency as its longest, however long it was."""
-    most_s = experiment.generator.longest_latency_s
-    return most_s is not None and latency_s >= most_s
+    return experiment.generator is GeneratorName.REDIS_BENCHMARK and latency_s >= _LONGEST_S
 
 
 def one_key_label(experiment: Experiment) -> str:
@@ -355,18 +349,14 @@ def one_key_label(experiment: Experiment) -> str:
     )
 
 
-def asked(workload: Workload, work: RedisWork, generator: GeneratorName) -> str:
+def asked(workload: Workload, work: RedisWork) -> str:
     """Return what a workload asks for: test or command, keys, what is loaded, size of values."""
     space = work.space
-    what = " ".join(work.command) or workload.builtin or _mix(work)
+    what = " ".join(work.command) or workload.builtin
     keys = "one key" if space.keys == 1 else f"{space.keys:,} keys at random"
     loaded = f"{count(space.loaded, 'key')} loaded" if space.loaded else "none loaded"
     size = format_bytes(space.value_bytes)
-    return f"{workload.name} is {what} of {generator.value}, {keys} ({loaded}), values of {size}"
-
-
-def _mix(work: RedisWork) -> str:
-    return "an unknown test" if work.read_share is None else f"{work.read_share:.0%} GET, else SET"
+    return f"{workload.name} is {what} of redis-benchmark, {keys} ({loaded}), values of {size}"
 
 
 def later(experiment: Experiment) -> str:

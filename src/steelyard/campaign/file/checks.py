@@ -278,8 +278,8 @@ def _workload(path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
         message = "`builtin` and `scripts` exclude each other"
         hint = "Make two workloads of them."
         yield Issue(path=(*path, "scripts"), message=message, hint=hint, at_key=True)
-    strays = any(key in workload.model_fields_set for key in ("command", "read_share"))
-    if workload.builtin is None and not workload.scripts and not strays:
+    is_stray = "command" in workload.model_fields_set
+    if workload.builtin is None and not workload.scripts and not is_stray:
         message = "the workload has neither `builtin` nor `scripts`"
         hint = f"Add `builtin`: {listed(BUILTINS)}."
         yield Issue(path=path, message=message, hint=hint, at_key=True)

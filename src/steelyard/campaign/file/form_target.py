@@ -285,11 +285,6 @@ class RedisWorkForm(Form):
         description="Redis: so many keys exist when a visit begins.",
         examples=[100000],
     )
-    read_share: values.Share | None = Field(
-        default=None,
-        description="Redis: share of GET in a mix of GET and SET; memtier_benchmark only.",
-        examples=["90%"],
-    )
 
 
 REDIS_WORK_KEYS: Final = tuple(RedisWorkForm.model_fields)

@@ -20,7 +20,7 @@ from steelyard.campaign.file.form_values import SEED_LIMIT
 from steelyard.campaign.file.inheritance import Merged
 from steelyard.campaign.file.kinds import located, model_of
 from steelyard.campaign.file.target_resolution import (
-    DEFAULTS,
+    GENERATORS,
     generator_cpus,
     generator_threads,
     one_test,
@@ -80,7 +80,7 @@ def resolve(
         _treatment(name, treatment, texts, surroundings.base) for name, treatment in merged.items()
     )
     engine = treatments[0].target.system  # one kind in an experiment
-    generator = GeneratorName(form.generator.program or DEFAULTS[engine])
+    generator = GENERATORS[engine]
     cpus = _generator_cpus(treatments, form.loads, surroundings)
     loads = _loads(form.loads, form.slo, cpus, generator)
     return Experiment(
@@ -147,7 +147,7 @@ def _workload(form: WorkloadForm, texts: Mapping[str, str], generator: Generator
             Script(name=script.file, text=texts[script.file], weight=script.weight)
             for script in form.scripts
         ),
-        redis=None if generator is GeneratorName.PGBENCH else redis_work(form, generator),
+        redis=None if generator is GeneratorName.PGBENCH else redis_work(form),
     )
 
 
@@ -195,7 +195,7 @@ def _capacity(form: CapacityForm | None, loads: Sequence[Load]) -> CapacityAsked
 
 
 def _measure(form: MeasureForm, engine: EngineName) -> Measure:
-    # The generators of Redis cannot leave a ramp out; one that is asked for is refused.
+    # redis-benchmark cannot leave a ramp out; one that is asked for is refused.
     ramp_s = 0.0 if engine is EngineName.REDIS else form.ramp
     return Measure(
         slice_s=form.slice,

@@ -21,7 +21,7 @@ from steelyard.campaign.file.form_target import (
 )
 from steelyard.campaign.file.form_values import BUILTINS, setting_value, shown
 from steelyard.campaign.file.kinds import model_of
-from steelyard.campaign.file.target_resolution import redis_work
+from steelyard.campaign.file.target_resolution import GENERATORS, redis_work
 from steelyard.campaign.file.validation import Draft
 from steelyard.core import linux as host_settings
 from steelyard.core.command import ServerAddress
@@ -30,25 +30,15 @@ from steelyard.core.experiment import GeneratorName, Workload
 from steelyard.core.latency import LogPolicy
 from steelyard.core.redis import DEFAULT_PORT
 from steelyard.core.schedule import Load
-from steelyard.core.spelling import choice, did_you_mean, listed
+from steelyard.core.spelling import choice, did_you_mean
 from steelyard.core.target import EngineName
 from steelyard.core.units import format_bytes
 from steelyard.systems.protocol import RunRequest
-from steelyard.systems.redis import memtier
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis.settings import refused_names, stays_in_database
 from steelyard.tuning.facts.domain_xml import name_of_domain
 from steelyard.tuning.profiles import MachineFacts
 
-_PROGRAMS: Final[Mapping[EngineName, tuple[GeneratorName, ...]]] = {
-    EngineName.POSTGRES: (GeneratorName.PGBENCH,),
-    EngineName.REDIS: (GeneratorName.REDIS_BENCHMARK, GeneratorName.MEMTIER),
-}
-_BUILTINS: Final[Mapping[GeneratorName, tuple[str, ...]]] = {
-    GeneratorName.PGBENCH: BUILTINS,
-    GeneratorName.REDIS_BENCHMARK: benchmark.BUILTINS,
-    GeneratorName.MEMTIER: memtier.BUILTINS,
-}
 _SYSTEMS: Final = {EngineName.POSTGRES: "PostgreSQL", EngineName.REDIS: "Redis"}
 _SETTING_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]*", re.ASCII)
 _KEY_BYTES: Final = 85  # Redis documentation, FAQ: a million small keys and values use 85 MB
@@ -64,15 +54,7 @@ _NO_LOAD: Final = frozenset(
         *("script", "function", "slowlog", "latency", "move", "pfdebug", "unwatch", "replconf"),
     }
 )
-_READS: Final = frozenset({"get"})
 _TAKES: Final = frozenset({"lpop", "rpop", "spop", "zpopmin"})  # of one key that nothing fills
-
-
-def generator_of(draft: Draft) -> GeneratorName:
-    """Return the load generator of a file: the one it names where that fits, else the default."""
-    fitting = _PROGRAMS[draft.engine]
-    named = draft.document.at(("generator", "program"))
-    return next((name for name in fitting if name == named), fitting[0])
 
 
 def engine_issues(draft: Draft) -> Iterator[Issue]:
@@ -91,10 +73,10 @@ def engine_issues(draft: Draft) -> Iterator[Issue]:
 
 def _program(draft: Draft) -> Iterator[Issue]:
     named = draft.document.at(("generator", "program"))
-    fitting = _PROGRAMS[draft.engine]
-    if named in tuple(GeneratorName) and named not in fitting:
+    fitting = GENERATORS[draft.engine]
+    if named in tuple(GeneratorName) and named != fitting:
         message = f"{named} puts no load on {_SYSTEMS[draft.engine]}"
-        hint = f"Use {listed(fitting)}, or leave it out."
+        hint = f"Use `{fitting}`, or leave it out."
         if draft.engine is EngineName.POSTGRES:
             hint = f"{hint[:-1]}; for Redis give the targets a kind such as `redis-local`."
         yield Issue(path=("generator", "program"), message=message, hint=hint)
@@ -149,47 +131,37 @@ def _names(draft: Draft, path: KeyPath) -> Iterator[Issue]:
 
 
 def _loads(draft: Draft) -> Iterator[Issue]:
-    program = generator_of(draft)
-    unknown = f"{program} offers no rate: its clients wait for their answers"
+    unknown = "redis-benchmark offers no rate: its clients wait for their answers"
     for path, message in (
         (("loads", "rate"), unknown),
         (("loads", "latency_limit"), unknown),
-        (("slo",), f"`slo` needs loads at a rate, and {program} offers none"),
-        (("capacity",), f"the capacity is for loads at a rate, and {program} offers none"),
+        (("slo",), "`slo` needs loads at a rate, and redis-benchmark offers none"),
+        (("capacity",), "the capacity is for loads at a rate, and redis-benchmark offers none"),
         (("loads", "protocol"), "`protocol` is pgbench's query mode, and the targets are of Redis"),
     ):
         if draft.document.at(path) is not None:
             yield Issue(path=path, message=message, hint=_KEEP, at_key=True)
-    if draft.loads is None or program is not GeneratorName.MEMTIER:
-        return
-    for threads in draft.loads.threads or ():
-        uneven = [clients for clients in draft.loads.clients if clients % threads]
-        if uneven and min(draft.loads.clients) >= threads:
-            message = (
-                f"memtier_benchmark gives every thread as many clients, and {uneven[0]} cannot be"
-                f" divided by {threads}"
-            )
-            hint = "Leave `threads` out, or choose numbers that fit."
-            yield Issue(path=("loads", "threads"), message=message, hint=hint)
 
 
 def _measure(draft: Draft) -> Iterator[Issue]:
-    measure, program = draft.measure, generator_of(draft)
+    measure = draft.measure
     if measure is None:
         return
     if measure.ramp and "ramp" in measure.model_fields_set:
-        message = f"{program} cannot leave out the start of a run; its clients are connected before"
+        message = (
+            "redis-benchmark cannot leave out the start of a run; its clients are connected before"
+        )
         hint = "Write `ramp: 0`, or leave it out; the discard warms the server up."
         yield Issue(path=("measure", "ramp"), message=message, hint=hint)
     if measure.prewarm:
         message = "Redis has its data in memory, and nothing is to be loaded into it"
         yield Issue(path=("measure", "prewarm"), message=message, hint=_KEEP)
     if measure.log == LogPolicy.KEEP:
-        message = f"{program} writes no log of its requests that could be kept"
+        message = "redis-benchmark writes no log of its requests that could be kept"
         hint = "Remove it: its own histogram of latencies is taken."
         yield Issue(path=("measure", "log"), message=message, hint=hint)
     if measure.log_sampling < 1.0:
-        message = f"{program} writes no log of its requests: nothing is sampled"
+        message = "redis-benchmark writes no log of its requests: nothing is sampled"
         yield Issue(path=("measure", "log_sampling"), message=message, hint=_KEEP)
 
 
@@ -227,44 +199,33 @@ def stray_keys(path: KeyPath, workload: WorkloadForm, engine: EngineName) -> Ite
 
 def redis_work_issues(draft: Draft, path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
     """Yield what is wrong with what one workload asks of Redis."""
-    program = generator_of(draft)
-    asked = [
-        key for key in ("builtin", "command", "read_share") if getattr(workload, key) is not None
-    ]
-    if len(asked) > 1:
-        message = f"`{asked[0]}` and `{asked[1]}` exclude each other"
+    is_test, is_command = workload.builtin is not None, workload.command is not None
+    if is_test and is_command:
+        message = "`builtin` and `command` exclude each other"
         hint = "Make two workloads of them."
-        yield Issue(path=(*path, asked[1]), message=message, hint=hint, at_key=True)
-    if not asked and not any(key in workload.model_fields_set for key in POSTGRES_WORK_KEYS):
+        yield Issue(path=(*path, "command"), message=message, hint=hint, at_key=True)
+    strays = any(key in workload.model_fields_set for key in POSTGRES_WORK_KEYS)
+    if not (is_test or is_command or strays):
         message = "the workload has neither `builtin` nor `command`"
         hint = "Add `builtin: set`, or another test of redis-benchmark."
         yield Issue(path=path, message=message, hint=hint, at_key=True)
-    if workload.command is not None:
+    if is_command:
         yield from _command((*path, "command"), workload, draft)
-    if workload.read_share is not None and program is not GeneratorName.MEMTIER:
-        message = f"{program} sends requests of one kind, and `read_share` asks for a mix"
-        hint = (
-            "Make two workloads (`builtin: get`, `builtin: set`), or use `generator: {program:"
-            " memtier_benchmark}`."
-        )
-        yield Issue(path=(*path, "read_share"), message=message, hint=hint, at_key=True)
     yield from _misses(path, workload)
 
 
 def builtin_issues(path: KeyPath, name: str, draft: Draft) -> Iterator[Issue]:
     """Yield that a workload's generator brings no such script or test."""
-    program = generator_of(draft)
-    known = _BUILTINS[program]
+    is_redis = draft.engine is EngineName.REDIS
+    known = benchmark.BUILTINS if is_redis else BUILTINS
     if name in known:
         return
-    message, hint = f"{program} brings no {shown(name)}", choice(name, known)
-    if program is GeneratorName.PGBENCH:
-        message = f"{shown(name)} is not known"
-    if name in _BUILTINS[GeneratorName.REDIS_BENCHMARK]:
-        message = f"{program} brings no {shown(name)}: it is a test of redis-benchmark"
+    message, hint = f"{shown(name)} is not known", choice(name, known)
+    if is_redis:
+        message = f"redis-benchmark brings no {shown(name)}"
+    elif name in benchmark.BUILTINS:
+        message = f"pgbench brings no {shown(name)}: it is a test of redis-benchmark"
         hint = "Name another, or give the targets a kind such as `redis-local`."
-        if draft.engine is EngineName.REDIS:
-            hint = f"It has {listed(known)}; any other is a `command`."
     yield Issue(path=path, message=message, hint=hint)
 
 
@@ -302,10 +263,7 @@ def _command(path: KeyPath, form: WorkloadForm, draft: Draft) -> Iterator[Issue]
         flags=(),
     )
     try:
-        if generator_of(draft) is GeneratorName.MEMTIER:
-            memtier.run_arguments(request, dbnum=0)
-        else:
-            benchmark.run_arguments(request, requests=1, dbnum=0)
+        benchmark.run_arguments(request, requests=1, dbnum=0)
     except InputError as error:
         yield Issue(path=path, message=error.message, hint=error.hint)
 
@@ -315,8 +273,7 @@ def _misses(path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
         message = f"`{workload.builtin}` would take from an empty key: nothing is loaded into it"
         hint = "Weigh what fills it (`lpush`, `rpush`, `sadd`, `zadd`), or a `command` of your own."
         yield Issue(path=(*path, "builtin"), message=message, hint=hint)
-    reads = workload.builtin in _READS or workload.read_share is not None
-    if reads and not workload.loaded:
+    if workload.builtin == "get" and not workload.loaded:
         keys = workload.keys or 100_000
         message = "GET would find no key: `loaded` says how many exist, and none does"
         hint = f"Add `loaded: {keys}`; {keys} x `value_bytes` must fit into memory."

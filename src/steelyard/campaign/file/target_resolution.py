@@ -14,7 +14,6 @@ from steelyard.core.target import (
     GeneratorPods,
 )
 from steelyard.core.units import parse_quantity
-from steelyard.systems.redis.memtier import FIRST_KEY
 from steelyard.systems.redis.settings import OTHER_NAMES
 
 _Told = tuple[str, str, str]  # the key below `target`, what is wrong, the way out
@@ -28,7 +27,7 @@ def generator_cpus(generators: GeneratorPods) -> int:
     return max(1, math.floor(parse_quantity(cpus))) if cpus is not None else 1
 
 
-DEFAULTS: Final = {
+GENERATORS: Final = {
     EngineName.POSTGRES: GeneratorName.PGBENCH,
     EngineName.REDIS: GeneratorName.REDIS_BENCHMARK,
 }
@@ -36,20 +35,16 @@ DEFAULTS: Final = {
 _ENOUGH_OF_REDIS_BENCHMARK: Final = 2  # seen on 2 CPUs: one was at 96 to 99 % in GET and PING
 
 
-def redis_work(
-    form: WorkloadForm, generator: GeneratorName = GeneratorName.REDIS_BENCHMARK
-) -> RedisWork:
-    """Return what a workload asks of Redis, with keys that the generator can name."""
+def redis_work(form: WorkloadForm) -> RedisWork:
+    """Return what a workload asks of Redis."""
     plain = KeySpace()
     return RedisWork(
         space=KeySpace(
             keys=form.keys or plain.keys,
             loaded=form.loaded or plain.loaded,
             value_bytes=form.value_bytes or plain.value_bytes,
-            first=FIRST_KEY if generator is GeneratorName.MEMTIER else plain.first,
         ),
         command=form.command or (),
-        read_share=form.read_share,
     )
 
 
@@ -65,11 +60,8 @@ def generator_threads(generator: GeneratorName, clients: int, cpus: int, process
 
     One of redis-benchmark is about as fast as the thread of the server that answers it, and would
     be measured itself: each process of the generator has two where clients and CPUs are there.
-    memtier gives every thread as many clients, so the number of threads divides that of clients.
     """
     most = min(clients, cpus)
-    if generator is GeneratorName.REDIS_BENCHMARK:
-        return max(processes, min(most, _ENOUGH_OF_REDIS_BENCHMARK * processes))
     if generator is GeneratorName.PGBENCH:
         return most
-    return next(count for count in range(most, 0, -1) if clients % count == 0)
+    return max(processes, min(most, _ENOUGH_OF_REDIS_BENCHMARK * processes))

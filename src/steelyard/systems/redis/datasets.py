@@ -1,8 +1,13 @@
 """Which keys each workload runs on, in which database, how they get there, and what room they take.
 
-They are named as the generator names those that it asks for, so that reads hit; their values are
+They are named as redis-benchmark names those that it asks for, so that reads hit; their values are
 random bytes, the same on every server, so that neither LZF nor a file system shrinks them. Room is
 that of the workload's further keys in memory, and of the append-only file while a visit lasts.
+
+A server at the end of a narrow way makes them itself by a script, from a random text that it gets
+once for many keys. Through a forwarded port of a pod each value would go through the cluster's API:
+12 MB/s and 90 us for a key were measured on a busy machine of two cores. Source: Redis
+documentation, "EVAL".
 
 Crash tests write a key for each write; its value says its number again.
 """
@@ -20,39 +25,38 @@ from steelyard.core.experiment import Experiment, KeySpace, RedisWork, Workload
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.redis import READ_ONLY, in_bytes
 from steelyard.core.units import GIB, MIB, format_bytes
-from steelyard.gateways.redis import RedisDoor, RedisSession, opened
+from steelyard.gateways.redis import RedisDoor, RedisSession, ReplyError, opened
 from steelyard.systems.protocol import Dataset
-from steelyard.systems.redis.settings import COMMANDS, DATA, NUMBER, OTHER_NAMES
+from steelyard.systems.redis.settings import DATA, NUMBER, command_of
 
-Namer = Callable[[KeySpace, int], str]
 Words = tuple[str | bytes, ...]
 # redis-benchmark.c: `key:__rand_int__`, where the word becomes 12 digits only with -r.
-ONE_KEY: Final = "key:__rand_int__"
+_ONE_KEY: Final = "key:__rand_int__"
 _SEED: Final = 9  # any; it must stay, because prepared states are kept
-VALUE_SHIFTS: Final = 4096  # so many different values, of one random text shifted byte by byte
-VALUE_STEP: Final = 61  # prime to it, so that neighbours differ
+_VALUE_SHIFTS: Final = 4096  # so many different values, of one random text shifted byte by byte
+_VALUE_STEP: Final = 61  # prime to it, so that neighbours differ
 # What is under way at once: neither we nor the server's buffers hold more (guesses).
 PIPELINE_BYTES: Final = 1024**2
 PIPELINE_COMMANDS: Final = 1000
 
 
 def benchmark_key(space: KeySpace, number: int) -> str:
-    """Return how the generators name a key; redis-benchmark's single key is the word itself."""
-    is_word = space.keys == 1 and space.first == 0 and number == 0
-    return ONE_KEY if is_word else f"key:{space.first + number:012d}"
+    """Return how redis-benchmark names a key; its single key is the word itself."""
+    is_word = space.keys == 1 and number == 0
+    return _ONE_KEY if is_word else f"key:{number:012d}"
 
 
-def random_text(value_bytes: int) -> bytes:
+def _random_text(value_bytes: int) -> bytes:
     """Return the text of which every value of that size is a part."""
-    return random.Random(_SEED).randbytes(value_bytes + VALUE_SHIFTS)  # noqa: S311 - no secret
+    return random.Random(_SEED).randbytes(value_bytes + _VALUE_SHIFTS)  # noqa: S311 - no secret
 
 
 def values(value_bytes: int) -> Callable[[int], bytes]:
     """Return the value of each key by its number: random bytes that any process makes again."""
-    text = random_text(value_bytes)
+    text = _random_text(value_bytes)
 
     def value(number: int) -> bytes:
-        begin = number * VALUE_STEP % VALUE_SHIFTS
+        begin = number * _VALUE_STEP % _VALUE_SHIFTS
         return text[begin : begin + value_bytes]
 
     return value
@@ -62,7 +66,6 @@ def fill(
     session: RedisSession,
     space: KeySpace,
     *,
-    named: Namer = benchmark_key,
     told: Callable[[int], None] = lambda _: None,
     beside: int = 0,
 ) -> int:
@@ -73,7 +76,6 @@ def fill(
     Args:
         session: In the database.
         space: Which keys, and how large.
-        named: How the generator names them.
         told: Is told how many are loaded, after each pipeline.
         beside: So many other keys are there already.
 
@@ -82,14 +84,14 @@ def fill(
         TargetError: It is gone, or holds another number of keys than it was given.
     """
     done = 0
-    for batch in _pipelines(space, named):
+    for batch in _pipelines(space):
         session.pipeline(batch)
         done += len(batch)
         told(done)
-    return require_held(session, space, beside=beside)
+    return _require_held(session, space, beside=beside)
 
 
-def require_held(session: RedisSession, space: KeySpace, *, beside: int = 0) -> int:
+def _require_held(session: RedisSession, space: KeySpace, *, beside: int = 0) -> int:
     """Return how many keys of a space a database holds, ``beside`` those that were there.
 
     Raises:
@@ -104,12 +106,69 @@ def require_held(session: RedisSession, space: KeySpace, *, beside: int = 0) -> 
     return space.loaded
 
 
-def _pipelines(space: KeySpace, named: Namer) -> Iterator[Sequence[Words]]:
+def _pipelines(space: KeySpace) -> Iterator[Sequence[Words]]:
     value = values(space.value_bytes)
     most = max(1, min(PIPELINE_COMMANDS, PIPELINE_BYTES // max(1, space.value_bytes)))
     for begin in range(0, space.loaded, most):
         numbers = range(begin, min(begin + most, space.loaded))
-        yield [("SET", named(space, number), value(number)) for number in numbers]
+        yield [("SET", benchmark_key(space, number), value(number)) for number in numbers]
+
+
+# What one script makes: it holds the server up for so long, and nothing else asks it (guesses).
+_SCRIPT_BYTES: Final = 64 * 1024**2
+_SCRIPT_KEYS: Final = 10_000
+# How a server says that a user may not run scripts, or that nobody may.
+_NO_SCRIPTS: Final = ("NOPERM", "unknown command", "no permissions")
+_SCRIPT: Final = """
+local text, bytes = ARGV[1], tonumber(ARGV[2])
+for number = tonumber(ARGV[3]), tonumber(ARGV[4]) - 1 do
+  local begin = (number * tonumber(ARGV[5])) % tonumber(ARGV[6])
+  local key = string.format('key:%012d', number)
+  if number == 0 and ARGV[7] ~= '' then key = ARGV[7] end
+  redis.call('SET', key, string.sub(text, begin + 1, begin + bytes))
+end
+"""
+
+
+def fill_by_script(
+    session: RedisSession,
+    space: KeySpace,
+    *,
+    told: Callable[[int], None] = lambda _: None,
+    beside: int = 0,
+) -> int:
+    """Let the server make the keys of a space in the session's database; return how many it has.
+
+    Where a server takes no scripts, the keys are sent to it one by one.
+
+    Args:
+        session: In the database.
+        space: Which keys, and how large.
+        told: Is told how many are loaded, after each script.
+        beside: So many other keys are there already.
+
+    Raises:
+        ReplyError: The server refuses: it is out of memory, or its disk is full.
+        TargetError: It is gone, or holds another number of keys.
+    """
+    text = _random_text(space.value_bytes)
+    word = _ONE_KEY if space.keys == 1 else ""
+    constant = (_VALUE_STEP, _VALUE_SHIFTS, word)
+    for begin, end in _ranges(space):
+        try:
+            session.command(*("EVAL", _SCRIPT, 0, text, space.value_bytes, begin, end, *constant))
+        except ReplyError as error:
+            if begin == 0 and any(word in error.message for word in _NO_SCRIPTS):
+                return fill(session, space, told=told, beside=beside)
+            raise
+        told(end)
+    return _require_held(session, space, beside=beside)
+
+
+def _ranges(space: KeySpace) -> Iterator[tuple[int, int]]:
+    most = max(1, min(_SCRIPT_KEYS, _SCRIPT_BYTES // max(1, space.value_bytes)))
+    for begin in range(0, space.loaded, most):
+        yield begin, min(begin + most, space.loaded)
 
 
 _BUILD_TIMEOUT_S: Final = 6 * 3600.0
@@ -127,8 +186,7 @@ def space_of(workload: Workload) -> KeySpace:
 def dataset_of(workload: Workload) -> Dataset:
     """Return the data a workload runs on; equal key spaces give equal names."""
     space = space_of(workload)
-    begins = f"_from_{space.first}" if space.first else ""
-    name = f"{_NAMED_TEST}_{space.loaded}_of_{space.keys}_x_{space.value_bytes}{begins}"
+    name = f"{_NAMED_TEST}_{space.loaded}_of_{space.keys}_x_{space.value_bytes}"
     return Dataset(name=name, space=space)
 
 
@@ -244,8 +302,7 @@ def growth_bytes(workload: Workload) -> int | None:
 
     Every key that it may write is counted as new.
     """
-    work = workload.redis or RedisWork()
-    command = work.command or _sent(workload, work)
+    work, command = workload.redis or RedisWork(), command_of(workload)
     verb = command[0].lower()
     if verb in READ_ONLY or verb in _SHRINKING.split():
         return 0
@@ -278,7 +335,7 @@ def growth_findings(experiment: Experiment) -> Iterator[Finding]:
 def _told(workload: Workload) -> str:
     """Return what is to be said of a workload's growth; empty: nothing."""
     work = workload.redis or RedisWork()
-    name = (work.command or _sent(workload, work))[0].upper()
+    name = command_of(workload)[0].upper()
     most, loaded = growth_bytes(workload), work.space.loaded * work.space.value_bytes
     if most is None:
         return f"{name} makes its data larger with every request: nothing bounds them in a visit"
@@ -288,13 +345,6 @@ def _told(workload: Workload) -> str:
         f"{name} may write up to {format_bytes(most)} in a visit, and {format_bytes(loaded)} are"
         " loaded"
     )
-
-
-def _sent(workload: Workload, work: RedisWork) -> Sequence[str]:
-    builtin = OTHER_NAMES.get(workload.builtin or "", workload.builtin or "")
-    if work.read_share == 1.0:
-        return COMMANDS["get"]
-    return COMMANDS.get(builtin, COMMANDS["set"])  # a mix sets, too
 
 
 def _distinct(numbers: Sequence[int]) -> int:

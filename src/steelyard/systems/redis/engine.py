@@ -1,4 +1,4 @@
-"""Redis under its load generators as the runner sees it, and a replica replacing a dead primary."""
+"""Redis under redis-benchmark as the runner sees it, and a replica replacing a dead primary."""
 
 import signal
 from collections.abc import Mapping, Sequence
@@ -25,16 +25,23 @@ from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis import server as checks
 from steelyard.systems.redis import settings
 from steelyard.systems.redis.datasets import Databases, dataset_of, datasets_of, growth_findings
-from steelyard.systems.redis.loaders import loader_of
 from steelyard.systems.redis.reader import (
     COUNTER_PATIENCE_S,
     CommandCounter,
     await_quiet,
     open_reader,
 )
-from steelyard.systems.redis.redis_benchmark import latency, measurement, secrets_of
+from steelyard.systems.redis.redis_benchmark import (
+    MOST_REQUESTS,
+    Pace,
+    PaceKey,
+    latency,
+    measurement,
+    refuse_password,
+    secrets_of,
+)
 from steelyard.systems.redis.server import RedisProgram, Trial
-from steelyard.systems.redis.settings import Catalogue, commands_of, same_value
+from steelyard.systems.redis.settings import Catalogue, command_of, same_value
 
 _SIGKILL = 9
 # Of those that are ended together: when the first is gone the others are killed.
@@ -93,7 +100,7 @@ class RedisEngine:
         self._generator = generator
         self._databases = databases
         self._redis = redis
-        self._loader = loader_of(experiment.generator, generator.program)
+        self._pace = Pace()
         self._names: dict[tuple[str, ...], str] = {}  # of what each command line measures
 
     def program(self, treatment: str) -> RedisProgram:
@@ -119,7 +126,7 @@ class RedisEngine:
 
     def check_flags(self) -> None:
         """Raise an InputError for generator flags that Steelyard sets itself."""
-        self._loader.refuse_flags(self._experiment.generator_flags)
+        benchmark.refuse_own_flags(self._experiment.generator_flags)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return which versions Steelyard's own tests do not run, and which data grow."""
@@ -282,9 +289,9 @@ class RedisEngine:
         return open_reader(self._redis, self._databases.at(address, dataset))
 
     def pilot(self, request: RunRequest) -> tuple[Command, ...]:
-        """Return a try that tells how fast the server is; empty when that is known."""
-        number = self._databases.number(request.address, request.workload)
-        return self._commands(request, self._loader.pilots(request, number))
+        """Return a try that tells how fast the server is; empty once it was long enough."""
+        requests = self._pace.pilot(_pace_key(request))
+        return () if requests is None else self._commands(request, requests)
 
     def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
         """Take from a run how fast the treatment's server is under this load.
@@ -292,25 +299,26 @@ class RedisEngine:
         Raises:
             MeasurementError: It failed.
         """
-        self._loader.learn(request, completed)
+        done = measurement([benchmark.parse(each) for each in completed])
+        self._pace.learn(_pace_key(request), round(done.transactions), done.seconds)
 
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
-        """Return the command line of each process of one run."""
-        number = self._databases.number(request.address, request.workload)
-        return self._commands(request, self._loader.runs(request, number))
+        """Return the command line of each process of one run; in turns it ends when it is ended."""
+        if request.in_turns:
+            return self._commands(request, MOST_REQUESTS * benchmark.processes(request.load))
+        return self._commands(request, self._pace.requests(_pace_key(request), request.seconds))
 
-    def _commands(
-        self, request: RunRequest, lines: Sequence[tuple[str, ...]]
-    ) -> tuple[Command, ...]:
+    def _commands(self, request: RunRequest, requests: int) -> tuple[Command, ...]:
+        refuse_password(request.address)
+        number = self._databases.number(request.address, request.workload)
+        lists = benchmark.argument_lists(request, requests=requests, dbnum=number)
+        lines = [(str(self._generator.program), *arguments) for arguments in lists]
         self._names = dict.fromkeys(lines, benchmark.test_name(request.workload))
-        environment = self._loader.environment(request.address)
-        account = self._generator.account
         return tuple(
             Command(
                 argv=line,
-                environment=environment,
                 secrets=secrets_of(request.address),
-                account=account,
+                account=self._generator.account,
                 parent_death_signal=_SIGKILL,
             )
             for line in lines
@@ -318,11 +326,11 @@ class RedisEngine:
 
     @property
     def turns_end_signal(self) -> int:
-        """Return the signal that ends either generator at once: what it would print is no use."""
+        """Return the signal that ends the generator at once: what it would print is no use."""
         return signal.SIGTERM
 
     def connected_within_s(self, completed: Sequence[Completed]) -> float:
-        """Return 0.0: neither generator tells it. Both ask for all connections at their start.
+        """Return 0.0: the generator does not tell it. It asks for all connections at its start.
 
         Raises:
             MeasurementError: One ended by itself.
@@ -338,7 +346,7 @@ class RedisEngine:
     def turn_counter(self, request: RunRequest) -> CommandCounter:
         """Return what counts the commands of the workload on its server."""
         session = self._redis.connect(request.address, timeout_s=COUNTER_PATIENCE_S)
-        return CommandCounter(session, commands_of(request.workload))
+        return CommandCounter(session, command_of(request.workload)[0].lower())
 
     def deadline_s(self, seconds: float) -> float:
         """Return when a run of that length is given up."""
@@ -353,11 +361,11 @@ class RedisEngine:
         slice_s: float | None = None,  # noqa: ARG002 - likewise
     ) -> Measurement:
         """Return what all processes of a run measured together."""
-        return measurement([self._loader.parse(each) for each in completed])
+        return measurement([benchmark.parse(each) for each in completed])
 
     def processed(self, completed: Sequence[Completed]) -> int:
         """Return how many requests were answered."""
-        return sum(self._loader.parse(each).requests for each in completed)
+        return sum(benchmark.parse(each).requests for each in completed)
 
     def logs_transactions(self) -> bool:
         """Return that it does not: it prints how latencies are distributed."""
@@ -365,7 +373,7 @@ class RedisEngine:
 
     def latency(self, completed: Sequence[Completed]) -> RunLatency | None:
         """Return the latencies that all processes of a run printed."""
-        printed = [self._loader.parse(each) for each in completed]
+        printed = [benchmark.parse(each) for each in completed]
         if not printed:
             return None
         return latency(printed, self._names.get(completed[0].argv) or printed[0].test.lower())
@@ -384,6 +392,10 @@ class RedisEngine:
 
     def ceilings(self) -> None:
         """Return None: there are no tools yet."""
+
+
+def _pace_key(request: RunRequest) -> PaceKey:
+    return PaceKey(treatment=request.treatment, workload=request.workload.name, load=request.load)
 
 
 class InstalledRedisEngine(RedisEngine):

@@ -12,16 +12,21 @@ from typing import Final, Literal
 
 from steelyard.core.command import Command, Completed, ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.experiment import Experiment, GeneratorName, Treatment
+from steelyard.core.experiment import Experiment, Treatment
 from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.target import RedisLocalTarget
 from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor, Reply, ReplyError
 from steelyard.systems.protocol import Complaint
 from steelyard.systems.redis import server as checks
-from steelyard.systems.redis.datasets import Databases, Filler, datasets_of, fill
+from steelyard.systems.redis.datasets import (
+    Databases,
+    Filler,
+    datasets_of,
+    fill,
+    fill_by_script,
+)
 from steelyard.systems.redis.engine import Generator, InstalledRedisEngine, RedisEngine
-from steelyard.systems.redis.loaders import fill_by_script
 from steelyard.systems.redis.redis_benchmark import tls_files
 from steelyard.systems.redis.server import (
     CONFIGURATION,
@@ -34,7 +39,6 @@ from steelyard.systems.redis.server import (
     benchmark_hint,
     configuration_text,
     find_benchmark,
-    find_memtier,
     find_redis,
     read_version,
     refusal_in,
@@ -98,7 +102,7 @@ def redis_engine(experiment: Experiment, surroundings: RedisSurroundings) -> Ins
         },
         {name: catalogues[trial.installation] for name, trial in trials.items()},
         trials,
-        generator=find_generator(experiment, tuple(found.values()), surroundings),
+        generator=find_generator(tuple(found.values()), surroundings),
         databases=Databases(
             datasets=datasets_of(experiment.workloads), redis=surroundings.redis, persisted=True
         ),
@@ -106,9 +110,7 @@ def redis_engine(experiment: Experiment, surroundings: RedisSurroundings) -> Ins
 
 
 def find_generator(
-    experiment: Experiment,
-    installations: tuple[RedisInstallation, ...],
-    surroundings: RedisSurroundings,
+    installations: tuple[RedisInstallation, ...], surroundings: RedisSurroundings
 ) -> Generator:
     """Return the generator that drives all servers: that of the newest of them.
 
@@ -116,14 +118,10 @@ def find_generator(
         PreflightError: It is not installed.
     """
     newest = max(installations, key=lambda one: one.version_key)
-    wants_memtier = experiment.generator is GeneratorName.MEMTIER
-    program = newest.memtier if wants_memtier else newest.benchmark
+    program = newest.benchmark
     if program is None:
         raise PreflightError(
-            f"there is no {experiment.generator} on this machine",
-            hint="Install it, or leave `generator:` out for redis-benchmark."
-            if wants_memtier
-            else benchmark_hint(newest.flavour),
+            "there is no redis-benchmark on this machine", hint=benchmark_hint(newest.flavour)
         )
     command = Command(argv=(str(program), "--version"))
     said = surroundings.processes.run(command, timeout_s=_VERSION_TIMEOUT_S)
@@ -149,18 +147,10 @@ def _reachable(found: RedisInstallation, surroundings: RedisSurroundings) -> Red
     """Return the installation where the account can reach it; its programs lie side by side."""
     directory = found.server.parent
     label = f"{found.flavour}-{found.version}"
-    place = surroundings.reach(directory, (directory,), label)
-
-    def moved(program: Path | None) -> Path | None:
-        own = program is not None and program.parent == directory
-        return place / program.name if own and program is not None else program
-
-    return replace(
-        found,
-        server=place / found.server.name,
-        benchmark=moved(found.benchmark),
-        memtier=moved(found.memtier),
-    )
+    place, benchmark = surroundings.reach(directory, (directory,), label), found.benchmark
+    if benchmark is not None and benchmark.parent == directory:
+        benchmark = place / benchmark.name
+    return replace(found, server=place / found.server.name, benchmark=benchmark)
 
 
 # What Redis 7.0.15 refused to change while it runs ("can't set immutable config"), asked of it for
@@ -233,9 +223,9 @@ def redis_endpoint_engine(
             server that was asked over it.
     """
     found = {server: _installation(server) for server in servers.values()}
-    generator = find_generator(experiment, tuple(found.values()), surroundings)
+    generator = find_generator(tuple(found.values()), surroundings)
     if any(tls_files(address) is not None for address in addresses.values()):
-        _require_tls(generator.program, experiment.generator, surroundings.processes)
+        _require_tls(generator.program, surroundings.processes)
     filling = partial(fill, beside=MARKERS)
     return running_engine(experiment, servers, generator, surroundings.redis, fill=filling)
 
@@ -277,22 +267,21 @@ def running_engine(
 
 
 def _installation(server: RunningRedis) -> RedisInstallation:
-    """Return the server's version with the generators of this machine; its program is elsewhere."""
+    """Return the server's version with the generator of this machine; its program is elsewhere."""
     return RedisInstallation(
         server=Path(),
         benchmark=find_benchmark(flavour=server.flavour),
-        memtier=find_memtier(),
         version=server.version,
         flavour=server.flavour,
     )
 
 
-def _require_tls(program: Path, generator: GeneratorName, processes: Processes) -> None:
+def _require_tls(program: Path, processes: Processes) -> None:
     command = Command(argv=(str(program), "--help"))
     said = processes.run(command, timeout_s=_HELP_TIMEOUT_S)
     if "--tls" not in said.stdout + said.stderr:
         raise PreflightError(
-            f"the {generator} of this machine speaks no TLS, and the server is reached by it",
+            "the redis-benchmark of this machine speaks no TLS, and the server is reached by it",
             hint="Install one that is built with TLS; Debian's redis-tools is.",
         )
 
@@ -321,7 +310,6 @@ _SOCKET: Final = "redis.sock"
 _SERVERS: Final = ("redis-server", "valkey-server")
 _CLIENTS: Final = ("redis-cli", "valkey-cli")
 _BENCHMARKS: Final = ("redis-benchmark", "valkey-benchmark")
-_MEMTIER: Final = ("memtier_benchmark",)
 # The first of these programs that the image has: where it is, and its version.
 _FIND: Final = (
     'for name; do place=$(command -v "$name") && echo "$place" && exec "$place" --version; done;'
@@ -393,7 +381,7 @@ def describe_redis_image(
 
 
 def find_in_image(image: str, processes: Processes) -> RedisInstallation:
-    """Return the server and the load generators of an image.
+    """Return the server and the load generator of an image.
 
     Raises:
         PreflightError: It has no server or no client, or its server is too old.
@@ -406,11 +394,10 @@ def find_in_image(image: str, processes: Processes) -> RedisInstallation:
         )
     server, said = found
     flavour, version = read_version(str(server), said)
-    benchmark, memtier = _first(_BENCHMARKS, processes), _first(_MEMTIER, processes)
+    benchmark = _first(_BENCHMARKS, processes)
     installation = RedisInstallation(
         server=server,
         benchmark=None if benchmark is None else benchmark[0],
-        memtier=None if memtier is None else memtier[0],
         version=version,
         flavour=flavour,
     )
@@ -423,16 +410,16 @@ def find_in_image(image: str, processes: Processes) -> RedisInstallation:
     return installation
 
 
-def generator_in_image(name: GeneratorName, image: str, processes: Processes) -> Generator:
+def generator_in_image(image: str, processes: Processes) -> Generator:
     """Return the load generator of an image.
 
     Raises:
         PreflightError: It has none.
     """
-    found = _first(_MEMTIER if name is GeneratorName.MEMTIER else _BENCHMARKS, processes)
+    found = _first(_BENCHMARKS, processes)
     if found is None:
         raise PreflightError(
-            f"the image {image} has no {name} in its PATH",
+            f"the image {image} has no redis-benchmark in its PATH",
             hint="Name one that has it with `generators: {image: ...}` in the target.",
         )
     program, said = found

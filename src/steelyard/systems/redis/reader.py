@@ -16,7 +16,7 @@ Source: Redis documentation, "INFO", "SLOWLOG GET" and "Latency monitoring".
 
 import contextlib
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -258,16 +258,16 @@ _COUNTS: Final = ("INFO", _SECTION)
 
 
 class CommandCounter:
-    """Counts the commands of some names, without its own.
+    """Counts the commands of a name, without its own.
 
     Args:
         session: On the server.
-        names: In small letters.
+        name: In small letters.
     """
 
-    def __init__(self, session: RedisSession, names: Collection[str]) -> None:
+    def __init__(self, session: RedisSession, name: str) -> None:
         self._session = session
-        self._names = names
+        self._name = name
         self._reads = 0
 
     def read(self) -> CountedAt:
@@ -282,7 +282,7 @@ class CommandCounter:
         # One INFO less: it is counted when it is done.
         own = {"time": self._reads + 1, "info": self._reads}
         self._reads += 1
-        found = sum(calls_of(told, name) - own.get(name, 0) for name in self._names)
+        found = calls_of(told, self._name) - own.get(self._name, 0)
         return CountedAt(at_s=_seconds(now, told), transactions=found)
 
     def close(self) -> None:

@@ -13,10 +13,8 @@ its source, redis-benchmark.c of 7.0 and valkey-benchmark's of 8:
   requests of a batch have the latency of its first answer (``readHandler``).
 - It takes a password as an argument only, which every account of the machine can read.
 - The tests ``lrange_*`` fill a list first, as a test of its own, and ``ping`` is two tests.
-
-Both generators of Redis tell counts of requests below rising latencies; ``measurement`` makes base
-units of either. Counts add up exactly over processes and runs, as those of a log do; a latency is
-known no finer than the generator's steps and is rounded up to the next.
+- It tells counts of requests below rising latencies. Counts add up exactly over processes and runs,
+  as those of a log do; a latency is known no finer than its steps and is rounded up to the next.
 """
 
 import re
@@ -40,7 +38,7 @@ from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis.settings import COMMANDS, DATA, OTHER_NAMES, READ_ONLY
 
 _HIDDEN: Final = "{steelyard-guest-password}"
-_ANY: Final = "none"  # a user without a password takes any, and the programs want one
+_ANY: Final = "none"  # a user without a password takes any, and the program wants one
 
 
 def tls_files(address: ServerAddress) -> tuple[tuple[str, str], ...] | None:
@@ -67,16 +65,16 @@ def secrets_of(address: ServerAddress) -> Mapping[str, str]:
     return {} if address.guest is None else {_HIDDEN: address.guest.password}
 
 
-def refuse_password(address: ServerAddress, program: str) -> None:
-    """Raise where the server asks for a password, which the generators take in argv only.
+def refuse_password(address: ServerAddress) -> None:
+    """Raise where the server asks for a password, which redis-benchmark takes in argv only.
 
     Raises:
         PreflightError: It does, and there is no guest.
     """
     if address.password and address.guest is None:
         raise PreflightError(
-            f"{program} takes a password only as an argument, where every account of its machine"
-            " can read it",
+            "redis-benchmark takes a password only as an argument, where every account of its"
+            " machine can read it",
             hint="Give it a user without a password, limited by ACL to the database's keys and to"
             " the commands of the workload.",
         )
@@ -165,14 +163,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printed:
-    """One process of a generator, one test.
+    """One process, one test.
 
     Attributes:
         test: Its name in the output: ``SET``.
         requests: Answered.
         seconds: From when all clients were connected to the last answer.
-        mean_s: Mean latency; None if not reported.
-        longest_s: The longest latency, as exact as it is printed; None if not reported.
+        mean_s: Mean latency.
+        longest_s: The longest latency, as exact as it is printed.
         series: By whole seconds.
         steps: The distribution of latencies.
     """
@@ -180,8 +178,8 @@ class Printed:
     test: str
     requests: int
     seconds: float
-    mean_s: float | None
-    longest_s: float | None
+    mean_s: float
+    longest_s: float
     series: tuple[Second, ...]
     steps: tuple[Step, ...]
 
@@ -192,14 +190,13 @@ def measurement(printed: Sequence[Printed]) -> Measurement:
     They begin together. The run lasts as long as the last of them, so what one that ended early did
     not do counts against it.
     """
-    timed = [each for each in printed if each.mean_s is not None]
-    requests = sum(each.requests for each in timed)
-    total_s = sum(each.requests * (each.mean_s or 0.0) for each in timed)
+    requests = sum(each.requests for each in printed)
+    total_s = sum(each.requests * each.mean_s for each in printed)
     return Measurement(
-        transactions=float(sum(each.requests for each in printed)),
+        transactions=float(requests),
         seconds=max(each.seconds for each in printed),
-        latency_mean_s=total_s / requests if requests and len(timed) == len(printed) else None,
-        latency_stddev_s=None,  # neither generator tells it
+        latency_mean_s=total_s / requests if requests else None,
+        latency_stddev_s=None,  # it is not told
         failed=0,  # an error of the server ends the generator
         connection_s=None,
         series=_series([each.series for each in printed]),
@@ -210,14 +207,13 @@ def latency(printed: Sequence[Printed], script: str) -> RunLatency | None:
     """Return the latencies of all processes of a run under one name; None where one tells none."""
     if not printed or not all(each.steps for each in printed):
         return None
-    longest = [each.longest_s for each in printed if each.longest_s is not None]
     counts = merged(_histogram(each.steps) for each in printed)
     return RunLatency(
         scripts=(
             ScriptLatency(
                 script=script,
                 latency=to_text(counts),
-                longest_s=max(longest) if len(longest) == len(printed) else None,
+                longest_s=max(each.longest_s for each in printed),
             ),
         )
     )
@@ -337,16 +333,6 @@ def refuse_own_flags(flags: Sequence[str]) -> None:
             is_value = _FREE_FLAGS[flag]
 
 
-def environment(address: ServerAddress) -> Mapping[str, str]:
-    """Return the environment for an address: nothing, because redis-benchmark reads none of it.
-
-    Raises:
-        PreflightError: The server asks for a password.
-    """
-    refuse_password(address, "redis-benchmark")
-    return {}
-
-
 def processes(load: Load) -> int:
     """Return how many processes put a load on: generators, and of a single one its threads."""
     asked = load.generators if load.generators > 1 else load.threads
@@ -406,11 +392,6 @@ def test_name(workload: Workload) -> str:
     """Return what the workload's requests are called in tables: ``set``, ``hgetall``."""
     command = workload.redis.command if workload.redis is not None else ()
     return workload.builtin or (command[0].lower() if command else workload.name)
-
-
-def command_of(builtin: str) -> str:
-    """Return the command that a test sends: ``SET``."""
-    return COMMANDS[OTHER_NAMES.get(builtin, builtin)][0]
 
 
 def _address_arguments(address: ServerAddress) -> list[str]:

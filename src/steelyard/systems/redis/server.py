@@ -31,7 +31,6 @@ from steelyard.systems.redis.settings import Catalogue, deviations, read_setting
 
 # Run in the project's own tests; other versions follow their documentation and are labelled so.
 VERSIONS_RUN: Final = (("redis", 7), ("valkey", 8))
-MEMTIER: Final = "memtier_benchmark"
 _FLAVOURS: Final[tuple[Literal["redis", "valkey"], ...]] = ("redis", "valkey")
 _VERSION: Final = re.compile(r"^(Redis|Valkey) server v=(\S+)")
 _TIMEOUT_S: Final = 20.0
@@ -45,18 +44,16 @@ _HINTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisInstallation:
-    """One server program with the load generators that are there.
+    """One server program with the load generator that is there.
 
     Attributes:
         server: Path of the server program.
         benchmark: Of ``redis-benchmark`` or ``valkey-benchmark``; None: it is not here.
-        memtier: Of ``memtier_benchmark``; None: it is not here.
         version: As printed: ``7.0.15``.
     """
 
     server: Path
     benchmark: Path | None
-    memtier: Path | None
     version: str
     flavour: Literal["redis", "valkey"]
 
@@ -86,7 +83,6 @@ def find_redis(bin_: str, processes: Processes) -> RedisInstallation:
     return RedisInstallation(
         server=server,
         benchmark=find_benchmark(server.parent, flavour),
-        memtier=_program(MEMTIER, server.parent),
         version=version,
         flavour=flavour,
     )
@@ -95,29 +91,14 @@ def find_redis(bin_: str, processes: Processes) -> RedisInstallation:
 def find_benchmark(beside: Path | None = None, flavour: str = "redis") -> Path | None:
     """Return the benchmark program: of that directory, else of PATH; the flavour's own first."""
     names = sorted((f"{one}-benchmark" for one in _FLAVOURS), key=lambda n: flavour not in n)
-    for place in (beside, None) if beside is not None else (None,):
-        for name in names:
-            found = _program(name, place) if place is None or (place / name).is_file() else None
-            if found is not None:
-                return found
-    return None
-
-
-def find_memtier(beside: Path | None = None) -> Path | None:
-    """Return memtier_benchmark: of that directory, else of PATH; None: it is not here."""
-    return _program(MEMTIER, beside)
+    near = [] if beside is None else [beside / name for name in names]
+    found = [*filter(Path.is_file, near), *(Path(each) for each in map(which, names) if each)]
+    return found[0] if found else None
 
 
 def benchmark_hint(flavour: str = "redis") -> str:
     """Return how the benchmark program is installed."""
     return _HINTS[flavour].replace(f"{flavour}-server {flavour}-tools", f"{flavour}-tools")
-
-
-def _program(name: str, beside: Path | None) -> Path | None:
-    if beside is not None and (beside / name).is_file():
-        return beside / name
-    found = which(name)
-    return None if found is None else Path(found)
 
 
 def _located(bin_: str) -> Path:

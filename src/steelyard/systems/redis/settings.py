@@ -248,18 +248,14 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     **_LISTS,
 }
 OTHER_NAMES: Final = {"ping": "ping_mbulk"}
-MIX: Final = ("get", "set")  # of memtier_benchmark
 READ_ONLY: Final = frozenset({"get", "ping", "ping_inline", "ping_mbulk", *_LISTS})
 
 
-def commands_of(workload: Workload) -> frozenset[str]:
-    """Return the names of the commands that a workload sends, in small letters."""
+def command_of(workload: Workload) -> tuple[str, ...]:
+    """Return the command that a workload sends, with its arguments."""
     own = workload.redis.command if workload.redis is not None else ()
-    if own:
-        return frozenset({own[0].lower()})
     asked = workload.builtin or ""
-    named = OTHER_NAMES.get(asked, asked)
-    return frozenset({COMMANDS[named][0].lower()} if named in COMMANDS else MIX)
+    return own or COMMANDS[OTHER_NAMES.get(asked, asked)]
 
 
 _NO_KEY: Final = frozenset({"ping"})
@@ -303,14 +299,11 @@ def _named(word: str) -> str:
 
 
 def _rules(workload: Workload) -> Iterator[str]:
-    own = workload.redis.command if workload.redis is not None else ()
-    if own:
-        yield from _own(own)
+    command = command_of(workload)
+    if workload.redis is not None and workload.redis.command:
+        yield from _own(command)
         return
-    asked = workload.builtin or ""
-    named = OTHER_NAMES.get(asked, asked)
-    for command in [COMMANDS[named]] if named in COMMANDS else [COMMANDS[name] for name in MIX]:
-        verb = command[0].lower()
-        yield f"+{verb}"
-        if verb not in _NO_KEY:
-            yield f"~{command[1].replace(NUMBER, '*')}"
+    verb = command[0].lower()
+    yield f"+{verb}"
+    if verb not in _NO_KEY:
+        yield f"~{command[1].replace(NUMBER, '*')}"

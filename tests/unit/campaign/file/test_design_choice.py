@@ -301,22 +301,21 @@ def test_transactions_that_are_too_long_for_turns_are_named() -> None:
     assert "Leave `design` out" in refused.value.hint
 
 
-def of_redis(replica: tuple[tuple[str, str], ...] | None, generator: GeneratorName) -> Experiment:
+def of_redis(replica: tuple[tuple[str, str], ...] | None) -> Experiment:
     """Return an experiment with servers of Redis on this machine."""
     experiment = an_experiment()
     target = RedisLocalTarget(replica=replica)
     return replace(
         experiment,
         engine=EngineName.REDIS,
-        generator=generator,
+        generator=GeneratorName.REDIS_BENCHMARK,
         treatments=tuple(replace(each, target=target) for each in experiment.treatments),
     )
 
 
-@pytest.mark.parametrize("generator", [GeneratorName.REDIS_BENCHMARK, GeneratorName.MEMTIER])
-def test_servers_that_count_by_themselves_need_no_log(generator: GeneratorName) -> None:
-    """Neither generator of Redis logs a time, and `measure.log: off` changes nothing there."""
-    experiment = of_redis(None, generator)
+def test_servers_that_count_by_themselves_need_no_log() -> None:
+    """redis-benchmark logs no time, and `measure.log: off` changes nothing there."""
+    experiment = of_redis(None)
     assert chosen(experiment).alternates
     assert chosen(measured(log=LogPolicy.OFF)(experiment)).alternates
 
@@ -326,7 +325,7 @@ def test_a_server_with_a_replica_beside_it_is_not_paused(
     replica: tuple[tuple[str, str], ...],
 ) -> None:
     """The replica would look for a primary that died."""
-    found = chosen(of_redis(replica, GeneratorName.REDIS_BENCHMARK))
+    found = chosen(of_redis(replica))
     assert not found.alternates
     assert found.reason == "a replica watches its server, and would take a pause for its end"
 

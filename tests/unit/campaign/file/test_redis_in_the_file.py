@@ -20,7 +20,6 @@ from steelyard.core.target import (
     RedisKubernetesTarget,
     RedisLocalTarget,
 )
-from steelyard.systems.redis.memtier import FIRST_KEY
 
 CANONICAL = """\
 version: 1
@@ -217,18 +216,6 @@ def test_every_pipeline_and_thread_is_a_load() -> None:
     assert [load.threads for load in load(text).experiment.loads] == [1]
 
 
-def test_memtier_gives_every_thread_as_many_clients() -> None:
-    """`auto` finds a number of threads that divides the clients; another one is refused."""
-    memtier = "generator: {program: memtier_benchmark}\n"
-    for clients, threads in ((4, 4), (6, 3), (7, 1), (1, 1)):
-        text = REDIS.replace("{clients: 4}", f"{{clients: {clients}}}") + memtier
-        experiment = load(text).experiment
-        assert experiment.generator is GeneratorName.MEMTIER
-        assert [load.threads for load in experiment.loads] == [threads]
-    text = REDIS.replace("{clients: 4}", "{clients: 6, threads: 4}") + memtier
-    assert "6 cannot be divided by 4" in only_problem(text)
-
-
 def test_words_for_tests_of_the_generator() -> None:
     """`ping` stands for one test, where the program takes it for two."""
     for word, test in (("ping", "ping_mbulk"), ("lrange_100", "lrange_100"), ("mset", "mset")):
@@ -236,18 +223,13 @@ def test_words_for_tests_of_the_generator() -> None:
         assert experiment.workloads[0].builtin == test
 
 
-def test_a_command_and_a_mix() -> None:
-    """A command is words or one line; a mix of reads and writes is for memtier_benchmark."""
+def test_a_command() -> None:
+    """A command is words or one line."""
     for command in ("[HGET, 'user:__rand_int__', name]", "HGET user:__rand_int__ name"):
         experiment = load(with_work(f"{{name: x, command: {command}}}")).experiment
         work = experiment.workloads[0].redis
         assert work is not None
         assert work.command == ("HGET", "user:__rand_int__", "name")
-    mix = "{name: x, read_share: 90%, loaded: 10}"
-    experiment = load(with_work(mix, "generator: {program: memtier_benchmark}\n")).experiment
-    assert experiment.workloads[0].redis == RedisWork(
-        space=KeySpace(loaded=10, first=FIRST_KEY), read_share=0.9
-    )
 
 
 @pytest.mark.parametrize(
@@ -269,25 +251,17 @@ def test_a_command_and_a_mix() -> None:
         ("{name: x, builtin: set, loaded: -1}", "`-1` is out of range"),
         ("{name: x, builtin: set, keys: 0}", "`0` is out of range"),
         ("{name: x, builtin: set, value_bytes: 536870913}", "is out of range"),
-        ("{name: x, read_share: 50%, loaded: 1}", "redis-benchmark sends requests of one kind"),
         ("{name: x, command: 'SET a --password hunter2'}", "has a password in it"),
     ],
 )
 def test_wrong_workloads(workload: str, expected: str | None) -> None:
-    """Work that no generator of Redis offers is refused, with the way out; the rest loads."""
+    """Work that redis-benchmark does not offer is refused, with the way out; the rest loads."""
     if expected is None:
         assert not problems_of(with_work(workload))
     else:
         told = only_problem(with_work(workload))
         assert expected in told
         assert "hunter2" not in told
-
-
-def test_memtier_lacks_a_test() -> None:
-    """A test that only redis-benchmark has is refused for memtier_benchmark."""
-    text = with_work("{name: x, builtin: mset}", "generator: {program: memtier_benchmark}\n")
-    assert "memtier_benchmark brings no `mset`" in only_problem(text)
-    assert not problems_of(text.replace("mset", "lpush"))
 
 
 @pytest.mark.parametrize(
@@ -305,7 +279,7 @@ def test_memtier_lacks_a_test() -> None:
         ("generator: {program: redis-bench}", "did you mean `redis-benchmark`?"),
     ],
 )
-def test_what_the_generators_of_redis_cannot_do(line: str, expected: str | None) -> None:
+def test_what_redis_benchmark_cannot_do(line: str, expected: str | None) -> None:
     """What belongs to pgbench is refused at its line."""
     base = REDIS.replace("loads: {clients: 4}\n", "") if line.startswith("loads") else REDIS
     text = base.replace("seed: 1\n", f"seed: 1\n{line}\n")
@@ -316,7 +290,7 @@ def test_what_the_generators_of_redis_cannot_do(line: str, expected: str | None)
 
 
 def test_a_service_level_needs_a_rate() -> None:
-    """`slo` and `capacity` are refused where no generator offers a rate."""
+    """`slo` and `capacity` are refused where the generator offers no rate."""
     told = problems_of(REDIS + "slo: p99 < 10ms\ncapacity: {rounds: 3}\n")
     assert {problem.path for problem in told} >= {"slo", "capacity"}
 
@@ -477,7 +451,7 @@ def test_the_flag_allows_servers_that_are_there() -> None:
 def test_the_schema_knows_the_words() -> None:
     """Editors are told the kinds of target, the generators and the tests."""
     text = repr(experiment_schema())
-    for word in ("redis-kubernetes", "memtier_benchmark", "zpopmin", "value_bytes", "pipeline"):
+    for word in ("redis-kubernetes", "redis-benchmark", "zpopmin", "value_bytes", "pipeline"):
         assert f"'{word}'" in text
 
 

@@ -77,7 +77,6 @@ def api() -> FakeKubernetesApi:
     api.on_run("find", "redis-server", said=_SERVER)
     api.on_run("find", "redis-cli", said=_CLIENT)
     api.on_run("find", "redis-benchmark", said=_BENCHMARK)
-    api.on_run("find", "memtier_benchmark", said=Said(exit_status=1))
     api.on_run("try", said="")
     api.on_run("CONFIG", "GET", said=_SETTINGS)
     api.on_run("CONFIG", "SET", said="OK\n")

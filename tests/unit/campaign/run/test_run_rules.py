@@ -24,7 +24,7 @@ from steelyard.campaign.evidence.run_rules import (
     validity_of,
 )
 from steelyard.core.evidence import SERVERS_MACHINE, Absence, Evidence, OtherProcess, Quantity
-from steelyard.core.experiment import DEFAULT_NEIGHBOURS, redis_words
+from steelyard.core.experiment import DEFAULT_NEIGHBOURS, REDIS_WORDS
 from steelyard.core.findings import Finding, Ruling, Severity, Standing, Validity
 from steelyard.core.measurement import Measurement
 from steelyard.core.plan import OTHERS_IO, RUN_NEEDS, missing_for
@@ -329,10 +329,9 @@ def test_the_length_of_a_slice_needs_a_result() -> None:
 
 def test_rules_speak_of_requests_where_the_server_is_redis() -> None:
     """A run of Redis has no transactions, and pgbench took no part in it."""
-    words = redis_words("redis-benchmark")
-    dead = ruling("server-died", RunFacts(server_died=True, words=words))
+    dead = ruling("server-died", RunFacts(server_died=True, words=REDIS_WORDS))
     assert "redis-benchmark still ended normally" in dead.message
-    none = ruling("no-transactions", RunFacts(measurement=measured(0), words=words))
+    none = ruling("no-transactions", RunFacts(measurement=measured(0), words=REDIS_WORDS))
     assert "no request ended in" in none.message
 
 

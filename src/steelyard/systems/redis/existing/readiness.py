@@ -1,8 +1,8 @@
 """Whether a Redis server can be measured, asked beforehand, and a user for the load generator.
 
-redis-benchmark and memtier_benchmark take a password as an argument only, where every account of
-their machine can read it. So they come as a user who is made for the campaign, may send the load
-and nothing else, and is gone at its end.
+redis-benchmark takes a password as an argument only, where every account of its machine can read
+it. So it comes as a user who is made for the campaign, may send the load and nothing else, and is
+gone at its end.
 """
 
 import secrets
