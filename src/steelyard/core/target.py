@@ -1,9 +1,12 @@
 """Where a server runs: one class per kind of target, and what the rest of the house asks of any."""
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Final, Literal, Self, get_args
+
+from steelyard.core.units import parse_quantity
 
 
 class EngineName(StrEnum):
@@ -169,6 +172,13 @@ class GeneratorPods:
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: str = "[]"
     same_node: bool = False
+
+    @property
+    def cpus(self) -> int:
+        """Return how many threads of one of them have a CPU of their own, at least 1."""
+        limits = dict(self.resources.limits or self.resources.requests)
+        cpus = limits.get("cpu")
+        return max(1, math.floor(parse_quantity(cpus))) if cpus is not None else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

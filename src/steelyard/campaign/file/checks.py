@@ -11,29 +11,20 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from steelyard.campaign.file.document import Issue, KeyPath, Value
-from steelyard.campaign.file.form import WorkloadForm
 from steelyard.campaign.file.form_parts import CLOSED, LoadsForm, MeasureForm, Rate, asked_rates
 from steelyard.campaign.file.form_values import (
-    BUILTINS,
     COMMAND_SECRET,
     SECRET,
     shown,
     strings,
     word,
 )
-from steelyard.campaign.file.target_checks import (
-    builtin_issues,
-    engine_issues,
-    linux_issues,
-    manual_issues,
-    redis_work_issues,
-    stray_keys,
-)
+from steelyard.campaign.file.host_checks import linux_issues, manual_issues
+from steelyard.campaign.file.systems import SYSTEMS, builtin_issues, stray_keys, system_issues
 from steelyard.campaign.file.validation import PASSWORDS, Draft, level_paths
 from steelyard.core.experiment import Design, SwitchCost
 from steelyard.core.latency import LogPolicy
-from steelyard.core.spelling import choice, listed
-from steelyard.core.target import EngineName
+from steelyard.core.spelling import choice
 from steelyard.systems.postgres.settings import refused_names
 
 _ONCE = "Give each once."
@@ -205,7 +196,7 @@ _OF_TURNS: Final = ("turn", "settling", "reconnections")
 def checked(draft: Draft) -> Iterator[Issue]:
     """Yield everything that is wrong between the parts of a file."""
     yield from _secrets(draft.document.value, (), PASSWORDS[draft.engine])
-    yield from engine_issues(draft)
+    yield from system_issues(draft)
     yield from _workloads(draft)
     yield from load_issues(draft)
     yield from _measure(draft)
@@ -258,11 +249,8 @@ def _workloads(draft: Draft) -> Iterator[Issue]:
             yield from builtin_issues(("workloads", index, "builtin"), builtin.strip(), draft)
     for index, workload in draft.workloads.items():
         path = ("workloads", index)
-        yield from stray_keys(path, workload, draft.engine)
-        if draft.engine is EngineName.REDIS:
-            yield from redis_work_issues(draft, path, workload)
-        else:
-            yield from _workload(path, workload)
+        yield from stray_keys(path, workload, draft)
+        yield from SYSTEMS[draft.engine].work_issues(draft, path, workload)
 
 
 def _repeated_names(names: list[Value]) -> Iterator[tuple[int, Value]]:
@@ -271,22 +259,6 @@ def _repeated_names(names: list[Value]) -> Iterator[tuple[int, Value]]:
         if name is not None and name in seen:
             yield index, name
         seen.append(name)
-
-
-def _workload(path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
-    if workload.builtin and workload.scripts:
-        message = "`builtin` and `scripts` exclude each other"
-        hint = "Make two workloads of them."
-        yield Issue(path=(*path, "scripts"), message=message, hint=hint, at_key=True)
-    is_stray = "command" in workload.model_fields_set
-    if workload.builtin is None and not workload.scripts and not is_stray:
-        message = "the workload has neither `builtin` nor `scripts`"
-        hint = f"Add `builtin`: {listed(BUILTINS)}."
-        yield Issue(path=path, message=message, hint=hint, at_key=True)
-    if workload.builtin in BUILTINS and workload.scale_factor is None:
-        message = f"`{workload.builtin}` needs pgbench's tables, and `scale_factor` is missing"
-        hint = "Add `scale_factor: 10` (about 150 MB) or what your memory calls for."
-        yield Issue(path=(*path, "builtin"), message=message, hint=hint)
 
 
 def _measure(draft: Draft) -> Iterator[Issue]:

@@ -25,6 +25,7 @@ from steelyard.campaign.file.factors import (
 )
 from steelyard.campaign.file.form import WorkloadForm
 from steelyard.campaign.file.form_values import SECRET, shown
+from steelyard.campaign.file.host_checks import domain_issue
 from steelyard.campaign.file.inheritance import (
     Merged,
     extends_issues,
@@ -33,7 +34,7 @@ from steelyard.campaign.file.inheritance import (
 )
 from steelyard.campaign.file.overrides import apply_overrides
 from steelyard.campaign.file.resolution import Surroundings, resolve
-from steelyard.campaign.file.target_checks import domain_issue, memory_issues
+from steelyard.campaign.file.systems import SYSTEMS
 from steelyard.campaign.file.validation import Draft, validate
 from steelyard.core.errors import ExperimentFileError, InputError, Problem
 from steelyard.core.experiment import Experiment, Layer, Treatment
@@ -254,7 +255,10 @@ def load_text(
     unsound = (*issues, *factor_issues(draft, surroundings.facts))
     plan = None if unsound or document.problems else combined(draft, surroundings.facts)
     own = merged_treatments(draft, surroundings.facts)
-    between = (*_between_sections(draft, own, plan), *memory_issues(draft, surroundings.facts))
+    between = (
+        *_between_sections(draft, own, plan),
+        *SYSTEMS[draft.engine].memory_issues(draft, surroundings.facts),
+    )
     found = (*unsound, *between, *scripts.issues)
     problems = [*document.problems, *map(document.problem, found)]
     if problems or draft.form is None:

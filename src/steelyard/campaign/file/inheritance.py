@@ -12,8 +12,8 @@ from steelyard.campaign.file.form import LevelForm, TreatmentForm
 from steelyard.campaign.file.form_parts import ManualForm
 from steelyard.campaign.file.form_target import NESTED, TargetForm
 from steelyard.campaign.file.form_values import shown
+from steelyard.campaign.file.host_checks import host_issues
 from steelyard.campaign.file.kinds import kind_of, model_of, target_problems
-from steelyard.campaign.file.target_checks import host_issues
 from steelyard.campaign.file.validation import Draft
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.spelling import choice, did_you_mean, listed

@@ -19,19 +19,12 @@ from steelyard.campaign.file.form_parts import (
 from steelyard.campaign.file.form_values import SEED_LIMIT
 from steelyard.campaign.file.inheritance import Merged
 from steelyard.campaign.file.kinds import located, model_of
-from steelyard.campaign.file.target_resolution import (
-    GENERATORS,
-    generator_cpus,
-    generator_threads,
-    one_test,
-    redis_work,
-)
+from steelyard.campaign.file.systems import SYSTEMS, System
 from steelyard.core.experiment import (
     Calibration,
     CapacityAsked,
     Design,
     Experiment,
-    GeneratorName,
     Layer,
     ManualStep,
     Measure,
@@ -45,9 +38,6 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.latency import LatencyGoal, LogPolicy
 from steelyard.core.schedule import CeilingsAsked, Load, TurnTimes
-from steelyard.core.target import (
-    EngineName,
-)
 from steelyard.tuning.profiles import MachineFacts
 
 
@@ -80,18 +70,18 @@ def resolve(
         _treatment(name, treatment, texts, surroundings.base) for name, treatment in merged.items()
     )
     engine = treatments[0].target.system  # one kind in an experiment
-    generator = GENERATORS[engine]
+    system = SYSTEMS[engine]
     cpus = _generator_cpus(treatments, form.loads, surroundings)
-    loads = _loads(form.loads, form.slo, cpus, generator)
+    loads = _loads(form.loads, form.slo, cpus, system)
     return Experiment(
         name=form.name,
         description=form.description or "",
         baseline=form.baseline or implied_baseline(names) or names[0],
         treatments=treatments,
-        workloads=tuple(_workload(workload, texts, generator) for workload in form.workloads),
+        workloads=tuple(_workload(workload, texts, system) for workload in form.workloads),
         loads=loads,
         protocol=form.loads.protocol,
-        measure=_measure(form.measure, engine),
+        measure=_measure(form.measure, system),
         stop=_stop(form.stop),
         seed=_seed(surroundings.seed, form.seed),
         engine=engine,
@@ -99,7 +89,7 @@ def resolve(
         capacity=_capacity(form.capacity, loads),
         goal=form.slo,
         sustained_s=form.sustain,
-        generator=generator,
+        generator=system.generator,
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
     )
 
@@ -137,17 +127,17 @@ def _manual(form: ManualForm) -> ManualStep:
     return ManualStep(text=form.text or "", command=form.command or (), timeout_s=form.timeout)
 
 
-def _workload(form: WorkloadForm, texts: Mapping[str, str], generator: GeneratorName) -> Workload:
+def _workload(form: WorkloadForm, texts: Mapping[str, str], system: System) -> Workload:
     return Workload(
         name=form.name,
-        builtin=one_test(form.builtin, generator),
+        builtin=system.one_test(form.builtin),
         scale_factor=form.scale_factor,
         prepare=tuple(Script(name=name, text=texts[name]) for name in form.prepare),
         scripts=tuple(
             Script(name=script.file, text=texts[script.file], weight=script.weight)
             for script in form.scripts
         ),
-        redis=None if generator is GeneratorName.PGBENCH else redis_work(form),
+        redis=system.work(form),
     )
 
 
@@ -157,12 +147,12 @@ def _generator_cpus(
     """Return how many threads have a CPU of their own: here, or in all pods of generators."""
     place = treatments[0].target.home if treatments else None
     if place is not None:
-        return generator_cpus(place.generators) * form.generators
+        return place.generators.cpus * form.generators
     return max(1, math.floor(surroundings.facts.cpus), form.generators)
 
 
 def _loads(
-    form: LoadsForm, goal: LatencyGoal | None, cpus: int, generator: GeneratorName
+    form: LoadsForm, goal: LatencyGoal | None, cpus: int, system: System
 ) -> tuple[Load, ...]:
     return tuple(
         Load(
@@ -175,9 +165,7 @@ def _loads(
             pipeline=pipeline,
         )
         for clients in form.clients
-        for threads in (
-            form.threads or (generator_threads(generator, clients, cpus, form.generators),)
-        )
+        for threads in (form.threads or (system.threads(clients, cpus, form.generators),))
         if threads <= clients
         for pipeline in form.pipeline
         for rate in asked_rates(form, goal)
@@ -194,12 +182,11 @@ def _capacity(form: CapacityForm | None, loads: Sequence[Load]) -> CapacityAsked
     return CapacityAsked(clients=tuple(sorted(set(clients))), rounds=asked.rounds)
 
 
-def _measure(form: MeasureForm, engine: EngineName) -> Measure:
+def _measure(form: MeasureForm, system: System) -> Measure:
     # redis-benchmark cannot leave a ramp out; one that is asked for is refused.
-    ramp_s = 0.0 if engine is EngineName.REDIS else form.ramp
     return Measure(
         slice_s=form.slice,
-        ramp_s=ramp_s,
+        ramp_s=form.ramp if system.has_ramp else 0.0,
         discard_s=form.discard,
         calibration=None if form.calibration is None else _calibration(form.calibration),
         reset=None if form.reset == "auto" else Reset(form.reset),

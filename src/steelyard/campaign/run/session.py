@@ -22,7 +22,6 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.cleanup import ledger
 from steelyard.campaign.cleanup import leftovers as foreign
 from steelyard.campaign.file.files import LoadedExperiment, SettingCatalogue, check_settings
-from steelyard.campaign.file.target_resolution import generator_cpus
 from steelyard.campaign.foresee.forecast import forecast, require_disk
 from steelyard.campaign.run.alternating import Slots
 from steelyard.campaign.run.bench import Bench
@@ -223,7 +222,7 @@ def _generator_cpus(experiment: Experiment, doors: Doors) -> int:
     place = experiment.treatment(experiment.baseline).target.home
     if place is None:
         return max(1, math.floor(capacity(doors.host).cpus))
-    return generator_cpus(place.generators)
+    return place.generators.cpus
 
 
 def _require_room(record: CampaignRecord, doors: Doors) -> None:

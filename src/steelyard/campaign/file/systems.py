@@ -1,0 +1,394 @@
+"""What a file says of one database system: its work, its settings, its load generator.
+
+The kind of the targets says which system a file is about; everything else in it must be of that
+system and of its load generator. ``SYSTEMS`` registers them.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from steelyard.campaign.file.document import Issue, KeyPath
+from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, WorkloadForm
+from steelyard.campaign.file.form_target import REDIS_WORK_KEYS
+from steelyard.campaign.file.form_values import BUILTINS, shown
+from steelyard.campaign.file.validation import Draft
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import InputError
+from steelyard.core.experiment import GeneratorName, KeySpace, RedisWork, Workload
+from steelyard.core.latency import LogPolicy
+from steelyard.core.redis import DEFAULT_PORT
+from steelyard.core.schedule import Load
+from steelyard.core.spelling import choice, listed
+from steelyard.core.target import EngineName
+from steelyard.core.units import format_bytes
+from steelyard.systems.protocol import RunRequest
+from steelyard.systems.redis import redis_benchmark as benchmark
+from steelyard.systems.redis.settings import OTHER_NAMES, refused_names, stays_in_database
+from steelyard.tuning.profiles import MachineFacts
+
+_ENOUGH_OF_REDIS_BENCHMARK: Final = 2  # seen on 2 CPUs: one was at 96 to 99 % in GET and PING
+_SETTING_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]*", re.ASCII)
+_KEY_BYTES: Final = 85  # Redis documentation, FAQ: a million small keys and values use 85 MB
+_SECRETS: Final = re.compile("requirepass|masterauth|.*-pass")
+_KEEP: Final = "Remove it."
+# A workload that sends one of these is no load, or reaches beyond its database.
+_NO_LOAD: Final = frozenset(
+    {
+        *("auth", "hello", "select", "swapdb", "flushall", "flushdb", "shutdown", "config"),
+        *("debug", "replicaof", "slaveof", "failover", "cluster", "acl", "monitor", "subscribe"),
+        *("psubscribe", "ssubscribe", "sync", "psync", "quit", "client", "module", "migrate"),
+        *("bgsave", "bgrewriteaof", "save", "multi", "exec", "discard", "watch", "reset"),
+        *("script", "function", "slowlog", "latency", "move", "pfdebug", "unwatch", "replconf"),
+    }
+)
+_TAKES: Final = frozenset({"lpop", "rpop", "spop", "zpopmin"})  # of one key that nothing fills
+
+
+def _nothing(*_: object) -> Iterator[Issue]:
+    """Yield nothing."""
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """One database system, as an experiment file knows it.
+
+    Attributes:
+        label: What it is called.
+        generator: What puts load on it.
+        builtins: Scripts or tests that its generator brings.
+        other_names: Further names of some of them.
+        work_keys: Keys of a workload that no other system has.
+        way_there: How targets become servers of it; empty for the default system.
+        threads: Threads of ``threads: auto`` by clients, CPUs and processes of the generator.
+        has_ramp: Its generator can leave out the start of a run.
+        work: What a workload asks of it beyond scripts; None where that is nothing.
+        draft_issues: Yields keys of a file, outside of treatments, that it has no use for.
+        treatment_issues: The same of one treatment or level, by its path.
+        work_issues: Yields what is wrong with one workload, by its path.
+        memory_issues: Yields that the data do not fit into this machine.
+    """
+
+    label: str
+    generator: GeneratorName
+    builtins: tuple[str, ...]
+    other_names: Mapping[str, str] = field(default_factory=dict)
+    work_keys: tuple[str, ...]
+    way_there: str = ""
+    threads: Callable[[int, int, int], int]
+    has_ramp: bool = True
+    work: Callable[[WorkloadForm], RedisWork | None] = lambda _: None
+    draft_issues: Callable[[Draft], Iterator[Issue]]
+    treatment_issues: Callable[[Draft, KeyPath], Iterator[Issue]]
+    work_issues: Callable[[Draft, KeyPath, WorkloadForm], Iterator[Issue]]
+    memory_issues: Callable[[Draft, MachineFacts], Iterator[Issue]] = _nothing
+
+    def one_test(self, builtin: str | None) -> str | None:
+        """Return the one test that a word stands for: ``ping`` is ``ping_mbulk``."""
+        return None if builtin is None else self.other_names.get(builtin, builtin)
+
+
+def system_issues(draft: Draft) -> Iterator[Issue]:
+    """Yield everything in a file that is not of the database system that its targets are of."""
+    system = SYSTEMS[draft.engine]
+    yield from _program(draft, system)
+    for home in draft.homes:
+        yield from system.treatment_issues(draft, home)
+    yield from system.draft_issues(draft)
+
+
+def _program(draft: Draft, system: System) -> Iterator[Issue]:
+    named = draft.document.at(("generator", "program"))
+    for other in SYSTEMS.values():
+        if other is not system and named == other.generator:
+            way = f"; for {other.label} give {other.way_there}" if other.way_there else ""
+            yield Issue(
+                path=("generator", "program"),
+                message=f"{named} puts no load on {system.label}",
+                hint=f"Use `{system.generator}`, or leave it out{way}.",
+            )
+
+
+def stray_keys(path: KeyPath, workload: WorkloadForm, draft: Draft) -> Iterator[Issue]:
+    """Yield the keys of a workload that are of another database system."""
+    system = SYSTEMS[draft.engine]
+    for other in SYSTEMS.values():
+        for key in other.work_keys:
+            if other is not system and key in workload.model_fields_set:
+                yield Issue(
+                    path=(*path, key),
+                    message=f"`{key}` is of a workload for {other.label}, and the targets are of"
+                    f" {system.label}",
+                    hint=f"Remove it, or give {other.way_there}." if other.way_there else _KEEP,
+                    at_key=True,
+                )
+
+
+def builtin_issues(path: KeyPath, name: str, draft: Draft) -> Iterator[Issue]:
+    """Yield that a workload's generator brings no such script or test."""
+    system = SYSTEMS[draft.engine]
+    if name in system.builtins:
+        return
+    message = f"{system.generator} brings no {shown(name)}"
+    hint = choice(name, system.builtins)
+    for other in SYSTEMS.values():
+        if name in other.builtins and other.way_there:
+            message += f": it is a test of {other.generator}"
+            hint = f"Name another, or give {other.way_there}."
+    yield Issue(path=path, message=message, hint=hint)
+
+
+def _pgbench_threads(clients: int, cpus: int, _processes: int) -> int:
+    """Return the threads of ``threads: auto``, of all processes of pgbench together."""
+    return min(clients, cpus)
+
+
+def _of_redis(draft: Draft) -> Iterator[Issue]:
+    """Yield what is for Redis alone in a file about PostgreSQL."""
+    if draft.document.at(("loads", "pipeline")) is not None:
+        message = "`pipeline` is for Redis, and the targets are of PostgreSQL"
+        yield Issue(path=("loads", "pipeline"), message=message, hint=_KEEP, at_key=True)
+
+
+def _redis_settings(draft: Draft, home: KeyPath) -> Iterator[Issue]:
+    if draft.document.at((*home, "redis")) is not None:
+        message = "`redis` has settings of Redis, and the targets are of PostgreSQL"
+        hint = "Give the treatment `target: {kind: redis-local}`, or remove it."
+        yield Issue(path=(*home, "redis"), message=message, hint=hint, at_key=True)
+
+
+def _postgres_work(_: Draft, path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
+    if workload.builtin and workload.scripts:
+        message = "`builtin` and `scripts` exclude each other"
+        hint = "Make two workloads of them."
+        yield Issue(path=(*path, "scripts"), message=message, hint=hint, at_key=True)
+    is_stray = "command" in workload.model_fields_set
+    if workload.builtin is None and not workload.scripts and not is_stray:
+        message = "the workload has neither `builtin` nor `scripts`"
+        hint = f"Add `builtin`: {listed(BUILTINS)}."
+        yield Issue(path=path, message=message, hint=hint, at_key=True)
+    if workload.builtin in BUILTINS and workload.scale_factor is None:
+        message = f"`{workload.builtin}` needs pgbench's tables, and `scale_factor` is missing"
+        hint = "Add `scale_factor: 10` (about 150 MB) or what your memory calls for."
+        yield Issue(path=(*path, "builtin"), message=message, hint=hint)
+
+
+def _redis_benchmark_threads(clients: int, cpus: int, processes: int) -> int:
+    """Return the threads of ``threads: auto``, of all processes of redis-benchmark together.
+
+    One of redis-benchmark is about as fast as the thread of the server that answers it, and would
+    be measured itself: each process has two where clients and CPUs are there.
+    """
+    return max(processes, min(clients, cpus, _ENOUGH_OF_REDIS_BENCHMARK * processes))
+
+
+def _redis_work(form: WorkloadForm) -> RedisWork:
+    """Return what a workload asks of Redis."""
+    plain = KeySpace()
+    return RedisWork(
+        space=KeySpace(
+            keys=form.keys or plain.keys,
+            loaded=form.loaded or plain.loaded,
+            value_bytes=form.value_bytes or plain.value_bytes,
+        ),
+        command=form.command or (),
+    )
+
+
+def _redis_treatment(draft: Draft, home: KeyPath) -> Iterator[Issue]:
+    """Yield settings of PostgreSQL in one treatment or level, and what is wrong with its own."""
+    for key, message, hint in (
+        (
+            "postgres",
+            "`postgres` has settings of PostgreSQL",
+            "Write those of Redis below `redis:`.",
+        ),
+        ("profile", "profiles have settings of PostgreSQL", "Write those of Redis below `redis:`."),
+        ("protocol", "`protocol` is pgbench's query mode", _KEEP),
+    ):
+        if draft.document.at((*home, key)) is not None:
+            told = f"{message}, and the targets are of Redis"
+            yield Issue(path=(*home, key), message=told, hint=hint, at_key=True)
+    yield from _names(draft, (*home, "redis"))
+    yield from _names(draft, (*home, "target", "replica"))
+
+
+def _names(draft: Draft, path: KeyPath) -> Iterator[Issue]:
+    given = draft.document.at(path)
+    names = list(given) if isinstance(given, dict) else []
+    refused = refused_names(names)
+    seen: set[str] = set()
+    for name in names:
+        folded, where = name.lower(), (*path, name)
+        if not _SETTING_NAME.fullmatch(name):
+            message = f"{shown(name)} is no name of a Redis setting"
+            hint = "Write it as in redis.conf."
+            yield Issue(path=where, message=message, hint=hint, at_key=True)
+        elif _SECRETS.fullmatch(folded):
+            message = f"`{name}` is a password, which has no place in an experiment file"
+            hint = "Records carry no secrets: the password comes from REDISCLI_AUTH."
+            yield Issue(path=where, message=message, hint=hint, at_key=True)
+        elif name in refused:
+            message = f"Steelyard sets `{name}` itself"
+            yield Issue(path=where, message=message, hint=refused[name], at_key=True)
+        elif folded in seen:
+            message = f"`{name}` is given twice: Redis ignores upper and lower case"
+            yield Issue(path=where, message=message, hint="Keep one of the two.", at_key=True)
+        seen.add(folded)
+
+
+def _of_postgres(draft: Draft) -> Iterator[Issue]:
+    """Yield what is for PostgreSQL and pgbench alone in a file about Redis."""
+    yield from _loads(draft)
+    yield from _measure(draft)
+
+
+def _loads(draft: Draft) -> Iterator[Issue]:
+    unknown = "redis-benchmark offers no rate: its clients wait for their answers"
+    for path, message in (
+        (("loads", "rate"), unknown),
+        (("loads", "latency_limit"), unknown),
+        (("slo",), "`slo` needs loads at a rate, and redis-benchmark offers none"),
+        (("capacity",), "the capacity is for loads at a rate, and redis-benchmark offers none"),
+        (("loads", "protocol"), "`protocol` is pgbench's query mode, and the targets are of Redis"),
+    ):
+        if draft.document.at(path) is not None:
+            yield Issue(path=path, message=message, hint=_KEEP, at_key=True)
+
+
+def _measure(draft: Draft) -> Iterator[Issue]:
+    measure = draft.measure
+    if measure is None:
+        return
+    if measure.ramp and "ramp" in measure.model_fields_set:
+        message = (
+            "redis-benchmark cannot leave out the start of a run; its clients are connected before"
+        )
+        hint = "Write `ramp: 0`, or leave it out; the discard warms the server up."
+        yield Issue(path=("measure", "ramp"), message=message, hint=hint)
+    if measure.prewarm:
+        message = "Redis has its data in memory, and nothing is to be loaded into it"
+        yield Issue(path=("measure", "prewarm"), message=message, hint=_KEEP)
+    if measure.log == LogPolicy.KEEP:
+        message = "redis-benchmark writes no log of its requests that could be kept"
+        hint = "Remove it: its own histogram of latencies is taken."
+        yield Issue(path=("measure", "log"), message=message, hint=hint)
+    if measure.log_sampling < 1.0:
+        message = "redis-benchmark writes no log of its requests: nothing is sampled"
+        yield Issue(path=("measure", "log_sampling"), message=message, hint=_KEEP)
+
+
+def _key_memory(draft: Draft, facts: MachineFacts) -> Iterator[Issue]:
+    """Yield that the keys which are loaded do not fit into this machine, where the server is."""
+    kinds = {draft.document.at((*home, "target", "kind")) for home in draft.homes}
+    if kinds - {None, "redis-local"}:
+        return
+    spaces = {_redis_work(form).space: index for index, form in draft.workloads.items()}
+    needs = {space: space.loaded * (space.value_bytes + _KEY_BYTES) for space in spaces}
+    if sum(needs.values()) > facts.memory_bytes:
+        message = (
+            f"the keys that are loaded take {format_bytes(sum(needs.values()))}, and this machine"
+            f" has {format_bytes(facts.memory_bytes)} of memory"
+        )
+        largest = max(needs, key=lambda space: needs[space])
+        path = ("workloads", spaces[largest], "loaded")
+        yield Issue(path=path, message=message, hint="Load fewer keys, or smaller values.")
+
+
+def _redis_work_issues(draft: Draft, path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
+    """Yield what is wrong with what one workload asks of Redis."""
+    is_test, is_command = workload.builtin is not None, workload.command is not None
+    if is_test and is_command:
+        message = "`builtin` and `command` exclude each other"
+        hint = "Make two workloads of them."
+        yield Issue(path=(*path, "command"), message=message, hint=hint, at_key=True)
+    strays = any(key in workload.model_fields_set for key in POSTGRES_WORK_KEYS)
+    if not (is_test or is_command or strays):
+        message = "the workload has neither `builtin` nor `command`"
+        hint = "Add `builtin: set`, or another test of redis-benchmark."
+        yield Issue(path=path, message=message, hint=hint, at_key=True)
+    if is_command:
+        yield from _command((*path, "command"), workload, draft)
+    yield from _misses(path, workload)
+
+
+def _is_of_others(draft: Draft) -> bool:
+    """Return whether any target is a server that is there already."""
+    targets = [draft.document.at((*home, "target")) for home in draft.homes]
+    given = [target for target in targets if isinstance(target, dict)]
+    return any(t.get("kind") == "redis-endpoint" or "service" in t for t in given)
+
+
+def _command(path: KeyPath, form: WorkloadForm, draft: Draft) -> Iterator[Issue]:
+    """Yield that a command is no load, that it may do harm, or that nobody can send it."""
+    words = form.command or ("",)
+    if words[0].lower() in _NO_LOAD:
+        message = f"{shown(words[0])} is no load: it changes the connection or the server"
+        yield Issue(path=path, message=message, hint="Name a command that reads or writes a key.")
+        return
+    if _is_of_others(draft) and not stays_in_database(words):
+        message = (
+            f"{shown(' '.join(words))} is not known to stay with the keys of the workload, and the"
+            " server is there already: it may hold keys of others"
+        )
+        hint = (
+            "Name a command that reads or writes keys of its own database only (GET, SET, HSET,"
+            " LPUSH, ZADD...), or measure a server that Steelyard starts, as `redis-local` does."
+        )
+        yield Issue(path=path, message=message, hint=hint)
+        return
+    request = RunRequest(
+        workload=Workload(name=form.name, redis=_redis_work(form)),
+        load=Load(clients=1, threads=1),
+        address=ServerAddress(host="localhost", port=DEFAULT_PORT),
+        seconds=1,
+        protocol="",
+        flags=(),
+    )
+    try:
+        benchmark.run_arguments(request, requests=1, dbnum=0)
+    except InputError as error:
+        yield Issue(path=path, message=error.message, hint=error.hint)
+
+
+def _misses(path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
+    if workload.builtin in _TAKES:
+        message = f"`{workload.builtin}` would take from an empty key: nothing is loaded into it"
+        hint = "Weigh what fills it (`lpush`, `rpush`, `sadd`, `zadd`), or a `command` of your own."
+        yield Issue(path=(*path, "builtin"), message=message, hint=hint)
+    if workload.builtin == "get" and not workload.loaded:
+        keys = workload.keys or 100_000
+        message = "GET would find no key: `loaded` says how many exist, and none does"
+        hint = f"Add `loaded: {keys}`; {keys} x `value_bytes` must fit into memory."
+        yield Issue(path=path, message=message, hint=hint, at_key=True)
+
+
+SYSTEMS: Final[Mapping[EngineName, System]] = {
+    EngineName.POSTGRES: System(
+        label="PostgreSQL",
+        generator=GeneratorName.PGBENCH,
+        builtins=BUILTINS,
+        work_keys=POSTGRES_WORK_KEYS,
+        threads=_pgbench_threads,
+        draft_issues=_of_redis,
+        treatment_issues=_redis_settings,
+        work_issues=_postgres_work,
+    ),
+    EngineName.REDIS: System(
+        label="Redis",
+        generator=GeneratorName.REDIS_BENCHMARK,
+        builtins=benchmark.BUILTINS,
+        other_names=OTHER_NAMES,
+        work_keys=REDIS_WORK_KEYS,
+        way_there="the targets a kind such as `redis-local`",
+        threads=_redis_benchmark_threads,
+        has_ramp=False,
+        work=_redis_work,
+        draft_issues=_of_postgres,
+        treatment_issues=_redis_treatment,
+        work_issues=_redis_work_issues,
+        memory_issues=_key_memory,
+    ),
+}
