@@ -62,7 +62,7 @@ def test_the_usual_question() -> None:
         (["embedded", "--slo", "p99<10"], "--slo: `p99<10` is not a goal of latency"),
         (["embedded", "--rate", "120%"], "--rate: `120%` is not a share between 0 % and 100 % of"),
         (["embedded", "--protocol", "x"], "--protocol: `x` is not known"),
-        (["embedded", "--builtin", "tcpb"], "--builtin: `tcpb` is not known"),
+        (["embedded", "--builtin", "tcpb"], "--builtin: pgbench brings no `tcpb`"),
         (["embedded", "--slice", "0.5s"], "--slice: `0.5s` is too short"),
         (["embedded", "--budget", "soon"], "--budget: `soon` is not a duration"),
         (["postgresql://u:hunter2@h/x"], "TARGET: the URI has a password in it"),
@@ -188,7 +188,7 @@ def test_a_file_is_measured_with_its_treatments(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("-b", "nonsense"), "`nonsense` is not known"),
+        (("-b", "nonsense"), "pgbench brings no `nonsense`"),
         (("--slo", "fast"), "`fast` is not a goal of latency"),
         (("--rate", "120%"), "not a share between 0 % and 100 %"),
         (("--budget", "1m"), "ends before the first block"),
