@@ -22,8 +22,8 @@ from pathlib import Path
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
     "files": 399,
-    "longest file": 718,
-    "import edges": 2871,
+    "longest file": 731,
+    "import edges": 2869,
     "modules with one importer": 45,
     "branches on kind or system": 16,
 }

@@ -32,7 +32,15 @@ from steelyard.report.document import (
     Tone,
     Value,
 )
-from steelyard.report.formats import CONFIDENCE, bounds, effect_interval, effect_value
+from steelyard.report.formats import (
+    CONFIDENCE,
+    Json,
+    bounds,
+    effect_interval,
+    effect_value,
+    number,
+    percent,
+)
 from steelyard.stats import factorial
 from steelyard.stats.student import FloatArray
 
@@ -408,3 +416,37 @@ def _figure_rows(
 
 def _percent(fraction: float | None) -> float | None:
     return None if fraction is None else 100.0 * fraction
+
+
+def attribution_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the factors and what they do beside their headlines, where there are some."""
+    design, found = analysis.experiment.attribution, analysis.attribution
+    if design is None:
+        return {}
+    names = [treatment.name for treatment in analysis.experiment.treatments]
+    told: dict[str, Json] = {
+        "kind": design.kind.value,
+        "factors": [{"name": f.name, "first": f.first, "second": f.second} for f in design.factors],
+        "combinations": {
+            name: list(levels) for name, levels in zip(names, design.combinations, strict=True)
+        },
+        "resolution": design.resolution,
+        "limits": list(design_limits(design)),
+        "aliases": list(alias_sentences(design)),
+        "effects": [] if found is None else [_attributed(effect) for effect in found.effects],
+    }
+    return {"attribution": told}
+
+
+def _attributed(effect: AttributedEffect) -> dict[str, Json]:
+    low, high = bounds(effect.effect) or (None, None)
+    return {
+        "workload": effect.workload,
+        "effect": effect.family.value,
+        "of": effect.name,
+        "effect_percent": None if effect.effect is None else percent(effect.effect.value),
+        "low_percent": percent(low),
+        "high_percent": percent(high),
+        "blocks": effect.blocks,
+        "level": number(effect.level),
+    }

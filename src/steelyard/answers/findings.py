@@ -34,6 +34,7 @@ from steelyard.core.schedule import Mode
 from steelyard.core.target import EngineName, RedisKubernetesTarget, RedisLocalTarget, Target
 from steelyard.core.units import format_duration, format_percent, format_utc
 from steelyard.report.document import Block, FindingItem, FindingList, Paragraph, Section, Tone
+from steelyard.report.formats import Json
 from steelyard.stats.drift import position_slope
 
 LEAST_BLOCKS = 6
@@ -716,3 +717,15 @@ def _item(finding: Finding) -> FindingItem:
         source=finding.source,
         code=finding.code,
     )
+
+
+def finding_json(finding: Finding) -> dict[str, Json]:
+    """Return a finding for programs."""
+    return {
+        "code": finding.code,
+        "severity": finding.severity.value,
+        "subject": finding.subject,
+        "message": finding.message,
+        "remedy": finding.remedy,
+        "source": finding.source,
+    }

@@ -341,8 +341,9 @@ def _row(row: RequestFigures) -> Row:
     )
 
 
-def requests_json(figures: PublishedRequests | None) -> dict[str, Json]:
+def requests_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the same table for programs; nothing where there is none."""
+    figures = analysis.published_requests
     if figures is None:
         return {}
     rows: list[Json] = [
@@ -359,3 +360,31 @@ def requests_json(figures: PublishedRequests | None) -> dict[str, Json]:
         for row in figures.rows
     ]
     return {"published_requests": rows}
+
+
+def single_pass_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return what only a single pass has, so that nobody takes it for a comparison."""
+    if not analysis.experiment.is_single_pass:
+        return {}
+    figures = analysis.published
+    return {
+        "single_pass": True,
+        "published": None if figures is None else _published_json(figures),
+    }
+
+
+def _published_json(figures: PublishedFigures) -> list[Json]:
+    """Return the same table for programs."""
+    return [
+        {
+            "workload": row.workload,
+            "builtin": row.builtin,
+            "clients": row.clients,
+            "own_tps": {str(threads): number(tps) for threads, tps in row.own_tps},
+            "published_tps": {
+                name: number(tps)
+                for name, tps in zip(figures.environments, row.published_tps, strict=True)
+            },
+        }
+        for row in figures.rows
+    ]

@@ -1,24 +1,35 @@
-"""From an analysis to a document, in the order in which a reader asks.
+"""From an analysis to a document and to values for programs: the answers, in a reader's order.
 
-The names of its renderings are here as well, for those who call them.
+``ANSWERS`` registers them; whoever adds one adds a line here.
 """
 
-from steelyard.answers.attribution import attribution_section, design_words
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from steelyard.answers.attribution import attribution_json, attribution_section, design_words
 from steelyard.answers.budget.section import budget_section
-from steelyard.answers.capacity.section import capacity_section
+from steelyard.answers.capacity.section import capacity_section, open_loops_json
+from steelyard.answers.ceilings import ceilings_json
 from steelyard.answers.cells import pass_headline, pass_limits, pass_title, published_section
 from steelyard.answers.costs.section import cost_section
-from steelyard.answers.durability.section import durability_section
+from steelyard.answers.durability.section import durability_json, durability_section
 from steelyard.answers.findings import finding_section
-from steelyard.answers.latency.section import latency_section
-from steelyard.answers.noise.section import noise_section
-from steelyard.answers.published import requests_section
+from steelyard.answers.latency.section import latency_json, latency_section
+from steelyard.answers.noise.section import noise_json, noise_section
+from steelyard.answers.published import (
+    requests_json,
+    requests_section,
+    single_pass_json,
+)
+from steelyard.answers.reasons.json import reasons_json
 from steelyard.answers.result.method import command_section, limits_section, method_section
 from steelyard.answers.result.section import headline_section
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.scalability import scalability_section
-from steelyard.answers.statements.section import statement_section
-from steelyard.answers.sustained.section import sustained_section
+from steelyard.answers.scalability import scalability_json, scalability_section
+from steelyard.answers.settings import instance_noise_json
+from steelyard.answers.statements.section import statement_section, statements_json
+from steelyard.answers.sustained.section import sustained_json, sustained_section
 from steelyard.answers.tables import (
     cell_section,
     chart_section,
@@ -26,11 +37,63 @@ from steelyard.answers.tables import (
     fact_section,
     settings_section,
 )
-from steelyard.answers.timeline import timeline_section
+from steelyard.answers.timeline import phases_json, timeline_section
 from steelyard.answers.wording import ending
 from steelyard.report.document import Document, Section
-from steelyard.report.formats import enumeration, utc
+from steelyard.report.formats import Json, enumeration, utc
 from steelyard.report.terminal import filled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One question that a report answers.
+
+    Attributes:
+        sections: Returns what a report says of it; nothing where it does not arise.
+        json: Returns its keys of ``summary.json``, likewise.
+        single_pass: True: only where nothing is repeated and compared; False: only elsewhere.
+    """
+
+    sections: Callable[[CampaignAnalysis], Sequence[Section]] = lambda _: ()
+    json: Callable[[CampaignAnalysis], Mapping[str, Json]] = lambda _: {}
+    single_pass: bool | None = None
+
+
+def _always(
+    section: Callable[[CampaignAnalysis], Section],
+) -> Callable[[CampaignAnalysis], Sequence[Section]]:
+    """Return what makes a section that no report is without."""
+    return lambda analysis: (section(analysis),)
+
+
+ANSWERS: Final = (
+    Answer(sections=_always(headline_section), single_pass=False),
+    Answer(sections=_always(pass_headline), single_pass=True),
+    Answer(sections=published_section, json=single_pass_json, single_pass=True),
+    Answer(sections=noise_section, json=noise_json, single_pass=False),
+    Answer(json=instance_noise_json),
+    Answer(sections=attribution_section, json=attribution_json, single_pass=False),
+    Answer(sections=capacity_section, json=open_loops_json, single_pass=False),
+    Answer(sections=chart_section),
+    Answer(sections=_always(cell_section)),
+    Answer(sections=_always(comparison_section), single_pass=False),
+    Answer(sections=requests_section, json=requests_json),
+    Answer(sections=latency_section, json=latency_json),
+    Answer(sections=durability_section, json=durability_json),
+    Answer(sections=statement_section, json=statements_json),
+    Answer(sections=budget_section, json=reasons_json),
+    Answer(sections=cost_section),
+    Answer(sections=timeline_section, json=phases_json),
+    Answer(sections=scalability_section, json=scalability_json, single_pass=False),
+    Answer(sections=sustained_section, json=sustained_json),
+    Answer(sections=_always(finding_section)),
+    Answer(sections=_always(settings_section), single_pass=False),
+    Answer(sections=_always(fact_section), json=ceilings_json),
+    Answer(sections=_always(method_section)),
+    Answer(sections=_always(limits_section), single_pass=False),
+    Answer(sections=_always(pass_limits), single_pass=True),
+    Answer(sections=_always(command_section)),
+)
 
 
 def build_document(analysis: CampaignAnalysis) -> Document:
@@ -46,57 +109,11 @@ def build_document(analysis: CampaignAnalysis) -> Document:
         title=pass_title(analysis) if single else experiment.name,
         subtitle=f"{contest} · {ending(analysis)} · {utc(analysis.started_at)}",
         description=experiment.description,
-        sections=_pass_sections(analysis) if single else _sections(analysis),
+        sections=tuple(
+            section
+            for answer in ANSWERS
+            if answer.single_pass in (None, single)
+            for section in answer.sections(analysis)
+        ),
     )
     return filled(document, experiment.words)
-
-
-def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
-    charts = chart_section(analysis)
-    return (
-        headline_section(analysis),
-        *noise_section(analysis),
-        *attribution_section(analysis),
-        *capacity_section(analysis),
-        *(() if charts is None else (charts,)),
-        cell_section(analysis),
-        comparison_section(analysis),
-        *requests_section(analysis),
-        *latency_section(analysis),
-        *durability_section(analysis),
-        *budget_section(analysis),
-        *cost_section(analysis),
-        *timeline_section(analysis),
-        *scalability_section(analysis),
-        *statement_section(analysis),
-        *sustained_section(analysis),
-        finding_section(analysis),
-        settings_section(analysis),
-        fact_section(analysis),
-        method_section(analysis),
-        limits_section(analysis),
-        command_section(analysis),
-    )
-
-
-def _pass_sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
-    charts = chart_section(analysis)
-    return (
-        pass_headline(analysis),
-        *published_section(analysis),
-        *requests_section(analysis),
-        *(() if charts is None else (charts,)),
-        cell_section(analysis),
-        *latency_section(analysis),
-        *durability_section(analysis),
-        *statement_section(analysis),
-        *budget_section(analysis),
-        *cost_section(analysis),
-        *timeline_section(analysis),
-        *sustained_section(analysis),
-        finding_section(analysis),
-        fact_section(analysis),
-        method_section(analysis),
-        pass_limits(analysis),
-        command_section(analysis),
-    )

@@ -24,7 +24,16 @@ from steelyard.report.document import (
     Value,
     number_column,
 )
-from steelyard.report.formats import CONFIDENCE, MISSING, bounds, rate
+from steelyard.report.formats import (
+    CONFIDENCE,
+    MISSING,
+    Json,
+    bounds,
+    interval,
+    number,
+    percent,
+    rate,
+)
 from steelyard.stats.scalability import (
     Scalability,
     fit_scalability,
@@ -338,3 +347,44 @@ def _rows(analysis: CampaignAnalysis, curve: ScalabilityCurve) -> Iterator[tuple
                 *(round(point.clients, 4), round(point.clients * factor, 4)),
                 *(point.tps.value, low, high),
             )
+
+
+def scalability_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the curves for programs, where there are some."""
+    if not analysis.scalability:
+        return {}
+    return {"scalability": [_curve_json(curve) for curve in analysis.scalability]}
+
+
+def _curve_json(curve: ScalabilityCurve) -> dict[str, Json]:
+    falling = curve.falling
+    return {
+        "workload": curve.workload,
+        "treatment": curve.treatment,
+        "threads": curve.threads,
+        "blocks": curve.blocks,
+        "alpha": interval(curve.alpha),
+        "beta": interval(curve.beta),
+        "peak_clients": interval(curve.peak_clients),
+        "peak_tps": interval(curve.peak_tps),
+        "peak_in_range": curve.peak_in_range,
+        "fits": curve.fits,
+        "refuted": curve.refuted,
+        "max_error_percent": percent(curve.max_error),
+        "lack_of_fit_p": number(curve.lack_of_fit_p),
+        "falls_from_clients": None if falling is None else falling.load.clients,
+        "best_clients": None if falling is None else falling.best.clients,
+        "fall_percent": None if falling is None else _percent_json(falling.change),
+        "measured": [
+            {"clients": number(point.clients), "tps": interval(point.tps)}
+            for point in curve.measured
+        ],
+    }
+
+
+def _percent_json(estimate: Estimate) -> dict[str, Json]:
+    return {
+        "estimate": percent(estimate.value),
+        "low": percent(estimate.low),
+        "high": percent(estimate.high),
+    }

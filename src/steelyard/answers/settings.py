@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from steelyard.answers.observations import HeadlineContrast, Observations, headline_contrasts
-from steelyard.answers.results import Comparison, InstanceNoise, SettingDifference
+from steelyard.answers.results import CampaignAnalysis, Comparison, InstanceNoise, SettingDifference
 from steelyard.core.experiment import Experiment, SwitchCost, Treatment
 from steelyard.core.measurement import EffectiveSetting, Environment, ServerEnvironment
 from steelyard.core.plan import CampaignPlan
 from steelyard.core.target import CloudNativePgTarget, RedisKubernetesTarget, Target
+from steelyard.report.formats import Json, percent
 from steelyard.stats.noise import optimal_runs, pair_components
 
 # Where a server lives and how it is called differs always, and says nothing about its speed.
@@ -246,3 +247,25 @@ def _costs(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> tu
     round_s = cells * (experiment.measure.slice_s + experiment.measure.ramp_s)
     visit_s = plan.block_s / len(seen.treatments)
     return max(visit_s - plan.rounds * round_s, 0.0), round_s
+
+
+def instance_noise_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the two levels of noise of newly made servers, where they are known."""
+    if not analysis.instances:
+        return {}
+    return {
+        "instance_noise": [
+            {
+                "treatment": noise.treatment,
+                "workload": noise.workload,
+                "instance_sd_percent": percent(noise.parts.instance_sd),
+                "low_percent": percent(noise.parts.instance_low),
+                "high_percent": percent(noise.parts.instance_high),
+                "run_sd_percent": percent(noise.parts.run_sd),
+                "instances_per_side": noise.parts.instances,
+                "runs_per_instance": noise.parts.runs,
+                "best_runs_per_instance": noise.best_rounds,
+            }
+            for noise in analysis.instances
+        ]
+    }

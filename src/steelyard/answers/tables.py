@@ -71,8 +71,8 @@ _ASIDE = 0.08  # of the distance between two loads
 _ASIDE_IN_ALL = 0.64  # so that the combinations of factors stay nearer to their load than the next
 
 
-def chart_section(analysis: CampaignAnalysis) -> Section | None:
-    """Return the charts that have something to show; None when none has."""
+def chart_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return the charts that have something to show; nothing when none has."""
     figures = (
         *_effects_by_load(analysis),
         _loads(analysis),
@@ -80,7 +80,7 @@ def chart_section(analysis: CampaignAnalysis) -> Section | None:
         _strips(analysis),
     )
     drawn = tuple(figure for figure in figures if figure.rows)
-    return Section(anchor="charts", title="Charts", blocks=drawn) if drawn else None
+    return (Section(anchor="charts", title="Charts", blocks=drawn),) if drawn else ()
 
 
 def _treatments(analysis: CampaignAnalysis) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from steelyard.core.experiment import MANY, RATE, Experiment
 from steelyard.core.measurement import Measurement, Run
 from steelyard.core.schedule import CellKey
 from steelyard.report.document import ChartKind, Figure, Section, Value
-from steelyard.report.formats import enumeration
+from steelyard.report.formats import Json, enumeration, number
 
 _MOST_TREATMENTS = 3  # side by side, so that a second stays visible
 
@@ -288,3 +288,23 @@ def _values(track: Track) -> Iterator[tuple[Value, ...]]:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
+
+
+def phases_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return where in the checkpoint cycle the runs began, where that was recorded."""
+    if not analysis.checkpoints:
+        return {}
+    return {
+        "checkpoint_phase": [
+            {
+                "treatment": phase.treatment,
+                "runs": phase.runs,
+                "known": phase.known,
+                "least_s": number(phase.least_s),
+                "median_s": number(phase.median_s),
+                "most_s": number(phase.most_s),
+                "unknown": phase.unknown or None,
+            }
+            for phase in analysis.checkpoints
+        ]
+    }

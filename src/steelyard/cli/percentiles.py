@@ -189,7 +189,7 @@ def _campaign(path: Path, options: LatencyOptions) -> None:
 def _campaign_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the latencies for programs, or why there are none."""
     reason = _NO_LOG if analysis.latency is None else None
-    return {"format": FORMAT, "latency": None, "reason": reason, **latency_json(analysis.latency)}
+    return {"format": FORMAT, "latency": None, "reason": reason, **latency_json(analysis)}
 
 
 def _campaign_document(analysis: CampaignAnalysis, path: Path) -> Document:

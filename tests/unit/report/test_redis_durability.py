@@ -58,14 +58,14 @@ def test_the_terminal_shows_the_table() -> None:
 
 def test_the_summary_has_the_seconds() -> None:
     """A program reads the bound as a number; where there is none there is no key."""
-    (told,) = durability_json(_analysis().durability, EngineName.REDIS)["durability"]
+    (told,) = durability_json(_analysis())["durability"]
     assert told["may_lose"]["power lost"]["seconds"] == 2.0
     assert "seconds" not in told["may_lose"]["server killed"]
 
 
 def test_the_summary_has_the_throughput_that_the_page_shows() -> None:
     """What stands beside the losses is there for programs, too."""
-    (told,) = durability_json(_analysis().durability, EngineName.REDIS)["durability"]
+    (told,) = durability_json(_analysis())["durability"]
     assert [(each["mean_s"], each["per_s"]) for each in told["write_latency"]] == [(0.001, 23456.0)]
 
 
@@ -78,5 +78,5 @@ def test_a_bound_in_words_stands_in_the_cell_the_reason_and_the_summary() -> Non
     text = render_markdown(build_document(replace(base, durability=(found,))))
     assert f"| everysec | 23,456 | {words} |" in text
     assert f"({words} may be lost)" in text
-    (summary,) = durability_json((found,), EngineName.REDIS)["durability"]
+    (summary,) = durability_json(replace(base, durability=(found,)))["durability"]
     assert summary["may_lose"]["power lost"]["words"] == words

@@ -389,8 +389,9 @@ def _rows(capacity: Capacity) -> Iterator[tuple[Value, ...]]:
     yield (*name, capacity.clients, capacity.tps.value, low, high, True, text)
 
 
-def open_loops_json(found: OpenLoops | None) -> dict[str, Json]:
+def open_loops_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the keys ``capacity``, ``rates`` and ``goal``, as far as there are any."""
+    found = analysis.open_loops
     if found is None:
         return {}
     told: dict[str, Json] = {}

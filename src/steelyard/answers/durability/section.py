@@ -178,7 +178,7 @@ def _lags(analysis: CampaignAnalysis) -> Iterator[Table]:
         yield Table(title=title, columns=_LAG_COLUMNS, rows=rows, note=note)
 
 
-def lags_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+def _lags_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the same for ``summary.json``, where any was seen."""
     if not analysis.replica_lags:
         return {}
@@ -203,12 +203,13 @@ def _noun(experiment: Experiment) -> str:
     return "writes" if experiment.engine is EngineName.REDIS else _COMMITS
 
 
-def durability_json(found: Sequence[TreatmentDurability], engine: EngineName) -> dict[str, Json]:
+def durability_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the same for ``summary.json``, where it is asked; of Redis with its throughput."""
-    if not found:
-        return {}
-    redis = engine is EngineName.REDIS
-    return {"durability": [_treatment(each, redis=redis) for each in found]}
+    told = _lags_json(analysis)
+    if analysis.durability:
+        redis = analysis.experiment.engine is EngineName.REDIS
+        told["durability"] = [_treatment(each, redis=redis) for each in analysis.durability]
+    return told
 
 
 def trades_json(trades: Sequence[DurabilityTrade]) -> dict[str, Json]:

@@ -320,8 +320,9 @@ def _sentence(
     )
 
 
-def latency_json(found: LatencyAnalysis | None) -> dict[str, Json]:
+def latency_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return levels and comparisons; nothing where no run has a log."""
+    found = analysis.latency
     if found is None:
         return {}
     return {

@@ -471,7 +471,12 @@ def _said(workload: WorkloadFloor) -> str:
     return f"{workload.workload}: {', '.join(points) or 'no look within two hours'}"
 
 
-def noise_json(floor: NoiseFloor) -> dict[str, Json]:
+def noise_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the noise floor for programs, where it was measured."""
+    return {} if analysis.noise is None else {"noise": _floor_json(analysis.noise)}
+
+
+def _floor_json(floor: NoiseFloor) -> dict[str, Json]:
     """Return the noise floor as plain values; units are in the names."""
     return {
         "experiment": floor.name,

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from steelyard.answers.budget.compute import BudgetChange, CellBudget, PartChange
 from steelyard.answers.costs.compute import CellLedger, CostChange, LedgerChange
 from steelyard.answers.observations import Watching
-from steelyard.answers.reasons.compute import Explanation, Reasons
+from steelyard.answers.reasons.compute import Explanation
 from steelyard.answers.reasons.waits import WaitCause, WaitReasoning
+from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import CellKey
 from steelyard.core.units import format_share
@@ -83,8 +84,11 @@ def _queue(each: WaitReasoning) -> str:
     return f", and {sign}{milliseconds(abs(queued))} ms is the queue for a CPU of this machine"
 
 
-def reasons_json(reasons: Reasons) -> dict[str, Json]:
+def reasons_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return what the evidence says; times in seconds, costs in base units per transaction."""
+    reasons = analysis.reasons
+    if reasons is None:
+        return {}
     return {
         "explanations": [_explanation(each) for each in reasons.explanations],
         "latency_budget": {

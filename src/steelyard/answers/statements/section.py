@@ -146,10 +146,9 @@ def _words(each: StatementDifference) -> str:
     return f"{names}: neither cost surely differs."
 
 
-def statements_json(
-    fit: StatementFit | None, waits: Sequence[WaitReasoning] = ()
-) -> dict[str, Json]:
+def statements_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return both costs as plain values, where they were measured; units are in the names."""
+    fit, waits = analysis.statements, analysis.waits
     if fit is None:
         return {}
     return {

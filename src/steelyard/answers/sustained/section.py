@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from steelyard.answers.drawing import specification
+from steelyard.answers.findings import finding_json
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.sustained.compute import BURST_ONLY, BurstCliff, SustainedSummary
 from steelyard.answers.wording import cell_name
@@ -296,3 +297,41 @@ def cliff_json(cliff: BurstCliff) -> dict[str, Json]:
 
 def _bounds(name: str, bounds: tuple[float, float]) -> dict[str, Json]:
     return {f"{name}_low": number(bounds[0]), f"{name}_high": number(bounds[1])}
+
+
+def sustained_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the long runs, where there are some, apart from the cells, and what needs one."""
+    within: list[Json] = [
+        {"treatment": treatment, "workload": workload}
+        for treatment, workload in sorted(analysis.burst_only)
+    ]
+    told: dict[str, Json] = {"burst_only": within} if within else {}
+    if not analysis.sustained:
+        return told
+    return {
+        **told,
+        "sustained": [
+            {
+                "workload": each.run.cell.workload,
+                "clients": each.run.cell.load.clients,
+                "threads": each.run.cell.load.threads,
+                "treatment": each.run.treatment,
+                "seconds": number(each.seconds),
+                "tps": number(each.tps),
+                "variation_10s": number(each.variation),
+                "worst_10s_tps": number(each.worst_tps),
+                "validity": each.validity.value,
+                "findings": [finding_json(found) for part in each.parts for found in part.findings],
+                "parts": len(each.parts),
+                "length_s": number(round(each.length_s, 3)),
+                "too_short_for_a_cliff": each.too_short,
+                "ends_in_a_fall": each.unsettled,
+                "burst_only": each.burst_only,
+                "drop_beside_neighbours": None
+                if each.drop_beside_neighbours is None
+                else cliff_json(each.drop_beside_neighbours),
+                "cliff": None if each.cliff is None else cliff_json(each.cliff),
+            }
+            for each in analysis.sustained
+        ],
+    }
