@@ -23,8 +23,8 @@ SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
     "files": 399,
     "longest file": 731,
-    "import edges": 2869,
-    "modules with one importer": 45,
+    "import edges": 2864,
+    "modules with one importer": 44,
     "branches on kind or system": 16,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

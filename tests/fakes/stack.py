@@ -12,7 +12,7 @@ from steelyard.core.stack import Knob, KnobKind
 from steelyard.targets.stack import Hooks, StackMeans, StackSettings
 from steelyard.tuning.apply.applier import SnapshotLedger
 from steelyard.tuning.apply.door import Check, Seen
-from steelyard.tuning.apply.doors import kernel_doors
+from steelyard.tuning.apply.kernel import kernel_doors
 
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 SWAPPINESS = "/proc/sys/vm/swappiness"

@@ -67,7 +67,7 @@ from steelyard.targets.local import HugePageNeeds
 from steelyard.targets.redis_kubernetes import redis_servers_made, redis_services
 from steelyard.targets.stack import Hooks, StackMeans, StackSettings
 from steelyard.tuning.apply.applier import SnapshotLedger
-from steelyard.tuning.apply.doors import stack_doors
+from steelyard.tuning.apply.kernel import stack_doors
 
 
 class NoLedger:

@@ -12,7 +12,7 @@ from steelyard.core.errors import (
 )
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.tuning.apply.applier import put_back, turn
-from steelyard.tuning.apply.doors import kernel_doors
+from steelyard.tuning.apply.kernel import kernel_doors
 from support.stack import MemoryLedger, knob
 
 _SWAPPINESS = knob(KnobKind.SYSCTL, "vm.swappiness", "1")

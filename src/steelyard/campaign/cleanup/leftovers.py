@@ -67,7 +67,7 @@ from steelyard.systems.redis.existing import settings as redis_undoing
 from steelyard.systems.redis.existing.connection import RedisMeans
 from steelyard.systems.redis.existing.settings import undo_on_redis
 from steelyard.systems.service_place import reached
-from steelyard.tuning.apply.doors import stack_doors
+from steelyard.tuning.apply.kernel import stack_doors
 
 _TREATMENT: Final = TypeAdapter(Treatment)
 _WORKLOAD: Final = TypeAdapter(Workload)

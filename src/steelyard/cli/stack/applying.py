@@ -68,20 +68,20 @@ def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
         plan, options.directory, outside, address, remote=options.remote, inside=cluster
     )
     if options.dry_run:
-        _show(chosen, doors)
-        if address is None and any(knob.kind.site is Site.SERVER for knob in chosen):
-            click.echo(
-                "PostgreSQL's settings were not looked at, because no server is named: say"
-                " --dsn postgresql://USER@HOST:PORT/DATABASE to see which of them would change."
-            )
+        _show(chosen, doors, address)
         return
     _require(chosen, doors)
     todo = [k for k in chosen if (check := _looked_at(k, doors[k.kind])) and not check.holds]
     if todo and not options.yes:
-        _show(todo, doors)
+        _show(todo, doors, address)
         ask(f"Turn {counted(len(todo), 'knob')}?")
     beginning_ = beginning(plan, server, address, outside, cluster)
-    with opened(options.directory, outside.clock) as record, _telling_how_to_go_on(options):
+    where = quoted(options.directory)
+    hint = (
+        f"`steelyard stack apply {where}` goes on, and `steelyard stack revert {where}` restores"
+        " what was there."
+    )
+    with opened(options.directory, outside.clock) as record, telling_how_to_go_on("applied", hint):
         record.begin(beginning_)
         steps = apply_all(
             plan.knobs,
@@ -95,8 +95,12 @@ def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
 
 
 @contextmanager
-def _telling_how_to_go_on(options: ApplyOptions) -> Iterator[None]:
+def telling_how_to_go_on(done: str, hint: str) -> Iterator[None]:
     """Give an interruption its ways out.
+
+    Args:
+        done: To the plan, in part.
+        hint: The ways out.
 
     Raises:
         Interrupted: It came while knobs were turned.
@@ -105,11 +109,7 @@ def _telling_how_to_go_on(options: ApplyOptions) -> Iterator[None]:
         yield
     except (Interrupted, KeyboardInterrupt, click.Abort) as error:
         message = error.message if isinstance(error, Interrupted) else "interrupted"
-        raise Interrupted(
-            f"{message}, with the plan applied in part",
-            hint=f"`steelyard stack apply {quoted(options.directory)}` goes on, and"
-            f" `steelyard stack revert {quoted(options.directory)}` restores what was there.",
-        ) from error
+        raise Interrupted(f"{message}, with the plan {done} in part", hint=hint) from error
 
 
 def _selection(
@@ -243,7 +243,9 @@ def ask(question: str) -> None:
     click.confirm(question, abort=True)
 
 
-def _show(knobs: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor]) -> None:
+def _show(
+    knobs: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor], address: ServerAddress | None
+) -> None:
     """Say what every knob is and would become, and the commands that do the same."""
     for knob in knobs:
         door = doors[knob.kind]
@@ -254,6 +256,11 @@ def _show(knobs: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor]) -> None:
         click.echo(f"{knob.name}: {Outcome.RENDERED if check is None else _change(knob, door)}")
         for line in door.commands(knob):
             click.echo(f"    {printable(line)}")
+    if address is None and any(knob.kind.site is Site.SERVER for knob in knobs):
+        click.echo(
+            "PostgreSQL's settings were not looked at, because no server is named: say"
+            " --dsn postgresql://USER@HOST:PORT/DATABASE to see which of them would change."
+        )
 
 
 def _looked_at(knob: Knob, door: KnobDoor) -> Check | None:

@@ -37,9 +37,6 @@ from steelyard.tuning.plan.arithmetic import (
 from steelyard.tuning.plan.foreseen import make_plan, plan_json, require_free, write_plan
 from steelyard.tuning.plan.guests import present_name
 
-_FILE = click.Path(path_type=Path)
-
-
 _FORMULA: Final = "formula"
 _NEWEST: Final = 18
 _NAME: Final = "postgres"
@@ -179,8 +176,7 @@ def _inside(options: PlanOptions, looking: Mapping[str, object]) -> StackFacts:
 
 def _elsewhere(options: PlanOptions) -> dict[str, object]:
     """Return what names a machine or a server, with its value."""
-    names = {"--on": options.on, "--dsn": options.dsn, "--data-directory": options.data_directory}
-    return dict(names)
+    return {"--on": options.on, "--dsn": options.dsn, "--data-directory": options.data_directory}
 
 
 def _collected(options: PlanOptions) -> StackFacts:

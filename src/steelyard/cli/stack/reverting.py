@@ -1,17 +1,15 @@
 """``steelyard stack revert``: restore what was there before a plan was applied."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from steelyard.cli.stack.applying import ask, counted, say
+from steelyard.cli.stack.applying import ask, counted, say, telling_how_to_go_on
 from steelyard.core.command import ServerAddress, quoted
 from steelyard.core.errors import (
     InputError,
-    Interrupted,
     LeftBehindError,
     PreflightError,
     TargetError,
@@ -20,9 +18,9 @@ from steelyard.core.stack import Outcome, Site, Step
 from steelyard.core.units import printable
 from steelyard.record.entries import StackBegun
 from steelyard.tuning.apply.applier import GONE, Changed, revert_all, to_put_back
-from steelyard.tuning.apply.doors import Outside
+from steelyard.tuning.apply.doors import Outside, doors
 from steelyard.tuning.apply.plans import (
-    doors_of_knobs,
+    FILES,
     inside_again,
     reached,
     require_same_machine,
@@ -69,10 +67,11 @@ def revert(options: RevertOptions, outside: Outside | None = None) -> None:
         click.echo("\n".join(knob.name for knob in knobs))
         ask(f"Put back {counted(len(knobs), 'knob')}?")
     cluster = inside_again(applied.begun, outside) if Site.CLUSTER in sites else None
-    doors = doors_of_knobs(directory, outside, address, cluster)
-    with opened(directory, outside.clock) as record, _telling_how_to_go_on(directory):
+    found = doors(outside, rendered=directory / FILES, paths={}, server=address, inside=cluster)
+    hint = f"`steelyard stack revert {quoted(directory)}` goes on."
+    with opened(directory, outside.clock) as record, telling_how_to_go_on("reverted", hint):
         _require_unchanged(record, applied)
-        steps = revert_all(doors, record, changed=options.changed, told=say)
+        steps = revert_all(found, record, changed=options.changed, told=say)
     _conclude(steps, directory)
 
 
@@ -85,7 +84,12 @@ def _require_ours(applied: Applied, options: RevertOptions) -> None:
     if not is_ours(applied):
         _show_claims(applied)
         if not options.adopt:
-            raise _foreign(options.directory)
+            raise PreflightError(
+                f"the record in {options.directory} was not written by this account here: its cache"
+                " does not know it, and what it would put back may be anything",
+                hint="Revert as the account that applied the plan. If the lines above are what was"
+                f" there before: steelyard stack revert --adopt {quoted(options.directory)}",
+            )
 
 
 def _require_unchanged(record: AppliedRecord, applied: Applied) -> None:
@@ -112,32 +116,6 @@ def _show_claims(applied: Applied) -> None:
     for knob in applied.begun.knobs if applied.begun else ():
         if knob.kind.is_by_hand and knob.value:
             click.echo(printable(f"checked by: {knob.value}"))
-
-
-def _foreign(directory: Path) -> PreflightError:
-    return PreflightError(
-        f"the record in {directory} was not written by this account here: its cache does not know"
-        " it, and what it would put back may be anything",
-        hint="Revert as the account that applied the plan. If the lines above are what was there"
-        f" before: steelyard stack revert --adopt {quoted(directory)}",
-    )
-
-
-@contextmanager
-def _telling_how_to_go_on(directory: Path) -> Iterator[None]:
-    """Give an interruption its way out.
-
-    Raises:
-        Interrupted: It came while knobs were put back.
-    """
-    try:
-        yield
-    except (Interrupted, KeyboardInterrupt) as error:
-        message = error.message if isinstance(error, Interrupted) else "interrupted"
-        raise Interrupted(
-            f"{message}, with the plan reverted in part",
-            hint=f"`steelyard stack revert {quoted(directory)}` goes on.",
-        ) from error
 
 
 def _conclude(steps: Sequence[Step], directory: Path) -> None:

@@ -1,29 +1,52 @@
-"""The door to objects of a Kubernetes cluster: a Cluster of CloudNativePG, a storage class.
+"""The doors to objects of a Kubernetes cluster and to the kubelets of its nodes.
 
-What is absent is made, what is there is patched. The effect is read from what the operator made of
+A plan's object, a Cluster of CloudNativePG or a storage class, speaks of some fields. An absent one
+is made. Of one that is there these fields alone are changed, by a merge patch, and what they were
+is another merge patch, which puts them back. The effect is read from what the operator made of
 it: healthy, its pods as asked, and its settings in force in the database, which is asked by SQL.
+
+A kubelet's configuration is changed by the operator of the node, and configz says what is in force.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
 from steelyard.core.command import quoted
-from steelyard.core.errors import PreflightError, SteelyardError, TargetError
+from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError
 from steelyard.core.experiment import Layer, Setting
-from steelyard.core.kubernetes import CLUSTER, STORAGE_CLASS, Manifest, ObjectRef, ref_of
+from steelyard.core.kubernetes import (
+    CLUSTER,
+    MANAGED_BY,
+    MANAGER,
+    NODE,
+    STORAGE_CLASS,
+    Manifest,
+    ObjectRef,
+    ref_of,
+)
 from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.stack import Knob
+from steelyard.core.units import parse_quantity
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.refusals import lacks_verb, unknown_kind
 from steelyard.gateways.sql import Sql
-from steelyard.places.kubernetes.undoing import before, differences, merged, patch_for, strange
+from steelyard.places.kubernetes.undoing import (
+    Difference,
+    before,
+    differences,
+    merged,
+    patch_for,
+    strange,
+)
 from steelyard.systems.postgres.cloudnative_pg.diagnosis import CONTAINER, instance_pods, state_of
 from steelyard.systems.postgres.settings import deviations
-from steelyard.tuning.apply.door import Check, KnobDoor, Seen
-from steelyard.tuning.apply.kernel import asked_of, manifest_of, told
+from steelyard.tuning.apply.door import Check, KnobDoor, LookingDoor, Seen
 from steelyard.tuning.facts.collecting import reached
 from steelyard.tuning.facts.kubernetes import AskedCluster, find_database
 
@@ -274,3 +297,126 @@ def _require_changeable(ref: ObjectRef, patch: Mapping[str, Any], live: Manifest
                 f"{ref.label} has its volumes on {there}, and the plan asks for {asked}",
                 hint=f"Plan with --storage-class {there}, or make another Cluster and move to it.",
             )
+
+
+# Of a Cluster that is there: which image it has is not what a plan is about, and CloudNativePG
+# takes one way of saying it at a time.
+_IMAGE: Final = ("imageCatalogRef", "imageName")
+_MOST_TOLD: Final = 4
+
+
+def manifest_of(knob: Knob, namespace: str) -> dict[str, Any]:
+    """Return the object that a knob asks for; one of a namespace is in this one.
+
+    Raises:
+        InputError: It is no object.
+    """
+    try:
+        given = YAML(typ="safe", pure=True).load(knob.value)
+    except YAMLError as error:
+        raise InputError(f"{knob.place} is no YAML: {error}", hint="Make the plan anew.") from error
+    if not isinstance(given, dict) or not {"apiVersion", "kind", "metadata"} <= given.keys():
+        raise InputError(f"{knob.place} is no object of a cluster", hint="Make the plan anew.")
+    made = json.loads(json.dumps(given))
+    metadata = {**made["metadata"], "labels": {MANAGED_BY: MANAGER}}
+    if made["kind"] == CLUSTER.name:
+        metadata["namespace"] = namespace
+    return {**made, "metadata": metadata}
+
+
+def asked_of(manifest: Mapping[str, Any], live: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what a plan asks of an object that is there, without what stays as it is.
+
+    Name and labels are no question; a Cluster keeps its image, and a volume that is larger.
+    """
+    asked = {k: v for k, v in manifest.items() if k not in ("apiVersion", "kind", "metadata")}
+    if live is None or manifest["kind"] != CLUSTER.name:
+        return asked
+    spec, there = dict(asked["spec"]), live.get("spec") or {}
+    if any(name in there for name in _IMAGE):
+        spec = {name: value for name, value in spec.items() if name not in _IMAGE}
+    for name in ("storage", "walStorage"):
+        size = (spec.get(name) or {}).get("size")
+        if size is not None and _is_at_least((there.get(name) or {}).get("size"), size):
+            spec[name] = {key: value for key, value in spec[name].items() if key != "size"}
+    return {**asked, "spec": spec}
+
+
+def told(found: list[Difference]) -> tuple[str, ...]:
+    """Return differences as sentences, not too many of them."""
+    sentences = [
+        f"{path} was asked to be {_shown(asked)} and is {_shown(live)}."
+        for path, asked, live in found[:_MOST_TOLD]
+    ]
+    more = len(found) - _MOST_TOLD
+    return (*sentences, f"So are {more} more fields.") if more > 0 else tuple(sentences)
+
+
+def _is_at_least(size: object, asked: object) -> bool:
+    try:
+        return size is not None and parse_quantity(str(size)) >= parse_quantity(str(asked))
+    except InputError:
+        return False
+
+
+def _shown(value: object) -> str:
+    return "absent" if value is None else json.dumps(value)
+
+
+_CONFIGZ: Final = "/api/v1/nodes/{node}/proxy/configz"
+_HEAD: Final = ("apiVersion", "kind")
+_HOW: Final = "merge {place} into the kubelet's configuration of {nodes}, as its first lines say"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletDoor(LookingDoor):
+    """Looks at the kubelets of the nodes that a database may be put on; turns nothing.
+
+    Attributes:
+        nodes: Names; empty: all that take pods without a toleration.
+    """
+
+    api: KubernetesApi
+    nodes: tuple[str, ...] = ()
+
+    def verify(self, knob: Knob) -> Check:
+        """Return whether the kubelets run with what is asked, by what they answer themselves."""
+        given = YAML(typ="safe", pure=True).load(knob.value)
+        asked = {name: value for name, value in given.items() if name not in _HEAD}
+        open_nodes: list[str] = []
+        facts: list[str] = []
+        try:
+            names = self.nodes or tuple(_taking(self.api.list(NODE)))
+            for node in names:
+                found = list(differences(asked, self._configuration(node)))
+                if found:
+                    open_nodes.append(node)
+                    facts += [f"{node}: {fact}" for fact in told(found)]
+        except (SteelyardError, ValueError, LookupError) as error:
+            words = error.message if isinstance(error, SteelyardError) else str(error)
+            todo = _HOW.format(place=knob.place, nodes="the database's node")
+            fact = f"The kubelet's configuration cannot be read: {words}."
+            return Check(holds=None, facts=(fact,), pending=todo)
+        if not open_nodes:
+            return Check(holds=True, facts=(f"configz of {', '.join(names)} says all of it.",))
+        todo = _HOW.format(place=knob.place, nodes=", ".join(open_nodes))
+        return Check(holds=False, facts=tuple(facts), remedy=todo, pending=todo)
+
+    def commands(self, knob: Knob) -> Sequence[str]:
+        """Return the step, as a comment."""
+        nodes = ", ".join(self.nodes) or "the database's node"
+        return (f"# {_HOW.format(place=knob.place, nodes=nodes)}",)
+
+    def _configuration(self, node: str) -> dict[str, Any]:
+        answered = json.loads(self.api.raw(_CONFIGZ.format(node=node)))
+        found: dict[str, Any] = answered["kubeletconfig"]
+        return found
+
+
+def _taking(nodes: Sequence[Manifest]) -> Iterator[str]:
+    """Yield the nodes that take pods which tolerate nothing."""
+    for node in nodes:
+        spec = node.get("spec") or {}
+        effects = {taint.get("effect") for taint in spec.get("taints") or ()}
+        if not spec.get("unschedulable") and not effects & {"NoSchedule", "NoExecute"}:
+            yield str(node["metadata"]["name"])

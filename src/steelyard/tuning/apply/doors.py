@@ -1,25 +1,18 @@
 """Which door turns which kind of knob, on this machine, in a cluster or on a node of it.
 
-Two doors are defined here as well. A kubelet's configuration is changed by the operator of the
-node, and configz says what is in force. Knobs of a node that is seen only through a container on it
-are looked at and never turned.
+Knobs of a node that is seen only through a container on it are looked at and never turned.
 """
 
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
-
-from ruamel.yaml import YAML
+from typing import Final
 
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, SteelyardError, TargetError
-from steelyard.core.kubernetes import NODE, Manifest
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.gateways.clock import Clock, SystemClock
-from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Host, KernelFiles, LocalHost, LocalKernelFiles
 from steelyard.gateways.kubernetes.api import Kubernetes, KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
@@ -27,81 +20,15 @@ from steelyard.gateways.placed_files import LocalFiles, PlacedFiles, Wanted
 from steelyard.gateways.process import Processes, SystemProcesses
 from steelyard.gateways.sql import PsycopgSql, Sql
 from steelyard.gateways.virsh import Virsh
-from steelyard.places.kubernetes.undoing import differences
 from steelyard.systems.postgres.existing.settings import Means
-from steelyard.tuning.apply.cluster import ClusterDoor
+from steelyard.tuning.apply.cluster import ClusterDoor, KubeletDoor
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.apply.door import Check, KnobDoor, LookingDoor
-from steelyard.tuning.apply.huge_pages import HugePageNeed, HugePagesDoor
-from steelyard.tuning.apply.kernel import (
-    FileDoor,
-    ManualDoor,
-    RenderedDoor,
-    SysctlDoor,
-    SysfsDoor,
-    told,
-)
+from steelyard.tuning.apply.huge_pages import HugePageNeed
+from steelyard.tuning.apply.kernel import FileDoor, ManualDoor, RenderedDoor, kernel_doors
 from steelyard.tuning.apply.postgres import NoServerDoor, PostgresDoor
 from steelyard.tuning.facts.kubernetes import AskedCluster, find_database
 from steelyard.tuning.facts.node_probe import PodMachine, probe_on, wanted_of_kernel
-
-_CONFIGZ: Final = "/api/v1/nodes/{node}/proxy/configz"
-_HEAD: Final = ("apiVersion", "kind")
-_HOW: Final = "merge {place} into the kubelet's configuration of {nodes}, as its first lines say"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubeletDoor(LookingDoor):
-    """Looks at the kubelets of the nodes that a database may be put on; turns nothing.
-
-    Attributes:
-        nodes: Names; empty: all that take pods without a toleration.
-    """
-
-    api: KubernetesApi
-    nodes: tuple[str, ...] = ()
-
-    def verify(self, knob: Knob) -> Check:
-        """Return whether the kubelets run with what is asked, by what they answer themselves."""
-        given = YAML(typ="safe", pure=True).load(knob.value)
-        asked = {name: value for name, value in given.items() if name not in _HEAD}
-        open_nodes: list[str] = []
-        facts: list[str] = []
-        try:
-            names = self.nodes or tuple(_taking(self.api.list(NODE)))
-            for node in names:
-                found = list(differences(asked, self._configuration(node)))
-                if found:
-                    open_nodes.append(node)
-                    facts += [f"{node}: {fact}" for fact in told(found)]
-        except (SteelyardError, ValueError, LookupError) as error:
-            words = error.message if isinstance(error, SteelyardError) else str(error)
-            todo = _HOW.format(place=knob.place, nodes="the database's node")
-            fact = f"The kubelet's configuration cannot be read: {words}."
-            return Check(holds=None, facts=(fact,), pending=todo)
-        if not open_nodes:
-            return Check(holds=True, facts=(f"configz of {', '.join(names)} says all of it.",))
-        todo = _HOW.format(place=knob.place, nodes=", ".join(open_nodes))
-        return Check(holds=False, facts=tuple(facts), remedy=todo, pending=todo)
-
-    def commands(self, knob: Knob) -> Sequence[str]:
-        """Return the step, as a comment."""
-        nodes = ", ".join(self.nodes) or "the database's node"
-        return (f"# {_HOW.format(place=knob.place, nodes=nodes)}",)
-
-    def _configuration(self, node: str) -> dict[str, Any]:
-        answered = json.loads(self.api.raw(_CONFIGZ.format(node=node)))
-        found: dict[str, Any] = answered["kubeletconfig"]
-        return found
-
-
-def _taking(nodes: Sequence[Manifest]) -> Iterator[str]:
-    """Yield the nodes that take pods which tolerate nothing."""
-    for node in nodes:
-        spec = node.get("spec") or {}
-        effects = {taint.get("effect") for taint in spec.get("taints") or ()}
-        if not spec.get("unschedulable") and not effects & {"NoSchedule", "NoExecute"}:
-            yield str(node["metadata"]["name"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,16 +47,6 @@ class Outside:
     def means(self) -> Means:
         """Return those that a change on a server needs."""
         return Means(sql=self.sql, processes=self.processes, clock=self.clock)
-
-
-def kernel_doors(host: Host, kernel: KernelFiles) -> Mapping[KnobKind, KnobDoor]:
-    """Return the doors to the kernel of this machine: sysctl, /sys and huge pages."""
-    pools = HugePagesDoor(host=host, kernel=kernel)
-    return {
-        KnobKind.SYSCTL: SysctlDoor(host=host, kernel=kernel, pools=pools),
-        KnobKind.SYSFS: SysfsDoor(host=host, kernel=kernel),
-        KnobKind.HUGE_PAGES: pools,
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,12 +109,6 @@ def doors(
             need=need or HugePageNeed(),
         )
     return found
-
-
-def stack_doors(doors: Doors) -> Mapping[KnobKind, KnobDoor]:
-    """Return the door to each kind of knob; nothing is asked yet."""
-    domains = DomainDoor(domains=Virsh(processes=doors.processes), host=doors.host)
-    return {**kernel_doors(doors.host, doors.kernel), KnobKind.DOMAIN: domains}
 
 
 _ON_NODE: Final = "Run `steelyard stack verify` on the node."

@@ -25,7 +25,6 @@ from typing import Final
 
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.linux import PagePool
 from steelyard.core.stack import Knob
 from steelyard.core.units import GIB, KIB, MIB, format_bytes
 from steelyard.gateways.host import Host, KernelFiles
@@ -36,7 +35,6 @@ from steelyard.tuning.facts.servers import holders
 
 _ALL: Final = "all"
 _PLACE: Final = re.compile(r"(?:all|\d{1,5})/(\d{4,15})")
-_MACHINE: Final = "/sys/kernel/mm/hugepages"
 _NODES: Final = "/sys/devices/system/node"
 _WRITES: Final = 3  # each one compacts memory anew; a guess that more do not help
 
@@ -63,8 +61,8 @@ class HugePagesDoor(KnobDoor):
 
     def seen(self, knob: Knob) -> Seen:
         """Return the pages of the pool, without surplus ones."""
-        directory = self._directory(knob)
-        pool = self._pool(directory, _page_bytes(knob))
+        directory = _directory(knob)
+        pool = pool_at(self.host, directory, _page_bytes(knob))
         if pool is None:
             return Seen(value=None, source=directory, reason=f"{directory} is not there")
         return Seen(value=str(pool.own), source=f"{directory}/nr_hugepages")
@@ -76,8 +74,8 @@ class HugePagesDoor(KnobDoor):
             PreflightError: There is not, with how many pages would do; or pages are in use.
             PrivilegeError: The account may not.
         """
-        directory, size = self._directory(knob), _page_bytes(knob)
-        pool = self._pool(directory, size)
+        directory, size = _directory(knob), _page_bytes(knob)
+        pool = pool_at(self.host, directory, size)
         if pool is None:
             raise PreflightError(
                 f"there are no huge pages of {format_bytes(size)} at {directory}",
@@ -102,7 +100,7 @@ class HugePagesDoor(KnobDoor):
     def snapshot(self, knob: Knob) -> str:
         """Return the pages of each node's pool, and how many more were surplus."""
         size = _page_bytes(knob)
-        found = {place: self._pool(place, size) for place in self._directories(knob)}
+        found = {place: pool_at(self.host, place, size) for place in self._directories(knob)}
         pools = {place: pool for place, pool in found.items() if pool is not None}
         return json.dumps({d: {"pages": p.own, "surplus": p.surplus} for d, p in pools.items()})
 
@@ -112,19 +110,19 @@ class HugePagesDoor(KnobDoor):
         Raises:
             TargetError: The kernel gave fewer pages.
         """
-        directory, asked = self._directory(knob), _pages(knob)
+        directory, asked = _directory(knob), _pages(knob)
         for _ in range(_WRITES):
             self.kernel.write(f"{directory}/nr_hugepages", str(asked))
-            pool = self._pool(directory, _page_bytes(knob))
+            pool = pool_at(self.host, directory, _page_bytes(knob))
             if pool is not None and pool.own >= asked:
                 return
         raise TargetError(self._shortfall(knob), hint=_remedy(knob))
 
     def verify(self, knob: Knob) -> Check:
         """Return whether the pool has as many pages as were asked for."""
-        pool = self._pool(self._directory(knob), _page_bytes(knob))
+        pool = pool_at(self.host, _directory(knob), _page_bytes(knob))
         if pool is None:
-            return Check(holds=None, facts=(f"{self._directory(knob)} is not there.",))
+            return Check(holds=None, facts=(f"{_directory(knob)} is not there.",))
         holds = pool.own == _pages(knob)
         spare = f" {pool.free} of them are free." if holds else ""
         remedy = "" if holds else _remedy(knob)
@@ -139,7 +137,7 @@ class HugePagesDoor(KnobDoor):
         before: Mapping[str, Mapping[str, int]] = json.loads(snapshot)
         size = _page_bytes(knob)
         for directory, was in before.items():
-            pool = self._pool(directory, size)
+            pool = pool_at(self.host, directory, size)
             if pool is not None and pool.own != was["pages"]:
                 self.kernel.write(f"{directory}/nr_hugepages", str(was["pages"]))
         for directory, was in before.items():
@@ -147,11 +145,11 @@ class HugePagesDoor(KnobDoor):
 
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return a line for the shell, and one that reads back what the kernel gave."""
-        path = shlex.quote(f"{self._directory(knob)}/nr_hugepages")
+        path = shlex.quote(f"{_directory(knob)}/nr_hugepages")
         return (f"echo {_pages(knob)} > {path}", f"cat {path}")
 
     def _require_back(self, directory: str, size: int, was: Mapping[str, int]) -> None:
-        pool = self._pool(directory, size)
+        pool = pool_at(self.host, directory, size)
         if pool is None or pool.own != was["pages"]:
             now = "gone" if pool is None else str(pool.own)
             raise TargetError(
@@ -169,22 +167,16 @@ class HugePagesDoor(KnobDoor):
 
     def _shortfall(self, knob: Knob) -> str:
         size = _page_bytes(knob)
-        found = [(d, self._pool(d, size)) for d in self._directories(knob)]
+        found = [(d, pool_at(self.host, d, size)) for d in self._directories(knob)]
         parts = [f"{pool.own} at {place}" for place, pool in found if pool is not None]
         return (
             f"{_pages(knob)} huge pages of {format_bytes(size)} were asked for {_where(knob)};"
             f" the kernel has {', '.join(parts)}"
         )
 
-    def _directory(self, knob: Knob) -> str:
-        node, name = knob.place.partition("/")[0], f"hugepages-{_page_bytes(knob) // KIB}kB"
-        if node == _ALL:
-            return f"{_MACHINE}/{name}"
-        return f"{_NODES}/node{int(node)}/hugepages/{name}"
-
     def _directories(self, knob: Knob) -> tuple[str, ...]:
         """Return where the pages are: of ``all``, each node's own pool."""
-        whole = self._directory(knob)
+        whole = _directory(knob)
         if not knob.place.startswith(f"{_ALL}/"):
             return (whole,)
         name = whole.rpartition("/")[2]
@@ -194,30 +186,23 @@ class HugePagesDoor(KnobDoor):
             if re.fullmatch(r"node\d+", node)
         )
         nodes = [f"{_NODES}/node{number}/hugepages/{name}" for number in numbers]
-        return tuple(d for d in nodes if self._pool(d, _page_bytes(knob)) is not None) or (whole,)
-
-    def _pool(self, directory: str, page_bytes: int) -> PagePool | None:
-        return pool_at(self.host, directory, page_bytes)
+        size = _page_bytes(knob)
+        return tuple(each for each in nodes if pool_at(self.host, each, size)) or (whole,)
 
     def _sizes(self) -> str:
-        found = [name for name in self.host.names(_MACHINE) if name.startswith("hugepages-")]
+        found = [name for name in self.host.names(POOLS) if name.startswith("hugepages-")]
         return ", ".join(sorted(found)) or "none"
 
     def _free_bytes(self, knob: Knob) -> int:
         """Return the memory that the kernel could turn into huge pages, at most."""
         node = knob.place.partition("/")[0]
-        text = self._meminfo() if node == _ALL else self._node_meminfo(int(node))
+        place = "/proc" if node == _ALL else f"{_NODES}/node{int(node)}"
+        text = self.host.read(f"{place}/meminfo") or ""
         amounts = {k: int(v) * KIB for k, v in re.findall(r"(\w+):\s+(\d+) kB", text)}
         if "MemAvailable" in amounts:
             return amounts["MemAvailable"]
         cache = amounts.get("FilePages", 0) - amounts.get("Shmem", 0)
         return amounts.get("MemFree", 0) + max(cache, 0) + amounts.get("SReclaimable", 0)
-
-    def _meminfo(self) -> str:
-        return self.host.read("/proc/meminfo") or ""
-
-    def _node_meminfo(self, node: int) -> str:
-        return self.host.read(f"{_NODES}/node{node}/meminfo") or ""
 
     def _users(self) -> str:
         """Return who holds huge pages, as far as this account may see it."""
@@ -226,6 +211,13 @@ class HugePagesDoor(KnobDoor):
             for user in holders(self.host)
         ]
         return ", ".join(found) or "no process that this account can see has touched any"
+
+
+def _directory(knob: Knob) -> str:
+    node, name = knob.place.partition("/")[0], f"hugepages-{_page_bytes(knob) // KIB}kB"
+    if node == _ALL:
+        return f"{POOLS}/{name}"
+    return f"{_NODES}/node{int(node)}/hugepages/{name}"
 
 
 def _page_bytes(knob: Knob) -> int:
@@ -505,14 +497,7 @@ def _available(need: HugePageNeed, pid: int, host: Host, *, planned: bool) -> in
 
 def _growth(knob: Knob, host: Host) -> int:
     """Return by how many pages a knob makes its pool larger."""
-    node, _, size = knob.place.partition("/")
-    name = f"hugepages-{int(size) // KIB}kB"
-    place = (
-        f"{POOLS}/{name}"
-        if node == "all"
-        else f"/sys/devices/system/node/node{node}/hugepages/{name}"
-    )
-    pool = pool_at(host, place, int(size))
+    pool = pool_at(host, _directory(knob), _page_bytes(knob))
     return int(knob.value) - (pool.own if pool else 0)
 
 

@@ -12,9 +12,7 @@ Of a file that a plan places (units, sysctl.d, profiles, includes) the snapshot 
 and extended attributes, or its absence and that of the directories above it. A file that was there
 keeps its mode and owner.
 
-Not done from here are steps of an operator, and objects of a cluster. A plan's object speaks of
-some fields. Of an object that is there already these alone are changed, by a merge patch, and what
-they were is another merge patch, which puts them back.
+Not done from here are steps of an operator, and what belongs to a cloud.
 """
 
 import json
@@ -27,24 +25,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from steelyard.core.command import Command
-from steelyard.core.errors import (
-    InputError,
-    PreflightError,
-    PrivilegeError,
-    SteelyardError,
-    TargetError,
-)
-from steelyard.core.kubernetes import CLUSTER, MANAGED_BY, MANAGER
+from steelyard.core.errors import PreflightError, PrivilegeError, SteelyardError, TargetError
 from steelyard.core.stack import Knob, KnobKind
-from steelyard.core.units import parse_quantity
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Host, KernelFiles, LocalHost
 from steelyard.gateways.placed_files import PlacedFile, PlacedFiles
 from steelyard.gateways.process import Processes
-from steelyard.places.kubernetes.undoing import Difference
+from steelyard.gateways.virsh import Virsh
+from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.apply.door import (
     Check,
     KnobDoor,
@@ -452,73 +441,8 @@ def _file(before: dict[str, Any]) -> PlacedFile:
     )
 
 
-# Of a Cluster that is there: which image it has is not what a plan is about, and CloudNativePG
-# takes one way of saying it at a time.
-_IMAGE: Final = ("imageCatalogRef", "imageName")
-_MOST_TOLD: Final = 4
-
-
-def manifest_of(knob: Knob, namespace: str) -> dict[str, Any]:
-    """Return the object that a knob asks for; one of a namespace is in this one.
-
-    Raises:
-        InputError: It is no object.
-    """
-    try:
-        given = YAML(typ="safe", pure=True).load(knob.value)
-    except YAMLError as error:
-        raise InputError(f"{knob.place} is no YAML: {error}", hint="Make the plan anew.") from error
-    if not isinstance(given, dict) or not {"apiVersion", "kind", "metadata"} <= given.keys():
-        raise InputError(f"{knob.place} is no object of a cluster", hint="Make the plan anew.")
-    made = json.loads(json.dumps(given))
-    metadata = {**made["metadata"], "labels": {MANAGED_BY: MANAGER}}
-    if made["kind"] == CLUSTER.name:
-        metadata["namespace"] = namespace
-    return {**made, "metadata": metadata}
-
-
-def asked_of(manifest: Mapping[str, Any], live: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what a plan asks of an object that is there, without what stays as it is.
-
-    Name and labels are no question; a Cluster keeps its image, and a volume that is larger.
-    """
-    asked = {k: v for k, v in manifest.items() if k not in ("apiVersion", "kind", "metadata")}
-    if live is None or manifest["kind"] != CLUSTER.name:
-        return asked
-    spec, there = dict(asked["spec"]), live.get("spec") or {}
-    if any(name in there for name in _IMAGE):
-        spec = {name: value for name, value in spec.items() if name not in _IMAGE}
-    for name in ("storage", "walStorage"):
-        size = (spec.get(name) or {}).get("size")
-        if size is not None and _is_at_least((there.get(name) or {}).get("size"), size):
-            spec[name] = {key: value for key, value in spec[name].items() if key != "size"}
-    return {**asked, "spec": spec}
-
-
-def told(found: list[Difference]) -> tuple[str, ...]:
-    """Return differences as sentences, not too many of them."""
-    sentences = [
-        f"{path} was asked to be {_shown(asked)} and is {_shown(live)}."
-        for path, asked, live in found[:_MOST_TOLD]
-    ]
-    more = len(found) - _MOST_TOLD
-    return (*sentences, f"So are {more} more fields.") if more > 0 else tuple(sentences)
-
-
-def _is_at_least(size: object, asked: object) -> bool:
-    try:
-        return size is not None and parse_quantity(str(size)) >= parse_quantity(str(asked))
-    except InputError:
-        return False
-
-
-def _shown(value: object) -> str:
-    return "absent" if value is None else json.dumps(value)
-
-
 _TIMEOUT_S = 60.0
 _BOOTED = "/run/systemd/system"  # is there where systemd runs: sd_booted(3)
-_NOT_APPLIED = "it is not applied from here"
 _COMMANDS = {
     ".yaml": "kubectl apply -f {path}",
     ".json": "aws rds modify-db-parameter-group --cli-input-json file://{path}",
@@ -577,7 +501,7 @@ class RenderedDoor(LookingDoor):
 
     def verify(self, knob: Knob) -> Check:
         """Return that nobody looked."""
-        return Check(holds=None, facts=(f"{knob.place}: {_NOT_APPLIED}.",))
+        return Check(holds=None, facts=(f"{knob.place}: it is not applied from here.",))
 
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the command that would apply the file."""
@@ -588,3 +512,19 @@ class RenderedDoor(LookingDoor):
             )
         command = _COMMANDS.get(Path(knob.place).suffix, "# run what {path} says")
         return (command.format(path=path),)
+
+
+def kernel_doors(host: Host, kernel: KernelFiles) -> Mapping[KnobKind, KnobDoor]:
+    """Return the doors to the kernel of this machine: sysctl, /sys and huge pages."""
+    pools = HugePagesDoor(host=host, kernel=kernel)
+    return {
+        KnobKind.SYSCTL: SysctlDoor(host=host, kernel=kernel, pools=pools),
+        KnobKind.SYSFS: SysfsDoor(host=host, kernel=kernel),
+        KnobKind.HUGE_PAGES: pools,
+    }
+
+
+def stack_doors(doors: Doors) -> Mapping[KnobKind, KnobDoor]:
+    """Return the doors to this machine's kernel and its domains; nothing is asked yet."""
+    domains = DomainDoor(domains=Virsh(processes=doors.processes), host=doors.host)
+    return {**kernel_doors(doors.host, doors.kernel), KnobKind.DOMAIN: domains}

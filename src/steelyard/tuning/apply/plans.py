@@ -201,20 +201,17 @@ def inside_again(begun: StackBegun, outside: Outside) -> Inside | None:
     Raises:
         PreflightError: Its context means another cluster now.
     """
-    if begun.cluster is None:
+    cluster = begun.cluster
+    if cluster is None:
         return None
-    api = outside.kubernetes.connect(begun.cluster.context or None)
-    _require_same_cluster(begun, api)
-    return Inside(api=api, namespace=begun.cluster.namespace)
-
-
-def _require_same_cluster(begun: StackBegun, api: KubernetesApi) -> None:
-    if begun.cluster is not None and api.server != begun.cluster.server:
+    api = outside.kubernetes.connect(cluster.context or None)
+    if api.server != cluster.server:
         raise PreflightError(
-            f"the plan was applied to the cluster at {begun.cluster.server}, and the context"
-            f" {begun.cluster.context} means {api.server} now",
+            f"the plan was applied to the cluster at {cluster.server}, and the context"
+            f" {cluster.context} means {api.server} now",
             hint="Let that context of the kubeconfig mean the former cluster again.",
         )
+    return Inside(api=api, namespace=cluster.namespace)
 
 
 def beginning(
@@ -260,30 +257,16 @@ def doors_of(
     )
 
 
-def doors_of_knobs(
-    directory: Path,
-    outside: Outside,
-    address: ServerAddress | None,
-    inside: Inside | None = None,
-) -> Mapping[KnobKind, KnobDoor]:
-    """Return the doors that put back what a record has; no plan is needed for that."""
-    return doors(outside, rendered=directory / FILES, paths={}, server=address, inside=inside)
-
-
 def _need(plan: StackPlan) -> HugePageNeed:
+    """Return what PostgreSQL needs; the pools of a hypervisor are its guest's."""
     size = plan.design.request.page_bytes
+    pools = [k for k in plan.knobs if k.kind is KnobKind.HUGE_PAGES and k.layer != "hypervisor"]
     return HugePageNeed(
         pages=plan.design.postgres.huge_pages or None,
         page_bytes=size,
-        pools=_pools(plan.knobs, size),
+        pools=tuple(knob for knob in pools if knob.place.endswith(f"/{size}")),
         counted_by=plan.design.postgres.counted_by,
     )
-
-
-def _pools(knobs: Sequence[Knob], page_bytes: int) -> tuple[Knob, ...]:
-    """Return the knobs that make pools for PostgreSQL: those of a hypervisor are its guest's."""
-    pools = [k for k in knobs if k.kind is KnobKind.HUGE_PAGES and k.layer != "hypervisor"]
-    return tuple(knob for knob in pools if knob.place.endswith(f"/{page_bytes}"))
 
 
 HYPERVISOR: Final = frozenset({"hypervisor", "kvm"})

@@ -6,7 +6,7 @@ what this account wrote into its records are in its cache, on disk before the re
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -192,10 +192,7 @@ def opened(directory: Path, clock: Clock) -> Iterator[AppliedRecord]:
             hint="Wait for its end.",
         )
     try:
-        record = AppliedRecord(directory, clock)
-        try:
+        with closing(AppliedRecord(directory, clock)) as record:
             yield record
-        finally:
-            record.close()
     finally:
         lock.release()

@@ -258,17 +258,17 @@ def _with_hypervisor(facts: StackFacts, asked: Asked, doors: FactDoors) -> Stack
     if facts.linux is None or (facts.linux.virtualization != "none" and not domains and not unread):
         absent = hidden(_NO_HYPERVISOR).origin
         return _with_origins(facts, {"hypervisor": absent, "domains": absent})
+    return _its_own_hypervisor(replace(facts, domains=domains), told)
+
+
+def _its_own_hypervisor(facts: StackFacts, told: Mapping[str, Origin]) -> StackFacts:
+    """Return the facts of a machine that is its own hypervisor, with origins of its domains."""
     copied = {
         f"hypervisor.{path.removeprefix('linux.')}": origin
         for path, origin in facts.origins.items()
         if path.startswith("linux.")
     }
-    return replace(
-        facts,
-        hypervisor=facts.linux,
-        domains=domains,
-        origins={**facts.origins, **copied, **told},
-    )
+    return _with_origins(replace(facts, hypervisor=facts.linux), {**copied, **told})
 
 
 def _domains(
@@ -593,10 +593,4 @@ def _with_node_as_hypervisor(facts: StackFacts) -> StackFacts:
     absent = hidden(_NO_HYPERVISOR).origin
     if facts.linux is None or facts.linux.virtualization != "none":
         return _with_origins(facts, {"hypervisor": absent, "domains": absent})
-    copied = {
-        f"hypervisor.{path.removeprefix('linux.')}": origin
-        for path, origin in facts.origins.items()
-        if path.startswith("linux.")
-    }
-    domains = unknown("nobody looked for domains").origin
-    return _with_origins(replace(facts, hypervisor=facts.linux), {**copied, "domains": domains})
+    return _its_own_hypervisor(facts, {"domains": unknown("nobody looked for domains").origin})

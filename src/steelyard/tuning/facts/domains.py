@@ -76,12 +76,10 @@ def with_asked_domain(
     if wanted.name not in {domain.name for domain in known}:
         origins[path] = Origin(source=f"{source}: as it would be, not as it is")
         known = (*known, replace(wanted, running=False))
-    domains = tuple(_with_losses(each, wanted.name, lost) for each in known)
+    domains = tuple(
+        replace(each, lost_elements=lost) if each.name == wanted.name else each for each in known
+    )
     return replace(facts, domains=domains, origins=origins)
-
-
-def _with_losses(domain: DomainFacts, name: str, lost: tuple[str, ...] | None) -> DomainFacts:
-    return replace(domain, lost_elements=lost) if domain.name == name else domain
 
 
 def misplaced_elements(root: Element) -> tuple[str, ...]:

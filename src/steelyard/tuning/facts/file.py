@@ -175,7 +175,7 @@ class Decoder:
 
     def _tuple(self, kind: Any, value: object, path: KeyPath) -> Any:  # noqa: ANN401 - any type
         if kind is int and isinstance(value, str):
-            return _cpus(value)
+            return _parsed(parse_cpu_list, value)
         if not isinstance(value, list):
             raise _Refused(f"{_shown(value)} is not a list", "Write it as [a, b].")
         return tuple(self.decode(kind, each, (*path, at)) for at, each in enumerate(value))
@@ -222,7 +222,7 @@ def _scalar(kind: Any, value: object, path: KeyPath) -> Any:  # noqa: ANN401 - a
         if kind is int and isinstance(value, int):
             return int(value)
     if kind is int and isinstance(value, str) and str(path[-1]).endswith(_SIZE):
-        return _size(value)
+        return _parsed(parse_bytes, value)
     hint = f'Quote it: "{value}".' if kind is str else ""
     raise _Refused(f"{_shown(value)} is not {_WORDS[kind]}", hint)
 
@@ -237,16 +237,9 @@ def _require_possible(value: float, name: str) -> None:
         raise _Refused(f"{_shown(value)} is more than the whole", "1 % is written as 0.01.")
 
 
-def _size(text: str) -> int:
+def _parsed(parse: Callable[[str], object], text: str) -> object:
     try:
-        return parse_bytes(text)
-    except InputError as error:
-        raise _Refused(error.message, error.hint) from error
-
-
-def _cpus(text: str) -> tuple[int, ...]:
-    try:
-        return parse_cpu_list(text)
+        return parse(text)
     except InputError as error:
         raise _Refused(error.message, error.hint) from error
 

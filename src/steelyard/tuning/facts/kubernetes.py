@@ -226,7 +226,7 @@ def storage_classes(classes: Iterable[Manifest]) -> tuple[StorageClassFacts, ...
             name=str(each["metadata"]["name"]),
             provisioner=str(each.get("provisioner") or ""),
             binding=str(each.get("volumeBindingMode") or "Immediate"),
-            parameters=_parameters(each.get("parameters")),
+            parameters=_as_texts(each.get("parameters") or {}),
         )
         for each in classes
     )
@@ -271,8 +271,8 @@ def kubelet_of(configz: str) -> Kubelet:
     return parse_kubelet(json.dumps(given))
 
 
-def _parameters(value: Mapping[str, object] | None) -> dict[str, str]:
-    return {str(name): str(each) for name, each in (value or {}).items()}
+def _as_texts(value: Mapping[str, object]) -> dict[str, str]:
+    return {str(name): str(each) for name, each in value.items()}
 
 
 _CONFIGZ: Final = "/api/v1/nodes/{node}/proxy/configz"
@@ -393,8 +393,8 @@ def kubernetes_facts(
         "node": seen(database.node, "spec.nodeName of the pod"),
         "kubelet": _kubelet(database),
         "pods": pods,
-        "capacity": _of(status, lambda of: _quantities(of["capacity"])),
-        "allocatable": _of(status, lambda of: _quantities(of["allocatable"])),
+        "capacity": _of(status, lambda of: _as_texts(of["capacity"])),
+        "allocatable": _of(status, lambda of: _as_texts(of["allocatable"])),
         "storage_classes": _asked(
             "storage classes of the API", lambda: storage_classes(api.list(STORAGE_CLASS))
         ),
@@ -423,10 +423,6 @@ def _of(status: Found, choose: Callable[[Any], object]) -> Found:
     if status.value is None:
         return status
     return _asked(status.origin.source, lambda: choose(status.value))
-
-
-def _quantities(value: Mapping[str, object]) -> dict[str, str]:
-    return {str(name): str(each) for name, each in value.items()}
 
 
 def _kubelet(database: Database) -> Found:

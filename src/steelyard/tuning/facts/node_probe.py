@@ -10,7 +10,7 @@ CPU set says which CPUs containers share that have none of their own.
 
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -166,7 +166,7 @@ def probe_on(
     ref = ref_of(manifest)
     try:
         api.apply(manifest)
-        ReadyWait(api, clock, _untold).until_ready((ref,))
+        ReadyWait(api, clock, lambda _message: None).until_ready((ref,))
         yield ContainerRef(namespace=namespace, pod=ref.name, container=CONTAINER)
     finally:
         with suppress(SteelyardError):  # it ends by itself, and the next one removes it
@@ -185,9 +185,6 @@ def _remove_ended(api: KubernetesApi, namespace: str) -> None:
             api.delete(ref_of(pod), grace_s=0)
 
 
-_untold: Callable[[str], None] = lambda _message: None  # noqa: E731
-
-
 _TIMEOUT_S: Final = 60.0
 _GROUPS: Final = "/sys/fs/cgroup"
 # Of version 2, and of version 1 under each name that it is mounted by.
@@ -197,6 +194,7 @@ _GROUP_FILES: Final = (
     *("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"),
     *("hugetlb.*.current", "hugetlb.*.usage_in_bytes"),
 )
+_OF_GROUP: Final = tuple(f"{_GROUPS}{place}/{name}" for place in _PLACES for name in _GROUP_FILES)
 _CHARGED: Final = re.compile(r"/hugetlb\.[^/]+?\.(rsvd\.)?(?:current|usage_in_bytes)$")
 _THROTTLED: Final = re.compile(r"^nr_throttled ([0-9]{1,20})$", re.MULTILINE)
 _SERVERS: Final = r"^[0-9]* (postgres)"  # as grep writes it, of /proc/PID/stat
@@ -235,17 +233,15 @@ class PodMachine:
 
 def wanted_of_container() -> Wanted:
     """Return what says how a container is limited, and where its server is."""
-    groups = (f"{_GROUPS}{place}/{name}" for place in _PLACES for name in _GROUP_FILES)
     return Wanted(
-        files=(*groups, "/proc/self/mountinfo", "/proc/meminfo"),
+        files=(*_OF_GROUP, "/proc/self/mountinfo", "/proc/meminfo"),
         matching=(("/proc/[0-9]*/stat", _SERVERS),),
     )
 
 
 def wanted_of_kernel() -> Wanted:
     """Return what the kernel of the node shows in any container of it, with its own limits."""
-    groups = (f"{_GROUPS}{place}/{name}" for place in _PLACES for name in _GROUP_FILES)
-    return Wanted(files=(*KERNEL_FILES, *groups))
+    return Wanted(files=(*KERNEL_FILES, *_OF_GROUP))
 
 
 def with_files(host: FetchedHost, other: FetchedHost, paths: Iterable[str]) -> FetchedHost:

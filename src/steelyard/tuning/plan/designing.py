@@ -9,20 +9,17 @@ knob's layer says on which machine it is turned: ``hypervisor`` and ``kvm`` on t
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from steelyard.core.errors import PreflightError, SteelyardError
 from steelyard.core.linux import LinuxFacts
 from steelyard.core.stack import (
-    ArithmeticLine,
-    DomainDesign,
     Knob,
     KnobKind,
     MachineDesign,
     Place,
     PlannedSetting,
-    PodDesign,
     PoolDesign,
     PostgresDesign,
     RenderedFile,
@@ -44,8 +41,8 @@ from steelyard.tuning.plan.arithmetic import (
     formula_counter,
 )
 from steelyard.tuning.plan.assumptions import of_volumes
-from steelyard.tuning.plan.guests import GuestPlan, plan_guest
-from steelyard.tuning.plan.machine import LocalPlan, plan_local
+from steelyard.tuning.plan.guests import plan_guest
+from steelyard.tuning.plan.machine import Layers, plan_local
 from steelyard.tuning.plan.pods import no_domain, pod_design, require_sense
 from steelyard.tuning.plan.postgres_settings import (
     Basis,
@@ -176,18 +173,6 @@ def _refined(inside: int, outside: int, fits: Callable[[int], bool]) -> int:
 _HUGE_PAGE_SIZE_SINCE: Final = 14
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layers:
-    """What the place has below the server."""
-
-    hypervisor: MachineDesign | None = None
-    domain: DomainDesign | None = None
-    machine: MachineDesign | None = None
-    pod: PodDesign | None = None
-    lines: tuple[ArithmeticLine, ...] = ()
-    assumptions: tuple[str, ...] = field(default=())
-
-
 def design_stack(request: StackRequest, facts: StackFacts, counter: PageCounter) -> StackDesign:
     """Return the design of every layer that the place has.
 
@@ -249,17 +234,17 @@ def storage_of(request: StackRequest, facts: StackFacts) -> str | None:
     return request.storage or facts.storage or (device.kind if device is not None else None)
 
 
-def _layers(request: StackRequest, facts: StackFacts, budget: Budget, shared_files: int) -> _Layers:
+def _layers(request: StackRequest, facts: StackFacts, budget: Budget, shared_files: int) -> Layers:
     if request.place is Place.RDS:
         words = ("Amazon RDS reserves the huge pages and chooses machine and storage by its class",)
-        return _Layers(assumptions=words)
+        return Layers(assumptions=words)
     if request.place is Place.LOCAL:
-        return _local_layers(plan_local(request, facts, budget))
+        return plan_local(request, facts, budget)
     below = below_of(request.place, facts)
     if below is None and request.place is Place.CNPG:
         found = plan_local(request, facts, budget)
         pod = pod_design(request, budget, facts.linux or LinuxFacts(), shared_files)
-        return replace(_local_layers(found), pod=pod)
+        return replace(found, pod=pod)
     if below is None:
         raise PreflightError(
             "nobody saw the hypervisor: without its NUMA nodes and cores no virtual machine can"
@@ -267,7 +252,10 @@ def _layers(request: StackRequest, facts: StackFacts, budget: Budget, shared_fil
             hint="Run `steelyard inspect --save facts.yaml` on it, and give --host-facts"
             " facts.yaml.",
         )
-    return _guest_layers(request, budget, plan_guest(request, facts, budget, below), shared_files)
+    guest = plan_guest(request, facts, budget, below)
+    if request.place is not Place.CNPG:
+        return guest
+    return replace(guest, pod=pod_design(request, budget, guest.linux, shared_files))
 
 
 def below_of(place: Place, facts: StackFacts) -> LinuxFacts | None:
@@ -289,26 +277,6 @@ def default_page_bytes(place: Place, facts: StackFacts) -> int | None:
     if facts.linux is None or facts.linux == below_of(place, facts):
         return None
     return facts.linux.huge_page_bytes
-
-
-def _local_layers(found: LocalPlan) -> _Layers:
-    return _Layers(machine=found.machine, lines=found.lines, assumptions=found.assumptions)
-
-
-def _guest_layers(
-    request: StackRequest, budget: Budget, guest: GuestPlan, shared_files: int
-) -> _Layers:
-    pod = None
-    if request.place is Place.CNPG:
-        pod = pod_design(request, budget, guest.linux, shared_files)
-    return _Layers(
-        hypervisor=guest.hypervisor,
-        domain=guest.domain,
-        machine=guest.machine,
-        pod=pod,
-        lines=guest.lines,
-        assumptions=guest.assumptions,
-    )
 
 
 def _postgres(
@@ -412,20 +380,7 @@ def _machine(
         *(_setting(layer, each, KnobKind.SYSFS, after) for each in machine.sysfs),
         *_governor(layer, machine, after),
         *_persisting(layer, files, after=(*after, *_names(pools))),
-        *(_step(layer, each) for each in machine.steps),
-    )
-
-
-def _step(layer: str, step: PlannedSetting) -> Knob:
-    return Knob(
-        name=f"{layer}:{step.name}",
-        layer=layer,
-        kind=KnobKind.MANUAL,
-        place=step.name,
-        value=step.value,
-        scope=step.scope,
-        reason=step.reason,
-        source=step.source,
+        *(_setting(layer, each, KnobKind.MANUAL, ()) for each in machine.steps),
     )
 
 

@@ -5,7 +5,7 @@ started. Pools are full, the virtual machine and the server are about to take fr
 when rules are strictest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,7 @@ from steelyard.core.stack import (
     PlannedSetting,
     PodDesign,
     PoolDesign,
+    RenderedFile,
     StackDesign,
     StackPlan,
     StackRequest,
@@ -386,7 +387,6 @@ def _violated(facts: StackFacts) -> list[JudgedRule]:
 
 
 PLAN: Final = "plan.json"
-FILES: Final = "files"
 _APPLIED: Final = "applied.jsonl"
 _ADAPTER: Final = TypeAdapter(StackPlan)
 
@@ -450,10 +450,19 @@ def write_plan(directory: Path, plan: StackPlan) -> None:
     Raises:
         InputError: Something else is there, or a plan that was applied.
     """
+    write_files(directory, plan.files, plan_json(plan))
+
+
+def write_files(directory: Path, files: Sequence[RenderedFile], plan: str) -> None:
+    """Write the text of a plan, and its rendered files below ``files``.
+
+    Raises:
+        InputError: Something else is there, or a plan that was applied.
+    """
     require_free(directory)
-    for file in plan.files:
-        path = directory / FILES / file.name
+    for file in files:
+        path = directory / "files" / file.name
         make_directory(path.parent)
         write_text(path, file.content)
     make_directory(directory)
-    write_text(directory / PLAN, plan_json(plan))
+    write_text(directory / PLAN, plan)

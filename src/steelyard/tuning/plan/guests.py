@@ -3,16 +3,14 @@
 Of a domain that is there already a plan changes what it speaks of, and keeps all the rest.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
-from xml.etree.ElementTree import Element
 
 from steelyard.core.errors import InputError, PreflightError
 from steelyard.core.linux import LinuxFacts, NumaNode
 from steelyard.core.stack import (
     ArithmeticLine,
     DomainDesign,
-    MachineDesign,
     Place,
     PoolDesign,
     StackDesign,
@@ -23,7 +21,7 @@ from steelyard.core.units import MIB, format_bytes
 from steelyard.tuning.facts.domain_xml import domain_facts, parse_domain
 from steelyard.tuning.plan.arithmetic import Budget, summed
 from steelyard.tuning.plan.assumptions import of_cpus, of_neighbours, of_request
-from steelyard.tuning.plan.machine import hypervisor_design, machine_design, system_bytes
+from steelyard.tuning.plan.machine import Layers, hypervisor_design, machine_design, system_bytes
 from steelyard.tuning.plan.pods import pool_pages, require_whole_cores
 from steelyard.tuning.plan.topology import (
     DomainPlace,
@@ -41,19 +39,14 @@ _KERNEL_BYTES: Final = 40 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GuestPlan:
+class GuestPlan(Layers):
     """A virtual machine, its hypervisor, and the system inside.
 
     Attributes:
         linux: The guest as it will be: its cores, its node, its memory.
     """
 
-    hypervisor: MachineDesign
-    domain: DomainDesign
-    machine: MachineDesign
     linux: LinuxFacts
-    lines: tuple[ArithmeticLine, ...]
-    assumptions: tuple[str, ...] = field(default=())
 
 
 def plan_guest(
@@ -86,8 +79,9 @@ def plan_guest(
     place = place_domain(wanted, below, facts.domains or ())
     linux = _guest_facts(facts.linux if facts.linux != below else None, wanted, place)
     pool = PoolDesign(page_bytes=request.page_bytes, pages=pages, node=0)
+    below_pool = replace(pool, pages=place.pool_pages, node=place.node.number)
     return GuestPlan(
-        hypervisor=hypervisor_design(below, facts, (_pool_below(wanted, place),)),
+        hypervisor=hypervisor_design(below, facts, (below_pool,)),
         domain=_domain(request, wanted, place, below),
         machine=machine_design(linux, facts, (pool,), linux.cpus or ()),
         linux=linux,
@@ -142,10 +136,6 @@ def _node_lines(wanted: Wanted, place: DomainPlace) -> tuple[ArithmeticLine, ...
         ),
         f"left on node {place.node.number}",
     )
-
-
-def _pool_below(wanted: Wanted, place: DomainPlace) -> PoolDesign:
-    return PoolDesign(page_bytes=wanted.page_bytes, pages=place.pool_pages, node=place.node.number)
 
 
 def _domain(
@@ -258,7 +248,7 @@ def design_for(design: StackDesign, xml: str) -> StackDesign:
     if design.domain is None:
         message = f"a plan for `{design.request.place}` has no domain here, and one was given"
         raise InputError(message, hint="Leave --domain-xml out, or plan --for kvm.")
-    domain = replace(design.domain, emulated=_is_emulated(parse_domain(xml)))
+    domain = replace(design.domain, emulated=parse_domain(xml).get("type") == "qemu")
     said = (
         f"the domain {domain.name!r} is still as in the XML that the plan started from; what the"
         " plan does not speak of stays"
@@ -288,7 +278,3 @@ def _require_its_devices(request: StackRequest) -> None:
             " devices",
             hint="Leave it out, or plan for another --name.",
         )
-
-
-def _is_emulated(root: Element) -> bool:
-    return root.get("type") == "qemu"

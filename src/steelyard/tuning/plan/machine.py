@@ -1,15 +1,17 @@
 """How the Linux machines of a plan are tuned: kernel, governor, CPUs, huge pages, memory."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from steelyard.core.linux import IdleState, LinuxFacts, NumaNode
 from steelyard.core.stack import (
     ArithmeticLine,
+    DomainDesign,
     MachineDesign,
     Place,
     PlannedSetting,
+    PodDesign,
     PoolDesign,
     Scope,
     StackRequest,
@@ -186,12 +188,15 @@ LOCAL_SYSTEM_BYTES: Final = 1 * GIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalPlan:
-    """What is planned for a machine that is there."""
+class Layers:
+    """What the place has below the server; a layer that it lacks is None."""
 
-    machine: MachineDesign
-    lines: tuple[ArithmeticLine, ...]
-    assumptions: tuple[str, ...] = field(default=())
+    hypervisor: MachineDesign | None = None
+    domain: DomainDesign | None = None
+    machine: MachineDesign | None = None
+    pod: PodDesign | None = None
+    lines: tuple[ArithmeticLine, ...] = ()
+    assumptions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +213,7 @@ class _Need:
     memory_bytes: int
 
 
-def plan_local(request: StackRequest, facts: StackFacts, budget: Budget) -> LocalPlan:
+def plan_local(request: StackRequest, facts: StackFacts, budget: Budget) -> Layers:
     """Return the plan of the machine that the database runs on.
 
     Raises:
@@ -232,7 +237,7 @@ def plan_local(request: StackRequest, facts: StackFacts, budget: Budget) -> Loca
     nodes = place.nodes_for(need)
     pools = _pools(request, facts, need.pages, {n.number: place.room(n) for n in nodes})
     cpus = _cpus_on(request, place.cores, nodes)
-    return LocalPlan(
+    return Layers(
         machine=machine_design(linux, facts, pools, cpus),
         lines=lines,
         assumptions=of_local_machine(request, facts, nodes, pools),

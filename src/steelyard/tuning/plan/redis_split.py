@@ -16,10 +16,9 @@ from steelyard.core.redis import MOST_LAG_S, Risk, SplitDesign, SplitPlan, Split
 from steelyard.core.stack import ArithmeticLine, PlannedSetting, RenderedFile, State
 from steelyard.core.stack_facts import RedisFacts, StackFacts
 from steelyard.core.units import GIB, MIB, format_bytes
-from steelyard.gateways.files import make_directory, write_text
 from steelyard.tuning.files.redis_split import START, render_split
 from steelyard.tuning.plan.arithmetic import DoesNotFitError
-from steelyard.tuning.plan.foreseen import FILES, PLAN, require_free
+from steelyard.tuning.plan.foreseen import write_files
 from steelyard.tuning.rules.redis import MOST_OF_LIMIT, RULES
 from steelyard.tuning.rules.rule import judge_by
 
@@ -388,10 +387,4 @@ def write_split(directory: Path, plan: SplitPlan) -> None:
     Raises:
         InputError: Something else is there.
     """
-    require_free(directory)
-    for file in plan.files:
-        path = directory / FILES / file.name
-        make_directory(path.parent)
-        write_text(path, file.content)
-    make_directory(directory)
-    write_text(directory / PLAN, split_json(plan))
+    write_files(directory, plan.files, split_json(plan))

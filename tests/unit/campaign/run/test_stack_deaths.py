@@ -17,7 +17,7 @@ from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting
 from steelyard.core.stack import KnobKind
 from steelyard.gateways.doors import Doors
 from steelyard.tuning.apply.door import KnobDoor
-from steelyard.tuning.apply.doors import kernel_doors
+from steelyard.tuning.apply.kernel import kernel_doors
 from support.left import left_knobs
 
 

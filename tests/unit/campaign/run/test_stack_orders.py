@@ -11,7 +11,7 @@ from steelyard.core.errors import InputError, LeftBehindError, MeasurementError,
 from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.targets.stack import Hooks, StackMeans, StackSettings
-from steelyard.tuning.apply.doors import kernel_doors
+from steelyard.tuning.apply.kernel import kernel_doors
 from support.stack import MemoryLedger
 
 OTHER_DISK = "/sys/dev/block/8:16/queue/read_ahead_kb"
