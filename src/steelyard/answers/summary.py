@@ -4,10 +4,9 @@ Missing values are null, never 0 or NaN; numbers are rounded to 12 significant d
 far below any noise and keeps the file the same on every platform.
 """
 
-from steelyard.answers import findings
+from steelyard.answers import findings, report
 from steelyard.answers.durability.section import trades_json
 from steelyard.answers.findings import finding_json
-from steelyard.answers.report import ANSWERS
 from steelyard.answers.results import (
     CampaignAnalysis,
     CellSummary,
@@ -52,7 +51,7 @@ def _summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         "elapsed_s": number(analysis.elapsed_s),
         "started_at": number(analysis.started_at),
         "command": analysis.command or None,
-        **{key: value for answer in ANSWERS for key, value in answer.json(analysis).items()},
+        **{key: value for answer in report.ANSWERS for key, value in answer.json(analysis).items()},
     }
 
 
