@@ -328,7 +328,7 @@ def test_lost_counts_of_a_campaign_are_a_sentence(
 
 def test_a_campaign_without_logs_says_so(shell: Shell, tmp_path: Path) -> None:
     """An example of an earlier day: there is no table, and nothing to export."""
-    path = EXAMPLES / "aa"
+    path = EXAMPLES / "protocol"
     code, out, _ = shell.run("latency", str(path))
     assert code == 0
     assert "No run of this campaign has a log" in out
