@@ -1,7 +1,7 @@
 """How often two equal systems are called different, and how soon a real 3 % is found.
 
 Steelyard's own schedule, intervals and stopping rule beside what people do today with the same
-minutes: one long run per load and treatment, judged by a t interval over its seconds. Both meet
+minutes: one long run per load and configuration, judged by a t interval over its seconds. Both meet
 the simulated machine of ``tests/method`` (profile "typical": 2 % between runs, drift, neighbours,
 stalls), so every figure is a count over seeded campaigns and repeats exactly.
 """
@@ -26,14 +26,14 @@ PROFILE = "typical"
 def published_claims(effect: float, campaigns: int) -> tuple[float, float]:
     """Return the share of campaigns that claim a difference per cell, and in any of five cells.
 
-    One run per load and treatment, treatments one after the other, naive 95 % t interval over
-    one-second samples.
+    One run per load and configuration, configurations one after the other, naive 95 % t interval
+    over one-second samples.
     """
     simulator = Simulator(PROFILE, log_effects([0.0, effect]), seed=1, lanes=campaigns)
     series = published(simulator, BUDGET_S)
     claims = []
     for cell in range(len(simulator.clients)):
-        baseline, changed = (np.log(series[treatment][cell]) for treatment in (0, 1))
+        baseline, changed = (np.log(series[configuration][cell]) for configuration in (0, 1))
         _, low, high = welch(baseline, changed)
         claims.append((low > 0) | (high < 0))
     return float(np.mean(claims)), float(np.mean(np.any(claims, axis=0)))
@@ -66,7 +66,7 @@ def main() -> None:
     print()
     print("                                 one long run per cell   Steelyard")
     print(f"equal systems called different   {per_cell:>12.0%} per cell   {false_alarms:>9.1%}")
-    print(f"  in at least one of five cells  {any_cell:>12.0%}            one headline")
+    print(f"  in at least one of five cells  {any_cell:>12.0%}            one result")
     print(f"a real +3 % called different     {found_published:>12.0%} (not power)  {found:.0%}")
     print(f"median minutes to that verdict             60            {minutes:.0f}")
     print(f"ratio of false alarms            {per_cell / max(false_alarms, 1 / campaigns):>12.1f}")

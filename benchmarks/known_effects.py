@@ -36,7 +36,7 @@ WIDEST = 0.05
 DESIGNS = ("alternating", "one-by-one")
 MEASURE = {
     "alternating": "measure: {slice: 4s, ceilings: off, neighbours: ignore, rounds: 1}",
-    "one-by-one": "measure: {slice: 10s, ramp: 1s, discard: 5s, switch: restart, rounds: 1,"
+    "one-by-one": "measure: {slice: 10s, ramp: 1s, warm_up: 5s, switch: restart, rounds: 1,"
     " ceilings: off, neighbours: ignore}",
 }
 EXPERIMENT = """\
@@ -50,7 +50,7 @@ loads: {{clients: 8, threads: auto, protocol: prepared}}
 {measure}
 stop: {{budget: {minutes}m, precision: 0.01%, equivalence: 1%}}
 seed: {seed}
-treatments:
+configurations:
   without:
     target: {{kind: local, bin: {bin}}}
 {without}
@@ -86,7 +86,7 @@ class Effect:
     """What is done to one side.
 
     Attributes:
-        changed: Lines of the treatment that has it.
+        changed: Lines of the configuration that has it.
         without: Lines of the baseline.
     """
 

@@ -46,7 +46,7 @@ DESIGNS = ("alternating", "one-by-one")
 # Of visits as `preset:aa` has them; alternating as it is by default.
 MEASURE = {
     "alternating": "measure: {ceilings: off, neighbours: ignore}",
-    "one-by-one": "measure: {slice: 5s, ramp: 1s, discard: 3s, prewarm: true, switch: restart,"
+    "one-by-one": "measure: {slice: 5s, ramp: 1s, warm_up: 3s, prewarm: true, switch: restart,"
     " ceilings: off, neighbours: ignore}",
 }
 EXPERIMENT = """\
@@ -61,7 +61,7 @@ loads: {{clients: 8, threads: auto, protocol: prepared}}
 {measure}
 stop: {{budget: {minutes}m, precision: 0.01%, equivalence: 1%}}
 seed: {seed}
-treatments:
+configurations:
   first:
     target: {{kind: local, bin: embedded}}
     postgres: {{shared_buffers: 512MB, max_wal_size: 4GB}}

@@ -57,8 +57,8 @@ design: single-pass
 workloads:
   - {{name: work, builtin: {builtin}, scale_factor: {scale}}}
 loads: {{clients: {clients}, threads: auto, protocol: prepared}}
-measure: {{slice: {seconds}s, ramp: 0s, discard: 0s}}
-treatments:
+measure: {{slice: {seconds}s, ramp: 0s, warm_up: 0s}}
+configurations:
   server:
     target: {{kind: local, bin: embedded}}
 """
@@ -144,7 +144,7 @@ class Rig:
     def planned(self) -> PlannedRun:
         """Return the one run that both arms make."""
         cell = CellKey(workload="work", load=self.experiment.loads[0])
-        return PlannedRun(treatment=SERVER, cell=cell)
+        return PlannedRun(configuration=SERVER, cell=cell)
 
     def postmaster(self) -> int:
         """Return the process id of the server: the parent of every backend."""
@@ -170,10 +170,10 @@ class Rig:
             attempt=0,
             visit=0,
             position=0,
-            treatment=SERVER,
+            configuration=SERVER,
             cell=self.planned.cell,
             started_at=taken.wall,
-            since_activation_s=0.0,
+            since_start_s=0.0,
             measurement=taken.measurement,
             validity=validity_of(taken.findings),
             findings=taken.findings,
@@ -186,7 +186,7 @@ class Rig:
     def bare_command(self) -> Command:
         """Return the command line without what Steelyard adds to it for itself."""
         platform, engine = self.bench.platform(SERVER), self.assembly.engine
-        target = self.experiment.treatment(SERVER).target
+        target = self.experiment.configuration(SERVER).target
         request = RunRequest(
             workload=self.experiment.workload("work"),
             load=self.experiment.loads[0],

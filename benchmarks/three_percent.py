@@ -46,7 +46,7 @@ loads: {{clients: [1, 2, 4, 8, 16], threads: auto, protocol: prepared}}
 measure: {{slice: 3s, ceilings: off, neighbours: ignore}}
 stop: {{budget: {minutes}m, decide: 3%, equivalence: 1%}}
 seed: {seed}
-treatments:
+configurations:
   default:
 {server}
   idle: {{extends: default}}
@@ -73,7 +73,7 @@ def let_stand_still() -> None:
     take = Seat.take
 
     def idle(self: Seat, times: TurnTimes, round_number: int, place: int) -> bool:
-        if self.planned.treatment != IDLE:
+        if self.planned.configuration != IDLE:
             return take(self, times, round_number, place)
         rest_s = SHARE * times.counted_s
         shorter = replace(times, turn_s=times.turn_s - rest_s)
@@ -105,10 +105,10 @@ def campaign(builtin: str, minutes: int, seed: int, uri: str | None) -> Decided:
         )
         request = session.Request(experiment=loaded.experiment, text=text, command="")
         analysis = session.new_campaign(request, Path(place) / "record", doors, Silence())
-    headline = next(each for each in analysis.comparisons if each.load is None)
-    effect = headline.effect
+    result = next(each for each in analysis.comparisons if each.load is None)
+    effect = result.effect
     return Decided(
-        verdict=headline.verdict.value,
+        verdict=result.verdict.value,
         minutes=round(analysis.elapsed_s / 60.0, 2),
         low=None if effect is None else effect.low,
         high=None if effect is None else effect.high,

@@ -1,7 +1,7 @@
 """How long a verdict takes, and how often it is wrong: Steelyard's designs beside the usual ones.
 
 The table of METHOD.md, section 4. Every design gets the same minutes on the same simulated machine
-(``tests/method``), two treatments under five loads. Steelyard's rows are whole campaigns of the
+(``tests/method``), two configurations under five loads. Steelyard's rows are whole campaigns of the
 product: its scheduler, estimators, levels and decision. Every figure is a count over seeded
 campaigns and repeats exactly. Exit code 10: Steelyard calls equal systems different too often.
 """
@@ -70,7 +70,7 @@ class Line:
     """The figures of one row; rates are shares of campaigns or of cells."""
 
     design: Design
-    false_headlines: float
+    false_results: float
     false_cells: float
     false_any_cell: float
     coverage: float
@@ -80,20 +80,23 @@ class Line:
 
 
 def seconds_of_long_runs(budget_s: float) -> Callable[[Machine, float, int], Judged]:
-    """Return design A: one long run per cell, all of one treatment first; t over its seconds."""
+    """Return design A: one long run per cell, all of one configuration first.
+
+    T over its seconds.
+    """
 
     def judge(machine: Machine, effect: float, _seed: int) -> Judged:
         series = published(machine, budget_s)
-        logs = np.log(np.maximum(np.array(series), 1.0))  # treatment, cell, campaign, second
+        logs = np.log(np.maximum(np.array(series), 1.0))  # configuration, cell, campaign, second
         cells = [welch(logs[0, cell], logs[1, cell]) for cell in range(logs.shape[1])]
         return judged(welch(*logs.mean(axis=1)), cells, effect, budget_s)
 
     return judge
 
 
-def repeats_by_treatment(machine: Machine, effect: float, _seed: int) -> Judged:
-    """Return what design B says: 60-s runs repeated, one treatment after the other; Welch."""
-    runs = blocked_repeats(machine, BUDGET_S)  # treatment, campaign, repeat, cell
+def repeats_by_configuration(machine: Machine, effect: float, _seed: int) -> Judged:
+    """Return what design B says: 60-s runs repeated, one configuration after the other; Welch."""
+    runs = blocked_repeats(machine, BUDGET_S)  # configuration, campaign, repeat, cell
     cells = [welch(runs[0, :, :, cell], runs[1, :, :, cell]) for cell in range(runs.shape[3])]
     return judged(welch(*runs.mean(axis=3)), cells, effect, BUDGET_S)
 
@@ -101,7 +104,7 @@ def repeats_by_treatment(machine: Machine, effect: float, _seed: int) -> Judged:
 def complete_blocks(machine: Machine, effect: float, _seed: int) -> Judged:
     """Return what design C says: complete blocks of 60-s runs in random order; paired t.
 
-    A restart before every run and no discard, which cancels here; a block's cells are averaged.
+    A restart before every run and no warm-up, which cancels here; a block's cells are averaged.
     """
     runs = rcb(machine, BUDGET_S, warm=0)
     ratios = runs[1] - runs[0]  # campaign, block, cell
@@ -125,14 +128,14 @@ def steelyard(mode: Mode) -> Callable[[Machine, float, int], Judged]:
     return judge
 
 
-def judged(headline: Bounds, cells: list[Bounds], effect: float, seconds: float) -> Judged:
+def judged(result: Bounds, cells: list[Bounds], effect: float, seconds: float) -> Judged:
     """Return what intervals of a fixed design say: (estimate, low, high), each per campaign."""
     low, high = (np.stack([cell[end] for cell in cells], axis=1) for end in (1, 2))
     truth = np.log1p(effect)
     return Judged(
-        called=(headline[1] > 0) | (headline[2] < 0),
+        called=(result[1] > 0) | (result[2] < 0),
         cells_called=(low > 0) | (high < 0),
-        covered=(headline[1] <= truth) & (truth <= headline[2]),
+        covered=(result[1] <= truth) & (truth <= result[2]),
         cells_covered=(low <= truth) & (truth <= high),
         seconds=np.full(len(low), seconds),
     )
@@ -145,9 +148,11 @@ DESIGNS = (
         judge=seconds_of_long_runs(PUBLISHED_S),
     ),
     Design(name="A one 6-min run per cell", valid=False, judge=seconds_of_long_runs(BUDGET_S)),
-    Design(name="B 60-s repeats by treatment, Welch", valid=False, judge=repeats_by_treatment),
+    Design(
+        name="B 60-s repeats by configuration, Welch", valid=False, judge=repeats_by_configuration
+    ),
     Design(name="C blocks of 60-s runs, paired t", valid=True, judge=complete_blocks),
-    Design(name="Steelyard, with restarts", valid=True, judge=steelyard(Mode.VISITS)),
+    Design(name="Steelyard, with restarts", valid=True, judge=steelyard(Mode.STARTS)),
     Design(name="Steelyard, back to back", valid=True, judge=steelyard(Mode.BACK_TO_BACK)),
 )
 
@@ -166,7 +171,7 @@ def line_of(design: Design, profile: str, campaigns: int, seed: int) -> Line:
     middle = float(np.sort(until)[int(MEDIAN * campaigns)])
     return Line(
         design=design,
-        false_headlines=float(same.called.mean()),
+        false_results=float(same.called.mean()),
         false_cells=float(same.cells_called.mean()),
         false_any_cell=float(same.cells_called.any(axis=1).mean()),
         coverage=float(other.covered.mean()),
@@ -187,7 +192,7 @@ def table(lines: list[Line]) -> str:
 
 def _line(line: Line, ours: Line) -> str:
     shares = (
-        line.false_headlines,
+        line.false_results,
         line.false_cells,
         line.false_any_cell,
         line.coverage,
@@ -199,7 +204,7 @@ def _line(line: Line, ours: Line) -> str:
     if line.minutes is not None:
         minutes = f"{line.minutes:.0f}"
         longer = f"{line.minutes / ours.minutes:.1f}" if ours.minutes else longer
-    wrong = f"{line.false_headlines / ours.false_headlines:.1f}" if ours.false_headlines else "–"  # noqa: RUF001
+    wrong = f"{line.false_results / ours.false_results:.1f}" if ours.false_results else "–"  # noqa: RUF001
     return _row(
         line.design.name,
         (*(f"{each:.1%}" for each in shares), called, minutes, f"{wrong}, {longer}"),
@@ -218,7 +223,7 @@ def faults(lines: list[Line], campaigns: int) -> list[str]:
         for line in lines
         if line.design.name.startswith("Steelyard")
         for what, rate in (
-            ("A/A headline", line.false_headlines),
+            ("A/A result", line.false_results),
             ("A/A any of five cells", line.false_any_cell),
         )
         if rate > bound

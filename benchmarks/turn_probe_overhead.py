@@ -49,7 +49,7 @@ loads: {{clients: {clients}, threads: auto, protocol: prepared}}
 measure: {{slice: 4s, ceilings: off, neighbours: ignore}}
 stop: {{budget: {minutes}m, precision: 0.01%}}
 seed: {seed}
-treatments:
+configurations:
   one:
     target: {{kind: local, bin: embedded}}
   other: {{extends: one}}

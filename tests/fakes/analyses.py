@@ -32,6 +32,7 @@ from steelyard.answers.results import (
     SettingDifference,
 )
 from steelyard.core.experiment import (
+    Configuration,
     Experiment,
     Layer,
     Measure,
@@ -39,7 +40,6 @@ from steelyard.core.experiment import (
     Setting,
     Stop,
     SwitchCost,
-    Treatment,
     TwinOf,
     Workload,
 )
@@ -49,10 +49,10 @@ from steelyard.core.plan import (
     ANEW,
     ASSUMED_NOISE,
     CampaignPlan,
-    DiscardChoice,
     RoundsFor,
     Status,
     StoppingRule,
+    WarmUpChoice,
     turn_times,
 )
 from steelyard.core.schedule import (
@@ -81,7 +81,7 @@ def quick() -> CampaignAnalysis:
 
 
 def many_loads() -> CampaignAnalysis:
-    """Return three treatments over five loads, one of them with an effect that grows with load."""
+    """Three configurations over five loads, one of them with an effect that grows with load."""
     effects = {
         ("buffers", "reads"): 0.02,
         ("huge-pages", "reads"): 0.05,
@@ -90,7 +90,7 @@ def many_loads() -> CampaignAnalysis:
     scene = Scene(
         name="shared buffers and huge pages",
         clients=(1, 4, 16, 64, 128),
-        treatments=("default", "buffers", "huge-pages"),
+        configurations=("default", "buffers", "huge-pages"),
         effects=effects,
         load_slope=0.12,
         noise=0.012,
@@ -106,7 +106,7 @@ def same_twice() -> CampaignAnalysis:
     """Return a comparison of a configuration with itself: nothing to distinguish."""
     scene = Scene(
         name="the same twice",
-        treatments=("first", "second"),
+        configurations=("first", "second"),
         workloads=("writes",),
         noise=0.05,
         blocks=12,
@@ -118,7 +118,7 @@ def same_twice() -> CampaignAnalysis:
 
 
 def in_turns() -> CampaignAnalysis:
-    """Return treatments that alternate, one workload with longer turns than the other."""
+    """Return configurations that alternate, one workload with longer turns than the other."""
     scene = Scene(
         name="default against fitted, in turns",
         effects={("fitted", "reads"): 0.12, ("fitted", "writes"): 0.31},
@@ -132,7 +132,7 @@ def in_turns() -> CampaignAnalysis:
         analysis.plan,
         restore="copy",
         restore_s=(("copy", 0.94),),
-        discard=DiscardChoice(discard_s=2.0, how="floor", risk="It is tested in every block."),
+        warm_up=WarmUpChoice(warm_up_s=2.0, how="floor", risk="It is tested in every block."),
         design_reason="all of them can be up at the same time",
         pausing=Pausing.SIGNALS,
         turns=(
@@ -197,7 +197,8 @@ def failed_early() -> CampaignAnalysis:
         code="server-did-not-start",
         severity=Severity.ERROR,
         message='PostgreSQL refused to start: invalid value for parameter "shared_buffers": "2TB"',
-        remedy="Lower shared_buffers of treatment fitted below the machine's memory of 22.4 GiB.",
+        remedy="Lower shared_buffers of configuration fitted below the machine's memory of 22.4"
+        " GiB.",
         source="server log",
         subject="fitted",
     )
@@ -219,22 +220,23 @@ def two_servers() -> CampaignAnalysis:
     """Return two endpoints that are never made anew: one instance per side."""
     scene = Scene(
         name="the old server and the new one",
-        treatments=("old", "new"),
+        configurations=("old", "new"),
         workloads=("reads",),
         effects={("new", "reads"): 0.2},
     )
     analysis = analysis_of(scene)
-    treatments = tuple(
-        replace(treatment, target=EndpointTarget(host=f"{treatment.name}.example"))
-        for treatment in analysis.experiment.treatments
+    configurations = tuple(
+        replace(configuration, target=EndpointTarget(host=f"{configuration.name}.example"))
+        for configuration in analysis.experiment.configurations
     )
     comparisons = tuple(replace(c, instances=1) for c in analysis.comparisons)
     return replace(
         analysis,
-        experiment=replace(analysis.experiment, treatments=treatments),
+        experiment=replace(analysis.experiment, configurations=configurations),
         comparisons=comparisons,
         findings=tuple(pair_findings(comparisons)),
-        unit="9 visits per treatment to servers that were there already; a difference belongs to"
+        unit="9 starts per configuration to servers that were there already; a difference belongs"
+        " to"
         " this pair of servers",
     )
 
@@ -252,8 +254,10 @@ def made_servers() -> CampaignAnalysis:
     analysis = analysis_of(scene)
     assert analysis.plan is not None
     phases = tuple(
-        CheckpointPhase(treatment=name, runs=40, known=40, least_s=5.1, median_s=17.0, most_s=29.4)
-        for name in scene.treatments
+        CheckpointPhase(
+            configuration=name, runs=40, known=40, least_s=5.1, median_s=17.0, most_s=29.4
+        )
+        for name in scene.configurations
     )
     parts = Components(
         instance_sd=0.021,
@@ -263,7 +267,7 @@ def made_servers() -> CampaignAnalysis:
         instances=10,
         runs=4,
     )
-    noise = InstanceNoise(treatment="fitted", workload="writes", parts=parts, best_rounds=5)
+    noise = InstanceNoise(configuration="fitted", workload="writes", parts=parts, best_rounds=5)
     return replace(
         analysis,
         plan=replace(
@@ -277,7 +281,7 @@ def made_servers() -> CampaignAnalysis:
         ),
         checkpoints=phases,
         instances=(noise,),
-        unit="10 newly made servers per treatment on this machine, 4 runs of each cell in each,"
+        unit="10 newly made servers per configuration on this machine, 4 runs of each cell in each,"
         " each with data loaded anew; not other machines than these",
     )
 
@@ -287,7 +291,7 @@ def hostile() -> CampaignAnalysis:
     bad = "<script>alert('x')</script>"
     scene = Scene(
         name=f'{bad} & "quotes" | pipes',
-        treatments=("default", "a|b<b>`c`"),
+        configurations=("default", "a|b<b>`c`"),
         workloads=("reads & <i>writes</i>",),
         blocks=6,
         status=Status.BUDGET,
@@ -307,7 +311,7 @@ def noise_floor() -> CampaignAnalysis:
     scene = Scene(
         name="noise of shared buffers",
         description="What can this set-up see? The baseline against itself.",
-        treatments=("default", "again"),
+        configurations=("default", "again"),
         clients=(1, 8, 32),
         noise=0.02,
         blocks=12,
@@ -316,7 +320,7 @@ def noise_floor() -> CampaignAnalysis:
         budget_s=900.0,
     )
     analysis = analysis_of(scene)
-    twin = TwinOf(name="shared buffers", treatments=2, stop=Stop())
+    twin = TwinOf(name="shared buffers", configurations=2, stop=Stop())
     loads = (None, *analysis.experiment.loads)
     return replace(
         analysis,
@@ -324,7 +328,7 @@ def noise_floor() -> CampaignAnalysis:
         settings=(),
         noise=NoiseFloor(
             name=twin.name,
-            mode=Mode.VISITS,
+            mode=Mode.STARTS,
             preparation_s=70.0,
             block_s=62.0,
             slice_s=5.0,
@@ -351,7 +355,7 @@ def noise_in_turns() -> CampaignAnalysis:
     """Return an A/A campaign in turns over two workloads, beside what visits would see."""
     scene = Scene(
         name="noise of shared buffers",
-        treatments=("default", "again"),
+        configurations=("default", "again"),
         noise=0.02,
         blocks=14,
         max_blocks=14,
@@ -360,7 +364,7 @@ def noise_in_turns() -> CampaignAnalysis:
         budget_s=600.0,
     )
     analysis = analysis_of(scene)
-    twin = TwinOf(name="shared buffers", treatments=2, stop=Stop())
+    twin = TwinOf(name="shared buffers", configurations=2, stop=Stop())
     return replace(
         analysis,
         experiment=replace(analysis.experiment, twin_of=twin),
@@ -383,7 +387,7 @@ def noise_in_turns() -> CampaignAnalysis:
             designs=tuple(
                 each
                 for name, scale in (("reads", 0.05), ("writes", 0.03))
-                for each in (_sees(name, Mode.ALTERNATING, scale), _sees(name, Mode.VISITS, scale))
+                for each in (_sees(name, Mode.ALTERNATING, scale), _sees(name, Mode.STARTS, scale))
             ),
         ),
     )
@@ -487,13 +491,13 @@ def analysis_of(scene: Scene) -> CampaignAnalysis:
                 name="shared_buffers",
                 requested=True,
                 values=tuple(
-                    "128MB" if not i else f"{2 * i}GB" for i in range(len(scene.treatments))
+                    "128MB" if not i else f"{2 * i}GB" for i in range(len(scene.configurations))
                 ),
             ),
             SettingDifference(
                 name="wal_buffers",
                 requested=False,
-                values=tuple("4MB" if not i else "16MB" for i in range(len(scene.treatments))),
+                values=tuple("4MB" if not i else "16MB" for i in range(len(scene.configurations))),
             ),
         ),
         facts=_facts(),
@@ -510,7 +514,7 @@ def with_evidence(analysis: CampaignAnalysis) -> CampaignAnalysis:
         severity=Severity.INFO,
         message="opening the connections took 0.41 s of a 2 s ramp",
         source="pgbench",
-        subject=f"{first.treatment}, {first.cell.workload}, 8 clients",
+        subject=f"{first.configuration}, {first.cell.workload}, 8 clients",
     )
     steal = Finding(
         code="steal-time",
@@ -532,10 +536,10 @@ def _experiment(scene: Scene) -> Experiment:
     changed = (Setting(layer=Layer.POSTGRES, name="shared_buffers", value="2GB"),)
     return Experiment(
         name=scene.name,
-        baseline=scene.treatments[0],
-        treatments=tuple(
-            Treatment(name=name, target=LocalTarget(), settings=changed if i else ())
-            for i, name in enumerate(scene.treatments)
+        baseline=scene.configurations[0],
+        configurations=tuple(
+            Configuration(name=name, target=LocalTarget(), settings=changed if i else ())
+            for i, name in enumerate(scene.configurations)
         ),
         workloads=tuple(
             Workload(
@@ -547,7 +551,7 @@ def _experiment(scene: Scene) -> Experiment:
         ),
         loads=tuple(load_of(c) for c in scene.clients),
         protocol="prepared",
-        measure=Measure(discard_s=5.0, prewarm=True),
+        measure=Measure(warm_up_s=5.0, prewarm=True),
         stop=Stop(budget_s=scene.budget_s),
         seed=scene.seed,
         description=scene.description,
@@ -555,7 +559,7 @@ def _experiment(scene: Scene) -> Experiment:
 
 
 def _plan(scene: Scene) -> CampaignPlan:
-    headlines = len(scene.workloads) * (len(scene.treatments) - 1)
+    results = len(scene.workloads) * (len(scene.configurations) - 1)
     visits = scene.mode is not Mode.BACK_TO_BACK
     return CampaignPlan(
         mode=scene.mode,
@@ -566,19 +570,20 @@ def _plan(scene: Scene) -> CampaignPlan:
         block_s=38.0,
         stopping=StoppingRule(
             max_blocks=scene.max_blocks,
-            alpha=0.04 / headlines,
-            headlines=headlines,
+            alpha=0.04 / results,
+            results=results,
             first_look=6 if len(scene.clients) == 1 else 8,
             cell_first_look=6,
             spending_power=2.0,
         ),
-        discard=DiscardChoice(
-            discard_s=5.0,
+        warm_up=WarmUpChoice(
+            warm_up_s=5.0,
             how="measured",
             measured_s=(3.0, 4.0),
             restarts=5,
             residual_fraction=(0.004, 0.006),
-            risk="A treatment that warms up more slowly than 5 s is understated by up to 0.6 %.",
+            risk="A configuration that warms up more slowly than 5 s is understated by up to 0.6"
+            " %.",
         ),
     )
 
@@ -588,18 +593,19 @@ def _unit(scene: Scene) -> str:
         return "nothing was replicated: there is no complete block"
     if scene.mode is Mode.BACK_TO_BACK:
         return (
-            f"{scene.blocks} visits to one server on this machine, in which each cell ran the "
-            "treatments back to back, with the prepared data restored before each block; not "
+            f"{scene.blocks} starts to one server on this machine, in which each cell ran the "
+            "configurations back to back, with the prepared data restored before each block; not "
             "restarts of it, not two machines"
         )
     if scene.mode is Mode.ALTERNATING:
         return (
-            f"{scene.blocks} starts of each treatment's server on this machine, up together and"
+            f"{scene.blocks} starts of each configuration's server on this machine, up together and"
             " under load in turns, each from the same prepared data; not two machines, not two"
             " storage products"
         )
     return (
-        f"{scene.blocks} restarts of one server per treatment on this machine, each from the same "
+        f"{scene.blocks} restarts of one server per configuration on this machine, each from the"
+        " same "
         "prepared data; not two machines, not two storage products"
     )
 

@@ -16,7 +16,15 @@ from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.runner import Campaign
 from steelyard.campaign.run.turns import Slot
 from steelyard.core.campaign import BlockOutcome
-from steelyard.core.experiment import Experiment, Layer, Measure, Setting, Stop, Treatment, Workload
+from steelyard.core.experiment import (
+    Configuration,
+    Experiment,
+    Layer,
+    Measure,
+    Setting,
+    Stop,
+    Workload,
+)
 from steelyard.core.measurement import Fact
 from steelyard.core.plan import CampaignPlan
 from steelyard.core.schedule import Load
@@ -55,18 +63,18 @@ def an_experiment(
     measure: Measure | None = None,
     stop: Stop | None = None,
 ) -> Experiment:
-    """Return a baseline against a treatment that is ``speed`` times as fast."""
+    """Return a baseline against a configuration that is ``speed`` times as fast."""
     settings = {"speed": f"{speed}", **({RESTART: "on"} if restart else {})}
     return Experiment(
         name="fake",
         baseline="slow",
-        treatments=(
-            Treatment(name="slow", target=LocalTarget()),
-            Treatment(name="fast", target=LocalTarget(), settings=asks(**settings)),
+        configurations=(
+            Configuration(name="slow", target=LocalTarget()),
+            Configuration(name="fast", target=LocalTarget(), settings=asks(**settings)),
         ),
         workloads=tuple(Workload(name=w, builtin="select-only") for w in workloads),
         loads=tuple(Load(clients=2**n, threads=1) for n in range(loads)),
-        measure=measure or Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0),
+        measure=measure or Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0),
         stop=stop or Stop(budget_s=3600.0),
         seed=11,
     )
@@ -157,7 +165,8 @@ class Stage:
     """One session of work on a campaign in its own world.
 
     Attributes:
-        room: Nothing can stand still, unless a test says otherwise: treatments do not alternate.
+        room: Nothing can stand still, unless a test says otherwise: configurations do not
+            alternate.
     """
 
     experiment: Experiment
@@ -224,7 +233,7 @@ class Stage:
         root = self.path.with_name(f"{self.path.name}-outside")
         ledger = JournalLedger(self.directory.journal, CAMPAIGN_ID)
         platform = FakePlatform(world, ledger, root)
-        return {treatment.name: platform for treatment in self.experiment.treatments}
+        return {configuration.name: platform for configuration in self.experiment.configurations}
 
     def _bench(self, platforms: dict[str, FakePlatform], stack: StackSettings | None) -> Bench:
         assembly = Assembly(engine=FakeEngine(self.world), platforms=platforms, stack=stack)

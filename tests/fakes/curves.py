@@ -23,7 +23,7 @@ class Shape:
     """
 
     workload: str
-    treatment: str
+    configuration: str
     gamma: float
     alpha: float
     beta: float
@@ -32,17 +32,22 @@ class Shape:
 
 
 SHAPES = (
-    Shape(workload="reads", treatment="default", gamma=9600.0, alpha=0.05, beta=9e-4),
-    Shape(workload="reads", treatment="fitted", gamma=9700.0, alpha=0.04, beta=0.0),
+    Shape(workload="reads", configuration="default", gamma=9600.0, alpha=0.05, beta=9e-4),
+    Shape(workload="reads", configuration="fitted", gamma=9700.0, alpha=0.04, beta=0.0),
     Shape(
-        workload="writes", treatment="default", gamma=520.0, alpha=0.02, beta=6e-4, falling=-0.072
+        workload="writes",
+        configuration="default",
+        gamma=520.0,
+        alpha=0.02,
+        beta=6e-4,
+        falling=-0.072,
     ),
-    Shape(workload="writes", treatment="fitted", gamma=560.0, alpha=0.03, beta=5e-4, bend=0.11),
+    Shape(workload="writes", configuration="fitted", gamma=560.0, alpha=0.03, beta=5e-4, bend=0.11),
 )
 
 
 def scalability() -> CampaignAnalysis:
-    """Return two treatments over seven loads with a curve for each workload."""
+    """Return two configurations over seven loads with a curve for each workload."""
     scene = Scene(
         name="throughput over clients",
         clients=CLIENTS,
@@ -66,7 +71,7 @@ def _curve(shape: Shape, blocks: int) -> ScalabilityCurve:
     told = peak is not None and fits
     return ScalabilityCurve(
         workload=shape.workload,
-        treatment=shape.treatment,
+        configuration=shape.configuration,
         threads=None,
         blocks=blocks,
         measured=tuple(

@@ -42,7 +42,7 @@ _TARGETS = {
 }
 
 
-def server(treatment: str, **settings: str) -> ServerEnvironment:
+def server(configuration: str, **settings: str) -> ServerEnvironment:
     """Return a server as it was found, with these settings and the usual delay."""
     shown = {
         "synchronous_commit": "on",
@@ -52,7 +52,7 @@ def server(treatment: str, **settings: str) -> ServerEnvironment:
         **settings,
     }
     return ServerEnvironment(
-        treatment=treatment,
+        configuration=configuration,
         version="18.1",
         settings=tuple(EffectiveSetting(name=n, value=v) for n, v in shown.items()),
     )
@@ -62,7 +62,7 @@ def high_availability() -> CampaignAnalysis:
     """Return a synchronous standby, required and preferred, and replicated storage, weighed."""
     scene = Scene(
         name="a synchronous standby or replicated storage",
-        treatments=tuple(_TARGETS),
+        configurations=tuple(_TARGETS),
         workloads=("reads", "writes", "tpcb-like"),
         clients=(1, 25),
         effects={
@@ -78,18 +78,18 @@ def high_availability() -> CampaignAnalysis:
         max_blocks=20,
     )
     analysis = analysis_of(scene)
-    treatments = tuple(
+    configurations = tuple(
         replace(each, target=_TARGETS[each.name], settings=())
-        for each in analysis.experiment.treatments
+        for each in analysis.experiment.configurations
     )
     workloads = tuple(_named(each) for each in analysis.experiment.workloads)
-    experiment = replace(analysis.experiment, treatments=treatments, workloads=workloads)
+    experiment = replace(analysis.experiment, configurations=configurations, workloads=workloads)
     names = "ANY 1 (steelyard-2)"
     environment = Environment(
         facts=CLASSES,
         servers=tuple(
             server(each.name, synchronous_standby_names=names if "standby" in each.name else "")
-            for each in treatments
+            for each in configurations
         ),
     )
     return replace(
@@ -99,7 +99,7 @@ def high_availability() -> CampaignAnalysis:
         facts=(*analysis.facts, *CLASSES),
         comparisons=with_trades(analysis.comparisons, experiment, environment),
         durability=durability_of(experiment, environment, analysis.cells),
-        unit="9 newly made Clusters per treatment",
+        unit="9 newly made Clusters per configuration",
         command="steelyard run preset:high-availability",
     )
 
@@ -107,7 +107,7 @@ def high_availability() -> CampaignAnalysis:
 def traded(**settings: dict[str, str]) -> CampaignAnalysis:
     """Return two local servers, ``default`` and ``fitted``, with these settings in force."""
     analysis = quick()
-    names = [each.name for each in analysis.experiment.treatments]
+    names = [each.name for each in analysis.experiment.configurations]
     servers = tuple(server(name, **settings.get(name, {})) for name in names)
     environment = Environment(facts=(), servers=servers)
     compared = with_trades(analysis.comparisons, analysis.experiment, environment)

@@ -34,7 +34,7 @@ EVENTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What the probes see of a treatment.
+    """What the probes see of a configuration.
 
     Attributes:
         parts_s: Seconds of a transaction in each class; stretched alike in every run so that
@@ -50,7 +50,7 @@ class Seen:
 
 
 def watched(run: Run, seen: Seen) -> Run:
-    """Return the run with its seconds and with the evidence of such a treatment."""
+    """Return the run with its seconds and with the evidence of such a configuration."""
     measured = run.measurement
     assert measured is not None
     seconds = RAMP_S + round(measured.seconds)
@@ -130,8 +130,9 @@ def _series(seen: Seen, seconds: tuple[Second, ...]) -> tuple[Series, ...]:
 
 
 def watched_record(record: CampaignRecord, seen: Mapping[str, Seen]) -> CampaignRecord:
-    """Return the record with evidence around the runs of the named treatments."""
+    """Return the record with evidence around the runs of the named configurations."""
     runs = tuple(
-        watched(run, seen[run.treatment]) if run.treatment in seen else run for run in record.runs
+        watched(run, seen[run.configuration]) if run.configuration in seen else run
+        for run in record.runs
     )
     return replace(record, runs=runs)

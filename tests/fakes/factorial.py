@@ -41,7 +41,7 @@ def factored(
     }
     scene = Scene(
         name="what three settings buy",
-        treatments=names,
+        configurations=names,
         clients=clients,
         effects=effects,
         noise=0.02,
@@ -112,6 +112,6 @@ def _plan(template: CampaignAnalysis, experiment: Experiment) -> CampaignPlan:
     plan = template.plan
     assert plan is not None
     assert experiment.attribution is not None
-    headlines = len(experiment.workloads) * len(experiment.attribution.factors)
-    rule = replace(plan.stopping, alpha=0.04 / headlines, headlines=headlines)
+    results = len(experiment.workloads) * len(experiment.attribution.factors)
+    rule = replace(plan.stopping, alpha=0.04 / results, results=results)
     return replace(plan, stopping=rule)

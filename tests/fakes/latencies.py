@@ -69,7 +69,7 @@ def _tails_record() -> CampaignRecord:
     scene = Scene(
         name="batched commits",
         workloads=("orders", "writes"),
-        treatments=("default", "batched"),
+        configurations=("default", "batched"),
         clients=(1, 8),
         effects={("batched", "writes"): 0.4},
         noise=0.015,
@@ -86,7 +86,7 @@ def _tails_record() -> CampaignRecord:
         sustained=tuple(
             _long_run(workload, name, slow)
             for workload in scene.workloads
-            for name, slow in zip(scene.treatments, (0.004, 0.02), strict=True)
+            for name, slow in zip(scene.configurations, (0.004, 0.02), strict=True)
         ),
     )
 
@@ -95,13 +95,13 @@ def _with_tail(run: Run, source: random.Random) -> Run:
     assert run.measurement is not None
     assert run.measurement.latency_mean_s is not None
     median_s = run.measurement.latency_mean_s * np.exp(source.gauss(0.0, 0.02))
-    batched = run.treatment == "batched" and run.cell.workload == "writes"
+    batched = run.configuration == "batched" and run.cell.workload == "writes"
     shape = Shape(slow=0.03 if batched else 0.004)
     scripts = ("pay.sql", "order.sql") if run.cell.workload == "orders" else ("simple-update",)
     return logged(run, float(median_s), shape, scripts)
 
 
-def _long_run(workload: str, treatment: str, slow: float) -> SustainedRun:
+def _long_run(workload: str, configuration: str, slow: float) -> SustainedRun:
     """Return ten minutes of which the last four are slower."""
     windows = tuple(
         LatencyWindow(
@@ -118,7 +118,7 @@ def _long_run(workload: str, treatment: str, slow: float) -> SustainedRun:
         for place in range(60)
     )
     return SustainedRun(
-        treatment=treatment,
+        configuration=configuration,
         cell=CellKey(workload=workload, load=Load(clients=8, threads=4)),
         started_at=STARTED_AT + 4000.0,
         ramp_s=2.0,

@@ -42,7 +42,7 @@ def rates() -> OpenLoops:
         contrasts=(
             GoalContrast(
                 baseline="default",
-                treatment="fitted",
+                configuration="fitted",
                 workload="reads",
                 load=POOL,
                 ratio=Reached(value=math.log(1.12), low=math.log(1.1), high=math.inf),
@@ -64,10 +64,12 @@ def _capacity(workload: str, tps: float) -> Capacity:
         for clients, part in parts.items()
     )
     capacity = Estimate(value=tps, low=0.98 * tps, high=1.02 * tps)
-    return Capacity(workload=workload, treatment="default", points=points, clients=8, tps=capacity)
+    return Capacity(
+        workload=workload, configuration="default", points=points, clients=8, tps=capacity
+    )
 
 
-def _point(workload: str, treatment: str, share: float, tps: float) -> RatePoint:
+def _point(workload: str, configuration: str, share: float, tps: float) -> RatePoint:
     slow = 0.001 / (1.0 - share)
     cell = CellKey(workload=workload, load=replace(POOL, share=share, latency_limit_s=0.1))
     latency = (
@@ -75,13 +77,13 @@ def _point(workload: str, treatment: str, share: float, tps: float) -> RatePoint
         _percentile(0.99, Estimate(value=slow, low=0.9 * slow, high=1.1 * slow)),
     )
     return RatePoint(
-        treatment=treatment,
+        configuration=configuration,
         cell=cell,
         offered_per_s=share * tps,
         achieved=Estimate(value=share * tps),
         levels={
-            Timed.LATENCY: _levels(treatment, cell, Timed.LATENCY, latency),
-            Timed.LAG: _levels(treatment, cell, Timed.LAG, (_percentile(0.99, None),)),
+            Timed.LATENCY: _levels(configuration, cell, Timed.LATENCY, latency),
+            Timed.LAG: _levels(configuration, cell, Timed.LAG, (_percentile(0.99, None),)),
         },
         skipped=0.003,
         late=0.007,
@@ -89,10 +91,10 @@ def _point(workload: str, treatment: str, share: float, tps: float) -> RatePoint
 
 
 def _levels(
-    treatment: str, cell: CellKey, timed: Timed, percentiles: tuple[PercentileLevel, ...]
+    configuration: str, cell: CellKey, timed: Timed, percentiles: tuple[PercentileLevel, ...]
 ) -> LatencyLevels:
     return LatencyLevels(
-        treatment=treatment,
+        configuration=configuration,
         cell=cell,
         timed=timed,
         script="",
@@ -108,9 +110,9 @@ def _percentile(share: float, value_s: Estimate | None) -> PercentileLevel:
     return PercentileLevel(share=share, basis=basis, value_s=value_s, there=500, needed=1000)
 
 
-def _goal(workload: str, treatment: str, reached: Reached | None) -> GoalRate:
+def _goal(workload: str, configuration: str, reached: Reached | None) -> GoalRate:
     return GoalRate(
-        treatment=treatment,
+        configuration=configuration,
         workload=workload,
         load=POOL,
         rates_per_s=(10_000.0, 14_000.0, 18_000.0) if reached else (),

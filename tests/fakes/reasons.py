@@ -72,7 +72,7 @@ def explained() -> CampaignAnalysis:
     """Return two workloads over two loads: writes no longer wait for the WAL, reads stay equal."""
     scene = Scene(
         name="asynchronous commit",
-        treatments=("default", "async"),
+        configurations=("default", "async"),
         clients=(1, 8),
         effects={("async", "writes"): 1.5},
         noise=0.015,
@@ -89,9 +89,9 @@ def _record(scene: Scene) -> CampaignRecord:
     asked = (Setting(layer=Layer.POSTGRES, name="synchronous_commit", value="off"),)
     experiment = replace(
         made.experiment,
-        treatments=tuple(
+        configurations=tuple(
             replace(each, settings=asked if place else ())
-            for place, each in enumerate(made.experiment.treatments)
+            for place, each in enumerate(made.experiment.configurations)
         ),
     )
     return CampaignRecord(
@@ -103,14 +103,16 @@ def _record(scene: Scene) -> CampaignRecord:
             facts=made.facts,
             servers=tuple(
                 ServerEnvironment(
-                    treatment=name,
+                    configuration=name,
                     version="18.1",
                     settings=(EffectiveSetting(name="synchronous_commit", value=value),),
                 )
-                for name, value in zip(scene.treatments, ("on", "off"), strict=True)
+                for name, value in zip(scene.configurations, ("on", "off"), strict=True)
             ),
         ),
-        runs=tuple(watched(run, _seen(run.cell.workload, run.treatment)) for run in runs_of(scene)),
+        runs=tuple(
+            watched(run, _seen(run.cell.workload, run.configuration)) for run in runs_of(scene)
+        ),
         blocks=tuple(
             BlockOutcome(index=block, attempt=0, complete=True) for block in range(scene.blocks)
         ),
@@ -121,7 +123,7 @@ def _record(scene: Scene) -> CampaignRecord:
     )
 
 
-def _seen(workload: str, treatment: str) -> Seen:
+def _seen(workload: str, configuration: str) -> Seen:
     if workload == "reads":
         return _READS
-    return _ASYNC if treatment == "async" else _WRITES
+    return _ASYNC if configuration == "async" else _WRITES

@@ -9,6 +9,7 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import (
+    Configuration,
     Experiment,
     GeneratorName,
     KeySpace,
@@ -16,7 +17,6 @@ from steelyard.core.experiment import (
     Measure,
     RedisWork,
     Setting,
-    Treatment,
     Workload,
 )
 from steelyard.core.latency import RunLatency
@@ -38,7 +38,7 @@ def aof_record() -> CampaignRecord:
     scene = Scene(
         name="AOF on local disk",
         workloads=("writes", "reads"),
-        treatments=("aof-off", "aof-always"),
+        configurations=("aof-off", "aof-always"),
         clients=(1, 20),
         effects={("aof-always", "writes"): -0.6},
         noise=0.015,
@@ -108,15 +108,15 @@ def _of_redis(experiment: Experiment) -> Experiment:
         experiment,
         engine=EngineName.REDIS,
         generator=GeneratorName.REDIS_BENCHMARK,
-        treatments=tuple(
-            Treatment(name=name, target=RedisLocalTarget(), settings=settings)
+        configurations=tuple(
+            Configuration(name=name, target=RedisLocalTarget(), settings=settings)
             for name, settings in (("aof-off", off), ("aof-always", always))
         ),
         workloads=tuple(
             Workload(name=name, builtin=test, redis=RedisWork(space=spaces[name]))
             for name, test in (("writes", "set"), ("reads", "get"))
         ),
-        measure=Measure(ramp_s=0.0, discard_s=5.0),
+        measure=Measure(ramp_s=0.0, warm_up_s=5.0),
     )
 
 
@@ -126,7 +126,7 @@ def _timed(run: Run) -> Run:
     values = Latencies(slow=0.004).values_us(
         int(run.measurement.transactions), run.measurement.latency_mean_s
     )
-    if run.treatment == "aof-always" and run.block == 0:
+    if run.configuration == "aof-always" and run.block == 0:
         values[-1] = _LONGEST_US
     test = "set" if run.cell.workload == "writes" else "get"
     return replace(run, latency=RunLatency(scripts=(script_of(test, values),)))

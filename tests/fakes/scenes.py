@@ -24,7 +24,7 @@ class Scene:
     """What a synthetic campaign is like.
 
     Attributes:
-        effects: True relative effect by (treatment, workload); missing means none.
+        effects: True relative effect by (configuration, workload); missing means none.
         load_slope: Added to the effect at the last load, falling to 0 at the first.
         noise: Standard deviation of a run's log rate.
     """
@@ -32,25 +32,25 @@ class Scene:
     name: str = "huge pages and buffers"
     workloads: tuple[str, ...] = ("reads", "writes")
     clients: tuple[int, ...] = (8,)
-    treatments: tuple[str, ...] = ("default", "fitted")
+    configurations: tuple[str, ...] = ("default", "fitted")
     effects: dict[tuple[str, str], float] = field(default_factory=dict)
     load_slope: float = 0.0
     noise: float = 0.02
     blocks: int = 9
     max_blocks: int = 24
     status: Status = Status.DECIDED
-    mode: Mode = Mode.VISITS
+    mode: Mode = Mode.STARTS
     seed: int = 20_261_121
     budget_s: float = 360.0
     description: str = ""
 
 
-def _rate_of(scene: Scene, treatment: str, cell: CellKey) -> float:
+def _rate_of(scene: Scene, configuration: str, cell: CellKey) -> float:
     base = next((v for k, v in BASE_TPS.items() if cell.workload.startswith(k)), 1000.0)
     clients = cell.load.clients
     place = scene.clients.index(clients) / max(1, len(scene.clients) - 1)
-    effect = scene.effects.get((treatment, cell.workload), 0.0)
-    if treatment == scene.treatments[-1] and len(scene.clients) > 1:
+    effect = scene.effects.get((configuration, cell.workload), 0.0)
+    if configuration == scene.configurations[-1] and len(scene.clients) > 1:
         effect += scene.load_slope * place
     saturation = clients / (1 + 0.09 * (clients - 1) + 0.0008 * clients * (clients - 1))
     return base / 5 * saturation * (1 + effect)
@@ -63,16 +63,16 @@ def runs_of(scene: Scene) -> tuple[Run, ...]:
     drift = 0.0
     for block in range(scene.blocks):
         drift += source.gauss(0.0, scene.noise)
-        order = source.sample(scene.treatments, len(scene.treatments))
+        order = source.sample(scene.configurations, len(scene.configurations))
         cells = [
             CellKey(workload=w, load=load_of(c)) for w in scene.workloads for c in scene.clients
         ]
         source.shuffle(cells)
-        for visit, treatment in enumerate(order):
+        for visit, configuration in enumerate(order):
             for position, cell in enumerate(cells):
-                rate = _rate_of(scene, treatment, cell)
+                rate = _rate_of(scene, configuration, cell)
                 rate *= math.exp(drift + source.gauss(0.0, scene.noise))
-                runs.append(_run(source, (block, visit, position), treatment, cell, rate))
+                runs.append(_run(source, (block, visit, position), configuration, cell, rate))
     return tuple(runs)
 
 
@@ -82,7 +82,11 @@ def load_of(clients: int) -> Load:
 
 
 def _run(
-    source: random.Random, place: tuple[int, int, int], treatment: str, cell: CellKey, rate: float
+    source: random.Random,
+    place: tuple[int, int, int],
+    configuration: str,
+    cell: CellKey,
+    rate: float,
 ) -> Run:
     series = tuple(
         Second(
@@ -110,10 +114,10 @@ def _run(
         attempt=0,
         visit=visit,
         position=position,
-        treatment=treatment,
+        configuration=configuration,
         cell=cell,
         started_at=STARTED_AT + 42.0 + 38.0 * block + 17.0 * visit + 7.5 * position,
-        since_activation_s=5.0 + 7.5 * position,
+        since_start_s=5.0 + 7.5 * position,
         measurement=measurement,
         validity=Validity.VALID,
     )
@@ -121,7 +125,7 @@ def _run(
 
 def _contrasts(runs: tuple[Run, ...], arms: tuple[str, str], cell: CellKey) -> list[float]:
     rates = {
-        (r.block, r.treatment): r.measurement.log_tps
+        (r.block, r.configuration): r.measurement.log_tps
         for r in runs
         if r.cell == cell and r.measurement is not None
     }
@@ -142,13 +146,13 @@ def _effect(contrasts: list[float], width: float) -> Estimate | None:
 
 def _verdict(effect: Estimate | None, margin: float) -> Verdict:
     if effect is None or effect.low is None or effect.high is None:
-        return Verdict.NOT_DISTINGUISHABLE
+        return Verdict.NO_CLEAR_DIFFERENCE
     if effect.low > 0:
         return Verdict.FASTER
     if effect.high < 0:
         return Verdict.SLOWER
     inside = -margin < effect.low and effect.high < margin
-    return Verdict.EQUIVALENT if inside else Verdict.NOT_DISTINGUISHABLE
+    return Verdict.EQUIVALENT if inside else Verdict.NO_CLEAR_DIFFERENCE
 
 
 def _comparison(
@@ -160,7 +164,7 @@ def _comparison(
     small = verdict is Verdict.FASTER and effect is not None and (effect.high or 1) < 0.01
     return Comparison(
         baseline=arms[0],
-        treatment=arms[1],
+        configuration=arms[1],
         workload=workload,
         load=load,
         effect=effect,
@@ -176,7 +180,7 @@ def _comparison(
 
 def _note(scene: Scene, verdict: Verdict, load: Load | None, *, ranged: bool) -> str:
     if not ranged:
-        return f"{scene.blocks} blocks; the first look is at 6"
+        return f"{scene.blocks} blocks; the first interim result is at 6"
     early = scene.status is Status.DECIDED and scene.blocks < scene.max_blocks
     if load is None and early and verdict.decided:
         return "stopped early: the estimate is a little too large"
@@ -184,20 +188,20 @@ def _note(scene: Scene, verdict: Verdict, load: Load | None, *, ranged: bool) ->
 
 
 def comparisons_of(scene: Scene, runs: tuple[Run, ...]) -> tuple[Comparison, ...]:
-    """Return every headline, followed by its cells."""
-    result = []
+    """Return every result, followed by its cells."""
+    found = []
     for workload in scene.workloads:
-        for treatment in scene.treatments[1:]:
-            arms = (scene.treatments[0], treatment)
+        for configuration in scene.configurations[1:]:
+            arms = (scene.configurations[0], configuration)
             by_load = [
                 (load_of(c), _contrasts(runs, arms, CellKey(workload=workload, load=load_of(c))))
                 for c in scene.clients
             ]
             pooled = [fmean(block) for block in zip(*(d for _, d in by_load), strict=True)]
-            headline = _comparison(scene, arms, workload, None, pooled)
+            pooled_result = _comparison(scene, arms, workload, None, pooled)
             cells = [_comparison(scene, arms, workload, load, d) for load, d in by_load]
-            result += [replace(headline, depends_on_load=_differ(cells)), *cells]
-    return tuple(result)
+            found += [replace(pooled_result, depends_on_load=_differ(cells)), *cells]
+    return tuple(found)
 
 
 def _differ(cells: list[Comparison]) -> bool:
@@ -210,27 +214,29 @@ def _differ(cells: list[Comparison]) -> bool:
 
 
 def cells_of(scene: Scene, runs: tuple[Run, ...]) -> tuple[CellSummary, ...]:
-    """Return a summary of each treatment in each cell that has runs."""
+    """Return a summary of each configuration in each cell that has runs."""
     result = []
     for workload in scene.workloads:
         for clients in scene.clients:
             cell = CellKey(workload=workload, load=load_of(clients))
-            for treatment in scene.treatments:
+            for configuration in scene.configurations:
                 rates = [
                     r.measurement.tps
                     for r in runs
-                    if r.cell == cell and r.treatment == treatment and r.measurement is not None
+                    if r.cell == cell
+                    and r.configuration == configuration
+                    and r.measurement is not None
                 ]
                 if rates:
-                    result.append(_cell(treatment, cell, rates))
+                    result.append(_cell(configuration, cell, rates))
     return tuple(result)
 
 
-def _cell(treatment: str, cell: CellKey, rates: list[float]) -> CellSummary:
+def _cell(configuration: str, cell: CellKey, rates: list[float]) -> CellSummary:
     centre = median(rates)
     half = 2.6 * stdev(rates) / math.sqrt(len(rates)) if len(rates) >= 6 else None
     return CellSummary(
-        treatment=treatment,
+        configuration=configuration,
         cell=cell,
         runs=len(rates),
         tps=Estimate(
@@ -249,17 +255,17 @@ def stalls_of(scene: Scene) -> tuple[StallTest, ...]:
     runs = scene.blocks * len(scene.clients)
     return tuple(
         StallTest(
-            baseline=scene.treatments[0],
-            treatment=treatment,
+            baseline=scene.configurations[0],
+            configuration=configuration,
             workload=workload,
             baseline_stalled=0,
             baseline_runs=runs,
-            treatment_stalled=min(1, runs),
-            treatment_runs=runs,
+            configuration_stalled=min(1, runs),
+            configuration_runs=runs,
             p_value=1.0,
         )
         for workload in scene.workloads
-        for treatment in scene.treatments[1:]
+        for configuration in scene.configurations[1:]
     )
 
 
@@ -268,6 +274,6 @@ def warmup_of(scene: Scene) -> tuple[WarmupCheck, ...]:
     if scene.blocks < 6 or scene.mode is Mode.BACK_TO_BACK:
         return ()
     return tuple(
-        WarmupCheck(treatment=name, slope_per_position=0.0013, p_value=0.43)
-        for name in scene.treatments[1:]
+        WarmupCheck(configuration=name, slope_per_position=0.0013, p_value=0.43)
+        for name in scene.configurations[1:]
     )

@@ -40,7 +40,7 @@ class World:
 
     Attributes:
         block: Which block runs, told by the progress; noise is a function of it.
-        faults: What happens to a use of the generator, by its number, discards included.
+        faults: What happens to a use of the generator, by its number, warm-ups included.
         stubborn: Settings that never take effect.
         refuses: How often the server refuses to start from now on.
         offered: Loads of all uses of the generator, in order.
@@ -172,20 +172,20 @@ class FakeEngine:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._programs = {t.name: FakeProgram() for t in world.experiment.treatments}
+        self._programs = {t.name: FakeProgram() for t in world.experiment.configurations}
 
-    def label(self, treatment: str) -> str:
+    def label(self, configuration: str) -> str:
         """Return the program's name and version."""
-        return f"Fake {self._programs[treatment].version}"
+        return f"Fake {self._programs[configuration].version}"
 
-    def known_settings(self, treatment: str) -> frozenset[str]:
-        """Return what the treatments ask for."""
-        assert treatment in self._programs
-        return frozenset(s.name for t in self._world.experiment.treatments for s in t.settings)
+    def known_settings(self, configuration: str) -> frozenset[str]:
+        """Return what the configurations ask for."""
+        assert configuration in self._programs
+        return frozenset(s.name for t in self._world.experiment.configurations for s in t.settings)
 
-    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return none."""
-        assert treatment in self._programs
+        assert configuration in self._programs
         return ()
 
     def check_flags(self) -> None:
@@ -196,16 +196,16 @@ class FakeEngine:
         return ()
 
     def tools(self) -> Mapping[str, str]:
-        """Return the version of each treatment's server."""
+        """Return the version of each configuration's server."""
         return {f"server of {name}": program.version for name, program in self._programs.items()}
 
-    def program(self, treatment: str) -> FakeProgram:
-        """Return the server program of a treatment."""
-        return self._programs[treatment]
+    def program(self, configuration: str) -> FakeProgram:
+        """Return the server program of a configuration."""
+        return self._programs[configuration]
 
-    def switch_cost(self, treatment: str, names: Sequence[str]) -> SwitchCost:
+    def switch_cost(self, configuration: str, names: Sequence[str]) -> SwitchCost:
         """Return a restart when a setting says so by its name, else a reload."""
-        assert treatment in self._programs
+        assert configuration in self._programs
         return SwitchCost.RESTART if any("restart" in n for n in names) else SwitchCost.RELOAD
 
     def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
@@ -217,9 +217,9 @@ class FakeEngine:
         """Return one data set."""
         return (Dataset(name="fake_s1", scale_factor=1, prepare=()),)
 
-    def build(self, dataset: Dataset, address: ServerAddress, treatment: str) -> None:
+    def build(self, dataset: Dataset, address: ServerAddress, configuration: str) -> None:
         """Note that a data set was made."""
-        self._world.steps.append(f"build {dataset.name} on {address.port} for {treatment}")
+        self._world.steps.append(f"build {dataset.name} on {address.port} for {configuration}")
 
     def writes(self) -> bool:
         """Return whether any workload is not read-only by its name."""
@@ -229,19 +229,19 @@ class FakeEngine:
         """Return whether its name says so."""
         return "read" in workload.name
 
-    def memory_bytes(self, treatment: str) -> int:
+    def memory_bytes(self, configuration: str) -> int:
         """Return what the world says."""
-        assert treatment in self._programs
+        assert configuration in self._programs
         return self._world.needed_bytes
 
-    def huge_page_bytes(self, treatment: str) -> int | None:
+    def huge_page_bytes(self, configuration: str) -> int | None:
         """Return 0: it knows no such pool."""
-        assert treatment in self._programs
+        assert configuration in self._programs
         return 0
 
-    def beyond_sessions(self, treatment: str, names: Sequence[str]) -> tuple[str, ...]:
+    def beyond_sessions(self, configuration: str, names: Sequence[str]) -> tuple[str, ...]:
         """Return those that need a restart by their name."""
-        del treatment
+        del configuration
         return tuple(name for name in names if "restart" in name)
 
     def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -265,7 +265,7 @@ class FakeEngine:
         """Return what this world says of it."""
         return self._world.missing
 
-    def reload(self, address: ServerAddress, treatment: str, clock: Clock) -> None:  # noqa: ARG002 - see its protocol
+    def reload(self, address: ServerAddress, configuration: str, clock: Clock) -> None:  # noqa: ARG002 - see its protocol
         """Note it."""
         self._world.steps.append(f"reload at {address.port}")
 
@@ -561,7 +561,7 @@ class FakePlatform:
 
     def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
         """Take limits as they are asked for, but for those that the world does not keep."""
-        asked = [s for t in self._world.experiment.treatments for s in t.settings]
+        asked = [s for t in self._world.experiment.configurations for s in t.settings]
         keys = {setting.name for setting in asked if setting.layer is Layer.CGROUP}
         self._world.limits = dict(limits)
         if keys:

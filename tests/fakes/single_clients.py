@@ -1,4 +1,4 @@
-"""A synthetic campaign at one client whose treatments differ in the cost of each statement."""
+"""A synthetic campaign at one client whose configurations differ in the cost of each statement."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from steelyard.core.findings import Estimate
 
 
 def statements() -> CampaignAnalysis:
-    """Return two treatments: the second saves 0.05 ms at each statement, nothing at the commit."""
+    """Two configurations: the second saves 0.05 ms at each statement, nothing at the commit."""
     analysis = analysis_of(Scene(name="statements and commits", clients=(1,)))
     fit = StatementFit(
         costs=(
@@ -21,7 +21,7 @@ def statements() -> CampaignAnalysis:
         differences=(
             StatementDifference(
                 baseline="default",
-                treatment="fitted",
+                configuration="fitted",
                 per_statement_s=_within(-0.05e-3, 0.01e-3),
                 per_commit_s=_within(0.01e-3, 0.08e-3),
             ),

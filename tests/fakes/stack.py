@@ -1,4 +1,4 @@
-"""What treatments set outside their servers, in a world without a machine."""
+"""What configurations set outside their servers, in a world without a machine."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,7 +7,7 @@ from fakes.campaigns import an_experiment
 from fakes.kernel import FakeKernel
 from fakes.processes import FakeProcesses
 from steelyard.core.errors import TargetError
-from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting, Treatment
+from steelyard.core.experiment import Configuration, Experiment, Layer, ManualStep, Setting
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.targets.stack import Hooks, StackMeans, StackSettings
 from steelyard.tuning.apply.applier import SnapshotLedger
@@ -74,15 +74,15 @@ class FakeNeeds:
     pages: int = 75
     counted: int = 0
 
-    def estimate(self, treatment: Treatment) -> int:
+    def estimate(self, configuration: Configuration) -> int:
         """Return it."""
-        assert treatment.name
+        assert configuration.name
         return self.pages
 
-    def count(self, treatments: Iterable[Treatment]) -> Mapping[str, int]:
+    def count(self, configurations: Iterable[Configuration]) -> Mapping[str, int]:
         """Return it for each."""
         self.counted += 1
-        return {treatment.name: self.pages for treatment in treatments}
+        return {configuration.name: self.pages for configuration in configurations}
 
 
 @dataclass(kw_only=True)
@@ -148,14 +148,14 @@ class Outside:
     machine: FakeMachine = field(default_factory=FakeMachine)
 
     def settings(self, experiment: Experiment, ledger: SnapshotLedger) -> StackSettings:
-        """Return what the treatments of an experiment set in it."""
+        """Return what the configurations of an experiment set in it."""
         means = StackMeans(
             doors={**kernel_doors(self.kernel, self.kernel), KnobKind.DOMAIN: self.machine},
             host=self.kernel,
             latency=self.latency,
             hooks=Hooks(processes=self.processes, operator=self.operator),
             ledger=ledger,
-            devices={t.name: "8:0" for t in experiment.treatments},
+            devices={t.name: "8:0" for t in experiment.configurations},
             needs=self.needs,  # type: ignore[arg-type]
         )
         return StackSettings(experiment, means)
@@ -164,14 +164,14 @@ class Outside:
 def asking(
     slow: Mapping[str, str], fast: Mapping[str, str], *, manual: tuple[ManualStep, ...] = ()
 ) -> Experiment:
-    """Return the usual experiment whose two treatments ask the kernel for something."""
+    """Return the usual experiment whose two configurations ask the kernel for something."""
     experiment = an_experiment(restart=False)
-    treatments = []
-    for place, (treatment, asked) in enumerate(
-        zip(experiment.treatments, (slow, fast), strict=True)
+    configurations = []
+    for place, (configuration, asked) in enumerate(
+        zip(experiment.configurations, (slow, fast), strict=True)
     ):
         own = tuple(Setting(layer=Layer.LINUX, name=n, value=v) for n, v in asked.items())
         step = manual[place] if manual else None
-        settings = tuple(sorted((*treatment.settings, *own)))
-        treatments.append(replace(treatment, settings=settings, manual=step))
-    return replace(experiment, treatments=tuple(treatments))
+        settings = tuple(sorted((*configuration.settings, *own)))
+        configurations.append(replace(configuration, settings=settings, manual=step))
+    return replace(experiment, configurations=tuple(configurations))

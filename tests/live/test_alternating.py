@@ -54,13 +54,13 @@ def test_a_campaign_in_turns_ends_with_a_verdict_in_every_form(steelyard: Steely
     """
     text = _IN_TURNS.replace(
         "workloads:", "workloads:\n  - {name: reads, builtin: select-only, scale_factor: 1}"
-    ).replace("discard: 0s", "discard: 500ms, reconnections: 1")
+    ).replace("warm_up: 0s", "warm_up: 500ms, reconnections: 1")
     done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 0, done.stderr
     summary = _summary(steelyard)
-    headlines = [c for c in summary["comparisons"] if c["clients"] == "pooled"]
-    assert {c["workload"] for c in headlines} == {"reads", "writes"}
-    assert all(c["blocks"] >= 6 and c["low_percent"] < c["high_percent"] for c in headlines)
+    results = [c for c in summary["comparisons"] if c["clients"] == "pooled"]
+    assert {c["workload"] for c in results} == {"reads", "writes"}
+    assert all(c["blocks"] >= 6 and c["low_percent"] < c["high_percent"] for c in results)
     assert summary["design"]["mode"] == "alternating"
     record = read_campaign(steelyard.directory / "c")
     for run in record.counted_runs:
@@ -110,7 +110,7 @@ def test_a_campaign_in_turns_that_was_killed_goes_on(steelyard: Steelyard, insta
     assert again
     for index in again:
         runs = [run for run in after.counted_runs if run.block == index]
-        assert {run.treatment for run in runs} == {"default", "buffers"}
+        assert {run.configuration for run in runs} == {"default", "buffers"}
         assert all(run.turns for run in runs)
     assert _groups(steelyard) == []
 
@@ -160,5 +160,5 @@ def test_servers_that_do_not_fit_together_are_measured_one_by_one(steelyard: Ste
     source = steelyard.experiment(_with_buffers(_IN_TURNS, large), "asks.yaml")
     refused = steelyard.run("run", source, "--dry-run")
     assert refused.returncode == 2
-    assert "the treatments cannot alternate: together they may take" in refused.stderr
+    assert "the configurations cannot alternate: together they may take" in refused.stderr
     assert "Leave `design` out" in refused.stderr

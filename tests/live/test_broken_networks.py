@@ -24,10 +24,10 @@ design: one-by-one
 workloads:
   - {name: writes, builtin: simple-update, scale_factor: 1}
 loads: {clients: 2, threads: 1}
-measure: {slice: 2s, ramp: 0s, discard: 0s}
+measure: {slice: 2s, ramp: 0s, warm_up: 0s}
 stop: {budget: 5m, precision: 99%}
 seed: 7
-treatments:
+configurations:
   default:
     target: {kind: endpoint}
   other:

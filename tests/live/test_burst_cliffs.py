@@ -35,10 +35,10 @@ design: single-pass
 workloads:
   - {{name: reads, builtin: select-only, scale_factor: {scale}}}
 loads: {{clients: 4, threads: 1, protocol: prepared}}
-measure: {{slice: 2s, ramp: 1s, discard: 0s}}
+measure: {{slice: 2s, ramp: 1s, warm_up: 0s}}
 sustain: 170s
 seed: 7
-treatments:
+configurations:
   throttled:
     target: {{kind: local, bin: embedded}}
     postgres: {{checkpoint_timeout: 30s, {settings}}}

@@ -16,10 +16,10 @@ workloads:
   - {name: reads, builtin: select-only, scale_factor: 1}
   - {name: writes, builtin: simple-update, scale_factor: 1}
 loads: {clients: [1, 2], threads: [1, 2]}
-measure: {slice: 1s, ramp: 0s, discard: 0s}
+measure: {slice: 1s, ramp: 0s, warm_up: 0s}
 stop: {budget: 5m}
 seed: 7
-treatments:
+configurations:
   server:
     target: {kind: local, bin: embedded}
 """
@@ -40,7 +40,7 @@ def test_a_single_pass_runs_every_cell_once(steelyard: Steelyard) -> None:
 
 @pytest.mark.slow
 def test_long_runs_follow_the_blocks_and_campaigns_can_be_read(steelyard: Steelyard) -> None:
-    """One cycle of 30 s per treatment after the last block; then list, show and compare."""
+    """One cycle of 30 s per configuration after the last block; then list, show and compare."""
     asking = TINY.replace("seed: 7", "sustain: 10s\nseed: 7").replace(
         "bin: embedded}", "bin: embedded}\n    postgres: {checkpoint_timeout: 30s}"
     )
@@ -49,7 +49,7 @@ def test_long_runs_follow_the_blocks_and_campaigns_can_be_read(steelyard: Steely
     assert done.returncode == 0, done.stderr
     assert "on top of the budget" in done.stderr
     long = json.loads((steelyard.directory / "campaigns/long/summary.json").read_text())
-    assert [one["treatment"] for one in long["sustained"]] == ["default", "buffers"]
+    assert [one["configuration"] for one in long["sustained"]] == ["default", "buffers"]
     assert all(29.0 < one["seconds"] < 59.0 for one in long["sustained"])
     assert all(one["worst_10s_tps"] <= one["tps"] * 1.2 for one in long["sustained"])
 
@@ -59,4 +59,4 @@ def test_long_runs_follow_the_blocks_and_campaigns_can_be_read(steelyard: Steely
     assert "in the campaign's plan" in pair.stdout
     again = steelyard.run("compare", "campaigns/long", "campaigns/long", "--json")
     cells = json.loads(again.stdout)["cells"]
-    assert {cell["word"] for cell in cells} == {"not distinguishable"}
+    assert {cell["word"] for cell in cells} == {"no clear difference"}

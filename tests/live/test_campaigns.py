@@ -35,13 +35,13 @@ def test_a_restart_campaign_ends_with_verdicts_and_every_file_of_the_record(
     assert done.returncode == 0, done.stderr
     record = steelyard.directory / "c"
     summary = _summary(record)
-    headlines = [c for c in summary["comparisons"] if c["clients"] == "pooled"]
-    assert {c["workload"] for c in headlines} == {"reads", "writes"}
+    results = [c for c in summary["comparisons"] if c["clients"] == "pooled"]
+    assert {c["workload"] for c in results} == {"reads", "writes"}
     for name in ("experiment.yaml", "schedule.json", "environment.json", "journal.jsonl"):
         assert (record / name).stat().st_size > 0
     for name in ("runs.parquet", "host.parquet", "intervals.parquet", "report.md", "report.html"):
         assert (record / name).stat().st_size > 0
-    assert all(c["blocks"] >= 6 and c["low_percent"] < c["high_percent"] for c in headlines)
+    assert all(c["blocks"] >= 6 and c["low_percent"] < c["high_percent"] for c in results)
     assert "default" in done.stdout
     assert "tps" in done.stdout
     raw = sorted((record / "raw").glob("0000-0-*.txt.gz"))
@@ -60,24 +60,26 @@ def _rebuilt_to_the_same_bytes(steelyard: Steelyard) -> None:
     assert {n: (steelyard.directory / "c" / n).read_bytes() for n in names} == first
 
 
-def test_treatments_that_need_no_restart_are_weighed_back_to_back(steelyard: Steelyard) -> None:
+def test_configurations_that_need_no_restart_are_weighed_back_to_back(steelyard: Steelyard) -> None:
     """A reloadable setting switches on the running server and is read back in force."""
     text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB, checkpoint_timeout: 11min")
-    text = one_by_one(text.replace("discard: 0s", "discard: 0s, rounds: 1"))
+    text = one_by_one(text.replace("warm_up: 0s", "warm_up: 0s, rounds: 1"))
     options = ("--out", "c", "--yes", "--json")
     steelyard.until_blocks(1, "run", steelyard.experiment(text), *options)
     schedule = json.loads((steelyard.directory / "c" / "schedule.json").read_text())
     assert schedule["mode"] == "back-to-back"
     environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())
     in_force = {
-        server["treatment"]: next(s["value"] for s in server["settings"] if s["name"] == "work_mem")
+        server["configuration"]: next(
+            s["value"] for s in server["settings"] if s["name"] == "work_mem"
+        )
         for server in environment["servers"]
     }
     assert in_force == {"default": "4096", "buffers": "9216"}
 
 
 @pytest.mark.parametrize("version", ["15", "16"])
-def test_two_versions_are_weighed_like_any_two_treatments(
+def test_two_versions_are_weighed_like_any_two_configurations(
     steelyard: Steelyard, version: str
 ) -> None:
     """PostgreSQL 15 and 16 against the embedded 18: own data directories, one pgbench."""

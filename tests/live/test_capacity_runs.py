@@ -26,8 +26,8 @@ WRITTEN = (
             seed=3,
         )
     )
-    .replace("slice:", "discard: 0s\n  slice:")
-    .replace("  discard: 5s\n", "")
+    .replace("slice:", "warm_up: 0s\n  slice:")
+    .replace("  warm_up: 5s\n", "")
 )
 WRITTEN += "capacity: {rounds: 3}\n"
 

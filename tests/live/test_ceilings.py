@@ -10,7 +10,7 @@ from support.endpoint import Server
 from support.live import TINY, Steelyard, living_servers, wait_for
 
 pytestmark = pytest.mark.live
-LOCAL = TINY.replace("discard: 0s}", "discard: 0s, ceilings: on}")
+LOCAL = TINY.replace("warm_up: 0s}", "warm_up: 0s, ceilings: on}")
 
 
 def _ceilings(steelyard: Steelyard, text: str, *more: str) -> list[dict[str, Any]]:
@@ -45,9 +45,9 @@ def test_a_short_campaign_measures_its_place(steelyard: Steelyard) -> None:
             assert 0 < ceiling["fastest_s"] <= ceiling["latency_s"] <= ceiling["p99_s"]
     (trip,) = [c for c in found if c["kind"] == "round trip"]
     assert trip["latency_s"] is not None  # the one that every server has
-    assert trip["treatments"] == ["default", "buffers"]
+    assert trip["configurations"] == ["default", "buffers"]
     syncs = [c for c in found if c["kind"] == "sync" and c["rate_per_s"]]
-    in_force = [c for c in syncs if c["treatments"]]
+    in_force = [c for c in syncs if c["configurations"]]
     assert not syncs or [c["subject"] for c in in_force] == ["fdatasync"]  # Linux's default
     report = (steelyard.directory / "c" / "report.md").read_text()
     assert "Ceilings of this place" in report
@@ -55,7 +55,7 @@ def test_a_short_campaign_measures_its_place(steelyard: Steelyard) -> None:
 
 def test_a_small_budget_leaves_the_device_out(steelyard: Steelyard) -> None:
     """By default a campaign of seconds takes the cheap ones, and says why not the others."""
-    found = _ceilings(steelyard, TINY.replace("discard: 0s}", "discard: 0s, ceilings: auto}"))
+    found = _ceilings(steelyard, TINY.replace("warm_up: 0s}", "warm_up: 0s, ceilings: auto}"))
     device = [c for c in found if c["kind"] in ("sync", "direct read", "log write")]
     assert device
     assert all("of the budget of" in c["unknown"] for c in device)

@@ -29,10 +29,10 @@ name: limited
 workloads:
   - {name: reads, builtin: select-only, scale_factor: 1}
 loads: {clients: 8, threads: 1}
-measure: {slice: 1s, ramp: 0s, discard: 0s}
+measure: {slice: 1s, ramp: 0s, warm_up: 0s}
 stop: {budget: 20m}
 seed: 7
-treatments:
+configurations:
   default:
     target: {kind: local, bin: embedded}
   quota:
@@ -122,7 +122,7 @@ def _watching(steelyard: Steelyard, roots: Roots) -> Iterator[Watched]:
 def test_limits_are_in_force_and_gone_afterwards(steelyard: Steelyard, roots: Roots) -> None:
     """Quota, CPU sets and throttles are in the kernel's files while the server works, back to back.
 
-    The quota throttles by the kernel's own counter; a treatment without limits has none.
+    The quota throttles by the kernel's own counter; a configuration without limits has none.
     """
     version = SystemCgroups().hierarchy(Controller.CPU).version
     process = steelyard.start("run", steelyard.experiment(LIMITED), "--out", "c", "--yes")

@@ -28,10 +28,10 @@ baseline: default
 workloads:
   - {name: writes, builtin: simple-update, scale_factor: 1}
 loads: {clients: 2, threads: 1}
-measure: {slice: 1s, ramp: 0s, discard: 0s, rounds: 1}
+measure: {slice: 1s, ramp: 0s, warm_up: 0s, rounds: 1}
 stop: {budget: 5m, precision: 99%}
 seed: 7
-treatments:
+configurations:
   default:
     target: {kind: endpoint}
   other:
@@ -223,15 +223,15 @@ def test_a_setting_that_needs_a_restart_is_refused(steelyard: Steelyard, server:
 
 @pytest.mark.usefixtures("untouched")
 def test_a_restart_command_brings_it_into_force(steelyard: Steelyard, server: Server) -> None:
-    """With one, every activation restarts the server, and the end restores the old value."""
+    """With one, every start restarts the server, and the end restores the old value."""
     text = TINY.replace("work_mem: 9MB, checkpoint_timeout: 7min", "shared_buffers: 24MB")
     text = text.replace("simple-update", "select-only")
     _measured(steelyard, at(server, text, restart_command=server.restart_command))
     environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())
     found = [
         setting["value"]
-        for treatment in environment["servers"]
-        for setting in treatment["settings"]
+        for configuration in environment["servers"]
+        for setting in configuration["settings"]
         if setting["name"] == "shared_buffers"
     ]
     assert found == ["2048", "3072"]

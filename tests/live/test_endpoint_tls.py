@@ -23,10 +23,10 @@ baseline: default
 workloads:
   - {name: reads, builtin: select-only, scale_factor: 1}
 loads: {clients: 2, threads: 1}
-measure: {slice: 1s, ramp: 0s, discard: 0s}
+measure: {slice: 1s, ramp: 0s, warm_up: 0s}
 stop: {budget: 5m, precision: 99%}
 seed: 7
-treatments:
+configurations:
   default:
     target: {kind: endpoint, uri: URI}
   other:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.live
 _CLIENTS = 2
 _IN_TURNS = (
     TINY.replace("measure: {", "design: alternating\nmeasure: {")
-    .replace("slice: 1s, ramp: 0s, discard: 0s", "slice: 2s, discard: 3s")
+    .replace("slice: 1s, ramp: 0s, warm_up: 0s", "slice: 2s, warm_up: 3s")
     .replace(
         "workloads:\n", "workloads:\n  - {name: reads, builtin: select-only, scale_factor: 1}\n"
     )
@@ -150,8 +150,8 @@ def test_evidence_of_turns_is_of_the_turns(steelyard: Steelyard) -> None:
     assert not told & neighbour.servers
     assert neighbour.servers
     charged, spared = (
-        sum(_own_cpu_s(run) for run in runs if run["treatment"] == treatment)
-        for treatment in (_CHARGED, _SPARED)
+        sum(_own_cpu_s(run) for run in runs if run["configuration"] == configuration)
+        for configuration in (_CHARGED, _SPARED)
     )
     if not charged and all(len(run["evidence"]["others"]) == _TOLD for run in runs):
         lacking(f"{_TOLD} other processes of this machine are busier than the neighbour")
@@ -196,6 +196,6 @@ def _assert_in_tables(record: Path) -> None:
     """The tables of the record have rows of both configurations."""
     for name in ("host", "waits", "counters"):
         rows = pq.read_table(record / f"{name}.parquet").to_pylist()
-        assert {row["treatment"] for row in rows} == {_CHARGED, _SPARED}
+        assert {row["configuration"] for row in rows} == {_CHARGED, _SPARED}
     summary = json.loads((record / "summary.json").read_text())
     assert summary["comparisons"] or summary["blocks"]

@@ -12,13 +12,13 @@ FACTORS = """\
 factors:
   commit: {postgres: {synchronous_commit: ["on", "off"]}}
   statements: {simple: , prepared: {protocol: prepared}}
-treatments:
+configurations:
   server: {target: {kind: local, bin: embedded}}
 """
 FACTORIAL = (
-    TINY[: TINY.index("treatments:")]
+    TINY[: TINY.index("configurations:")]
     .replace("baseline: default\n", "")
-    .replace("discard: 0s", "discard: 0s, reset: campaign")
+    .replace("warm_up: 0s", "warm_up: 0s, reset: campaign")
     + FACTORS
 )
 
@@ -34,7 +34,7 @@ def test_a_factorial_is_measured_in_complete_blocks_and_reported(steelyard: Stee
     assert schedule["mode"] == "back-to-back"
     names = {"server", "statements", "commit", "commit+statements"}
     for block in schedule["blocks"]:
-        runs = [run["treatment"] for visit in block["visits"] for run in visit["runs"]]
+        runs = [run["configuration"] for visit in block["visits"] for run in visit["runs"]]
         assert sorted(runs) == sorted(names)
     summary = json.loads((record / "summary.json").read_text())
     told = summary["attribution"]
@@ -45,8 +45,8 @@ def test_a_factorial_is_measured_in_complete_blocks_and_reported(steelyard: Stee
         "removed last",
         "total",
     }
-    headlines = [c for c in summary["comparisons"] if c["clients"] == "pooled"]
-    assert [c["treatment"] for c in headlines] == ["commit=off", "statements=prepared"]
+    results = [c for c in summary["comparisons"] if c["clients"] == "pooled"]
+    assert [c["configuration"] for c in results] == ["commit=off", "statements=prepared"]
     page = (record / "report.md").read_bytes()
     assert b"## What each factor buys" in page
     (record / "report.md").unlink()
@@ -54,7 +54,7 @@ def test_a_factorial_is_measured_in_complete_blocks_and_reported(steelyard: Stee
     assert (record / "report.md").read_bytes() == page
     pair = steelyard.run("compare", "c", "server", "commit+statements")
     assert pair.returncode == 0, pair.stderr
-    assert "additional look" in pair.stdout
+    assert "additional analysis" in pair.stdout
 
 
 def test_the_dry_run_says_what_a_design_costs(steelyard: Steelyard) -> None:
@@ -62,7 +62,7 @@ def test_the_dry_run_says_what_a_design_costs(steelyard: Steelyard) -> None:
     name = steelyard.experiment(FACTORIAL.replace("factors:", "ladder:"))
     ladder = steelyard.run("run", "--dry-run", name)
     assert ladder.returncode == 0, ladder.stderr
-    assert "3 treatments x 1 cells" in ladder.stdout
+    assert "3 configurations x 1 cells" in ladder.stdout
     assert "depends on the order chosen: commit, then statements" in ladder.stdout
     full = steelyard.run("run", "--dry-run", steelyard.experiment(FACTORIAL))
     assert "synergies are twice as wide" in full.stdout

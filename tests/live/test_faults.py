@@ -240,13 +240,13 @@ def test_a_budget_before_the_first_look_is_refused_with_what_would_do(
     """A budget that cannot reach a look is said before anything is started."""
     done = steelyard.run("run", steelyard.experiment(), "--out", "c", "--budget", "5s")
     assert done.returncode == 3, done.stderr
-    assert "before the first look" in done.stderr
+    assert "before the first interim result" in done.stderr
     assert "--budget" in done.stderr
     assert not (steelyard.directory / "c").exists()
 
 
 def test_a_setting_that_does_not_take_effect_is_named(steelyard: Steelyard) -> None:
-    """A role's own setting that overrides the configuration makes the treatment not in force."""
+    """A role's own setting that overrides the configuration puts it out of force."""
     (steelyard.directory / "override.sql").write_text(
         "ALTER ROLE steelyard SET work_mem = '5MB';\n"
     )

@@ -32,8 +32,8 @@ design: single-pass
 workloads:
   - {name: writes, builtin: simple-update, scale_factor: 1}
 loads: {clients: 4, threads: 2}
-measure: {slice: 4s, ramp: 0s, discard: 0s}
-treatments:
+measure: {slice: 4s, ramp: 0s, warm_up: 0s}
+configurations:
   server:
     target: {kind: local, bin: embedded}
 """

@@ -21,7 +21,7 @@ def _runs(steelyard: Steelyard) -> list[dict[str, object]]:
 
 def test_every_visit_makes_its_server_and_nothing_is_left(steelyard: Steelyard) -> None:
     """Made by initdb and load, not from prepared data; nothing is kept, and the report says so."""
-    text = TINY.replace("discard: 0s", "discard: 0s, switch: reprovision, rounds: 2")
+    text = TINY.replace("warm_up: 0s", "warm_up: 0s, switch: reprovision, rounds: 2")
     before = set((steelyard.cache / "prepared").glob("*"))
     source = steelyard.experiment(lasting(text))
     steelyard.until_blocks(2, "run", source, "--out", "c", "--yes")
@@ -30,11 +30,11 @@ def test_every_visit_makes_its_server_and_nothing_is_left(steelyard: Steelyard) 
     assert blocks >= 2
     assert (summary["design"]["switch"], summary["design"]["rounds"]) == ("reprovision", 2)
     assert summary["design"]["restore"] == "reprovision"
-    assert re.match(rf"{blocks} newly made servers? per treatment", summary["unit"])
+    assert re.match(rf"{blocks} newly made servers? per configuration", summary["unit"])
     assert set((steelyard.cache / "prepared").glob("*")) == before
     visits: dict[tuple[object, ...], list[dict[str, object]]] = {}
     for run in _runs(steelyard):
-        visits.setdefault((run["block"], run["attempt"], run["visit"]), []).append(run)
+        visits.setdefault((run["block"], run["attempt"], run["start"]), []).append(run)
     assert all(len(runs) <= 2 for runs in visits.values())
     for runs in visits.values():
         ages = [run["checkpoint"]["seconds"] for run in runs]
@@ -53,10 +53,10 @@ def test_settings_of_the_wal_are_measured_over_a_whole_cycle(steelyard: Steelyar
     assert plan["rounds_for"] == "checkpoint cycle"
     rounds = plan["rounds"]
     runs = [run for run in _runs(steelyard) if run["block"] == 0]
-    # Back to back: one visit, every treatment once in every round.
+    # Back to back: one visit, every configuration once in every round.
     assert len(runs) == 2 * rounds
     first, last = runs[0], runs[-1]
-    assert last["since_activation_s"] - first["since_activation_s"] >= 0.8 * 30
+    assert last["since_start_s"] - first["since_start_s"] >= 0.8 * 30
     phases = [run["checkpoint"]["seconds"] for run in runs]
     assert max(phases) >= 0.5 * 30
     report = (steelyard.directory / "c" / "report.md").read_text()

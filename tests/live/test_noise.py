@@ -13,14 +13,14 @@ pytestmark = pytest.mark.live
 def test_a_set_up_is_weighed_against_itself_and_remembered(steelyard: Steelyard) -> None:
     """A tiny A/A campaign ends at its budget, says what it can see, and leaves its profile."""
     text = TINY.replace("slice: 1s", "slice: 4s").replace(
-        "discard: 0s", "discard: 0s, reset: campaign"
+        "warm_up: 0s", "warm_up: 0s, reset: campaign"
     )
     options = ("--out", "c", "--budget", "90s", "--switch", "session", "--yes")
     done = steelyard.run("noise", steelyard.experiment(text), *options)
     assert done.returncode == 0, done.stderr
     record = steelyard.directory / "c"
     summary = json.loads((record / "summary.json").read_text())
-    assert summary["treatments"] == ["default", "again"]
+    assert summary["configurations"] == ["default", "again"]
     assert (summary["status"], summary["design"]["switch"]) == ("budget reached", "session")
     (workload,) = summary["noise"]["workloads"]
     assert workload["second_sd_percent"]["estimate"] > 0.0

@@ -17,16 +17,16 @@ name: at a rate
 workloads:
   - {{name: reads, builtin: select-only, scale_factor: 1}}
 loads: {{clients: 2, threads: 1, rate: {RATE_PER_S:g}}}
-measure: {{slice: {SLICE_S:g}s, ramp: 1s, discard: 0s}}
+measure: {{slice: {SLICE_S:g}s, ramp: 1s, warm_up: 0s}}
 stop: {{budget: 20m}}
 seed: 7
-treatments:
+configurations:
   default:
     target: {{kind: local, bin: embedded}}
 """
 
 
-def test_one_treatment_at_a_rate(steelyard: Steelyard) -> None:
+def test_one_configuration_at_a_rate(steelyard: Steelyard) -> None:
     """As many transactions as a Poisson schedule has; nothing is compared, and it is said."""
     name = steelyard.experiment(AT_A_RATE)
     steelyard.until_blocks(2, "run", name, "--out", "c", "--yes")

@@ -22,7 +22,7 @@ _TINY = (
     "measure.ramp=0s",
     "measure.prewarm=false",
     "measure.calibration=",
-    "measure.discard=0s",
+    "measure.warm_up=0s",
     "measure.neighbours=ignore",
     "stop.budget=20m",
 )
@@ -30,14 +30,14 @@ _PAGE = 8192
 
 
 def _in_force(steelyard: Steelyard, preset: str, *changes: str) -> dict[str, str]:
-    """Run a preset in little time; return the settings in force of its second treatment."""
+    """Run a preset in little time; return the settings in force of its second configuration."""
     scales = [f"workloads.{name}.scale_factor=1" for name in _WORKLOADS[preset]]
     words = [word for each in (*_TINY, *scales, *changes) for word in ("--set", each)]
     steelyard.until_blocks(1, "run", f"preset:{preset}", "--out", "c", "--yes", *words)
     record = steelyard.directory / "c"
     assert json.loads((record / "summary.json").read_text())["blocks"] >= 1
     environment = json.loads((record / "environment.json").read_text())
-    (server,) = [each for each in environment["servers"] if each["treatment"] == preset]
+    (server,) = [each for each in environment["servers"] if each["configuration"] == preset]
     return {setting["name"]: setting["value"] for setting in server["settings"]}
 
 
@@ -53,7 +53,7 @@ def test_aws_defaults_are_in_force_as_rds_computes_them(steelyard: Steelyard) ->
 def test_published_maxed_is_in_force_as_printed(steelyard: Steelyard) -> None:
     """Every value as printed; on a small machine the 6 GB are scaled down by `--set`."""
     fits = capacity(LocalHost()).memory_bytes >= 8 * GIB
-    smaller = ("treatments.published-maxed.postgres.shared_buffers=256MB",)
+    smaller = ("configurations.published-maxed.postgres.shared_buffers=256MB",)
     found = _in_force(steelyard, "published-maxed", *(() if fits else smaller))
     expected = {
         "shared_buffers": str((6 * GIB if fits else GIB // 4) // _PAGE),

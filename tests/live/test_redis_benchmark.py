@@ -56,7 +56,7 @@ def _request(
         protocol="",
         seconds=1,
         address=server.by_socket,
-        treatment="a",
+        configuration="a",
     )
 
 
@@ -157,7 +157,7 @@ def test_pipelined_requests_are_all_counted(server: RedisServer) -> None:
 def test_pilots_lead_to_a_number_of_requests(server: RedisServer) -> None:
     """A few growing pilots on the real server, then a run of what they say."""
     request = _request(server, "set", load=Load(clients=5, threads=1))
-    pace, key = Pace(), PaceKey(treatment="a", workload="w", load=request.load)
+    pace, key = Pace(), PaceKey(configuration="a", workload="w", load=request.load)
     tried = 0
     while (requests := pace.pilot(key)) is not None:
         (printed,) = _printed(request, requests)

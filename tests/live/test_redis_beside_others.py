@@ -31,9 +31,9 @@ baseline: a
 workloads:
   - {name: set, builtin: set, keys: 500, loaded: 500}
 loads: {clients: 2}
-measure: {slice: 1s, discard: 0s}
+measure: {slice: 1s, warm_up: 0s}
 stop: {budget: 5m, precision: 99%}
-treatments:
+configurations:
   a:
     target: TARGET
   b: {extends: a, redis: SETTINGS}
@@ -85,7 +85,7 @@ def _start(platform: RedisEndpointPlatform, settings: dict[str, str]) -> None:
     platform.start(state, FakeProgram(), settings)
 
 
-def test_a_treatment_that_evicts_is_refused_before_anything_is_set(
+def test_a_configuration_that_evicts_is_refused_before_anything_is_set(
     steelyard: Steelyard, others: RedisServer
 ) -> None:
     """The whole command: exit 3, and every key of others is there as before."""
@@ -106,7 +106,7 @@ def test_a_treatment_that_evicts_is_refused_before_anything_is_set(
         ({"maxmemory": "1gb"}, [("maxmemory-policy", "allkeys-lru")]),
         ({"maxmemory-policy": "allkeys-lru"}, [("maxmemory", "8gb")]),
         ({"maxmemory": "1gb", "maxmemory-policy": "allkeys-lru"}, [("maxmemory", "8gb")]),
-        (  # no treatment evicts, but on the way to it
+        (  # no configuration evicts, but on the way to it
             {"maxmemory-policy": "allkeys-lru"},
             [("maxmemory", "1mb"), ("maxmemory-policy", "noeviction")],
         ),
@@ -116,7 +116,7 @@ def test_a_treatment_that_evicts_is_refused_before_anything_is_set(
 def test_whatever_may_evict_is_refused_beside_others(
     others: RedisServer, now: dict[str, str], asked: list[tuple[str, str]]
 ) -> None:
-    """As it is, as a treatment wants it, and on the way there and back."""
+    """As it is, as a configuration wants it, and on the way there and back."""
     for name, value in now.items():
         others.command("CONFIG", "SET", name, value)
     with pytest.raises(PreflightError, match="keys of others") as caught:
@@ -170,7 +170,7 @@ def test_data_without_bound_are_refused_beside_others(others: RedisServer) -> No
 
 
 def test_nobody_restarts_what_others_have_come_to_keep(empty: RedisServer) -> None:
-    """They came after the check: neither an activation nor the putting back restarts the server."""
+    """They came after the check: neither a start nor the putting back restarts the server."""
     command = restart_command_of(empty)
     asked = (("io-threads", "2"), ("appendfsync", "no"))
     platform = _platform(empty, *asked, restart_command=command)
@@ -204,8 +204,8 @@ def test_a_mark_is_found_among_very_many_keys(empty: RedisServer) -> None:
             _platform(empty).require_ready()
 
 
-def test_keys_are_made_under_the_settings_of_their_treatment(empty: RedisServer) -> None:
-    """A limit of the treatment before does not stand in the way of the next one's keys."""
+def test_keys_are_made_under_the_settings_of_their_configuration(empty: RedisServer) -> None:
+    """A limit of the configuration before does not stand in the way of the next one's keys."""
     platform = _platform(empty, ("maxmemory", "5mb"), ("maxmemory", "1gb"))
     _start(platform, {"maxmemory": "1gb"})
     platform.configure({"maxmemory": "5mb"})  # half of what the keys take

@@ -18,10 +18,10 @@ baseline: unlogged
 workloads:
   - {{name: writes, builtin: set, value_bytes: {_VALUE_BYTES}, keys: 200, loaded: 200}}
 loads: {{clients: 8, threads: 1}}
-measure: {{slice: 1s, discard: 0s}}
+measure: {{slice: 1s, warm_up: 0s}}
 stop: {{budget: 10m, precision: 99%}}
 seed: 7
-treatments:
+configurations:
   unlogged:
     target: {{kind: redis-local}}
     redis: {{appendonly: no, save: "", auto-aof-rewrite-percentage: 0}}
@@ -49,12 +49,12 @@ def test_a_log_that_is_flushed_is_found_in_bytes_flushes_and_words(steelyard: St
         assert sent - run.measurement.transactions in (0, 1, 2)  # CONFIG GET, once or twice
         logged = run.evidence.total(Quantity.AOF_BYTES)
         assert logged is not None
-        assert (logged == 0) is (run.treatment == "unlogged")
+        assert (logged == 0) is (run.configuration == "unlogged")
     assert analysis.reasons is not None
     (change,) = analysis.reasons.ledger.changes
     written = change.cost(Cost.AOF_BYTES)
     assert written.clear
-    assert written.treatment == pytest.approx(request, rel=0.001)
+    assert written.configuration == pytest.approx(request, rel=0.001)
     for cell in analysis.reasons.budget.cells:
         assert cell.latency is not None
         whole = sum(part.seconds.value for part in cell.parts)

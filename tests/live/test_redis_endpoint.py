@@ -27,10 +27,10 @@ baseline: everysec
 workloads:
   - {name: set, builtin: set, keys: 500, loaded: 500}
 loads: {clients: 2}
-measure: {slice: 1s, discard: 0s}
+measure: {slice: 1s, warm_up: 0s}
 stop: {budget: 5m, precision: 99%}
 seed: 7
-treatments:
+configurations:
   everysec:
     target: {kind: redis-endpoint}
     redis: {appendonly: yes, appendfsync: everysec}

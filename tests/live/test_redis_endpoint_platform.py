@@ -124,7 +124,7 @@ class _Place:
             session.close()
 
     def work(self, *asked: dict[str, str]) -> None:
-        """Go through a campaign's steps, a treatment after the other."""
+        """Go through a campaign's steps, a configuration after the other."""
         platform, program = self.platform, FakeProgram()
         platform.require_ready()
         state = platform.prepare(program, ["data"], self.build)
@@ -192,7 +192,7 @@ def test_a_whole_campaign_leaves_nothing_behind(server: RedisServer) -> None:
     ]
 
 
-def test_a_treatment_is_in_force_and_has_the_prepared_keys(server: RedisServer) -> None:
+def test_a_configuration_is_in_force_and_has_the_prepared_keys(server: RedisServer) -> None:
     """What was written since is gone with the next restore, and the address names the databases."""
     place = _Place(server)
     place.work({"maxmemory": "1gb", "appendonly": "yes"})

@@ -29,9 +29,9 @@ baseline: off
 workloads:
   - {{name: set, builtin: set, value_bytes: {value_bytes}, keys: 500, loaded: 100}}
 loads: {{clients: 2}}
-measure: {{slice: 1s, discard: 0s, neighbours: ignore}}
+measure: {{slice: 1s, warm_up: 0s, neighbours: ignore}}
 stop: {{budget: 20m, precision: 0.1%}}
-treatments:
+configurations:
   off: {{target: {target}, redis: {{appendonly: no, save: ""}}}}
   aof: {{extends: off, redis: {{appendonly: yes, appendfsync: {appendfsync}}}}}
 """

@@ -10,7 +10,7 @@ import pytest
 
 from fakes.campaigns import asks_redis
 from steelyard.core.errors import PreflightError
-from steelyard.core.experiment import KeySpace, Treatment
+from steelyard.core.experiment import Configuration, KeySpace
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisSession
@@ -37,13 +37,13 @@ def home(tmp_path: Path) -> Iterator[str]:
         _PROCESSES.signal(pid, signal.SIGKILL)
 
 
-def _described(home: str, *treatments: Treatment) -> RedisImage:
-    names = sorted({name for each in treatments for name in each.asked_folded()})
-    return describe_redis_image("localhost/redis:7", treatments, names, _PROCESSES, home=home)
+def _described(home: str, *configurations: Configuration) -> RedisImage:
+    names = sorted({name for each in configurations for name in each.asked_folded()})
+    return describe_redis_image("localhost/redis:7", configurations, names, _PROCESSES, home=home)
 
 
-def _treatment(name: str, **settings: str) -> Treatment:
-    return Treatment(name=name, target=RedisKubernetesTarget(), settings=asks_redis(**settings))
+def _configuration(name: str, **settings: str) -> Configuration:
+    return Configuration(name=name, target=RedisKubernetesTarget(), settings=asks_redis(**settings))
 
 
 def test_the_programs_of_an_image_are_found_with_their_versions(redis_server: RedisServer) -> None:
@@ -60,8 +60,8 @@ def test_settings_are_asked_of_the_image_s_own_server(home: str) -> None:
     """Defaults are its own, also of what a trial sets; what it refuses is known."""
     image = _described(
         home,
-        _treatment("good", appendonly="yes", io_threads="2"),
-        _treatment("bad", appendfsync="sometimes", maxmemory="much"),
+        _configuration("good", appendonly="yes", io_threads="2"),
+        _configuration("bad", appendfsync="sometimes", maxmemory="much"),
     )
     assert image.catalogue["save"].default == "3600 1 300 100 60 10000"
     assert image.catalogue["appendonly"].default == "no"

@@ -10,6 +10,7 @@ from steelyard.campaign.run.runner import Silence
 from steelyard.campaign.run.session import Request, new_campaign
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import (
+    Configuration,
     Experiment,
     GeneratorName,
     KeySpace,
@@ -19,7 +20,6 @@ from steelyard.core.experiment import (
     Setting,
     Stop,
     SwitchCost,
-    Treatment,
     Workload,
 )
 from steelyard.core.plan import Status
@@ -65,8 +65,8 @@ def program(request: pytest.FixtureRequest) -> str:
     return require_valkey() if request.param == "valkey" else "redis-server"
 
 
-def _treatment(name: str, settings: dict[str, str], program: str) -> Treatment:
-    return Treatment(
+def _configuration(name: str, settings: dict[str, str], program: str) -> Configuration:
+    return Configuration(
         name=name,
         target=RedisLocalTarget(bin=program),
         settings=tuple(
@@ -76,18 +76,20 @@ def _treatment(name: str, settings: dict[str, str], program: str) -> Treatment:
     )
 
 
-def _experiment(*treatments: Treatment, workloads: tuple[Workload, ...] = (_SET,)) -> Experiment:
+def _experiment(
+    *configurations: Configuration, workloads: tuple[Workload, ...] = (_SET,)
+) -> Experiment:
     return Experiment(
         name="redis here",
-        baseline=treatments[0].name,
+        baseline=configurations[0].name,
         engine=EngineName.REDIS,
         generator=GeneratorName.REDIS_BENCHMARK,
         workloads=workloads,
         loads=(Load(clients=4, threads=1),),
-        measure=Measure(slice_s=1.0, ramp_s=0.0, discard_s=0.0, neighbours=None),
+        measure=Measure(slice_s=1.0, ramp_s=0.0, warm_up_s=0.0, neighbours=None),
         stop=Stop(budget_s=600.0, precision=0.99),
         seed=5,
-        treatments=treatments,
+        configurations=configurations,
     )
 
 
@@ -116,17 +118,17 @@ def test_servers_that_persist_differently_are_weighed(
     """
     always = {"appendonly": "yes", "appendfsync": "always", "save": ""}
     experiment = _experiment(
-        _treatment("off", _QUIET, program),
-        _treatment("always", always, program),
+        _configuration("off", _QUIET, program),
+        _configuration("always", always, program),
         workloads=(_SET, _GET),
     )
     record = _run(experiment, tmp_path / "c")
     assert record.status is Status.PRECISION
     assert record.plan is not None
-    assert (record.plan.mode, record.plan.switch) == (Mode.VISITS, SwitchCost.RESTART)
+    assert (record.plan.mode, record.plan.switch) == (Mode.STARTS, SwitchCost.RESTART)
     assert record.environment is not None
     shown = {
-        server.treatment: {s.name: s.value for s in server.settings}
+        server.configuration: {s.name: s.value for s in server.settings}
         for server in record.environment.servers
     }
     assert [shown[name]["appendonly"] for name in ("off", "always")] == ["no", "yes"]
@@ -140,21 +142,21 @@ def test_servers_that_persist_differently_are_weighed(
 def test_what_can_be_set_at_run_time_is_switched_on_one_server(
     own_cache: Path, tmp_path: Path, program: str
 ) -> None:
-    """Treatments that differ in appendfsync share a visit; each run has its own value in force.
+    """Configurations that differ in appendfsync share a visit; each run has its own value in force.
 
-    A treatment that names no value gets the server's default back, not that of the one before.
+    A configuration that names no value gets the server's default back, not that of the one before.
     """
     everysec = {"appendonly": "yes", "save": ""}
     experiment = _experiment(
-        _treatment("default", everysec, program),
-        _treatment("always", {**everysec, "appendfsync": "always"}, program),
+        _configuration("default", everysec, program),
+        _configuration("always", {**everysec, "appendfsync": "always"}, program),
     )
     record = _run(experiment, tmp_path / "c")
     assert record.plan is not None
     assert (record.plan.mode, record.plan.switch) == (Mode.BACK_TO_BACK, SwitchCost.RELOAD)
     assert record.status is Status.PRECISION
     runs = record.runs
-    assert {run.treatment for run in runs} == {"default", "always"}
+    assert {run.configuration for run in runs} == {"default", "always"}
 
 
 def _trial() -> Trial:

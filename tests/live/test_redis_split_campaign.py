@@ -18,10 +18,10 @@ baseline: logged
 workloads:
   - {name: writes, builtin: set, value_bytes: 2000, keys: 500, loaded: 500}
 loads: {clients: 4, threads: 1}
-measure: {slice: 1s, discard: 0s}
+measure: {slice: 1s, warm_up: 0s}
 stop: {budget: 60m, precision: 0.1%}
 seed: 7
-treatments:
+configurations:
   logged:
     target: {kind: redis-local}
     redis: {appendonly: yes, appendfsync: always, save: ""}
@@ -45,15 +45,15 @@ def test_a_pair_is_weighed_against_a_log_on_the_primary(steelyard: Steelyard) ->
     for run in analysis.runs:
         assert run.evidence is not None
         assert run.latency is not None
-        is_pair = run.treatment == "split"
+        is_pair = run.configuration == "split"
         logged = run.evidence.total(Quantity.AOF_BYTES)
         assert logged is not None
         assert (logged == 0) is is_pair
         assert run.evidence.level(Quantity.REPLICAS) == is_pair
     (lag,) = analysis.replica_lags
-    assert (lag.treatment, lag.cell.workload, lag.compared) == ("split", "writes", True)
+    assert (lag.configuration, lag.cell.workload, lag.compared) == ("split", "writes", True)
     summary = json.loads((campaign / "summary.json").read_text())
-    assert [each["treatment"] for each in summary["replica_lag"]] == ["split"]
+    assert [each["configuration"] for each in summary["replica_lag"]] == ["split"]
     page = (campaign / "report.md").read_text()
     assert "## What may be lost of acknowledged writes" in page
     assert "the replica has all but what had not reached it" in page

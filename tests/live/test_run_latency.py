@@ -100,7 +100,7 @@ def test_seconds_and_buckets_of_a_run_hold_the_same_transactions(steelyard: Stee
     assert counted == pytest.approx(run.measurement.transactions, rel=0.02, abs=3)
     assert steelyard.run("report", "c").returncode == 0
     table = pq.read_table(steelyard.directory / "c" / "latency.parquet").to_pylist()
-    own = [r["count"] for r in table if (r["block"], r["visit"], r["position"]) == run.place]
+    own = [r["count"] for r in table if (r["block"], r["start"], r["position"]) == run.place]
     assert sum(own) == counted
 
 
@@ -123,7 +123,7 @@ def test_two_generators_are_one_load(steelyard: Steelyard) -> None:
 def test_a_log_that_is_kept_reads_to_the_same_counts(steelyard: Steelyard) -> None:
     """It is compressed beside the raw output, with all lines of all threads."""
     text = _VISITS.replace("clients: 2, threads: 1", "clients: 4, threads: 2")
-    text = text.replace("discard: 0s", "discard: 0s, log: keep")
+    text = text.replace("warm_up: 0s", "warm_up: 0s, log: keep")
     steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
     run = _runs(steelyard)[0]
     assert run.latency is not None
@@ -139,7 +139,7 @@ def test_a_log_that_is_kept_reads_to_the_same_counts(steelyard: Steelyard) -> No
 
 def test_without_a_log_nothing_is_written(steelyard: Steelyard) -> None:
     """`off` leaves mean latencies, no log in memory and no counts."""
-    text = TINY.replace("discard: 0s", "discard: 0s, log: off")
+    text = TINY.replace("warm_up: 0s", "warm_up: 0s, log: off")
     steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
     assert {run.latency for run in _runs(steelyard)} == {None}
     assert _logs(steelyard) == []

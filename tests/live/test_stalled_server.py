@@ -30,10 +30,10 @@ baseline: default
 workloads:
   - {{name: reads, builtin: select-only, scale_factor: 1}}
 loads: {{clients: {CLIENTS}, threads: 1, rate: [closed, {RATE}]}}
-measure: {{slice: {SLICE_S}s, ramp: 0s, discard: 0s}}
+measure: {{slice: {SLICE_S}s, ramp: 0s, warm_up: 0s}}
 stop: {{budget: 20m, precision: 0.1%}}
 seed: 7
-treatments:
+configurations:
   default:
     target: {{kind: local, bin: embedded}}
   other:

@@ -17,10 +17,10 @@ baseline: default
 workloads:
   - {name: naps, scale_factor: 1, scripts: [{file: nap.sql}]}
 loads: {clients: 2, threads: 1}
-measure: {slice: 2s, ramp: 0s, discard: 0s}
+measure: {slice: 2s, ramp: 0s, warm_up: 0s}
 stop: {budget: 5m, precision: 99%}
 seed: 7
-treatments:
+configurations:
   default:
     target: {kind: endpoint}
   other:

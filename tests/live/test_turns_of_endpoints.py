@@ -32,10 +32,10 @@ workloads:
     prepare: [make.sql]
     scripts: [{file: nap.sql}]
 loads: {clients: 2, threads: 1}
-measure: {slice: 2s, discard: 1s, turn: 250ms}
+measure: {slice: 2s, warm_up: 1s, turn: 250ms}
 stop: {budget: 20m, precision: 0.1%}
 seed: 7
-treatments:
+configurations:
   one:
     target: {kind: endpoint, uri: FIRST}
   two:
@@ -59,10 +59,10 @@ design: alternating
 workloads:
   - {name: fields, builtin: hset, keys: 1000, value_bytes: 64}
 loads: {clients: 4, threads: 1, pipeline: 32}
-measure: {slice: 2s, discard: 1s}
+measure: {slice: 2s, warm_up: 1s}
 stop: {budget: 20m, precision: 0.1%}
 seed: 7
-treatments:
+configurations:
   one:
     target: {kind: redis-endpoint, uri: FIRST}
   two:
@@ -182,10 +182,10 @@ workloads:
     scripts: [{file: nap.sql}]
   - {name: reads, builtin: select-only, scale_factor: 1}
 loads: {clients: 2, threads: 1}
-measure: {slice: 2s, discard: 1s}
+measure: {slice: 2s, warm_up: 1s}
 stop: {budget: 20m, precision: 0.1%}
 seed: 7
-treatments:
+configurations:
   one:
     target: {kind: endpoint, uri: PLACE}
     postgres: {work_mem: 5MB}
@@ -233,7 +233,7 @@ def test_sessions_of_one_server_take_turns_and_nothing_of_it_is_altered(
     assert server.databases == databases
     (environment,) = [e["environment"] for e in steelyard.journal if e["kind"] == "environment"]
     shown = {
-        each["treatment"]: {s["name"]: s["value"] for s in each["settings"]}["work_mem"]
+        each["configuration"]: {s["name"]: s["value"] for s in each["settings"]}["work_mem"]
         for each in environment["servers"]
     }
     assert shown == {"one": "5120", "two": "9216"}

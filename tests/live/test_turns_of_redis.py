@@ -23,10 +23,10 @@ design: alternating
 workloads:
   - {name: fields, builtin: hset, keys: 1000, value_bytes: 64}
 loads: {clients: 4, threads: 1, pipeline: 32}
-measure: {slice: 2s, discard: 1s}
+measure: {slice: 2s, warm_up: 1s}
 stop: {budget: 20m, precision: 0.1%}
 seed: 7
-treatments:
+configurations:
   plain:
     target: {kind: redis-local}
     redis: {save: "", appendonly: "no"}
@@ -37,15 +37,15 @@ treatments:
 _DIES_WITHIN_S = 30.0
 
 
-def ratios(runs: list[dict[str, Any]], treatment: str, baseline: str) -> list[float]:
+def ratios(runs: list[dict[str, Any]], configuration: str, baseline: str) -> list[float]:
     """Return the log ratio of each block."""
     rates: dict[int, dict[str, float]] = defaultdict(dict)
     for run in runs:
         turns = run["turns"]
         rate = sum(turn["transactions"] for turn in turns) / sum(turn["seconds"] for turn in turns)
-        rates[run["block"]][run["treatment"]] = rate
-    both = [each for each in rates.values() if {treatment, baseline} <= each.keys()]
-    return [math.log(each[treatment] / each[baseline]) for each in both]
+        rates[run["block"]][run["configuration"]] = rate
+    both = [each for each in rates.values() if {configuration, baseline} <= each.keys()]
+    return [math.log(each[configuration] / each[baseline]) for each in both]
 
 
 @pytest.mark.slow

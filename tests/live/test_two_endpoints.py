@@ -18,10 +18,10 @@ baseline: one
 workloads:
   - {name: writes, builtin: simple-update, scale_factor: 1}
 loads: {clients: 2, threads: 1}
-measure: {slice: 1s, ramp: 0s, discard: 0s}
+measure: {slice: 1s, ramp: 0s, warm_up: 0s}
 stop: {budget: 5m, precision: 99%}
 seed: 7
-treatments:
+configurations:
   one:
     target: {kind: endpoint, uri: FIRST}
   two:
@@ -48,7 +48,7 @@ def test_two_endpoints_in_one_campaign(
     )
     done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
     assert done.returncode == 0, done.stderr
-    assert {run["treatment"] for run in steelyard.runs} == {"one", "two"}
+    assert {run["configuration"] for run in steelyard.runs} == {"one", "two"}
     assert any(block["complete"] for block in steelyard.blocks)
     made = [e["thing"] for e in steelyard.journal if e["kind"] == "created" and e.get("thing")]
     assert {thing["host"] for thing in made if thing["resource"] == "database"} == {

@@ -20,9 +20,9 @@ from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.spending import look_levels
 from steelyard.stats.spending import spending_power
 
-SLICE_S, RAMP_S, DISCARD_S = 5, 2, 20  # the defaults of METHOD 3.1
-TREATMENTS = ("baseline", "changed")
-PAIR = comparisons.Pair(baseline="baseline", treatment="changed", workload="all")
+SLICE_S, RAMP_S, WARM_UP_S = 5, 2, 20  # the defaults of METHOD 3.1
+CONFIGURATIONS = ("baseline", "changed")
+PAIR = comparisons.Pair(baseline="baseline", configuration="changed", workload="all")
 
 
 def interval(d, alpha):
@@ -44,10 +44,10 @@ def levels(looks, n_max, alpha):
 def compare(sim, budget_s):
     """Run a campaign on the simulator: the product's order, rule, comparison and decision."""
     cells = [CellKey(workload="all", load=Load(clients=int(c), threads=1)) for c in sim.clients]
-    block_s = 2 * (sim.p.restart_s + DISCARD_S + len(cells) * (SLICE_S + RAMP_S))
+    block_s = 2 * (sim.p.restart_s + WARM_UP_S + len(cells) * (SLICE_S + RAMP_S))
     rule = stopping.stopping_rule(
-        headlines=1,
-        cells_per_headline=len(cells),
+        results=1,
+        cells_per_result=len(cells),
         max_blocks=stopping.blocks_within(budget_s, block_s),
         precision=None,
     )
@@ -56,7 +56,7 @@ def compare(sim, budget_s):
         rule=rule, margin=stop.equivalence, decide=stop.decide, block_s=block_s
     )
     schedule = make_schedule(
-        treatments=TREATMENTS,
+        configurations=CONFIGURATIONS,
         cells=cells,
         seed=int(sim.rng.integers(2**31)),
         mode=mode_for(SwitchCost.RESTART),
@@ -66,29 +66,29 @@ def compare(sim, budget_s):
     for block in schedule.blocks:
         y = take(sim, block, cells)
         contrasts.append(y[1] - y[0])
-        headline = comparisons.compare_headline(np.array(contrasts), PAIR, terms)
-        if decision.decide((headline,), rule):
+        result = comparisons.compare_result(np.array(contrasts), PAIR, terms)
+        if decision.decide((result,), rule):
             break
     return {
-        "verdict": str(headline.verdict),
-        "effect": headline.effect.value,
-        "lo": headline.effect.low,
-        "hi": headline.effect.high,
+        "verdict": str(result.verdict),
+        "effect": result.effect.value,
+        "lo": result.effect.low,
+        "hi": result.effect.high,
         "seconds": sim.clock,
-        "blocks": headline.blocks,
+        "blocks": result.blocks,
     }
 
 
 def take(sim, block, cells):
-    """Return log throughput, shape (treatments, cells), of one block as scheduled."""
-    y = np.empty((len(TREATMENTS), len(cells)))
+    """Return log throughput, shape (configurations, cells), of one block as scheduled."""
+    y = np.empty((len(CONFIGURATIONS), len(cells)))
     for visit in block.visits:
         sim.restart()
-        sim.idle(DISCARD_S)
+        sim.idle(WARM_UP_S)
         for run in visit.runs:
-            treatment, cell = TREATMENTS.index(run.treatment), cells.index(run.cell)
-            series = sim.run(treatment, cell, SLICE_S + RAMP_S)[0, RAMP_S:]
-            y[treatment, cell] = Measurement(
+            configuration, cell = CONFIGURATIONS.index(run.configuration), cells.index(run.cell)
+            series = sim.run(configuration, cell, SLICE_S + RAMP_S)[0, RAMP_S:]
+            y[configuration, cell] = Measurement(
                 transactions=float(series.sum()),
                 seconds=float(SLICE_S),
                 latency_mean_s=None,

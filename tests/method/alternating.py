@@ -310,8 +310,8 @@ def at_fixed_n(y, effects):
 def sequential(y, effects):
     """Return how campaigns end that stop as the product's do: all contenders decided, or budget."""
     rule = stopping.stopping_rule(
-        headlines=y.shape[-1],
-        cells_per_headline=y.shape[2],
+        results=y.shape[-1],
+        cells_per_result=y.shape[2],
         max_blocks=y.shape[1],
         precision=None,
     )
@@ -335,17 +335,17 @@ def _each(y):
 
 def _campaign(y, rule, terms):
     pairs = [
-        comparisons.Pair(baseline="c0", treatment=f"c{n}", workload="w")
+        comparisons.Pair(baseline="c0", configuration=f"c{n}", workload="w")
         for n in range(1, y.shape[-1] + 1)
     ]
     for blocks in range(rule.first_look, rule.max_blocks + 1):
-        headlines = [
-            comparisons.compare_headline(d[:blocks], pair, terms)
+        results = [
+            comparisons.compare_result(d[:blocks], pair, terms)
             for d, pair in zip(_each(y), pairs, strict=True)
         ]
-        if decision.decide(headlines, rule):
+        if decision.decide(results, rule):
             break
-    return headlines
+    return results
 
 
 def _holds(estimate, effect):

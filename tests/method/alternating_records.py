@@ -7,7 +7,7 @@ from steelyard.core.campaign import BlockOutcome
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment
 from steelyard.core.experiment import Stop
-from steelyard.core.experiment import Treatment
+from steelyard.core.experiment import Configuration
 from steelyard.core.findings import Validity
 from steelyard.core.schedule import Load
 from steelyard.core.experiment import Reset
@@ -15,7 +15,7 @@ from steelyard.core.experiment import SwitchCost
 from steelyard.core.measurement import Measurement
 from steelyard.core.measurement import Run
 from steelyard.core.plan import CampaignPlan
-from steelyard.core.plan import DiscardChoice
+from steelyard.core.plan import WarmUpChoice
 from steelyard.core.plan import Status
 from steelyard.core.schedule import CellKey
 from steelyard.core.schedule import Mode
@@ -30,8 +30,9 @@ def experiment_of(taken):
     return Experiment(
         name="simulated",
         baseline="c0",
-        treatments=tuple(
-            Treatment(name=f"c{number}", target=LocalTarget()) for number in range(configurations)
+        configurations=tuple(
+            Configuration(name=f"c{number}", target=LocalTarget())
+            for number in range(configurations)
         ),
         workloads=(Workload(name="w", builtin="select-only"),),
         loads=tuple(Load(clients=number + 1, threads=1) for number in range(cells)),
@@ -62,19 +63,19 @@ def record_of(taken, campaign):
 def plan_of(experiment, blocks):
     """Return a plan as a runner would freeze it."""
     return CampaignPlan(
-        mode=Mode.VISITS,
+        mode=Mode.STARTS,
         switch=SwitchCost.RESTART,
         reset=Reset.VISIT,
         restore="copy",
         restore_s=(),
         block_s=15.0,
         stopping=stopping_rule(
-            headlines=len(experiment.treatments) - 1,
-            cells_per_headline=len(experiment.loads),
+            results=len(experiment.configurations) - 1,
+            cells_per_result=len(experiment.loads),
             max_blocks=blocks,
             precision=None,
         ),
-        discard=DiscardChoice(discard_s=2.0, how="declared", risk=""),
+        warm_up=WarmUpChoice(warm_up_s=2.0, how="declared", risk=""),
     )
 
 
@@ -88,10 +89,10 @@ def runs_of(taken, campaign, experiment):
             attempt=0,
             visit=int(taken.slots[campaign, block, side]),
             position=cell,
-            treatment=experiment.treatments[side].name,
+            configuration=experiment.configurations[side].name,
             cell=CellKey(workload="w", load=experiment.loads[cell]),
             started_at=0.0,
-            since_activation_s=2.0,
+            since_start_s=2.0,
             measurement=Measurement(
                 transactions=float(sum(turn.transactions for turn in turns)),
                 seconds=sum(turn.seconds for turn in turns),

@@ -1,4 +1,4 @@
-"""Campaigns between equal treatments beside a neighbour that comes and goes, and slows what it meets.
+"""Campaigns between equal configurations beside a neighbour that comes and goes, and slows what it meets.
 
 Which runs are invalid, how often a block is tried, and the interval are the product's own; the
 machine, its neighbour and the clock are made here.
@@ -21,7 +21,7 @@ from steelyard.core.measurement import Measurement
 from steelyard.core.findings import NEIGHBOUR_CPU
 from steelyard.stats.signed_rank import block_interval
 
-CPUS, RUN_S, VISIT_S = 2, 5.0, 25.0  # a restart and the discard come before each run
+CPUS, RUN_S, VISIT_S = 2, 5.0, 25.0  # a restart and the warm-up come before each run
 LEVEL = 0.045  # METHOD 3.3, fixed number of blocks
 NOISE, DRIFT = 0.04, 0.01  # ln(tps): of a run, and of a random walk from run to run
 LEAST_BLOCKS = 10
@@ -123,7 +123,7 @@ def attempt(machine, first, voids, *, bearing):
 
 
 def called_different(campaigns, seed, *, on_s, off_s, budget_s=1800.0, **how):
-    """Return the share of campaigns that call equal treatments different, and tries per block."""
+    """Return the share of campaigns that call equal configurations different, and tries per block."""
     found, tries, blocks = 0, 0, 0
     for number in range(campaigns):
         rng = np.random.default_rng([seed, number])

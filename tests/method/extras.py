@@ -11,7 +11,7 @@ from simulator import Simulator
 from simulator import usl as true_rate
 
 from steelyard.campaign.run.calibration import WarmupRuns
-from steelyard.campaign.run.calibration import choose_discard
+from steelyard.campaign.run.calibration import choose_warm_up
 from steelyard.core.experiment import Calibration
 from steelyard.core.measurement import Measurement
 from steelyard.core.measurement import Second
@@ -20,7 +20,7 @@ from steelyard.stats.scalability import fit_scalability
 
 CLIENTS = np.array([1, 4, 10, 25, 50, 100])
 LAW = {"alpha": 0.03, "beta": 4e-4, "N*": float(np.sqrt(0.97 / 4e-4))}
-BLOCKS, SLICE_S, RAMP_S, DISCARD_S = 12, 10, 2, 20
+BLOCKS, SLICE_S, RAMP_S, WARM_UP_S = 12, 10, 2, 20
 LONG_RUN_S, EMPTY_S = 900, 300
 RESTARTS, CALIBRATION_S = 5, 120
 
@@ -40,7 +40,7 @@ BOUNDS = {
     "cliff: -40% found, hostile": (">=", 0.93),
     "cliff: -40% sustained rate, hostile": ("<=", 0.02),
     "cliff: -40% capacity, hostile": ("<=", 0.10),
-    "warm-up: median residual of the slower treatment": ("<=", 0.01),
+    "warm-up: median residual of the slower configuration": ("<=", 0.01),
     "warm-up: 90th percentile of it": ("<=", 0.03),
 }
 
@@ -76,7 +76,7 @@ def loads_in_blocks(campaigns, seed):
     for block in range(BLOCKS):
         order = np.argsort(sim.rng.random((campaigns, loads)), 1)
         sim.restart()
-        sim.idle(DISCARD_S)
+        sim.idle(WARM_UP_S)
         for place in range(loads):
             load = order[:, place]
             y[lanes, block, load] = slog(sim.run(0, load, SLICE_S), RAMP_S)
@@ -115,10 +115,10 @@ def long_runs(profile, bucket, campaigns, seed):
 
 
 def warm_up(campaigns, seed):
-    """Return the loss left to a treatment that warms up twice as slowly, after the discard."""
+    """Return the loss left to a configuration that warms up twice as slowly, after the warm-up."""
     left = [warm_up_left(seed + number) for number in range(campaigns)]
     return {
-        "warm-up: median residual of the slower treatment": np.median(left),
+        "warm-up: median residual of the slower configuration": np.median(left),
         "warm-up: 90th percentile of it": np.quantile(left, 0.9),
     }
 
@@ -127,16 +127,16 @@ def warm_up_left(seed):
     """Return that loss for one calibration, as a campaign makes it."""
     sim = Simulator("typical", np.zeros((2, 5)), seed=seed, warm_scale=[1, 2])
     collected, tau = [], []
-    for treatment in (0, 1):
+    for configuration in (0, 1):
         runs = []
         for _ in range(RESTARTS):
             sim.restart()
-            tau.append(sim.warm_tau[0] * (1 + treatment))
-            runs.append(measurement(sim.run(treatment, 2, CALIBRATION_S)[0]))
-        collected.append(WarmupRuns(treatment=str(treatment), by_workload={"all": runs}))
+            tau.append(sim.warm_tau[0] * (1 + configuration))
+            runs.append(measurement(sim.run(configuration, 2, CALIBRATION_S)[0]))
+        collected.append(WarmupRuns(configuration=str(configuration), by_workload={"all": runs}))
     calibration = Calibration(restarts=RESTARTS, run_s=float(CALIBRATION_S))
-    discard = choose_discard(collected, calibration, RESTARTS).discard_s
-    return float(np.mean(0.3 * np.exp(-discard / np.array(tau[RESTARTS:]))))
+    warm_up = choose_warm_up(collected, calibration, RESTARTS).warm_up_s
+    return float(np.mean(0.3 * np.exp(-warm_up / np.array(tau[RESTARTS:]))))
 
 
 def measurement(rates):

@@ -140,7 +140,7 @@ def noise_floor():
 
 def planning():
     """Return by when half and nine in ten of the campaigns call an effect, in minutes."""
-    names = {Mode.VISITS: "with restarts", Mode.BACK_TO_BACK: "back to back"}
+    names = {Mode.STARTS: "with restarts", Mode.BACK_TO_BACK: "back to back"}
     rows = []
     for mode, name in names.items():
         for effect in (0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.07, 0.10):

@@ -37,7 +37,7 @@ from steelyard.stats.turns import predecessors
 from steelyard.stats.signed_rank import verdict_of
 
 FORMAT = 1
-GROUP = 8  # blocks, as at the first look of a headline
+GROUP = 8  # blocks, as at the first look of a result
 LEVEL = 0.05
 CALLED = (Verdict.FASTER, Verdict.SLOWER)
 
@@ -197,15 +197,15 @@ def keep(series, path):
 
 def of_record(record):
     """Return a campaign's complete blocks that were taken in turns; a slot is a run's visit."""
-    names = [treatment.name for treatment in record.experiment.treatments]
+    names = [configuration.name for configuration in record.experiment.configurations]
     baseline = record.experiment.baseline
     taken = {}
     for run in record.counted_runs:
         if run.turns:
             block = taken.setdefault(run.block, KeptBlock(slots={}, cells={}))
-            block.slots[run.treatment] = run.visit
+            block.slots[run.configuration] = run.visit
             sides = block.cells.setdefault(_cell_name(run.cell), {})
-            sides[run.treatment] = run.turns
+            sides[run.configuration] = run.turns
     return Series(
         name=record.experiment.name,
         configurations=(baseline, *(name for name in names if name != baseline)),

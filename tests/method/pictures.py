@@ -71,7 +71,7 @@ def block_order() -> Chart:
         x=_x("begin:Q", "seconds since the block began", axis=alt.Axis(grid=False)),
         x2="end:Q",
         y=_y("block:N", None, axis=alt.Axis(grid=False)),
-        color=_colour("treatment", ["A", "B"], [theme.BASELINE, BLUE], legend=_dots()),
+        color=_colour("configuration", ["A", "B"], [theme.BASELINE, BLUE], legend=_dots()),
         opacity=alt.condition(settling, alt.value(0.25), alt.value(1)),
     )
     words = (
@@ -169,8 +169,8 @@ def verdict_examples() -> Chart:
 
 
 def warm_up() -> Chart:
-    """Throughput after a restart, mean of five; the discard is where both have settled."""
-    rows, discard_s = scenes.warm_up()
+    """Throughput after a restart, mean of five; the warm-up is where both have settled."""
+    rows, warm_up_s = scenes.warm_up()
     names = ["A", "B, twice as slow"]
     line = (
         alt.Chart(_table(rows))
@@ -178,10 +178,10 @@ def warm_up() -> Chart:
         .encode(
             x=_x("second:Q", "seconds since the restart"),
             y=_y("share:Q", "of the settled throughput, %", scale=alt.Scale(zero=False)),
-            color=_colour("treatment", names, [theme.BASELINE, BLUE]),
+            color=_colour("configuration", names, [theme.BASELINE, BLUE]),
         )
     )
-    thrown = alt.Chart(_table([{"begin": 0, "end": discard_s}])).mark_rect(
+    thrown = alt.Chart(_table([{"begin": 0, "end": warm_up_s}])).mark_rect(
         color=ORANGE, opacity=0.15
     )
     return thrown.encode(x="begin:Q", x2="end:Q") + line
@@ -291,7 +291,7 @@ def two_servers() -> Chart:
 # Name of the file -> what is drawn, title.
 PICTURES: dict[str, tuple[Callable[[], Chart], str]] = {
     "long-runs": (long_runs, "One system, two runs of a minute, two intervals"),
-    "block-order": (block_order, "Four blocks; pale: restart and discard; numbers: clients"),
+    "block-order": (block_order, "Four blocks; pale: restart and warm-up; numbers: clients"),
     "turns": (
         turns,
         "Six rounds of turns; pale: thrown away; where there is no bar it stands still",
@@ -301,7 +301,7 @@ PICTURES: dict[str, tuple[Callable[[], Chart], str]] = {
     "looks": (looks, "One campaign, true effect 3 %: a look after every block"),
     "any-false-claim": (any_false_claim, "Equal systems: a difference claimed in any cell"),
     "verdicts": (verdict_examples, "Intervals and their words; shaded: within 1 %"),
-    "warm-up": (warm_up, "After a restart; shaded: the discard, the same for both"),
+    "warm-up": (warm_up, "After a restart; shaded: the warm-up, the same for both"),
     "false-alarms": (false_alarms, "Two equal systems, one hour"),
     "attribution": (attribution, "Three factors, 15 blocks; orange: the truth"),
     "scalability": (scalability, "Six loads, 12 blocks; orange: the interval of the peak"),

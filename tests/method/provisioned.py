@@ -7,7 +7,7 @@ here. Campaigns run in lanes, each with a schedule of its own.
 from dataclasses import dataclass
 
 import numpy as np
-from adapter import DISCARD_S, PAIR, RAMP_S, SLICE_S, TREATMENTS
+from adapter import WARM_UP_S, PAIR, RAMP_S, SLICE_S, CONFIGURATIONS
 from simulator import Simulator
 
 from steelyard.answers.result import compute as comparisons
@@ -42,29 +42,29 @@ class MadeInstances(Simulator):
         self.restart_eff = self.restart_eff + self.instance_eff
 
     def enter(self):
-        """Make a server and throw the discard away."""
+        """Make a server and throw the warm-up away."""
         self.idle(self.provision_s)
         self.instance_eff = self.instance_sd * self.rng.standard_normal(self.R)
         self._new_incarnation()
-        self.idle(DISCARD_S)
+        self.idle(WARM_UP_S)
 
     @property
     def visit_s(self):
         """Return the seconds of a visit before its first run."""
-        return self.provision_s + DISCARD_S
+        return self.provision_s + WARM_UP_S
 
 
 class OnePair(Simulator):
-    """Two servers, one per treatment, that are never restarted, swapped or made anew."""
+    """Two servers, one per configuration, that are never restarted, swapped or made anew."""
 
     def __init__(self, *args, instance_sd, **more):
         super().__init__(*args, **more)
         self.pair = instance_sd * self.rng.standard_normal((2, self.R))
 
-    def run(self, treatment=0, cell=0, seconds=10):
-        sides = np.broadcast_to(np.asarray(treatment), (self.R,))
+    def run(self, configuration=0, cell=0, seconds=10):
+        sides = np.broadcast_to(np.asarray(configuration), (self.R,))
         self.restart_eff = self.pair[sides, np.arange(self.R)]
-        return super().run(treatment, cell, seconds)
+        return super().run(configuration, cell, seconds)
 
     def enter(self):
         """Nothing: the server is there."""
@@ -82,7 +82,7 @@ def take_contrasts(sim, *, blocks, rounds, seed):
     cells = [CellKey(workload="all", load=Load(clients=int(c), threads=1)) for c in sim.clients]
     schedules = [
         make_schedule(
-            treatments=TREATMENTS,
+            configurations=CONFIGURATIONS,
             cells=cells,
             seed=seed + lane,
             mode=mode_for(SwitchCost.REPROVISION),
@@ -96,10 +96,10 @@ def take_contrasts(sim, *, blocks, rounds, seed):
     taken = np.empty((sim.R, blocks, len(cells)))
     for number in range(blocks):
         transactions = np.zeros((2, sim.R, len(cells), rounds))
-        for visit in range(len(TREATMENTS)):
+        for visit in range(len(CONFIGURATIONS)):
             sim.enter()
             planned = [schedule.blocks[number].visits[visit] for schedule in schedules]
-            side = np.array([TREATMENTS.index(each.treatment) for each in planned])
+            side = np.array([CONFIGURATIONS.index(each.configuration) for each in planned])
             for place in range(rounds * len(cells)):
                 at = np.array([column[each.runs[place].cell] for each in planned])
                 series = sim.run(side, at, SLICE_S + RAMP_S)[:, RAMP_S:]
@@ -121,8 +121,8 @@ class Outcome:
 def judge(contrasts, effect, max_blocks):
     """Return how each campaign ends, with a true effect added to its contrasts."""
     rule = stopping.stopping_rule(
-        headlines=1,
-        cells_per_headline=contrasts.shape[2],
+        results=1,
+        cells_per_result=contrasts.shape[2],
         max_blocks=max_blocks,
         precision=None,
     )
@@ -134,15 +134,15 @@ def judge(contrasts, effect, max_blocks):
 
 def _judged(campaign, effect, rule, terms):
     for blocks in range(rule.first_look, rule.max_blocks + 1):
-        headline = comparisons.compare_headline(campaign[:blocks], PAIR, terms)
-        if decision.decide((headline,), rule):
+        result = comparisons.compare_result(campaign[:blocks], PAIR, terms)
+        if decision.decide((result,), rule):
             break
-    found = headline.effect
+    found = result.effect
     # No interval is one without ends: signed ranks cannot reach every level.
     covers = (found.low is None or found.low <= effect) and (
         found.high is None or effect <= found.high
     )
-    return Outcome(verdict=str(headline.verdict), blocks=blocks, covers=covers)
+    return Outcome(verdict=str(result.verdict), blocks=blocks, covers=covers)
 
 
 def called_different(contrasts):

@@ -10,7 +10,7 @@ from methods import welch
 from simulator import Simulator, log_effects
 
 from steelyard.answers.result.compute import Terms
-from steelyard.answers.result.compute import compare_headline
+from steelyard.answers.result.compute import compare_result
 from steelyard.answers.result.stopping import stopping_rule
 from steelyard.campaign.design.schedule import make_schedule
 from steelyard.core.schedule import Load
@@ -62,12 +62,14 @@ def block_order():
     cells = [
         CellKey(workload="w", load=Load(clients=clients, threads=1)) for clients in (1, 10, 50)
     ]
-    schedule = make_schedule(treatments=("A", "B"), cells=cells, seed=5, mode=Mode.VISITS, blocks=4)
+    schedule = make_schedule(
+        configurations=("A", "B"), cells=cells, seed=5, mode=Mode.STARTS, blocks=4
+    )
     rows, clock = [], 0
     for block in schedule.blocks:
         begun = clock
         for visit in block.visits:
-            settling = {"block": f"block {block.index + 1}", "treatment": visit.treatment}
+            settling = {"block": f"block {block.index + 1}", "configuration": visit.configuration}
             rows.append({**settling, "begin": clock - begun, "end": clock - begun + 14, "load": ""})
             clock += 14
             for run in visit.runs:
@@ -111,14 +113,14 @@ def walsh_averages():
 
 def looks():
     """Return the interval at every look of one campaign with a true effect of 3 %."""
-    rule = stopping_rule(headlines=1, cells_per_headline=5, max_blocks=30, precision=None)
+    rule = stopping_rule(results=1, cells_per_result=5, max_blocks=30, precision=None)
     terms = Terms(rule=rule, margin=MARGIN, decide=0.03, block_s=120)
     machine = Simulator("typical", log_effects([0.0, 0.03]), seed=33)
     y, _ = pairs(machine, HOUR_S, secs=5)
     contrasts = (y[1] - y[0])[0]
     rows = []
     for blocks in range(rule.first_look, rule.max_blocks + 1):
-        found = compare_headline(contrasts[:blocks], adapter.PAIR, terms)
+        found = compare_result(contrasts[:blocks], adapter.PAIR, terms)
         naive = block_interval(pooled_contrasts(contrasts[:blocks]), 0.05)
         rows.append(
             {
@@ -167,19 +169,23 @@ def verdict_examples():
 
 
 def warm_up():
-    """Return throughput after restarts of two treatments, one twice as slow to warm up."""
+    """Return throughput after restarts of two configurations, one twice as slow to warm up."""
     machine = Simulator("typical", np.zeros((2, 5)), seed=502, warm_scale=[1, 2])
     rows, settled = [], []
-    for treatment, name in enumerate(("A", "B, twice as slow")):
+    for configuration, name in enumerate(("A", "B, twice as slow")):
         runs = []
         for _ in range(5):
             machine.restart()
-            runs.append(np.log(machine.run(treatment, 2, 90)[0]))
+            runs.append(np.log(machine.run(configuration, 2, 90)[0]))
         mean = np.mean(runs, axis=0)
         settled.append(settled_after_s(np.array(runs)))
         level = mean[45:].mean()
         rows += [
-            {"treatment": name, "second": second, "share": round(100 * float(np.exp(v - level)), 2)}
+            {
+                "configuration": name,
+                "second": second,
+                "share": round(100 * float(np.exp(v - level)), 2),
+            }
             for second, v in enumerate(mean)
         ]
     return rows, float(max(20, *settled))

@@ -27,9 +27,9 @@ class Outcomes:
     """How the campaigns ended, an entry per campaign (and cell).
 
     Attributes:
-        called: Whether the headline is called faster or slower.
+        called: Whether the result is called faster or slower.
         cells_called: The same of every cell at the campaign's end, shape (campaigns, cells).
-        covered: Whether the headline's interval holds the true effect.
+        covered: Whether the result's interval holds the true effect.
         cells_covered: Likewise, shape (campaigns, cells).
         seconds: Until the campaign ended.
     """
@@ -51,17 +51,21 @@ def block_seconds(sim, mode):
     runs = 2 * len(sim.clients) * (adapter.SLICE_S + adapter.RAMP_S)
     if mode is Mode.BACK_TO_BACK:
         return runs
-    return runs + 2 * (sim.p.restart_s + adapter.DISCARD_S)
+    return runs + 2 * (sim.p.restart_s + adapter.WARM_UP_S)
 
 
 def contrasts_of(sim, mode, budget_s, seed):
     """Return log ratios of scheduled blocks, shape (campaigns, blocks, cells), and block times."""
     cells, block_s = cells_of(sim), block_seconds(sim, mode)
-    before_s = sim.p.restart_s + adapter.DISCARD_S if mode is Mode.BACK_TO_BACK else 0.0
+    before_s = sim.p.restart_s + adapter.WARM_UP_S if mode is Mode.BACK_TO_BACK else 0.0
     blocks = stopping.blocks_within(budget_s - before_s, block_s)
     schedules = [
         make_schedule(
-            treatments=adapter.TREATMENTS, cells=cells, seed=seed + lane, mode=mode, blocks=blocks
+            configurations=adapter.CONFIGURATIONS,
+            cells=cells,
+            seed=seed + lane,
+            mode=mode,
+            blocks=blocks,
         )
         for lane in range(sim.R)
     ]
@@ -74,31 +78,33 @@ def contrasts_of(sim, mode, budget_s, seed):
 
 
 def warm_up(sim):
-    """Restart and throw the discard away."""
+    """Restart and throw the warm-up away."""
     sim.restart()
-    sim.idle(adapter.DISCARD_S)
+    sim.idle(adapter.WARM_UP_S)
 
 
 def take(sim, planned, cells, y):
-    """Run one block of every campaign as scheduled, into shape (campaigns, treatments, cells)."""
+    """Run one block of every campaign as scheduled, into shape (campaigns, configurations, cells)."""
     lanes = np.arange(sim.R)
     for visits in zip(*(block.visits for block in planned), strict=True):
         if len(planned[0].visits) > 1:
             warm_up(sim)
         for runs in zip(*(visit.runs for visit in visits), strict=True):
-            treatment = np.array([adapter.TREATMENTS.index(run.treatment) for run in runs])
+            configuration = np.array(
+                [adapter.CONFIGURATIONS.index(run.configuration) for run in runs]
+            )
             cell = np.array([cells.index(run.cell) for run in runs])
-            series = sim.run(treatment, cell, adapter.SLICE_S + adapter.RAMP_S)
+            series = sim.run(configuration, cell, adapter.SLICE_S + adapter.RAMP_S)
             mean = series[:, adapter.RAMP_S :].mean(axis=1)
-            y[lanes, treatment, cell] = np.log(np.maximum(mean, 1.0))
+            y[lanes, configuration, cell] = np.log(np.maximum(mean, 1.0))
 
 
 def campaigns(sim, mode, budget_s, *, seed, effect):
     """Return how campaigns end that stop as the product's do."""
     contrasts, before_s, block_s = contrasts_of(sim, mode, budget_s, seed)
     rule = stopping.stopping_rule(
-        headlines=1,
-        cells_per_headline=contrasts.shape[2],
+        results=1,
+        cells_per_result=contrasts.shape[2],
         max_blocks=contrasts.shape[1],
         precision=None,
     )
@@ -118,10 +124,10 @@ def campaigns(sim, mode, budget_s, *, seed, effect):
 
 
 def _campaign(contrasts, rule, terms, loads):
-    """Return the headline and the cells of one campaign at its end."""
+    """Return the result and the cells of one campaign at its end."""
     for blocks in range(rule.first_look, rule.max_blocks + 1):
-        headline = comparisons.compare_headline(contrasts[:blocks], adapter.PAIR, terms)
-        if decision.decide((headline,), rule):
+        result = comparisons.compare_result(contrasts[:blocks], adapter.PAIR, terms)
+        if decision.decide((result,), rule):
             break
     return comparisons.compare(contrasts[:blocks], adapter.PAIR, loads, terms)
 

@@ -23,7 +23,7 @@ def names():
     """Return the names of all checks, in the order of acceptance.py."""
     yield "unit: HL estimate of the golden vector (0.0085)"
     yield "unit: exact signed-rank 95 % interval (0.0020, 0.0140)"
-    yield "unit: first look spends alpha*(8/30)^2 = 0.002844"
+    yield "unit: first interim result spends alpha*(8/30)^2 = 0.002844"
     yield "unit: last level of looks 8..30 (0.01944)"
     yield "unit: z bounds, 5 equal looks, alpha=.05, rho=2"
     for profile in ("calm", "typical", "hostile", "contended"):
@@ -38,7 +38,7 @@ def names():
     yield "typical: power at 3 %, pooled, 60 min"
     yield "typical: power at 5 %, per cell, 60 min"
     yield "order: every 2K consecutive slices are one complete block"
-    yield "order: |share of blocks that start with treatment 1 - 0.5|"
+    yield "order: |share of blocks that start with configuration 1 - 0.5|"
     yield "order: distinct cell orders seen"
     for profile, effect in (
         ("typical", "+0%"),

@@ -336,7 +336,7 @@ def test_a_record_of_such_blocks_says_the_same(configurations):
         there = seen.contrasts("c0", f"c{contender}")
         assert there == pytest.approx(y[..., contender - 1], abs=1e-9)
     for check in check_turns(seen, record.experiment):
-        mine = alternating.changes(taken, str(check.what), int(check.treatment[1:]))[1]
+        mine = alternating.changes(taken, str(check.what), int(check.configuration[1:]))[1]
         assert check.change == alternating.interval_of_changes(mine)
     findings = {(f.code, f.subject) for f in analyse(record).findings}
     last = f"c{configurations - 1}"

@@ -19,7 +19,7 @@ from steelyard.stats.factorial import pooled_contrasts
 
 FULL = os.environ.get("STEELYARD_FULL_METHOD") == "1"
 CAMPAIGNS, MORE = (300 if FULL else 75), 10
-BLOCKS, CELLS, DISCARD_S, SLICE_S, LEVEL = 15, 5, 20, 5, 0.045
+BLOCKS, CELLS, WARM_UP_S, SLICE_S, LEVEL = 15, 5, 20, 5, 0.045
 COMBINATIONS = factorial.factorial_design(3).combinations
 TRUTH = np.array([0.10 * a + 0.02 * c + 0.04 * a * c for a, _, c in COMBINATIONS])
 EFFECTS = {
@@ -48,7 +48,7 @@ def simulated(campaigns):
         cells = np.argsort(sim.rng.random((campaigns, CELLS)), 1)
         for visit in range(size):
             sim.restart()
-            sim.idle(DISCARD_S)
+            sim.idle(WARM_UP_S)
             for place in range(CELLS):
                 run = sim.run(order[:, visit], cells[:, place], SLICE_S + RAMP)
                 y[lanes, block, order[:, visit], cells[:, place]] = slog(run, RAMP)

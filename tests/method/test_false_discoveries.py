@@ -17,9 +17,7 @@ from steelyard.core.findings import Verdict
 CELLS, REAL, BLOCKS = 39, 19, 24
 CAMPAIGNS, MORE = 60, 10
 LOADS = tuple(Load(clients=clients, threads=1) for clients in range(1, CELLS + 1))
-RULE = stopping.stopping_rule(
-    headlines=1, cells_per_headline=CELLS, max_blocks=BLOCKS, precision=None
-)
+RULE = stopping.stopping_rule(results=1, cells_per_result=CELLS, max_blocks=BLOCKS, precision=None)
 TERMS = comparisons.Terms(rule=RULE, margin=Stop().equivalence, decide=Stop().decide, block_s=596.0)
 
 
@@ -35,7 +33,7 @@ def campaigns_of(effect, campaigns, seed):
         first = (sim.rng.random(campaigns) < 0.5).astype(int)
         for side in (first, 1 - first):
             sim.restart()
-            sim.idle(adapter.DISCARD_S)
+            sim.idle(adapter.WARM_UP_S)
             for place in range(CELLS):
                 cell = order[:, place]
                 series = sim.run(side, cell, adapter.SLICE_S + adapter.RAMP_S)
@@ -44,10 +42,10 @@ def campaigns_of(effect, campaigns, seed):
 
 
 def stopped(contrasts):
-    """Return the blocks up to where the headline was decided, which is where a campaign ends."""
+    """Return the blocks up to where the result was decided, which is where a campaign ends."""
     for blocks in range(RULE.first_look, BLOCKS):
-        headline = comparisons.compare_headline(contrasts[:blocks], adapter.PAIR, TERMS)
-        if decide((headline,), RULE):
+        result = comparisons.compare_result(contrasts[:blocks], adapter.PAIR, TERMS)
+        if decide((result,), RULE):
             return contrasts[:blocks]
     return contrasts
 
@@ -104,7 +102,7 @@ def test_many_cells_keep_the_false_discovery_rate(effect):
 
 
 @pytest.mark.slow
-def test_it_holds_where_the_headline_ends_the_campaign():
+def test_it_holds_where_the_result_ends_the_campaign():
     """An end that the same data chose makes neither more calls wrong nor intervals miss more."""
     taken = figures(0.06, CAMPAIGNS, 3, stopped)
     for name in ("FDR", "FCR"):

@@ -14,7 +14,7 @@ from steelyard.stats.planning import half_width
 
 pytestmark = pytest.mark.slow
 
-SLICE_S, RAMP_S, DISCARD_S, CELLS = 5, 2, 20, 5
+SLICE_S, RAMP_S, WARM_UP_S, CELLS = 5, 2, 20, 5
 CAMPAIGNS = 200
 # What is not one of the parts: neighbours, checkpoints and stalls.
 QUIET = {"neigh_rate_h": 0, "cp_depth": 0.0, "stall_p": 0.0}
@@ -32,7 +32,7 @@ def campaigns(profile, blocks, seed, **override):
         order = np.argsort(sim.rng.random((CAMPAIGNS, CELLS)), 1)
         for arm in (first, 1 - first):
             sim.restart()
-            sim.idle(DISCARD_S)
+            sim.idle(WARM_UP_S)
             for place in range(CELLS):
                 taken = sim.run(0, order[:, place], SLICE_S + RAMP_S)[:, RAMP_S:]
                 seconds[lanes, block, arm, order[:, place]] = np.maximum(taken, 1.0)

@@ -17,14 +17,14 @@ BUDGET_S, CAMPAIGNS = 3600.0, 200
 # minutes; how far the share within the budget. Stalls and neighbours that come often are not in
 # the plan: hostile campaigns with restarts are foretold too well, and that is documented.
 CASES = (
-    ("calm", Mode.VISITS, 0.02, 0.20, 0.05),
+    ("calm", Mode.STARTS, 0.02, 0.20, 0.05),
     ("calm", Mode.BACK_TO_BACK, 0.02, 0.25, 0.05),
-    ("typical", Mode.VISITS, 0.02, 0.20, 0.12),
-    ("typical", Mode.VISITS, 0.03, 0.20, 0.07),
-    ("typical", Mode.VISITS, 0.05, 0.25, 0.05),
+    ("typical", Mode.STARTS, 0.02, 0.20, 0.12),
+    ("typical", Mode.STARTS, 0.03, 0.20, 0.07),
+    ("typical", Mode.STARTS, 0.05, 0.25, 0.05),
     ("typical", Mode.BACK_TO_BACK, 0.03, 0.25, 0.05),
     ("typical", Mode.BACK_TO_BACK, 0.05, 0.25, 0.05),
-    ("hostile", Mode.VISITS, 0.05, 0.35, 0.25),
+    ("hostile", Mode.STARTS, 0.05, 0.35, 0.25),
     ("hostile", Mode.BACK_TO_BACK, 0.03, 0.25, 0.12),
 )
 
@@ -44,22 +44,22 @@ def noise_of(profile):
 
 
 def foretold(profile, mode, effect):
-    """Return what the plan says of the headline."""
+    """Return what the plan says of the result."""
     sim = Simulator(profile)
     block_s = sequential.block_seconds(sim, mode)
-    visits = mode is Mode.VISITS
-    before_s = 0.0 if visits else sim.p.restart_s + sequential.adapter.DISCARD_S
+    visits = mode is Mode.STARTS
+    before_s = 0.0 if visits else sim.p.restart_s + sequential.adapter.WARM_UP_S
     run_s = sequential.adapter.SLICE_S + sequential.adapter.RAMP_S
     shape = BlockShape(
         mode=mode,
-        treatments=2,
+        configurations=2,
         cells=len(sim.clients),
         slice_s=sequential.adapter.SLICE_S,
         step_s=block_s / 2 if visits else run_s,
     )
     terms = OutlookTerms(
         shape=shape,
-        headlines=1,
+        results=1,
         preparation_s=before_s,
         block_s=block_s,
         budget_s=BUDGET_S,
@@ -94,9 +94,9 @@ def test_the_assumed_noise_is_the_typical_profile():
 def test_a_plan_without_the_restart_would_be_rejected():
     """The bounds are no formality: forgetting one part of the noise falls out of them."""
     noise = noise_of("typical")
-    shape = BlockShape(mode=Mode.VISITS, treatments=2, cells=5, slice_s=5.0, step_s=60.0)
+    shape = BlockShape(mode=Mode.STARTS, configurations=2, cells=5, slice_s=5.0, step_s=60.0)
     terms = OutlookTerms(
-        shape=shape, headlines=1, preparation_s=0.0, block_s=120.0, budget_s=3600.0, max_blocks=30
+        shape=shape, results=1, preparation_s=0.0, block_s=120.0, budget_s=3600.0, max_blocks=30
     )
     forgetful = WorkloadNoise(
         workload="x",

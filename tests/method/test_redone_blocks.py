@@ -23,7 +23,7 @@ def never_borne(_outcomes, _index):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("on_s", "off_s"), [(40.0, 120.0), (15.0, 60.0), (300.0, 100.0)])
-def test_equal_treatments_beside_a_neighbour(on_s, off_s):
+def test_equal_configurations_beside_a_neighbour(on_s, off_s):
     """Redone within limits and then borne, at most 5 % are called different within chance.
 
     A rate that fails is taken once more from ten times the campaigns, and then it counts.
@@ -40,7 +40,7 @@ def test_equal_treatments_beside_a_neighbour(on_s, off_s):
 
 @pytest.mark.slow
 def test_redoing_only_where_one_arm_was_met_is_rejected():
-    """Then the other arm keeps its disturbances: equal treatments differ far too often."""
+    """Then the other arm keeps its disturbances: equal configurations differ far too often."""
     beside = {"on_s": 40.0, "off_s": 120.0, "budget_s": 7200.0, "bears": never_borne}
     one_sided, _ = called_different(200, 3, voids=lambda arm: arm == 1, **beside)
     assert one_sided > 2 * false_positive_bound(200)

@@ -29,7 +29,7 @@ def peeking_compare(sim, budget_s):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             comparisons,
-            "headline_level",
+            "result_level",
             lambda rule, blocks: 0.05 if blocks >= rule.first_look else None,
         )
         return adapter.compare(sim, budget_s)

@@ -51,7 +51,7 @@ def rates(campaigns, seed, **how):
     ("instance_sd", "provision_s", "loads", "rounds"),
     [(0.01, 30.0, 1, 8), (0.02, 120.0, 1, 2), (0.04, 600.0, 1, 1), (0.02, 30.0, 5, 1)],
 )
-def test_equal_treatments_on_made_instances(instance_sd, provision_s, loads, rounds):
+def test_equal_configurations_on_made_instances(instance_sd, provision_s, loads, rounds):
     """At most 5 % are called different within chance, and 93 % of the intervals hold the truth.
 
     A rate that fails is taken once more from ten times the campaigns, and then it counts.
@@ -106,5 +106,5 @@ def test_a_pair_that_is_never_remade_is_called_different_most_of_the_time():
     blocks = int(3600 // block_s(simulator, 1))
     contrasts = take_contrasts(simulator, blocks=blocks, rounds=1, seed=0)
     assert 0.55 <= called_different(contrasts) <= 0.85
-    # With looks some end as equivalent before: no better, for they are not of the treatments.
+    # With looks some end as equivalent before: no better, for they are not of the configurations.
     assert 0.4 <= share(judge(contrasts, 0.0, blocks), "faster", "slower") <= 0.85

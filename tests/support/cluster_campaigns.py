@@ -25,7 +25,8 @@ from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes import IMAGE, left_of, until
 from support.live import Steelyard
 
-# Sessions are all that the treatments need, so one Cluster serves to the end, which is the test's.
+# Sessions are all that the configurations need, so one Cluster serves to the end, which is the
+# test's.
 LASTING = f"""\
 version: 1
 name: faults
@@ -33,10 +34,10 @@ baseline: default
 workloads:
   - {{name: writes, builtin: simple-update, scale_factor: 1}}
 loads: {{clients: 2, threads: 1}}
-measure: {{slice: 5s, ramp: 0s, discard: 0s, reset: campaign}}
+measure: {{slice: 5s, ramp: 0s, warm_up: 0s, reset: campaign}}
 stop: {{budget: 60m, precision: 0.1%}}
 seed: 7
-treatments:
+configurations:
   default:
     target:
       kind: cloudnative-pg

@@ -27,7 +27,7 @@ from support.left import left_over
 from support.live import living_servers, write_experiment
 
 SEED = 20261122
-BLOCKS = 6  # the first look: the treatments differ so much that it decides
+BLOCKS = 6  # the first look: the configurations differ so much that it decides
 SECOND_DEATHS = 0.25  # share of the kills whose resumption is killed, too
 _LIMIT_S = 600.0
 
@@ -36,7 +36,7 @@ RUN: tuple[str, ...] = ("run", "killed.yaml", "--out", "c", "--yes")
 RESUME: tuple[str, ...] = ("run", "--resume", "c")
 FAULTS = (AssertionError, SteelyardError, OSError, subprocess.TimeoutExpired)
 
-# The treatments differ by design: the one with 9 MB naps six times as long. So the verdict is
+# The configurations differ by design: the one with 9 MB naps six times as long. So the verdict is
 # the same in every campaign, however busy the machine is, and the CPUs are left to others.
 MAKE = "CREATE TABLE seen (n bigint);\n-- {label}\n"
 WORK = """\
@@ -54,7 +54,7 @@ loads: {{clients: 2, threads: 1}}
 measure: {{slice: 1s, ramp: 0s, ceilings: auto, {measure}}}
 stop: {{budget: 5m}}
 seed: 7
-treatments:
+configurations:
   default:
     target: {target}
   other:
@@ -62,7 +62,7 @@ treatments:
     postgres: {{work_mem: 9MB{more}}}
 """
 _LOCAL = "{kind: local, bin: embedded, restore: copy}"
-_CALIBRATED = "discard: auto, calibration: {restarts: 1, run: 5s, at_least: 0s}"
+_CALIBRATED = "warm_up: auto, calibration: {restarts: 1, run: 5s, at_least: 0s}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,12 +89,12 @@ class Kind:
 
 
 KINDS = (
-    Kind(name="restart", measure="discard: 0s, reset: block", more=", shared_buffers: 64MB"),
+    Kind(name="restart", measure="warm_up: 0s, reset: block", more=", shared_buffers: 64MB"),
     Kind(name="back to back", measure=f"{_CALIBRATED}, reset: campaign"),
-    Kind(name="endpoint", measure="discard: 0s", more=", autovacuum_naptime: 7min"),
+    Kind(name="endpoint", measure="warm_up: 0s", more=", autovacuum_naptime: 7min"),
     Kind(
         name="fresh data",
-        measure="discard: 0s, reset: campaign",
+        measure="warm_up: 0s, reset: campaign",
         more=", shared_buffers: 64MB",
         fresh=True,
     ),
@@ -213,7 +213,7 @@ class Lane:
 def scheduled(schedule: Schedule, blocks: int) -> list[tuple[object, ...]]:
     """Return the runs of the first blocks in their order."""
     return [
-        (block.index, visit_number, position, run.treatment, run.cell)
+        (block.index, visit_number, position, run.configuration, run.cell)
         for block in schedule.blocks[:blocks]
         for visit_number, visit in enumerate(block.visits)
         for position, run in enumerate(visit.runs)
@@ -244,8 +244,8 @@ def phase_of(entries: Sequence[Entry], said: str, *, measuring: bool, resumed: b
         return _phase_after(marks[-1], measuring=measuring)
     if "measuring the warm-up" in said:
         return "calibrating"
-    if "starting every treatment" in said:
-        return "starting each treatment"
+    if "starting every configuration" in said:
+        return "starting each configuration"
     if resumed and not any(isinstance(entry, Resumed) for entry in entries):
         return "resuming"
     return "preparing" if entries else "before the journal"
@@ -386,13 +386,14 @@ def require_same(folder: Path, reference: Reference) -> None:
 def _frozen(plan: CampaignPlan) -> tuple[object, ...]:
     """Return what does not rest on measured times: these differ between any two campaigns."""
     stopping = replace(plan.stopping, max_blocks=0, spending_power=0.0)
-    discard = (plan.discard.how, plan.discard.restarts)
-    return plan.mode, plan.switch, plan.reset, plan.restore, stopping, discard
+    warm_up = (plan.warm_up.how, plan.warm_up.restarts)
+    return plan.mode, plan.switch, plan.reset, plan.restore, stopping, warm_up
 
 
 def _taken(record: CampaignRecord) -> list[tuple[object, ...]]:
     return [
-        (run.block, run.visit, run.position, run.treatment, run.cell) for run in record.counted_runs
+        (run.block, run.visit, run.position, run.configuration, run.cell)
+        for run in record.counted_runs
     ]
 
 
@@ -404,7 +405,9 @@ def _said(record: CampaignRecord) -> list[tuple[object, ...]]:
         assert one.effect.low is not None
         assert one.effect.high is not None
         assert one.effect.low < one.effect.value < one.effect.high
-        said.append((one.baseline, one.treatment, one.workload, one.load, one.verdict, one.blocks))
+        said.append(
+            (one.baseline, one.configuration, one.workload, one.load, one.verdict, one.blocks)
+        )
     return said
 
 

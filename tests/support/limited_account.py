@@ -21,8 +21,9 @@ _ACCOUNT = "weigher"
 _YAML = YAML(typ="safe")
 
 
-# A reload is all that the treatments need, so a block takes seconds; twelve are enough. Writes wait
-# for the disk: of reads the generator itself, with the CPU that it has there, could be the limit.
+# A reload is all that the configurations need, so a block takes seconds; twelve are enough. Writes
+# wait for the disk: of reads the generator itself, with the CPU that it has there, could be the
+# limit.
 _RELOADING = """\
 version: 1
 name: reloading
@@ -32,13 +33,13 @@ loads: {{clients: 2, threads: 1}}
 measure:
   slice: {slice_s}s
   ramp: 0s
-  discard: 0s
+  warm_up: 0s
   reset: campaign
   neighbours: ignore
   ceilings: {ceilings}
 stop: {{budget: 60m, precision: 99%}}
 seed: 7
-treatments:
+configurations:
   default:
     target:
       kind: cloudnative-pg

@@ -54,10 +54,10 @@ baseline: default
 workloads:
   - {name: writes, builtin: simple-update, scale_factor: 1}
 loads: {clients: 2, threads: 1}
-measure: {slice: 1s, ramp: 0s, discard: 0s}
+measure: {slice: 1s, ramp: 0s, warm_up: 0s}
 stop: {budget: 5m, precision: 99%}
 seed: 7
-treatments:
+configurations:
   default:
     target: {kind: local, bin: embedded}
   buffers:
@@ -67,7 +67,7 @@ treatments:
 
 
 def one_by_one(text: str = TINY) -> str:
-    """Return an experiment whose treatments are up one after another, whatever could be."""
+    """Return an experiment whose configurations are up one after another, whatever could be."""
     return text.replace("version: 1\n", "version: 1\ndesign: one-by-one\n", 1)
 
 
@@ -79,7 +79,7 @@ def lasting(text: str = TINY) -> str:
 
 
 def napping(text: str = TINY) -> str:
-    """Return an experiment that naps at every commit, under one treatment six times as long.
+    """Return an experiment that naps at every commit, under one configuration six times as long.
 
     So the CPUs are left to others, and the first look, after six blocks, decides. A nap goes by the
     clock, which goes on while a server stands still: it is no work for turns.
@@ -358,10 +358,10 @@ def redone_in_all_arms(steelyard: Steelyard) -> bool:
     """Return whether a block was thrown away, and its complete try holds a run of every arm."""
     void = [block["index"] for block in steelyard.blocks if not block["complete"]]
     again = {b["index"]: b["attempt"] for b in steelyard.blocks if b["complete"]}
-    arms = {run["treatment"] for run in steelyard.runs}
+    arms = {run["configuration"] for run in steelyard.runs}
     return bool(void) and all(
         {
-            run["treatment"]
+            run["configuration"]
             for run in steelyard.runs
             if (run["block"], run["attempt"]) == (index, again.get(index))
         }

@@ -35,7 +35,7 @@ from support.live_clusters import FileLedger
 REDIS_IMAGE: Final = os.environ.get("STEELYARD_KUBERNETES_REDIS_IMAGE", "localhost/redis:7")
 KEYS: Final = 5000
 PROGRAM: Final = SmallRedis()
-# A server that is restarted for each treatment, until the test ends it.
+# A server that is restarted for each configuration, until the test ends it.
 GENERATORS: Final = (
     "{resources: {requests: {cpu: 50m, memory: 64Mi}, limits: {cpu: '1', memory: 128Mi}}}"
 )
@@ -47,10 +47,10 @@ workloads:
   - {{name: set, builtin: set, value_bytes: 100, keys: 1000, loaded: 300}}
   - {{name: get, builtin: get, value_bytes: 10, keys: 1000, loaded: 1000}}
 loads: {{clients: 2}}
-measure: {{slice: 1s, discard: 0s, rounds: 1}}
+measure: {{slice: 1s, warm_up: 0s, rounds: 1}}
 stop: {{budget: 60m, precision: 0.1%}}
 seed: 7
-treatments:
+configurations:
   "off":
     target:
       kind: redis-kubernetes

@@ -1,4 +1,4 @@
-"""The manifests behind presets for Kubernetes: storage classes, and a Cluster per treatment."""
+"""The manifests behind presets for Kubernetes: storage classes, and a Cluster per configuration."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def class_manifests() -> dict[str, Manifest]:
 
 
 def preset_manifests(preset: str, namespace: str) -> list[Manifest]:
-    """Return what a preset needs and makes: classes first, then a Cluster for each treatment."""
+    """Return what a preset needs and makes: classes, then a Cluster for each."""
     facts = MachineFacts(cpus=2, memory_bytes=8 * GIB)
     experiment = load_experiment(f"preset:{preset}", facts=facts, seed=1).experiment
     known = class_manifests()
@@ -34,7 +34,7 @@ def preset_manifests(preset: str, namespace: str) -> list[Manifest]:
             name=f"steelyard-{name}",
             namespace=namespace,
             secret=SecretRef(namespace=namespace, name="steelyard-superuser"),
-            settings=experiment.treatment(name).asked(),
+            settings=experiment.configuration(name).asked(),
             campaign_id=_CAMPAIGN,
         )
         for name, target in targets.items()

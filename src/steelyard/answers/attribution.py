@@ -6,7 +6,7 @@ from itertools import combinations as subsets
 
 from steelyard.answers.drawing import specification
 from steelyard.answers.observations import Observations, count
-from steelyard.answers.result.compute import Pair, Terms, compare_headline
+from steelyard.answers.result.compute import Pair, Terms, compare_result
 from steelyard.answers.results import (
     AttributedEffect,
     AttributionAnalysis,
@@ -57,9 +57,9 @@ Weighted = tuple[Effect, FloatArray]
 def analyse_attribution(
     experiment: Experiment, seen: Observations, terms: Terms
 ) -> AttributionAnalysis | None:
-    """Return the effects beside the headlines; None without factors, or with open loops alone.
+    """Return the effects beside the results; None without factors, or with open loops alone.
 
-    The headlines are the main effects, steps or removals. Each further family shares the
+    The results are the main effects, steps or removals. Each further family shares the
     campaign's error of its own by Bonferroni, over its effects and the workloads, at the level of
     the same look.
     """
@@ -148,11 +148,11 @@ def _factorial_limits(attribution: Attribution) -> Iterator[str]:
 
 def _shared(rule: StoppingRule, effects: int) -> StoppingRule:
     """Return the campaign's rule with its whole error shared by so many effects."""
-    return replace(rule, alpha=rule.alpha * rule.headlines / effects, headlines=effects)
+    return replace(rule, alpha=rule.alpha * rule.results / effects, results=effects)
 
 
 def _families(attribution: Attribution) -> Iterator[tuple[EffectFamily, tuple[Weighted, ...]]]:
-    """Yield what the design can give beside the headlines; with one factor they say it all."""
+    """Yield what the design can give beside the results; with one factor they say it all."""
     combinations, factors = attribution.combinations, range(len(attribution.factors))
     if len(factors) == 1:
         return
@@ -191,12 +191,12 @@ def _estimated(
 ) -> AttributedEffect:
     places, weights = weighted
     contrasts = seen.weighted(weights)[:, seen.columns_of(workload)]
-    pair = Pair(baseline="", treatment=attribution.named(places), workload=workload)
-    weighed = compare_headline(contrasts, pair, terms)
+    pair = Pair(baseline="", configuration=attribution.named(places), workload=workload)
+    weighed = compare_result(contrasts, pair, terms)
     return AttributedEffect(
         workload=workload,
         family=family,
-        name=pair.treatment,
+        name=pair.configuration,
         factors=places,
         effect=weighed.effect,
         level=weighed.level,
@@ -206,7 +206,7 @@ def _estimated(
 
 TITLE = "What each factor buys"
 FIRST_LEVEL = "the first level"
-_HEADLINE = {
+_RESULT = {
     AttributionKind.FACTORS: "main effect",
     AttributionKind.LADDER: "step",
     AttributionKind.ABLATION: "removal",
@@ -289,26 +289,26 @@ def _table(analysis: CampaignAnalysis, attribution: Attribution) -> Table:
 
 def _rows(analysis: CampaignAnalysis, attribution: Attribution, workload: str) -> Iterator[Row]:
     margin = analysis.experiment.stop.equivalence
-    headlines = _headlines(analysis, workload)
-    for place, headline in enumerate(headlines):
+    results = _results(analysis, workload)
+    for place, result in enumerate(results):
         factor = attribution.factors[place]
         yield Row(
             cells=(
-                *(workload, _HEADLINE[attribution.kind], factor.name),
-                *(effect_value(headline.effect), effect_interval(headline.effect)),
-                verdict_word(headline, margin),
+                *(workload, _RESULT[attribution.kind], factor.name),
+                *(effect_value(result.effect), effect_interval(result.effect)),
+                verdict_word(result, margin),
             ),
-            tone=tone_of(headline),
+            tone=tone_of(result),
         )
     found = () if analysis.attribution is None else analysis.attribution.effects
     for effect in (effect for effect in found if effect.workload == workload):
-        factors = [headlines[place] for place in effect.factors]
+        factors = [results[place] for place in effect.factors]
         yield _effect_row(effect, costs=any(each.is_less_durable for each in factors))
 
 
-def _headlines(analysis: CampaignAnalysis, workload: str) -> tuple[Comparison, ...]:
-    """Return a workload's headlines, one per factor in their order."""
-    return tuple(c for c in analysis.headlines if c.workload == workload)
+def _results(analysis: CampaignAnalysis, workload: str) -> tuple[Comparison, ...]:
+    """Return a workload's results, one per factor in their order."""
+    return tuple(c for c in analysis.results if c.workload == workload)
 
 
 def _effect_row(effect: AttributedEffect, *, costs: bool) -> Row:
@@ -338,9 +338,9 @@ def _sign(estimate: Estimate | None) -> int:
 def _word(effect: AttributedEffect) -> str:
     if bounds(effect.effect) is None:
         return "no interval yet"
-    words = {1: "faster", -1: "slower", 0: "not distinguishable"}
+    words = {1: "faster", -1: "slower", 0: "no clear difference"}
     if effect.family is EffectFamily.SYNERGY:
-        words = {1: "more than apart", -1: "less than apart", 0: "not distinguishable"}
+        words = {1: "more than apart", -1: "less than apart", 0: "no clear difference"}
     return words[_sign(effect.effect)]
 
 
@@ -354,7 +354,7 @@ def _note(analysis: CampaignAnalysis, attribution: Attribution) -> str:
 
 
 def _figure(analysis: CampaignAnalysis, attribution: Attribution) -> Figure:
-    what = _HEADLINE[attribution.kind]
+    what = _RESULT[attribution.kind]
     synergies = any(_is_synergy(effect) for effect in _effects(analysis))
     dots = ", dots synergies" if synergies else ""
     rows = tuple(_figure_rows(analysis, attribution))
@@ -369,11 +369,11 @@ def _figure(analysis: CampaignAnalysis, attribution: Attribution) -> Figure:
         " own axis.",
         alt=f"Effects of factors on {RATE}. {told}.",
         columns=(
-            *("workload", "treatment", "place", "row", "pooled", "text"),
+            *("workload", "configuration", "place", "row", "pooled", "text"),
             *("effect", "low", "high", "below", "margin"),
         ),
         rows=rows,
-        treatments=(FIRST_LEVEL, what, EffectFamily.SYNERGY.value),
+        configurations=(FIRST_LEVEL, what, EffectFamily.SYNERGY.value),
     )
 
 
@@ -390,12 +390,12 @@ def _figure_rows(
 ) -> Iterator[tuple[Value, ...]]:
     """Yield main effects, then synergies, workload by workload."""
     margin = 100.0 * analysis.experiment.stop.equivalence
-    what = _HEADLINE[attribution.kind]
+    what = _RESULT[attribution.kind]
     for workload in analysis.experiment.workloads:
-        own = _headlines(analysis, workload.name)
+        own = _results(analysis, workload.name)
         drawn = [
-            (what, factor.name, headline.effect)
-            for factor, headline in zip(attribution.factors, own, strict=False)
+            (what, factor.name, result.effect)
+            for factor, result in zip(attribution.factors, own, strict=False)
         ]
         drawn += [
             (effect.family.value, effect.name, effect.effect)
@@ -419,11 +419,11 @@ def _percent(fraction: float | None) -> float | None:
 
 
 def attribution_json(analysis: CampaignAnalysis) -> dict[str, Json]:
-    """Return the factors and what they do beside their headlines, where there are some."""
+    """Return the factors and what they do beside their results, where there are some."""
     design, found = analysis.experiment.attribution, analysis.attribution
     if design is None:
         return {}
-    names = [treatment.name for treatment in analysis.experiment.treatments]
+    names = [configuration.name for configuration in analysis.experiment.configurations]
     told: dict[str, Json] = {
         "kind": design.kind.value,
         "factors": [{"name": f.name, "first": f.first, "second": f.second} for f in design.factors],

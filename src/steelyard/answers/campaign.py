@@ -25,7 +25,7 @@ from steelyard.answers.findings import (
 )
 from steelyard.answers.latency.compute import analyse_latency
 from steelyard.answers.noise.compute import noise_findings, noise_floor
-from steelyard.answers.observations import Observations, headline_contrasts, observe
+from steelyard.answers.observations import Observations, observe, result_contrasts
 from steelyard.answers.published import beside_published, requests_beside_published
 from steelyard.answers.reasons.compute import Reasons, find_reasons
 from steelyard.answers.reasons.waits import reason_waits
@@ -61,7 +61,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     seen = observe(record)
     stalled = stalled_slices(seen.by_slice) if seen.blocks else seen.by_slice > 0.0
     cells = summarise_cells(seen, stalled)
-    # What an open loop completes was asked for: it says nothing of the treatments.
+    # What an open loop completes was asked for: it says nothing of the configurations.
     closed = seen.of_closed_loops()
     stalls = compare_stalls(closed, experiment)
     warmup = check_warmup(closed, experiment, plan.mode) if plan is not None else ()
@@ -76,7 +76,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     comparisons = with_controls(comparisons, controls)
     sustained = summarise_sustained(record)
     within = burst_only(record, sustained)
-    latency = analyse_latency(record, seen, headline_contrasts(experiment)) if curves else None
+    latency = analyse_latency(record, seen, result_contrasts(experiment)) if curves else None
     statements = fit_of_statements(closed, experiment) if curves else None
     reasons = _reasons(record, seen, settings) if curves else None
     ledger = reasons.ledger if reasons is not None else None
@@ -140,8 +140,8 @@ def _reasons(
     record: CampaignRecord, seen: Observations, settings: Sequence[SettingDifference]
 ) -> Reasons | None:
     differing = {
-        (asked.baseline, asked.treatment): differing_sides(settings, asked)
-        for asked in headline_contrasts(record.experiment)
+        (asked.baseline, asked.configuration): differing_sides(settings, asked)
+        for asked in result_contrasts(record.experiment)
     }
     return find_reasons(record, seen, differing)
 
@@ -166,8 +166,10 @@ def _comparisons(
     compared: list[Comparison] = []
     for workload in experiment.workloads:
         columns = seen.columns_of(workload.name)
-        for asked in headline_contrasts(experiment):
-            pair = Pair(baseline=asked.baseline, treatment=asked.treatment, workload=workload.name)
+        for asked in result_contrasts(experiment):
+            pair = Pair(
+                baseline=asked.baseline, configuration=asked.configuration, workload=workload.name
+            )
             contrasts = seen.weighted(asked.weights)[:, columns]
             compared.extend(compare(contrasts, pair, experiment.closed_loads, terms))
     placed = with_instances(compared, experiment, plan)

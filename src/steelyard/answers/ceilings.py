@@ -43,13 +43,13 @@ def ceiling_findings(
             continue
         builtin = experiment.workload(cell.cell.workload).builtin
         if builtin in _COMMITTING:
-            yield from _above_sync(cell, _of(ceilings, CeilingKind.SYNC, cell.treatment))
-        elif builtin == _ONE_STATEMENT and not _is_limited(experiment, cell.treatment):
-            yield from _below_trip(cell, _of(ceilings, CeilingKind.ROUND_TRIP, cell.treatment))
+            yield from _above_sync(cell, _of(ceilings, CeilingKind.SYNC, cell.configuration))
+        elif builtin == _ONE_STATEMENT and not _is_limited(experiment, cell.configuration):
+            yield from _below_trip(cell, _of(ceilings, CeilingKind.ROUND_TRIP, cell.configuration))
 
 
 def device_read_findings(ceilings: Sequence[Ceiling], runs: Iterable[Run]) -> Iterator[Finding]:
-    """Yield a warning for each treatment whose runs read faster than direct reads, by the median.
+    """Warn of each configuration whose runs read faster than direct reads, by the median.
 
     Runs whose reads are smaller than any that was measured say nothing.
     """
@@ -57,9 +57,9 @@ def device_read_findings(ceilings: Sequence[Ceiling], runs: Iterable[Run]) -> It
     for run in runs:
         rate_per_s = _reads_per_s(run.evidence) if run.evidence is not None else None
         if rate_per_s is not None:
-            rates[run.treatment].append(rate_per_s)
-    for treatment, found in rates.items():
-        yield from read_findings(ceilings, treatment, median(found))
+            rates[run.configuration].append(rate_per_s)
+    for configuration, found in rates.items():
+        yield from read_findings(ceilings, configuration, median(found))
 
 
 def _reads_per_s(seen: Evidence) -> float | None:
@@ -70,16 +70,16 @@ def _reads_per_s(seen: Evidence) -> float | None:
 
 
 def read_findings(
-    ceilings: Sequence[Ceiling], treatment: str, reads_per_s: float
+    ceilings: Sequence[Ceiling], configuration: str, reads_per_s: float
 ) -> Iterator[Finding]:
     """Yield a warning where a device served more reads than it was measured to give.
 
     Args:
         ceilings: Of the campaign.
-        treatment: Whose server read.
+        configuration: Whose server read.
         reads_per_s: Reads of its data device, of any size.
     """
-    here = _of(ceilings, CeilingKind.DIRECT_READ, treatment)
+    here = _of(ceilings, CeilingKind.DIRECT_READ, configuration)
     rates = [(c.rate_per_s, c) for c in here if c.rate_per_s is not None]
     if not rates:
         return
@@ -87,8 +87,8 @@ def read_findings(
     if reads_per_s > most * (1.0 + MARGIN):
         yield _warning(
             "above-read-ceiling",
-            treatment,
-            f"{treatment}: the device served {reads_per_s:,.0f} reads/s, and direct reads of"
+            configuration,
+            f"{configuration}: the device served {reads_per_s:,.0f} reads/s, and direct reads of"
             f" {ceiling.subject} reached {most:,.0f}/s: above its ceiling: a cache below the"
             " file system answered, more reads were in flight than there were readers, the ceiling"
             " was measured under a throttle or a neighbour, or the counter is of several devices",
@@ -97,7 +97,7 @@ def read_findings(
 
 
 def log_rates(ceilings: Sequence[Ceiling], runs: Iterable[Run]) -> tuple[LogRate, ...]:
-    """Return the logs that were written, by treatment and workload in run order.
+    """Return the logs that were written, by configuration and workload in run order.
 
     The largest load of a workload counts, the one that writes most. Empty where nobody asked for
     the ceiling, as in old records.
@@ -108,13 +108,15 @@ def log_rates(ceilings: Sequence[Ceiling], runs: Iterable[Run]) -> tuple[LogRate
     for run in runs:
         per_s = _log_per_s(run.evidence) if run.evidence is not None else None
         if per_s is not None:
-            by_load = rates.setdefault((run.treatment, run.cell.workload), {})
+            by_load = rates.setdefault((run.configuration, run.cell.workload), {})
             by_load.setdefault(run.cell.load, []).append(per_s)
     found = (
         _log_rate(ceilings, *key, max(map(median, by_load.values())))
         for key, by_load in rates.items()
     )
-    return tuple(sorted((each for each in found if each.bytes_per_s), key=lambda e: e.treatment))
+    return tuple(
+        sorted((each for each in found if each.bytes_per_s), key=lambda e: e.configuration)
+    )
 
 
 def _log_per_s(seen: Evidence) -> float | None:
@@ -123,13 +125,13 @@ def _log_per_s(seen: Evidence) -> float | None:
 
 
 def _log_rate(
-    ceilings: Sequence[Ceiling], treatment: str, workload: str, bytes_per_s: float
+    ceilings: Sequence[Ceiling], configuration: str, workload: str, bytes_per_s: float
 ) -> LogRate:
-    here = _of(ceilings, CeilingKind.LOG_WRITE, treatment)
+    here = _of(ceilings, CeilingKind.LOG_WRITE, configuration)
     known = [each for each in here if each.rate_per_s is not None]
     told = here or [each for each in ceilings if each.kind is CeilingKind.LOG_WRITE]
     return LogRate(
-        treatment=treatment,
+        configuration=configuration,
         workload=workload,
         bytes_per_s=bytes_per_s,
         most_bytes_per_s=(known[0].rate_per_s or 0.0) * LOG_WRITE_BYTES if known else None,
@@ -139,18 +141,18 @@ def _log_rate(
 
 
 def log_findings(rates: Iterable[LogRate]) -> Iterator[Finding]:
-    """Yield a warning for each treatment whose log comes near what the device takes."""
+    """Yield a warning for each configuration whose log comes near what the device takes."""
     worst: dict[str, LogRate] = {}
     for each in rates:
         if (each.share or 0.0) > LOG_SHARE:
-            before = worst.setdefault(each.treatment, each)
+            before = worst.setdefault(each.configuration, each)
             if (each.share or 0.0) > (before.share or 0.0):
-                worst[each.treatment] = each
+                worst[each.configuration] = each
     for each in worst.values():
         yield Finding(
             code="log-limited-by-bytes",
             severity=Severity.WARNING,
-            message=f"{each.treatment}: under {each.workload} the log is limited by bytes per"
+            message=f"{each.configuration}: under {each.workload} the log is limited by bytes per"
             f" second, not by flushes: it wrote {format_bytes(each.bytes_per_s)}/s, which is"
             f" {format_percent(each.share or 0.0, signed=False)} of the"
             f" {format_bytes(each.most_bytes_per_s or 0.0)}/s that the device took in long writes",
@@ -159,17 +161,17 @@ def log_findings(rates: Iterable[LogRate]) -> Iterator[Finding]:
             " flushes do not."
             f" Above {format_percent(LOG_SHARE, signed=False)} is a guess.",
             source=each.how,
-            subject=each.treatment,
+            subject=each.configuration,
         )
 
 
-def _is_limited(experiment: Experiment, treatment: str) -> bool:
+def _is_limited(experiment: Experiment, configuration: str) -> bool:
     """Return whether the load generator may have run on other CPUs than the round trip."""
-    return bool(experiment.treatment(treatment).asked(Layer.CGROUP))
+    return bool(experiment.configuration(configuration).asked(Layer.CGROUP))
 
 
-def _of(ceilings: Iterable[Ceiling], kind: CeilingKind, treatment: str) -> list[Ceiling]:
-    return [c for c in ceilings if c.kind is kind and treatment in c.treatments]
+def _of(ceilings: Iterable[Ceiling], kind: CeilingKind, configuration: str) -> list[Ceiling]:
+    return [c for c in ceilings if c.kind is kind and configuration in c.configurations]
 
 
 def _above_sync(cell: CellSummary, ceilings: Sequence[Ceiling]) -> Iterator[Finding]:
@@ -180,8 +182,8 @@ def _above_sync(cell: CellSummary, ceilings: Sequence[Ceiling]) -> Iterator[Find
             continue
         yield _warning(
             "above-sync-ceiling",
-            cell.treatment,
-            f"{cell.treatment}: {surely:,.0f} commits/s by one client in {cell.cell.workload},"
+            cell.configuration,
+            f"{cell.configuration}: {surely:,.0f} commits/s by one client in {cell.cell.workload},"
             f" and {ceiling.subject} reached {most:,.0f}/s: above its ceiling: a write cache or the"
             " clock lies, or fsync is not reaching the device",
             ceiling,
@@ -196,8 +198,8 @@ def _below_trip(cell: CellSummary, ceilings: Sequence[Ceiling]) -> Iterator[Find
             continue
         yield _warning(
             "below-round-trip",
-            cell.treatment,
-            f"{cell.treatment}: {latency_s * US_PER_S:,.0f} µs per transaction of one client in"
+            cell.configuration,
+            f"{cell.configuration}: {latency_s * US_PER_S:,.0f} µs per transaction of one client in"
             f" {cell.cell.workload}, and 95 % of the round trips of an empty statement took"
             f" more than {fastest_s * US_PER_S:,.0f} µs: above its ceiling: the clock lies, or"
             " the way to the server was another one",
@@ -216,14 +218,14 @@ _REMEDIES = {
 }
 
 
-def _warning(code: str, treatment: str, message: str, ceiling: Ceiling) -> Finding:
+def _warning(code: str, configuration: str, message: str, ceiling: Ceiling) -> Finding:
     return Finding(
         code=code,
         severity=Severity.WARNING,
         message=message,
         remedy=_REMEDIES[code],
         source=ceiling.how,
-        subject=treatment,
+        subject=configuration,
     )
 
 
@@ -236,8 +238,9 @@ _NAMES = {
 }
 _NOTE = (
     "Measured before the first block. A figure of the database above one of these is a finding. "
-    "Latency is the median; of forced writes the mean. The method that a treatment's commits wait "
-    "for names the treatment."
+    "Latency is the median; of forced writes the mean. The method that a configuration's commits"
+    " wait "
+    "for names the configuration."
 )
 
 _LOG_NOTE = (
@@ -271,7 +274,7 @@ def _log_table(rates: Sequence[LogRate]) -> tuple[Table, ...]:
     if not rates:
         return ()
     columns = (
-        Column(name="treatment"),
+        Column(name="configuration"),
         Column(name="workload"),
         number_column("log", "MiB/s"),
         number_column("device, long writes", "MiB/s"),
@@ -281,7 +284,7 @@ def _log_table(rates: Sequence[LogRate]) -> tuple[Table, ...]:
     rows = tuple(
         Row(
             cells=(
-                each.treatment,
+                each.configuration,
                 each.workload,
                 rate(each.bytes_per_s / MIB),
                 rate(None if each.most_bytes_per_s is None else each.most_bytes_per_s / MIB),
@@ -304,7 +307,7 @@ def _row(ceiling: Ceiling) -> Row:
             microseconds(ceiling.latency_s),
             microseconds(ceiling.fastest_s),
             microseconds(ceiling.p99_s),
-            enumeration(ceiling.treatments) or MISSING,
+            enumeration(ceiling.configurations) or MISSING,
             ceiling.unknown or ceiling.how,
         )
     )
@@ -324,7 +327,7 @@ def ceilings_json(analysis: CampaignAnalysis) -> dict[str, Json]:
                 "fastest_s": number(ceiling.fastest_s),
                 "p99_s": number(ceiling.p99_s),
                 "samples": ceiling.samples,
-                "treatments": list(ceiling.treatments),
+                "configurations": list(ceiling.configurations),
                 "how": ceiling.how or None,
                 "unknown": ceiling.unknown or None,
             }
@@ -340,7 +343,7 @@ def _log_json(rates: Sequence[LogRate]) -> dict[str, Json]:
     return {
         "log_rates": [
             {
-                "treatment": each.treatment,
+                "configuration": each.configuration,
                 "workload": each.workload,
                 "bytes_per_s": number(each.bytes_per_s),
                 "device_bytes_per_s": number(each.most_bytes_per_s),

@@ -1,7 +1,7 @@
-"""Every treatment in every cell described on its own, without effects against the baseline.
+"""Every configuration in every cell described on its own, without effects against the baseline.
 
-Here are also the stalled slices of the treatments against the baseline's, what a report says of a
-single unrepeated pass at every place where it could mislead, and effective settings of
+Here are also the stalled slices of the configurations against the baseline's, what a report says of
+a single unrepeated pass at every place where it could mislead, and effective settings of
 combinations by the factors that move them.
 """
 
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from steelyard.answers.observations import (
-    HeadlineContrast,
     Observations,
+    ResultContrast,
     estimate_of,
-    headline_contrasts,
+    result_contrasts,
 )
 from steelyard.answers.published import PublishedRow
 from steelyard.answers.results import CampaignAnalysis, CellSummary, SettingDifference, StallTest
@@ -41,7 +41,7 @@ _WORST_LAST = (Validity.VALID, Validity.SUSPECT, Validity.INVALID)
 
 
 def summarise_cells(seen: Observations, stalled: BoolArray) -> tuple[CellSummary, ...]:
-    """Return a summary of each treatment in each cell; none before the first block.
+    """Return a summary of each configuration in each cell; none before the first block.
 
     Args:
         seen: The observations.
@@ -51,22 +51,22 @@ def summarise_cells(seen: Observations, stalled: BoolArray) -> tuple[CellSummary
         return ()
     return tuple(
         _summary(
-            treatment,
+            configuration,
             cell,
-            seen.runs[treatment, cell],
+            seen.runs[configuration, cell],
             seen.log_tps[:, side, column],
             int(stalled[:, side, column].sum()),
         )
         for column, cell in enumerate(seen.cells)
-        for side, treatment in enumerate(seen.treatments)
+        for side, configuration in enumerate(seen.configurations)
     )
 
 
 def _summary(
-    treatment: str, cell: CellKey, runs: Sequence[Run], log_tps: FloatArray, stalled: int
+    configuration: str, cell: CellKey, runs: Sequence[Run], log_tps: FloatArray, stalled: int
 ) -> CellSummary:
     return CellSummary(
-        treatment=treatment,
+        configuration=configuration,
         cell=cell,
         runs=len(runs),
         tps=estimate_of(median_interval(np.exp(log_tps))),
@@ -96,7 +96,7 @@ def _distinct_findings(runs: Sequence[Run]) -> tuple[Finding, ...]:
 
 
 def compare_stalls(seen: Observations, experiment: Experiment) -> tuple[StallTest, ...]:
-    """Return one test per workload and headline contrast; none before the first block.
+    """Return one test per workload and result contrast; none before the first block.
 
     Args:
         seen: The observations of closed loops: an open one makes up for a stall within its slice,
@@ -109,12 +109,12 @@ def compare_stalls(seen: Observations, experiment: Experiment) -> tuple[StallTes
     return tuple(
         _test(seen, stalled, asked, workload.name)
         for workload in experiment.workloads
-        for asked in headline_contrasts(experiment)
+        for asked in result_contrasts(experiment)
     )
 
 
 def _test(
-    seen: Observations, stalled: BoolArray, asked: HeadlineContrast, workload: str
+    seen: Observations, stalled: BoolArray, asked: ResultContrast, workload: str
 ) -> StallTest:
     columns = seen.columns_of(workload)
 
@@ -125,12 +125,12 @@ def _test(
     (theirs, their_runs), (mine, my_runs) = counted(asked.negative), counted(asked.positive)
     return StallTest(
         baseline=asked.baseline,
-        treatment=asked.treatment,
+        configuration=asked.configuration,
         workload=workload,
         baseline_stalled=theirs,
         baseline_runs=their_runs,
-        treatment_stalled=mine,
-        treatment_runs=my_runs,
+        configuration_stalled=mine,
+        configuration_runs=my_runs,
         p_value=stalls_p_value((theirs, mine), (their_runs, my_runs)),
     )
 
@@ -171,7 +171,7 @@ def pass_title(analysis: CampaignAnalysis) -> str:
     return f"{analysis.experiment.name} ({LABEL})"
 
 
-def pass_headline(analysis: CampaignAnalysis) -> Section:
+def pass_result(analysis: CampaignAnalysis) -> Section:
     """Return what stands in the verdicts' place."""
     text = " ".join(filter(None, (STATEMENT, _duration(analysis), _parts(analysis))))
     if not analysis.blocks:

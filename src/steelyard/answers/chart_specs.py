@@ -28,8 +28,8 @@ from steelyard.report.panels import (
 )
 
 _SIGNED_PERCENT = "(datum.value > 0 ? '+' : '') + format(datum.value, '~g') + ' %'"
-# Names of headline rows end like wording.load_name(None).
-_IS_HEADLINE = "indexof(datum.label, 'all loads') >= 0"
+# Names of result rows end like wording.load_name(None).
+_IS_RESULT = "indexof(datum.label, 'all loads') >= 0"
 _ROW_PX = 30
 _MOST_LEVEL_LABELS = 6  # more loads than these stand aslant below a panel of half the width
 
@@ -58,7 +58,7 @@ def _effects(figure: Figure, panels: list[Panel]) -> Drawing:
 
 
 def _effect_panel(figure: Figure, panel: Panel) -> Drawing:
-    told = f"difference in {figure.words.rate} against {figure.treatments[0]}"
+    told = f"difference in {figure.words.rate} against {figure.configurations[0]}"
     title = told if panel.last else None
     x = alt.X("effect:Q", axis=_percent_axis(title), scale=alt.Scale(zero=True, padding=12))
     band = chart_of(panel).transform_filter("datum.place == 0")
@@ -89,7 +89,7 @@ def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> D
             minExtent=names,
             maxExtent=names,
             labelColor=theme.INK,
-            labelFontWeight=alt.condition(_IS_HEADLINE, alt.value("bold"), alt.value("normal")),
+            labelFontWeight=alt.condition(_IS_RESULT, alt.value("bold"), alt.value("normal")),
         ),
     )
     colour = colour_of(figure, legend=False)
@@ -212,7 +212,7 @@ def _block_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     """
     axis = alt.Axis(title="block, in run order", format="d", grid=False, tickMinStep=1)
     x = alt.X("block:Q", axis=axis, scale=alt.Scale(nice=False, padding=12, zero=False))
-    against = f"effect against {figure.treatments[0]}"
+    against = f"effect against {figure.configurations[0]}"
     base = chart_of(panel).encode(color=colour_of(figure, legend=False))
     base = base.transform_calculate(percent="100 * (exp(datum.log_ratio) - 1)")
     y_axis = alt.Axis(title=against, labelExpr=_SIGNED_PERCENT, tickCount=5)
@@ -319,7 +319,7 @@ def _noise_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     y_scale = alt.Scale(type="log", nice=False, domain=[0.9 * min(ends), 1.1 * max(ends)])
     y_axis = alt.Axis(title="half-width", labelExpr=_PERCENT, grid=False, values=_ticks(ends))
     y = alt.Y("half:Q", axis=y_axis, scale=y_scale)
-    colour = theme.colours(figure.treatments)[-1]
+    colour = theme.colours(figure.configurations)[-1]
     marks = [_mark(panel, percent) for percent in _MARKS]
     cells = (
         chart_of(panel)
@@ -356,12 +356,12 @@ def _ticks(ends: list[Any]) -> list[float]:
 _DRAW = {
     ChartKind.EFFECTS: (_effects, ("workload",)),
     ChartKind.LOADS: (_loads, ("workload",)),
-    ChartKind.BLOCKS: (_blocks, ("workload", "treatment")),
+    ChartKind.BLOCKS: (_blocks, ("workload", "configuration")),
     ChartKind.STRIPS: (_strips, ("workload", "load")),
     ChartKind.SCALABILITY: (_scalability, ("workload",)),
     ChartKind.NOISE: (_noise, ("workload",)),
-    ChartKind.WATERFALL: (waterfall, ("workload", "treatment")),
-    ChartKind.TIMELINE: (timeline, ("workload", "track", "treatment")),
+    ChartKind.WATERFALL: (waterfall, ("workload", "configuration")),
+    ChartKind.TIMELINE: (timeline, ("workload", "track", "configuration")),
     ChartKind.CAPACITY: (capacity, ("workload",)),
     ChartKind.LATENCY_TAIL: (tails, ("workload", "load")),
     ChartKind.LATENCY_OVER_TIME: (over_time, ("workload", "load")),

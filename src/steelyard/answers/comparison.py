@@ -1,9 +1,9 @@
-"""Comparisons of two campaigns, of any two treatments of one, and what sharing instances means.
+"""Comparisons of two campaigns, of any two configurations of one, and what sharing instances means.
 
 Two campaigns are not interleaved, so time is confounded with everything: the only words are
-"differs" and "not distinguishable", and which of the many things that changed between the two made
-a difference cannot be told. The blocks of two treatments of one campaign are interleaved, so their
-contrast is paired.
+"differs" and "no clear difference", and which of the many things that changed between the two made
+a difference cannot be told. The blocks of two configurations of one campaign are interleaved, so
+their contrast is paired.
 
 Two servers differ by more than their settings: host, memory layout, age, neighbours. With one
 instance per side that is all in the effect, and no number of blocks takes it out (METHOD 3.8).
@@ -21,14 +21,14 @@ from steelyard.answers.durability.compute import with_trades
 from steelyard.answers.latency.compute import analyse_latency
 from steelyard.answers.latency.section import latency_section
 from steelyard.answers.observations import (
-    HeadlineContrast,
     Observations,
+    ResultContrast,
     count,
-    headline_contrasts,
     observe,
+    result_contrasts,
 )
 from steelyard.answers.result.compute import Pair, Terms, compare
-from steelyard.answers.result.section import headline_section
+from steelyard.answers.result.section import result_section
 from steelyard.answers.results import CampaignAnalysis, Comparison
 from steelyard.answers.settings import differing_settings, shown_settings, without_forecasts
 from steelyard.answers.summary import FORMAT, summary
@@ -97,7 +97,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnpairedCell:
-    """One treatment in one cell, in the second campaign against the first.
+    """One configuration in one cell, in the second campaign against the first.
 
     Attributes:
         effect: Relative difference in tps, with Welch's interval over blocks; bounds are None
@@ -106,7 +106,7 @@ class UnpairedCell:
         level: Two-sided level of the interval.
     """
 
-    treatment: str
+    configuration: str
     cell: CellKey
     first_blocks: int
     second_blocks: int
@@ -138,19 +138,21 @@ def compare_campaigns(first: CampaignRecord, second: CampaignRecord) -> Campaign
     """Return what differs between two campaigns, and the throughput of what both measured.
 
     Raises:
-        InputError: They have no treatment under one workload and load in common.
+        InputError: They have no configuration under one workload and load in common.
     """
     ours, theirs = observe(first).of_closed_loops(), observe(second).of_closed_loops()
     alike = _alike_workloads(first.experiment, second.experiment)
     shared = [
-        (treatment, cell)
+        (configuration, cell)
         for cell in ours.cells
-        for treatment in ours.treatments
-        if cell.workload in alike and cell in theirs.cells and treatment in theirs.treatments
+        for configuration in ours.configurations
+        if cell.workload in alike
+        and cell in theirs.cells
+        and configuration in theirs.configurations
     ]
     if not shared:
         raise InputError(
-            f"{first.campaign_id} and {second.campaign_id} have no treatment with the same"
+            f"{first.campaign_id} and {second.campaign_id} have no configuration with the same"
             " workload and closed loop in common",
             hint="Compare campaigns of one experiment file; open loops complete what was asked"
             " for, so their throughput is not compared.",
@@ -160,7 +162,9 @@ def compare_campaigns(first: CampaignRecord, second: CampaignRecord) -> Campaign
         ids=(first.campaign_id, second.campaign_id),
         started_at=(first.started_at, second.started_at),
         differences=tuple(_differences(first, second)),
-        cells=tuple(_cell(ours, theirs, treatment, cell, level) for treatment, cell in shared),
+        cells=tuple(
+            _cell(ours, theirs, configuration, cell, level) for configuration, cell in shared
+        ),
         left_out=(
             *_left_out(first.experiment, second.experiment, alike),
             *_open_loops(first.experiment, second.experiment),
@@ -169,12 +173,12 @@ def compare_campaigns(first: CampaignRecord, second: CampaignRecord) -> Campaign
 
 
 def _cell(
-    ours: Observations, theirs: Observations, treatment: str, cell: CellKey, level: float
+    ours: Observations, theirs: Observations, configuration: str, cell: CellKey, level: float
 ) -> UnpairedCell:
-    before, after = _values(ours, treatment, cell), _values(theirs, treatment, cell)
+    before, after = _values(ours, configuration, cell), _values(theirs, configuration, cell)
     effect, differs = _weighed(before, after, level)
     return UnpairedCell(
-        treatment=treatment,
+        configuration=configuration,
         cell=cell,
         first_blocks=len(before),
         second_blocks=len(after),
@@ -184,8 +188,8 @@ def _cell(
     )
 
 
-def _values(seen: Observations, treatment: str, cell: CellKey) -> FloatArray:
-    return seen.log_tps[:, seen.treatments.index(treatment), seen.cells.index(cell)]
+def _values(seen: Observations, configuration: str, cell: CellKey) -> FloatArray:
+    return seen.log_tps[:, seen.configurations.index(configuration), seen.cells.index(cell)]
 
 
 def _weighed(
@@ -210,10 +214,10 @@ def _alike_workloads(first: Experiment, second: Experiment) -> set[str]:
 def _left_out(first: Experiment, second: Experiment, alike: set[str]) -> Iterator[str]:
     sides = (("first", first, second), ("second", second, first))
     for side, one, other in sides:
-        names = {t.name for t in other.treatments}
-        for treatment in one.treatments:
-            if treatment.name not in names:
-                yield f"treatment `{treatment.name}` is in the {side} campaign only"
+        names = {t.name for t in other.configurations}
+        for configuration in one.configurations:
+            if configuration.name not in names:
+                yield f"configuration `{configuration.name}` is in the {side} campaign only"
         for load in one.closed_loads:
             if load not in other.loads:
                 yield f"{load.label}, {load.threads} threads: in the {side} campaign only"
@@ -232,10 +236,10 @@ def _open_loops(first: Experiment, second: Experiment) -> Iterator[str]:
 def _differences(first: CampaignRecord, second: CampaignRecord) -> Iterator[Difference]:
     yield from _differing(_facts(first.environment), _facts(second.environment))
     yield from _differing(_design(first), _design(second))
-    in_both = {t.name for t in second.experiment.treatments}
-    for treatment in first.experiment.treatments:
-        if treatment.name in in_both:
-            name = treatment.name
+    in_both = {t.name for t in second.experiment.configurations}
+    for configuration in first.experiment.configurations:
+        if configuration.name in in_both:
+            name = configuration.name
             yield from _differing(_asked(first, name), _asked(second, name))
             yield from _differing_servers(_server(first, name), _server(second, name), name)
 
@@ -274,14 +278,14 @@ def _design(record: CampaignRecord) -> Described:
         "prewarm": "yes" if measure.prewarm else "no",
         "transactions logged": _logging(measure),
         "generator flags": " ".join(experiment.generator_flags) or "none",
-        "treatments side by side": ", ".join(t.name for t in experiment.treatments),
+        "configurations side by side": ", ".join(t.name for t in experiment.configurations),
     }
     if plan is not None:
         described["mode"] = plan.mode.value
         described |= _turns(plan) if plan.turns else {}
-        described["runs of each cell per visit"] = str(plan.rounds)
+        described["runs of each cell per start"] = str(plan.rounds)
         described["data restored every"] = plan.reset.value
-        described["discard"] = f"{plan.discard.discard_s:g} s"
+        described["warm-up"] = f"{plan.warm_up.warm_up_s:g} s"
     return {("experiment", name): value for name, value in described.items()}
 
 
@@ -304,21 +308,21 @@ def _logging(measure: Measure) -> str:
 
 
 def _asked(record: CampaignRecord, name: str) -> Described:
-    treatment = record.experiment.treatment(name)
+    configuration = record.experiment.configuration(name)
     asked = {
-        "protocol": treatment.protocol or record.experiment.protocol,
-        "target": treatment.target.kind,
+        "protocol": configuration.protocol or record.experiment.protocol,
+        "target": configuration.target.kind,
     }
-    return {(f"treatment {name}", key): value for key, value in asked.items()}
+    return {(f"configuration {name}", key): value for key, value in asked.items()}
 
 
-def _server(record: CampaignRecord, treatment: str) -> Described:
+def _server(record: CampaignRecord, configuration: str) -> Described:
     servers = record.environment.servers if record.environment is not None else ()
-    subject = f"settings of {treatment}"
+    subject = f"settings of {configuration}"
     return {
         (subject, name): value
         for server in servers
-        if server.treatment == treatment
+        if server.configuration == configuration
         for name, value in {"version": server.version, **shown_settings(server)}.items()
     }
 
@@ -342,19 +346,19 @@ def with_instances(
 ) -> tuple[Comparison, ...]:
     """Return the comparisons, each with its number of instances per side."""
     sides = {
-        (asked.baseline, asked.treatment): _sides(asked, experiment)
-        for asked in headline_contrasts(experiment)
+        (asked.baseline, asked.configuration): _sides(asked, experiment)
+        for asked in result_contrasts(experiment)
     }
     return tuple(
         replace(
-            each, instances=_instances(*sides[each.baseline, each.treatment], plan, each.blocks)
+            each, instances=_instances(*sides[each.baseline, each.configuration], plan, each.blocks)
         )
         for each in comparisons
     )
 
 
-def _sides(asked: HeadlineContrast, experiment: Experiment) -> tuple[list[Target], list[Target]]:
-    targets = [treatment.target for treatment in experiment.treatments]
+def _sides(asked: ResultContrast, experiment: Experiment) -> tuple[list[Target], list[Target]]:
+    targets = [configuration.target for configuration in experiment.configurations]
     return [targets[i] for i in asked.negative], [targets[i] for i in asked.positive]
 
 
@@ -363,8 +367,8 @@ def _instances(
 ) -> int | None:
     """Return the least number of instances per side; None where both sides live on the same.
 
-    With factors a side is a mean over treatments: where each target is on both sides alike, what
-    is peculiar to it cancels.
+    With factors a side is a mean over configurations: where each target is on both sides alike,
+    what is peculiar to it cancels.
     """
     if Counter(one.identity for one in ones) == Counter(other.identity for other in others):
         return None
@@ -374,48 +378,49 @@ def _instances(
 
 def pair_findings(comparisons: Sequence[Comparison]) -> Iterator[Finding]:
     """Yield a warning for each contender whose difference may be that of its instance."""
-    told = {c.treatment: c for c in comparisons if c.is_of_pair and c.blocks}
+    told = {c.configuration: c for c in comparisons if c.is_of_pair and c.blocks}
     for comparison in told.values():
         yield Finding(
             code="pair-of-instances",
             severity=Severity.WARNING,
             message=(
-                f"{comparison.treatment}: it lives on another instance than {comparison.baseline},"
+                f"{comparison.configuration}: it lives on another instance than"
+                f" {comparison.baseline},"
                 f" {count(comparison.instances or 0, 'instance')} per side; the effect is that of"
                 " this pair of instances, whatever differs between them"
             ),
             remedy=(
                 "Compare the settings on one server; or use targets that Steelyard makes, anew for"
-                f" each visit (`measure.switch: reprovision`), at least {LEAST_INSTANCES} per side."
+                f" each start (`measure.switch: reprovision`), at least {LEAST_INSTANCES} per side."
             ),
             source="METHOD 3.8: more than half of such campaigns call equal servers different",
-            subject=comparison.treatment,
+            subject=comparison.configuration,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairComparison:
-    """One treatment of a campaign against another, whatever its baseline.
+    """One configuration of a campaign against another, whatever its baseline.
 
     Attributes:
         campaign: The analysis of the campaign as far as it concerns these two.
-        reference: The treatment in the baseline's place.
-        treatment: The other one.
-        planned: Whether the campaign's own plan compares the two; else this is an additional look.
+        reference: The configuration in the baseline's place.
+        configuration: The other one.
+        planned: Whether the campaign's own plan compares the two; else it is an additional one.
         turned: Whether it compares them the other way round.
     """
 
     campaign: CampaignAnalysis
     reference: str
-    treatment: str
+    configuration: str
     planned: bool
     turned: bool = False
 
 
 def compare_pair(
-    record: CampaignRecord, whole: CampaignAnalysis, *, reference: str, treatment: str
+    record: CampaignRecord, whole: CampaignAnalysis, *, reference: str, configuration: str
 ) -> PairComparison:
-    """Return one treatment against another at the levels of the campaign's own rule.
+    """Return one configuration against another at the levels of the campaign's own rule.
 
     A repeated confidence interval holds at whatever block the campaign stopped and for whatever
     reason, so the interval of a pair that was not planned is valid taken alone. It takes no part
@@ -425,63 +430,65 @@ def compare_pair(
         record: Of the campaign.
         whole: Its analysis.
         reference: Takes the baseline's place.
-        treatment: Is compared with it.
+        configuration: Is compared with it.
 
     Raises:
-        InputError: There is no such treatment, both are the same, or all loads are open loops.
+        InputError: There is no such configuration, both are the same, or all loads are open loops.
     """
-    _require_two(record.experiment, reference, treatment)
+    _require_two(record.experiment, reference, configuration)
     if not record.experiment.closed_loads:
         raise InputError(
             "all loads of the campaign are open loops, whose throughput is what was asked for",
             hint="Its report compares their latency: steelyard report.",
         )
-    two = _narrowed(record, reference, treatment)
+    two = _narrowed(record, reference, configuration)
     seen = observe(record).of_closed_loops()
     campaign = replace(
         whole,
         experiment=two.experiment,
         attribution=None,
         comparisons=_compared(two, seen),
-        cells=tuple(c for c in whole.cells if c.treatment in (reference, treatment)),
+        cells=tuple(c for c in whole.cells if c.configuration in (reference, configuration)),
         stalls=compare_stalls(seen, two.experiment),
         settings=differing_settings(two.environment, two.experiment),
-        scalability=tuple(c for c in whole.scalability if c.treatment in (reference, treatment)),
+        scalability=tuple(
+            c for c in whole.scalability if c.configuration in (reference, configuration)
+        ),
         latency=analyse_latency(
             two,
-            seen.narrowed([each.name for each in two.experiment.treatments]),
-            headline_contrasts(two.experiment),
+            seen.narrowed([each.name for each in two.experiment.configurations]),
+            result_contrasts(two.experiment),
         ),
     )
     return PairComparison(
         campaign=campaign,
         reference=reference,
-        treatment=treatment,
-        planned=_plans(record.experiment, reference, treatment)
-        or _plans(record.experiment, treatment, reference),
-        turned=_plans(record.experiment, treatment, reference),
+        configuration=configuration,
+        planned=_plans(record.experiment, reference, configuration)
+        or _plans(record.experiment, configuration, reference),
+        turned=_plans(record.experiment, configuration, reference),
     )
 
 
-def _plans(experiment: Experiment, reference: str, treatment: str) -> bool:
-    """Return whether a headline is exactly the second of two treatments minus the first."""
-    places = {each.name: place for place, each in enumerate(experiment.treatments)}
-    sides = (places[reference],), (places[treatment],)
-    return any((c.negative, c.positive) == sides for c in headline_contrasts(experiment))
+def _plans(experiment: Experiment, reference: str, configuration: str) -> bool:
+    """Return whether a result is exactly the second of two configurations minus the first."""
+    places = {each.name: place for place, each in enumerate(experiment.configurations)}
+    sides = (places[reference],), (places[configuration],)
+    return any((c.negative, c.positive) == sides for c in result_contrasts(experiment))
 
 
-def _narrowed(record: CampaignRecord, reference: str, treatment: str) -> CampaignRecord:
-    """Return the record as if its experiment named these two treatments alone."""
-    names = (reference, treatment)
+def _narrowed(record: CampaignRecord, reference: str, configuration: str) -> CampaignRecord:
+    """Return the record as if its experiment named these two configurations alone."""
+    names = (reference, configuration)
     experiment = replace(
         record.experiment,
         baseline=reference,
         attribution=None,
-        treatments=tuple(record.experiment.treatment(name) for name in names),
+        configurations=tuple(record.experiment.configuration(name) for name in names),
     )
     environment = record.environment
     if environment is not None:
-        servers = tuple(s for s in environment.servers if s.treatment in names)
+        servers = tuple(s for s in environment.servers if s.configuration in names)
         environment = replace(environment, servers=servers)
     return replace(record, experiment=experiment, environment=environment)
 
@@ -496,14 +503,14 @@ def _compared(two: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]
         decide=experiment.stop.decide,
         block_s=plan.block_s,
     )
-    reference, (treatment,) = experiment.baseline, experiment.contenders
-    contrasts = seen.contrasts(reference, treatment)
+    reference, (configuration,) = experiment.baseline, experiment.contenders
+    contrasts = seen.contrasts(reference, configuration)
     compared = [
         comparison
         for workload in experiment.workloads
         for comparison in compare(
             contrasts[:, seen.columns_of(workload.name)],
-            Pair(baseline=reference, treatment=treatment, workload=workload.name),
+            Pair(baseline=reference, configuration=configuration, workload=workload.name),
             experiment.closed_loads,
             terms,
         )
@@ -513,17 +520,17 @@ def _compared(two: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]
     return with_trades(forecast, experiment, two.environment)
 
 
-def _require_two(experiment: Experiment, reference: str, treatment: str) -> None:
-    names = [each.name for each in experiment.treatments]
-    for name in (reference, treatment):
+def _require_two(experiment: Experiment, reference: str, configuration: str) -> None:
+    names = [each.name for each in experiment.configurations]
+    for name in (reference, configuration):
         if name not in names:
             raise InputError(
-                f"the campaign has no treatment `{name}`",
+                f"the campaign has no configuration `{name}`",
                 hint=f"It has: {', '.join(names)}.",
             )
-    if reference == treatment:
+    if reference == configuration:
         raise InputError(
-            f"`{reference}` cannot be compared with itself", hint="Name two treatments."
+            f"`{reference}` cannot be compared with itself", hint="Name two configurations."
         )
 
 
@@ -585,7 +592,7 @@ def _cells(pair: CampaignPair) -> Section:
     title = "Throughput of what both measured"
     columns = (
         Column(name="workload"),
-        Column(name="treatment"),
+        Column(name="configuration"),
         number_column("clients"),
         number_column("threads", spare=True),
         number_column("blocks", spare=True),
@@ -603,7 +610,7 @@ def _cell_row(cell: UnpairedCell) -> Row:
     return Row(
         cells=(
             cell.cell.workload,
-            cell.treatment,
+            cell.configuration,
             str(load.clients),
             str(load.threads),
             f"{cell.first_blocks} and {cell.second_blocks}",
@@ -618,7 +625,7 @@ def unpaired_word(cell: UnpairedCell) -> str:
     """Return the strongest word that two campaigns allow."""
     if cell.differs is None:
         return "too few blocks for an interval"
-    return "differs" if cell.differs else "not distinguishable"
+    return "differs" if cell.differs else "no clear difference"
 
 
 def _left_out_section(pair: CampaignPair) -> tuple[Section, ...]:
@@ -651,7 +658,7 @@ def _cell_json(cell: UnpairedCell) -> dict[str, Json]:
     load = cell.cell.load
     return {
         "workload": cell.cell.workload,
-        "treatment": cell.treatment,
+        "configuration": cell.configuration,
         **load_json(load),
         "blocks": [cell.first_blocks, cell.second_blocks],
         "effect_percent": None if cell.effect is None else percent(cell.effect.value),
@@ -663,9 +670,9 @@ def _cell_json(cell: UnpairedCell) -> dict[str, Json]:
 
 
 ADDITIONAL = (
-    "An additional look that is not in the campaign's plan: each interval holds taken alone, at"
-    " the levels of the campaign's own rule, and does not share the error of its headlines. Who"
-    " looks at many pairs will find differences that are not there."
+    "An additional analysis that is not in the campaign's plan: each interval holds taken alone, at"
+    " the levels of the campaign's own rule, and does not share the error of its results. Who"
+    " analyses of many pairs will find differences that are not there."
 )
 PLANNED = "This pair is in the campaign's plan; the intervals are those of its report."
 TURNED = (
@@ -682,13 +689,13 @@ def pair_note(pair: PairComparison) -> str:
 
 
 def pair_document(pair: PairComparison) -> Document:
-    """Return the comparison of two treatments as a document."""
+    """Return the comparison of two configurations as a document."""
     campaign = pair.campaign
-    verdicts = headline_section(campaign)
+    verdicts = result_section(campaign)
     note = Paragraph(text=pair_note(pair), tone=Tone.PLAIN if pair.planned else Tone.WARNING)
     document = Document(
         title=campaign.experiment.name,
-        subtitle=f"{pair.treatment} against {pair.reference} · {ending(campaign)}"
+        subtitle=f"{pair.configuration} against {pair.reference} · {ending(campaign)}"
         f" · {utc(campaign.started_at)}",
         sections=(
             replace(verdicts, blocks=(note, *verdicts.blocks)),
@@ -707,10 +714,10 @@ def _unit(pair: PairComparison) -> Section:
 
 
 def pair_summary(pair: PairComparison) -> dict[str, Json]:
-    """Return the comparison of two treatments for programs."""
+    """Return the comparison of two configurations for programs."""
     return {
         **summary(pair.campaign),
-        "kind": "treatments",
+        "kind": "configurations",
         "planned": pair.planned,
         "note": pair_note(pair),
     }

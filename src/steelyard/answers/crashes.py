@@ -196,7 +196,7 @@ class Keeper(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footing:
-    """What an acknowledged commit of a treatment rests on.
+    """What an acknowledged commit of a configuration rests on.
 
     Attributes:
         settings: In force, by name; what is missing has PostgreSQL's default.

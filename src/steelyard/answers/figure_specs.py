@@ -94,7 +94,7 @@ def _waterfall_panel(panel: Panel, left: int, right: int) -> Drawing:
 
 
 def timeline(figure: Figure, panels: list[Panel]) -> Drawing:
-    """Return the tracks below one another, a column per treatment, all over the same seconds."""
+    """Tracks below one another, a column per configuration, all over the same seconds."""
     columns = len({panel.names[2] for panel in panels})
     width = round(theme.WIDTH / columns) - _AXIS_PX - _APART_PX
     at = figure.columns.index("at")
@@ -110,7 +110,7 @@ def _track_panel(
     figure: Figure, panels: list[Panel], place: int, *, width: int, until: float, columns: int
 ) -> Drawing:
     panel = panels[place]
-    workload, track, treatment = panel.names
+    workload, track, configuration = panel.names
     # The first track of a workload carries the names, the last of all the seconds.
     first = place < columns or panels[place - columns].names[0] != workload
     last = place + columns >= len(panels)
@@ -138,7 +138,7 @@ def _track_panel(
     checkpoint = base.transform_filter("datum.mark == 'checkpoint'").mark_rule(
         color=theme.INK, strokeWidth=1.5, strokeDash=[3, 3]
     )
-    title = f"{workload} · {treatment}" if first else ""
+    title = f"{workload} · {configuration}" if first else ""
     return layered(
         drawn, shaded, checkpoint.encode(x=x), title=title, width=width, height=_TRACK_PX
     )

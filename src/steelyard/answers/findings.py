@@ -1,12 +1,12 @@
 """What the user should know about a campaign beside its verdicts, once each, gravest first.
 
-The check for warm-up asks whether the contrast still changes with the time since activation; it is
+The check for warm-up asks whether the contrast still changes with the time since start; it is
 a warning and no verdict. The phases tell where in the checkpoint cycle the runs began.
 
-A negative control is work that nothing of what differs between two treatments can touch. Reads
+A negative control is work that nothing of what differs between two configurations can touch. Reads
 write no log, so how the log is written cannot make them faster or slower. Where they differ all the
-same, the treatments differ in something else, and every other result of the comparison may be that.
-Where they do not, that speaks for the comparison.
+same, the configurations differ in something else, and every other result of the comparison may be
+that. Where they do not, that speaks for the comparison.
 """
 
 from collections import Counter, defaultdict
@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from steelyard.answers.observations import HeadlineContrast, Observations, count, headline_contrasts
+from steelyard.answers.observations import Observations, ResultContrast, count, result_contrasts
 from steelyard.answers.results import (
     CampaignAnalysis,
     CheckpointPhase,
@@ -26,7 +26,7 @@ from steelyard.answers.results import (
     WarmupCheck,
 )
 from steelyard.core.campaign import BlockOutcome, CampaignRecord
-from steelyard.core.experiment import Experiment, Treatment, Workload
+from steelyard.core.experiment import Configuration, Experiment, Workload
 from steelyard.core.findings import BESIDE_NEIGHBOUR, ENVIRONMENT, Finding, Severity, Verdict
 from steelyard.core.measurement import Run
 from steelyard.core.plan import CampaignPlan, RoundsFor
@@ -42,20 +42,20 @@ LEAST_RUNS = 2
 
 
 def check_warmup(seen: Observations, experiment: Experiment, mode: Mode) -> tuple[WarmupCheck, ...]:
-    """Return one check per headline contrast, over all runs of closed loops in its visits.
+    """Return one check per result contrast, over all runs of closed loops in its visits.
 
     Back to back there is nothing to check: both sides share the server and its age.
     """
     if (
-        mode is not Mode.VISITS
+        mode is not Mode.STARTS
         or seen.blocks < LEAST_BLOCKS
         or len(seen.cells) * seen.rounds < LEAST_RUNS
     ):
         return ()
-    return tuple(_check(seen, asked) for asked in headline_contrasts(experiment))
+    return tuple(_check(seen, asked) for asked in result_contrasts(experiment))
 
 
-def _check(seen: Observations, asked: HeadlineContrast) -> WarmupCheck:
+def _check(seen: Observations, asked: ResultContrast) -> WarmupCheck:
     # The runs come in one order in all visits of a block: any visit tells the places.
     positions = seen.places[:, :, asked.positive[0]]
     slope = position_slope(
@@ -64,12 +64,14 @@ def _check(seen: Observations, asked: HeadlineContrast) -> WarmupCheck:
         rounds=seen.rounds,
     )
     return WarmupCheck(
-        treatment=asked.treatment, slope_per_position=slope.per_position, p_value=slope.p_value
+        configuration=asked.configuration,
+        slope_per_position=slope.per_position,
+        p_value=slope.p_value,
     )
 
 
-_ONE_SIDED = 2  # tries under one treatment alone: beyond chance enough to be told
-_ONE_SIDED_NEIGHBOURS = 6  # a neighbour does not choose: of two treatments 2^-5, 3 %, by chance
+_ONE_SIDED = 2  # tries under one configuration alone: beyond chance enough to be told
+_ONE_SIDED_NEIGHBOURS = 6  # a neighbour does not choose: of two configurations 2^-5, 3 %, by chance
 _FEW_FRACTION = 0.2
 STALL_LEVEL = 0.05
 WARMUP_LEVEL = 0.01
@@ -94,7 +96,7 @@ def campaign_findings(
         *_differing_stalls(stalls),
         *_visible_warmup(warmup, record.plan),
         *_failed_transactions(seen),
-        *_discard(record.plan),
+        *_warm_up(record.plan),
         *_drift(seen),
         *_redone(record),
     )
@@ -109,7 +111,8 @@ def _single_pass(record: CampaignRecord) -> Iterator[Finding]:
                 "single unrepeated pass: no interval, no verdict; order and time are confounded "
                 "with the load"
             ),
-            remedy="Compare treatments by blocks: remove `design: single-pass` and add another.",
+            remedy="Compare configurations by blocks: remove `design: single-pass` and add"
+            " another.",
             source="METHOD 2",
             subject="campaign",
         )
@@ -131,7 +134,7 @@ def _continued(record: CampaignRecord) -> Iterator[Finding]:
         code="pass-continued",
         severity=Severity.WARNING,
         message=f"the pass was interrupted and continued: {told}; before each part the"
-        " treatment was activated anew and the data went back to the prepared state",
+        " configuration was activated anew and the data went back to the prepared state",
         remedy="Runs of different parts met other caches and other numbers of rows: where that"
         " matters, take a whole pass anew.",
         subject="campaign",
@@ -180,20 +183,20 @@ def _differing_stalls(stalls: Sequence[StallTest]) -> Iterator[Finding]:
                 code="stalls-differ",
                 severity=Severity.WARNING,
                 message=(
-                    f"{test.treatment} stalled in {test.treatment_stalled} of "
-                    f"{test.treatment_runs} runs of {test.workload}, {test.baseline} in "
+                    f"{test.configuration} stalled in {test.configuration_stalled} of "
+                    f"{test.configuration_runs} runs of {test.workload}, {test.baseline} in "
                     f"{test.baseline_stalled} of {test.baseline_runs} (p = {test.p_value:.2g})"
                 ),
                 remedy="The effect discounts stalls: weigh them beside it, and look for the cause.",
                 source="METHOD 3.6, Fisher's exact test",
-                subject=test.treatment,
+                subject=test.configuration,
             )
 
 
 def _why_it_changes(plan: CampaignPlan | None) -> str:
     if plan is not None and plan.rounds_for is RoundsFor.CYCLE:
-        return "the treatments may warm up differently, or differ over the checkpoint cycle"
-    return "the treatments may warm up differently"
+        return "the configurations may warm up differently, or differ over the checkpoint cycle"
+    return "the configurations may warm up differently"
 
 
 def _visible_warmup(warmup: Sequence[WarmupCheck], plan: CampaignPlan | None) -> Iterator[Finding]:
@@ -203,22 +206,22 @@ def _visible_warmup(warmup: Sequence[WarmupCheck], plan: CampaignPlan | None) ->
                 code="warm-up-differs",
                 severity=Severity.WARNING,
                 message=(
-                    f"{check.treatment}: its effect changes by "
+                    f"{check.configuration}: its effect changes by "
                     f"{format_percent(float(np.expm1(check.slope_per_position)))} per run of a "
-                    f"visit (p = {check.p_value:.2g}): {_why_it_changes(plan)}"
+                    f"start (p = {check.p_value:.2g}): {_why_it_changes(plan)}"
                 ),
-                remedy="Measure the warm-up (calibration), or set a longer discard.",
+                remedy="Measure the warm-up (calibration), or set a longer warm-up.",
                 source="METHOD 3.7",
-                subject=check.treatment,
+                subject=check.configuration,
             )
 
 
 def _failed_transactions(seen: Observations) -> Iterator[Finding]:
-    for treatment in seen.treatments:
+    for configuration in seen.configurations:
         measured = [
             run.measurement
             for (name, _), runs in seen.runs.items()
-            if name == treatment
+            if name == configuration
             for run in runs
             if run.measurement is not None
         ]
@@ -227,30 +230,30 @@ def _failed_transactions(seen: Observations) -> Iterator[Finding]:
             yield Finding(
                 code="failed-transactions",
                 severity=Severity.WARNING,
-                message=f"{treatment}: {count(failed, 'failed transaction')}",
+                message=f"{configuration}: {count(failed, 'failed transaction')}",
                 remedy="They are not counted as done; the raw output says why they failed.",
                 source="the load generator's own count",
-                subject=treatment,
+                subject=configuration,
             )
 
 
-def _discard(plan: CampaignPlan | None) -> Iterator[Finding]:
-    if plan is None or not plan.discard.risk:
+def _warm_up(plan: CampaignPlan | None) -> Iterator[Finding]:
+    if plan is None or not plan.warm_up.risk:
         return
-    residuals = [loss for loss in plan.discard.residual_fraction if loss is not None]
+    residuals = [loss for loss in plan.warm_up.residual_fraction if loss is not None]
     grave = max(residuals, default=0.0) > NOTABLE_RESIDUAL
     yield Finding(
-        code="discard-risk",
+        code="warm-up-risk",
         severity=Severity.WARNING if grave else Severity.INFO,
-        message=plan.discard.risk,
-        remedy="Set a longer discard." if grave else "",
+        message=plan.warm_up.risk,
+        remedy="Set a longer warm-up." if grave else "",
         source="METHOD 3.7",
         subject="campaign",
     )
 
 
 def _drift(seen: Observations) -> Iterator[Finding]:
-    """Compare the last third of the blocks with the first, over all treatments and cells."""
+    """Compare the last third of the blocks with the first, over all configurations and cells."""
     seen = seen.of_closed_loops()  # an open loop holds its rate, whatever the machine does
     if seen.blocks < _DRIFT_FROM or not seen.cells:
         return
@@ -263,10 +266,10 @@ def _drift(seen: Observations) -> Iterator[Finding]:
             code="drift",
             severity=Severity.INFO,
             message=(
-                f"throughput of all treatments changed by {format_percent(change)} from the "
+                f"throughput of all configurations changed by {format_percent(change)} from the "
                 "first third of the blocks to the last"
             ),
-            remedy="Effects are not touched, since they are taken within blocks; levels are.",
+            remedy="The comparison is unaffected; the absolute tps values are not.",
             source="METHOD 3.8",
             subject="campaign",
         )
@@ -276,41 +279,44 @@ def _redone(record: CampaignRecord) -> Iterator[Finding]:
     thrown = [block for block in record.blocks if not block.complete]
     if not thrown or record.experiment.is_single_pass:
         return
-    under = Counter(block.treatment for block in thrown if block.treatment)
+    under = Counter(block.configuration for block in thrown if block.configuration)
     advice = _advice(thrown)
     many = len(thrown) > _FEW_FRACTION * len(record.blocks)
-    by_treatment = ", ".join(f"{number} under {name}" for name, number in sorted(under.items()))
+    by_configuration = ", ".join(f"{number} under {name}" for name, number in sorted(under.items()))
     yield Finding(
         code="blocks-redone",
         severity=Severity.WARNING if many or advice else Severity.INFO,
         message=(
-            f"{len(thrown)} of {len(record.blocks)} tries of a block were thrown away whole, "
-            f"in all treatments{f' ({by_treatment})' if by_treatment else ''}{_causes(thrown)}"
+            f"{len(thrown)} of {len(record.blocks)} tries of a block were discarded and repeated,"
+            " in all configurations"
+            f"{f' ({by_configuration})' if by_configuration else ''}{_causes(thrown)}"
         ),
-        remedy=advice or "None needed while they are few; otherwise quieten the machine.",
+        remedy=advice or "OK if rare. Otherwise stop other work on this machine.",
         source="METHOD 3.1",
         subject="campaign",
     )
 
 
 def _advice(thrown: Sequence[BlockOutcome]) -> str:
-    """Return what to do where the tries fell under one treatment alone; empty where not."""
+    """Return what to do where the tries fell under one configuration alone; empty where not."""
     own = [block for block in thrown if block.cause not in ENVIRONMENT]
     if _under_one(own, _ONE_SIDED):
         return (
-            "They all fell under one treatment: look into its server's log in raw/, for what it "
+            "They all fell under one configuration: look into its server's log in raw/, for what"
+            " it "
             "brings about itself is not in the intervals."
         )
     if _under_one([b for b in thrown if b.cause in ENVIRONMENT], _ONE_SIDED_NEIGHBOURS):
         return (
-            "Neighbours were met under one treatment alone: perhaps it asks for more of what they "
+            "Neighbours were met under one configuration alone: perhaps it asks for more of what"
+            " they "
             "take, and then that is not in the intervals; `measure.neighbours: ignore` keeps it in."
         )
     return ""
 
 
 def _under_one(blocks: Sequence[BlockOutcome], least: int) -> bool:
-    under = Counter(block.treatment for block in blocks if block.treatment)
+    under = Counter(block.configuration for block in blocks if block.configuration)
     return len(under) == 1 and sum(under.values()) >= least
 
 
@@ -389,7 +395,7 @@ class Control:
     """
 
     baseline: str
-    treatment: str
+    configuration: str
     workload: str
     names: tuple[str, ...]
     writers: tuple[str, ...]
@@ -402,7 +408,7 @@ def negative_controls(
 
     Args:
         experiment: What is compared.
-        settings: What differs between the treatments, asked for or not.
+        settings: What differs between the configurations, asked for or not.
     """
     reading = [each for each in experiment.workloads if is_read_only(each, experiment.engine)]
     if not reading or not experiment.compares_throughput:
@@ -411,12 +417,12 @@ def negative_controls(
     return tuple(
         Control(
             baseline=asked.baseline,
-            treatment=asked.treatment,
+            configuration=asked.configuration,
             workload=workload.name,
             names=names,
             writers=writers,
         )
-        for asked in headline_contrasts(experiment)
+        for asked in result_contrasts(experiment)
         if (names := _of_the_log_alone(asked, experiment, settings))
         for workload in reading
     )
@@ -433,11 +439,11 @@ def is_read_only(workload: Workload, engine: EngineName) -> bool:
 
 
 def _of_the_log_alone(
-    asked: HeadlineContrast, experiment: Experiment, settings: Sequence[SettingDifference]
+    asked: ResultContrast, experiment: Experiment, settings: Sequence[SettingDifference]
 ) -> tuple[str, ...]:
     """Return what differs between the sides if all of it acts on what is written, else nothing.
 
-    With factors each treatment of a side needs one on the other that differs in no more.
+    With factors each configuration of a side needs one on the other that differs in no more.
     """
     allowed = _OF_THE_LOG[experiment.engine]
     if experiment.engine is EngineName.REDIS:
@@ -456,14 +462,14 @@ def _of_the_log_alone(
 def _apart(
     one: int, other: int, experiment: Experiment, settings: Sequence[SettingDifference]
 ) -> frozenset[str]:
-    """Return the names of all that differs between two treatments."""
-    first, second = experiment.treatments[one], experiment.treatments[other]
+    """Return the names of all that differs between two configurations."""
+    first, second = experiment.configurations[one], experiment.configurations[other]
     asked = {each.label.lower() for each in set(first.settings) ^ set(second.settings)}
     seen = {each.name.lower() for each in settings if each.values[one] != each.values[other]}
     return frozenset(asked | seen | set(_around(first, second)))
 
 
-def _around(first: Treatment, second: Treatment) -> Iterator[str]:
+def _around(first: Configuration, second: Configuration) -> Iterator[str]:
     """Yield what differs beside settings, where it is more than the place of Redis' files."""
     if _elsewhere(first.target) != _elsewhere(second.target):
         yield "target"
@@ -487,12 +493,12 @@ def with_controls(
 ) -> tuple[Comparison, ...]:
     """Return the comparisons; beside a control that differs each names it."""
     differing = {
-        (found.baseline, found.treatment): found.workload
+        (found.baseline, found.configuration): found.workload
         for found, control in _judged(comparisons, controls)
         if _differs(found)
     }
     return tuple(
-        replace(each, control=differing.get((each.baseline, each.treatment), ""))
+        replace(each, control=differing.get((each.baseline, each.configuration), ""))
         for each in comparisons
     )
 
@@ -523,9 +529,9 @@ def control_findings(
 def _judged(
     comparisons: Sequence[Comparison], controls: Sequence[Control]
 ) -> Iterator[tuple[Comparison, Control]]:
-    by_pair = {(each.baseline, each.treatment, each.workload): each for each in controls}
+    by_pair = {(each.baseline, each.configuration, each.workload): each for each in controls}
     for each in comparisons:
-        control = by_pair.get((each.baseline, each.treatment, each.workload))
+        control = by_pair.get((each.baseline, each.configuration, each.workload))
         if control is not None and each.load is None:
             yield each, control
 
@@ -544,14 +550,14 @@ def _differing(found: Comparison, control: Control) -> Finding:
     return Finding(
         code="negative-control-differs",
         severity=Severity.WARNING,
-        message=f"{found.treatment} against {found.baseline}: the negative control"
+        message=f"{found.configuration} against {found.baseline}: the negative control"
         f" {found.workload} differs by {_effect(found)}. It writes no log, so"
-        f" {', '.join(control.names)} cannot touch it: the treatments differ in something else,"
+        f" {', '.join(control.names)} cannot touch it: the configurations differ in something else,"
         f" such as host, order or limits{behind}. The other results of this comparison are suspect",
         remedy="Find what else differs before relying on them: compare each with itself"
         " (`steelyard noise`), and measure the control alone, in an experiment without writes.",
         source=SOURCE,
-        subject=found.treatment,
+        subject=found.configuration,
     )
 
 
@@ -575,7 +581,7 @@ def _span(found: Sequence[Comparison]) -> str:
     bounds = [each.effect for each in found if each.effect is not None]
     low = min(each.low for each in bounds if each.low is not None)
     high = max(each.high for each in bounds if each.high is not None)
-    who = ", ".join(each.treatment for each in found)
+    who = ", ".join(each.configuration for each in found)
     reach = f"{format_percent(low)} to {format_percent(high)}"
     return f"{found[0].workload}, {who} against {found[0].baseline}: {reach}"
 
@@ -596,22 +602,22 @@ NOTABLE_PHASE_S = 30.0  # a tenth of the default cycle: a guess
 
 
 def summarise_phases(seen: Observations) -> tuple[CheckpointPhase, ...]:
-    """Return one summary per treatment; none where no run recorded its phase."""
-    runs = {name: _runs_of(seen, name) for name in seen.treatments}
+    """Return one summary per configuration; none where no run recorded its phase."""
+    runs = {name: _runs_of(seen, name) for name in seen.configurations}
     if not any(run.checkpoint is not None for of_one in runs.values() for run in of_one):
         return ()
     return tuple(_summary(name, of_one) for name, of_one in runs.items())
 
 
-def _runs_of(seen: Observations, treatment: str) -> list[Run]:
-    return [run for (name, _), runs in seen.runs.items() if name == treatment for run in runs]
+def _runs_of(seen: Observations, configuration: str) -> list[Run]:
+    return [run for (name, _), runs in seen.runs.items() if name == configuration for run in runs]
 
 
-def _summary(treatment: str, runs: Sequence[Run]) -> CheckpointPhase:
+def _summary(configuration: str, runs: Sequence[Run]) -> CheckpointPhase:
     asked = [run.checkpoint for run in runs if run.checkpoint is not None]
     ages = [age.seconds for age in asked if age.seconds is not None]
     return CheckpointPhase(
-        treatment=treatment,
+        configuration=configuration,
         runs=len(runs),
         known=len(ages),
         least_s=min(ages, default=None),
@@ -622,10 +628,10 @@ def _summary(treatment: str, runs: Sequence[Run]) -> CheckpointPhase:
 
 
 def phase_findings(seen: Observations, experiment: Experiment) -> Iterator[Finding]:
-    """Yield a note for each headline whose two sides began their runs in different phases."""
-    by_block = [_mean_ages(_runs_of(seen, name)) for name in seen.treatments]
-    for asked in headline_contrasts(experiment):
-        name = asked.treatment
+    """Yield a note for each result whose two sides began their runs in different phases."""
+    by_block = [_mean_ages(_runs_of(seen, name)) for name in seen.configurations]
+    for asked in result_contrasts(experiment):
+        name = asked.configuration
         mine, theirs = (
             _together([by_block[place] for place in places])
             for places in (asked.positive, asked.negative)
@@ -644,7 +650,8 @@ def phase_findings(seen: Observations, experiment: Experiment) -> Iterator[Findi
                     f"of {asked.baseline} (median over blocks)"
                 ),
                 remedy=(
-                    "Where a treatment makes checkpoints rarer or more frequent this is a part of "
+                    "Where a configuration makes checkpoints rarer or more frequent this is a part"
+                    " of "
                     "its effect; else cover whole cycles with `measure.rounds`."
                 ),
                 source="METHOD 12",
@@ -653,7 +660,7 @@ def phase_findings(seen: Observations, experiment: Experiment) -> Iterator[Findi
 
 
 def _together(ages: Sequence[Mapping[int, float]]) -> dict[int, float]:
-    """Return the mean age over treatments, of the blocks in which all recorded theirs."""
+    """Return the mean age over configurations, of the blocks in which all recorded theirs."""
     shared = set.intersection(*(set(of_one) for of_one in ages))
     return {block: float(np.mean([of_one[block] for of_one in ages])) for block in shared}
 

@@ -9,7 +9,7 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.summary import FORMAT, summary
 from steelyard.answers.tables import fact_section, settings_section
 from steelyard.answers.wording import LABEL, cell_name, is_interim, verdict_sentence, verdict_word
-from steelyard.core.experiment import Experiment, Treatment
+from steelyard.core.experiment import Configuration, Experiment
 from steelyard.core.plan import Status
 from steelyard.core.units import format_bytes, format_duration
 from steelyard.report.document import (
@@ -61,12 +61,12 @@ def state(listed: Listed) -> str:
 
 
 def short_verdicts(analysis: CampaignAnalysis) -> str:
-    """Return every headline in a word or two: ``reads fitted: faster; writes fitted: slower``."""
+    """Return every result in a word or two: ``reads fitted: faster; writes fitted: slower``."""
     if analysis.experiment.is_single_pass:
         return f"none: {LABEL}"
     margin = analysis.experiment.stop.equivalence
-    told = (f"{c.workload} {c.treatment}: {verdict_word(c, margin)}" for c in analysis.headlines)
-    when = "interim: " if analysis.headlines and is_interim(analysis) else ""
+    told = (f"{c.workload} {c.configuration}: {verdict_word(c, margin)}" for c in analysis.results)
+    when = "interim: " if analysis.results and is_interim(analysis) else ""
     return f"{when}{'; '.join(told) or 'none'}"
 
 
@@ -139,12 +139,12 @@ def _listed_json(listed: Listed) -> dict[str, Json]:
         "verdicts": [
             {
                 "workload": c.workload,
-                "treatment": c.treatment,
+                "configuration": c.configuration,
                 "verdict": c.verdict.value,
                 **({} if c.instances is None else {"claims_cause": not c.is_of_pair}),
                 **trades_json(c.trades),
             }
-            for c in analysis.headlines
+            for c in analysis.results
         ],
     }
 
@@ -178,7 +178,7 @@ def _position(listed: Listed, analysis: CampaignAnalysis) -> Section:
         ("blocks", f"{analysis.blocks} complete, {most}"),
         (_lost(experiment), str(len(analysis.blocks_redone))),
         ("time", f"{format_duration(analysis.elapsed_s)} of {budget}"),
-        *(("verdict", verdict_sentence(analysis, headline)) for headline in analysis.headlines),
+        *(("verdict", verdict_sentence(analysis, result)) for result in analysis.results),
     ]
     blocks: list[Block] = [KeyValues(title="", pairs=tuple(pairs))]
     if analysis.command:
@@ -195,7 +195,7 @@ def _experiment(experiment: Experiment) -> Section:
     pairs = [
         ("baseline", experiment.baseline),
         *_factors(experiment),
-        *((f"treatment {t.name}", _asked(t)) for t in experiment.treatments),
+        *((f"configuration {t.name}", _asked(t)) for t in experiment.configurations),
         *(
             (f"workload {w.name}", w.builtin or ", ".join(s.name for s in w.scripts))
             for w in experiment.workloads
@@ -209,7 +209,7 @@ def _experiment(experiment: Experiment) -> Section:
 
 
 def _factors(experiment: Experiment) -> tuple[tuple[str, str], ...]:
-    """Return what the treatments stand for, where factors were varied."""
+    """Return what the configurations stand for, where factors were varied."""
     design = experiment.attribution
     return () if design is None else (("factors", design_words(design)),)
 
@@ -223,10 +223,10 @@ def _goal(experiment: Experiment) -> str:
     return f"a half-width of {share(stop.precision)}"
 
 
-def _asked(treatment: Treatment) -> str:
-    settings = ", ".join(f"{s.label} = {s.value or '(empty)'}" for s in treatment.settings)
-    profiles = f" (profile {', '.join(treatment.profiles)})" if treatment.profiles else ""
-    return f"target {treatment.target.kind}; {settings or 'no settings'}{profiles}"
+def _asked(configuration: Configuration) -> str:
+    settings = ", ".join(f"{s.label} = {s.value or '(empty)'}" for s in configuration.settings)
+    profiles = f" (profile {', '.join(configuration.profiles)})" if configuration.profiles else ""
+    return f"target {configuration.target.kind}; {settings or 'no settings'}{profiles}"
 
 
 def _plan(analysis: CampaignAnalysis) -> Section:

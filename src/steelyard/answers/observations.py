@@ -1,11 +1,11 @@
 """The runs of complete blocks as arrays: what estimates start from, and what they compare.
 
-Each headline is a weighted sum of a block's log throughputs over the treatments. Without factors
+Each result is a weighted sum of a block's log throughputs over the configurations. Without factors
 that is a contender minus the baseline; with factors it is a main effect, a step or a removal.
 
-Evidence gives one value per block, treatment and cell, NaN where a run lacks it. What a report says
-of evidence is made of such values: levels of one treatment, and differences within blocks. Their
-intervals stand alone (pointwise) and take part in no verdict.
+Evidence gives one value per block, configuration and cell, NaN where a run lacks it. What a report
+says of evidence is made of such values: levels of one configuration, and differences within blocks.
+Their intervals stand alone (pointwise) and take part in no verdict.
 
 What the watching of runs could not see, where its samples come from and what it cost is told here
 too, in the words of the probes.
@@ -36,21 +36,21 @@ from steelyard.stats.student import FloatArray, Interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observations:
-    """Throughput of every block, treatment and cell.
+    """Throughput of every block, configuration and cell.
 
     Attributes:
-        treatments: Names, in the order of the experiment.
+        configurations: Names, in the order of the experiment.
         cells: Workload by workload, loads in the order of the experiment.
-        log_tps: Shape (blocks, treatments, cells), ln(1/s), blocks in run order; over all rounds
-            of a visit: the sum of their transactions over the sum of their seconds.
+        log_tps: Shape (blocks, configurations, cells), ln(1/s), blocks in run order; over all
+            rounds of a visit: the sum of their transactions over the sum of their seconds.
         positions: Same shape: place of the run in its visit, the mean one with several rounds.
-        slices: Shape (blocks, rounds, treatments, cells), ln(1/s) of each run.
+        slices: Shape (blocks, rounds, configurations, cells), ln(1/s) of each run.
         places: Same shape: place of each run in its visit.
-        runs: Of each treatment and cell, in block order.
+        runs: Of each configuration and cell, in block order.
         holes: Blocks called complete in which a run has no measurement; they are left out.
     """
 
-    treatments: tuple[str, ...]
+    configurations: tuple[str, ...]
     cells: tuple[CellKey, ...]
     log_tps: FloatArray
     positions: FloatArray
@@ -71,7 +71,7 @@ class Observations:
 
     @property
     def by_slice(self) -> FloatArray:
-        """Return every run on its own, shape (blocks times rounds, treatments, cells)."""
+        """Return every run on its own, shape (blocks times rounds, configurations, cells)."""
         return self.slices.reshape(-1, *self.slices.shape[2:])
 
     def of_closed_loops(self) -> "Observations":
@@ -94,42 +94,42 @@ class Observations:
         """Return the places of a workload's cells along the last axis."""
         return [place for place, cell in enumerate(self.cells) if cell.workload == workload]
 
-    def narrowed(self, treatments: Sequence[str]) -> "Observations":
-        """Return the observations of some treatments, in this order."""
-        sides = [self.treatments.index(name) for name in treatments]
+    def narrowed(self, configurations: Sequence[str]) -> "Observations":
+        """Return the observations of some configurations, in this order."""
+        sides = [self.configurations.index(name) for name in configurations]
         return replace(
             self,
-            treatments=tuple(treatments),
+            configurations=tuple(configurations),
             log_tps=self.log_tps[:, sides],
             positions=self.positions[:, sides],
             slices=self.slices[:, :, sides],
             places=self.places[:, :, sides],
-            runs={key: runs for key, runs in self.runs.items() if key[0] in treatments},
+            runs={key: runs for key, runs in self.runs.items() if key[0] in configurations},
         )
 
     def weighted(self, weights: Sequence[float] | FloatArray) -> FloatArray:
-        """Return the weighted sum over the treatments, shape (blocks, cells)."""
+        """Return the weighted sum over the configurations, shape (blocks, cells)."""
         return np.asarray(np.tensordot(np.asarray(weights), self.log_tps, axes=(0, 1)))
 
     def weighted_slices(self, weights: Sequence[float] | FloatArray) -> FloatArray:
         """Return the same of the single runs, shape (blocks, rounds, cells)."""
         return np.asarray(np.tensordot(np.asarray(weights), self.slices, axes=(0, 2)))
 
-    def contrasts(self, baseline: str, treatment: str) -> FloatArray:
-        """Return the log ratio of a treatment to the baseline, shape (blocks, cells)."""
-        side, other = self.treatments.index(treatment), self.treatments.index(baseline)
+    def contrasts(self, baseline: str, configuration: str) -> FloatArray:
+        """Return the log ratio of a configuration to the baseline, shape (blocks, cells)."""
+        side, other = self.configurations.index(configuration), self.configurations.index(baseline)
         return np.asarray(self.log_tps[:, side] - self.log_tps[:, other])
 
-    def slice_contrasts(self, baseline: str, treatment: str) -> FloatArray:
+    def slice_contrasts(self, baseline: str, configuration: str) -> FloatArray:
         """Return the log ratio of single runs, shape (blocks, rounds, cells)."""
-        side, other = self.treatments.index(treatment), self.treatments.index(baseline)
+        side, other = self.configurations.index(configuration), self.configurations.index(baseline)
         return np.asarray(self.slices[:, :, side] - self.slices[:, :, other])
 
 
 def observe(record: CampaignRecord) -> Observations:
     """Return the observations of a record's complete blocks."""
     experiment = record.experiment
-    treatments = tuple(treatment.name for treatment in experiment.treatments)
+    configurations = tuple(configuration.name for configuration in experiment.configurations)
     cells = tuple(
         CellKey(workload=workload.name, load=load)
         for workload in experiment.workloads
@@ -137,13 +137,13 @@ def observe(record: CampaignRecord) -> Observations:
     )
     indices = [index for index, _ in record.complete_blocks]
     rounds = record.plan.rounds if record.plan is not None else 1
-    taken = _Taken.empty((len(indices), rounds, len(treatments), len(cells)))
-    taken.place(record.counted_runs, indices, treatments, cells)
+    taken = _Taken.empty((len(indices), rounds, len(configurations), len(cells)))
+    taken.place(record.counted_runs, indices, configurations, cells)
     log_tps = taken.log_tps()
     whole = np.isfinite(log_tps).all(axis=(1, 2))
     holes = tuple(indices[row] for row in np.flatnonzero(~whole))
     return Observations(
-        treatments=treatments,
+        configurations=configurations,
         cells=cells,
         log_tps=log_tps[whole],
         positions=taken.places.mean(axis=1)[whole],
@@ -169,7 +169,7 @@ def log_rate(transactions: FloatArray, seconds: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Taken:
-    """What the runs gave, in arrays (blocks, rounds, treatments, cells); NaN is a hole."""
+    """What the runs gave, in arrays (blocks, rounds, configurations, cells); NaN is a hole."""
 
     slices: FloatArray
     transactions: FloatArray
@@ -190,16 +190,16 @@ class _Taken:
         self,
         runs: Sequence[Run],
         indices: Sequence[int],
-        treatments: Sequence[str],
+        configurations: Sequence[str],
         cells: Sequence[CellKey],
     ) -> None:
-        """Put every run at its block, round, treatment and cell; rounds are in run order."""
+        """Put every run at its block, round, configuration and cell; rounds are in run order."""
         rows = {index: row for row, index in enumerate(indices)}
-        sides = {treatment: side for side, treatment in enumerate(treatments)}
+        sides = {configuration: side for side, configuration in enumerate(configurations)}
         columns = {cell: column for column, cell in enumerate(cells)}
         before: Counter[tuple[int, int, int]] = Counter()
         for run in runs:
-            row, side, column = rows[run.block], sides[run.treatment], columns[run.cell]
+            row, side, column = rows[run.block], sides[run.configuration], columns[run.cell]
             at = row, before[row, side, column], side, column
             before[row, side, column] += 1
             if run.measurement is not None and at[1] < self.slices.shape[1]:
@@ -208,7 +208,7 @@ class _Taken:
                 self.seconds[at] = run.measurement.seconds
 
     def log_tps(self) -> FloatArray:
-        """Return ln(1/s) over the rounds, shape (blocks, treatments, cells)."""
+        """Return ln(1/s) over the rounds, shape (blocks, configurations, cells)."""
         if self.slices.shape[1] == 1:
             return self.slices[:, 0]
         return log_rate(np.moveaxis(self.transactions, 1, -1), np.moveaxis(self.seconds, 1, -1))
@@ -220,7 +220,7 @@ def _grouped(
     groups: dict[tuple[str, CellKey], list[Run]] = defaultdict(list)
     for run in sorted(record.counted_runs, key=lambda run: run.block):
         if run.block not in holes:
-            groups[run.treatment, run.cell].append(run)
+            groups[run.configuration, run.cell].append(run)
     return {key: tuple(runs) for key, runs in groups.items()}
 
 
@@ -266,35 +266,38 @@ def subjects_of(quantity: Quantity) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeadlineContrast:
+class ResultContrast:
     """One statement that the campaign is to decide under every workload.
 
     Attributes:
-        baseline: What is on the negative side: a treatment, or the first level of a factor.
-        treatment: What is on the positive side.
-        weights: One per treatment, in treatment order; their sum is 0.
+        baseline: What is on the negative side: a configuration, or the first level of a factor.
+        configuration: What is on the positive side.
+        weights: One per configuration, in configuration order; their sum is 0.
     """
 
     baseline: str
-    treatment: str
+    configuration: str
     weights: tuple[float, ...]
 
     @property
     def positive(self) -> tuple[int, ...]:
-        """Return the places of the treatments on the positive side."""
+        """Return the places of the configurations on the positive side."""
         return tuple(place for place, weight in enumerate(self.weights) if weight > 0)
 
     @property
     def negative(self) -> tuple[int, ...]:
-        """Return the places of the treatments on the negative side."""
+        """Return the places of the configurations on the negative side."""
         return tuple(place for place, weight in enumerate(self.weights) if weight < 0)
 
 
-def headline_contrasts(experiment: Experiment) -> tuple[HeadlineContrast, ...]:
-    """Return what is compared under every workload, in file order; none for a single treatment."""
+def result_contrasts(experiment: Experiment) -> tuple[ResultContrast, ...]:
+    """Return what is compared under every workload, in file order.
+
+    None for a single configuration.
+    """
     if experiment.attribution is not None:
         return _attributed(experiment.attribution)
-    names = [treatment.name for treatment in experiment.treatments]
+    names = [configuration.name for configuration in experiment.configurations]
     places = {name: np.eye(len(names))[place] for place, name in enumerate(names)}
     return tuple(
         _contrast(experiment.baseline, contender, places[contender] - places[experiment.baseline])
@@ -302,17 +305,17 @@ def headline_contrasts(experiment: Experiment) -> tuple[HeadlineContrast, ...]:
     )
 
 
-def headline_count(experiment: Experiment) -> int:
-    """Return how many headlines share the campaign's error: contrasts times workloads.
+def result_count(experiment: Experiment) -> int:
+    """Return how many results share the campaign's error: contrasts times workloads.
 
     They are about throughput; where all loads are open loops there is none.
     """
     if not experiment.compares_throughput:
         return 0
-    return len(experiment.workloads) * len(headline_contrasts(experiment))
+    return len(experiment.workloads) * len(result_contrasts(experiment))
 
 
-def _attributed(attribution: Attribution) -> tuple[HeadlineContrast, ...]:
+def _attributed(attribution: Attribution) -> tuple[ResultContrast, ...]:
     """Return each factor's main effect, step on the ladder, or removal."""
     return tuple(
         _contrast(factor.off, factor.on, _weights(attribution, place))
@@ -331,13 +334,13 @@ def _weights(attribution: Attribution, place: int) -> FloatArray:
             return removed_last(combinations, place)
 
 
-def _contrast(baseline: str, treatment: str, weights: FloatArray) -> HeadlineContrast:
-    return HeadlineContrast(
-        baseline=baseline, treatment=treatment, weights=tuple(map(float, weights))
+def _contrast(baseline: str, configuration: str, weights: FloatArray) -> ResultContrast:
+    return ResultContrast(
+        baseline=baseline, configuration=configuration, weights=tuple(map(float, weights))
     )
 
 
-RunsOfBlock = Sequence[Run]  # of one treatment and cell: one per round
+RunsOfBlock = Sequence[Run]  # of one configuration and cell: one per round
 
 
 def whole_transactions(run: Run, ramp_s: float) -> float | None:
@@ -356,11 +359,11 @@ def whole_transactions(run: Run, ramp_s: float) -> float | None:
 
 
 def by_block(seen: Observations, value: Callable[[RunsOfBlock], float | None]) -> FloatArray:
-    """Return a value of each block, shape (blocks, treatments, cells), NaN where it is None."""
-    values = np.full((seen.blocks, len(seen.treatments), len(seen.cells)), np.nan)
-    for side, treatment in enumerate(seen.treatments):
+    """Return a value of each block, shape (blocks, configurations, cells), NaN where it is None."""
+    values = np.full((seen.blocks, len(seen.configurations), len(seen.cells)), np.nan)
+    for side, configuration in enumerate(seen.configurations):
         for column, cell in enumerate(seen.cells):
-            runs = runs_by_block(seen.runs.get((treatment, cell), ()))
+            runs = runs_by_block(seen.runs.get((configuration, cell), ()))
             for row, of_block in enumerate(runs[: seen.blocks]):
                 found = value(of_block)
                 values[row, side, column] = np.nan if found is None else found
@@ -390,8 +393,8 @@ def sum_of(values: Sequence[float | None]) -> float | None:
     return sum(known) if known and len(known) == len(values) else None
 
 
-def side_means(values: FloatArray, asked: HeadlineContrast) -> tuple[FloatArray, FloatArray]:
-    """Return the negative and the positive side of a contrast, from shape (blocks, treatments)."""
+def side_means(values: FloatArray, asked: ResultContrast) -> tuple[FloatArray, FloatArray]:
+    """Return the negative and the positive side of a contrast, shape (blocks, configurations)."""
     weights = np.abs(np.asarray(asked.weights))
     negative, positive = list(asked.negative), list(asked.positive)
     return values[:, negative] @ weights[negative], values[:, positive] @ weights[positive]

@@ -56,7 +56,7 @@ class RequestFigures:
 
     Attributes:
         command: ``SET``, ``GET`` or ``PING``.
-        configuration: Name of the treatment, or of the publication.
+        configuration: Name of the configuration, or of the publication.
         published: It is not from here.
         held_keys: Keys of the server before it; None where it was not asked for.
         per_s: Requests per second; here the median of the runs.
@@ -78,7 +78,7 @@ class RequestFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedRequests:
-    """Both sides, command by command: those of here in treatment order, then those published."""
+    """Both sides, command by command: first those of here in order, then those published."""
 
     rows: tuple[RequestFigures, ...]
 
@@ -194,13 +194,13 @@ def _own_requests(
 ) -> list[RequestFigures]:
     command = _command(experiment, workload)
     found = {
-        each.treatment: each
+        each.configuration: each
         for each in cells
         if command and each.cell.workload == workload.name and _is_published(each.cell.load)
     }
     off = found.get(_without_aof(experiment) or "")
     rows = []
-    for name in (t.name for t in experiment.treatments if t.name in found):
+    for name in (t.name for t in experiment.configurations if t.name in found):
         cell = found[name]
         levels = latency.of(name, cell.cell) if latency is not None else None
         p99 = levels.at(_P99) if levels is not None else None
@@ -236,12 +236,12 @@ def _is_published(load: Load) -> bool:
 
 
 def _without_aof(experiment: Experiment) -> str | None:
-    """Return the first treatment that asks for no append-only file, the baseline before others."""
-    baseline = experiment.treatment(experiment.baseline)
-    for treatment in (baseline, *experiment.treatments):
-        asked = treatment.asked(Layer.REDIS)
+    """Return the first that asks for no append-only file, the baseline before others."""
+    baseline = experiment.configuration(experiment.baseline)
+    for configuration in (baseline, *experiment.configurations):
+        asked = configuration.asked(Layer.REDIS)
         if {name.lower(): value for name, value in asked.items()}.get("appendonly") == "no":
-            return treatment.name
+            return configuration.name
     return None
 
 

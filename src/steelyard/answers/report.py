@@ -11,7 +11,7 @@ from steelyard.answers.attribution import attribution_json, attribution_section,
 from steelyard.answers.budget.section import budget_section
 from steelyard.answers.capacity.section import capacity_section, open_loops_json
 from steelyard.answers.ceilings import ceilings_json
-from steelyard.answers.cells import pass_headline, pass_limits, pass_title, published_section
+from steelyard.answers.cells import pass_limits, pass_result, pass_title, published_section
 from steelyard.answers.costs.section import cost_section
 from steelyard.answers.durability.section import durability_json, durability_section
 from steelyard.answers.findings import finding_section
@@ -24,7 +24,7 @@ from steelyard.answers.published import (
 )
 from steelyard.answers.reasons.json import reasons_json
 from steelyard.answers.result.method import command_section, limits_section, method_section
-from steelyard.answers.result.section import headline_section
+from steelyard.answers.result.section import result_section
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.scalability import scalability_json, scalability_section
 from steelyard.answers.settings import instance_noise_json
@@ -67,8 +67,8 @@ def _always(
 
 
 ANSWERS: Final = (
-    Answer(sections=_always(headline_section), single_pass=False),
-    Answer(sections=_always(pass_headline), single_pass=True),
+    Answer(sections=_always(result_section), single_pass=False),
+    Answer(sections=_always(pass_result), single_pass=True),
     Answer(sections=published_section, json=single_pass_json, single_pass=True),
     Answer(sections=noise_section, json=noise_json, single_pass=False),
     Answer(json=instance_noise_json),
@@ -103,7 +103,7 @@ def build_document(analysis: CampaignAnalysis) -> Document:
     contest = f"{enumeration(experiment.contenders)} against {experiment.baseline}"
     if experiment.attribution is not None:
         contest = design_words(experiment.attribution)
-    if len(experiment.treatments) == 1:
+    if len(experiment.configurations) == 1:
         contest = f"{experiment.baseline} alone"
     document = Document(
         title=pass_title(analysis) if single else experiment.name,

@@ -17,9 +17,9 @@ from steelyard.stats.noise import LEAST_INSTANCES, Components
 if TYPE_CHECKING:
     from steelyard.answers.capacity.compute import OpenLoops
     from steelyard.answers.durability.results import (
+        ConfigurationDurability,
         DurabilityTrade,
         ReplicaLag,
-        TreatmentDurability,
     )
     from steelyard.answers.latency.results import LatencyAnalysis
     from steelyard.answers.noise.floor import NoiseFloor
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellSummary:
-    """One treatment in one cell.
+    """One configuration in one cell.
 
     Attributes:
         runs: How many runs count.
@@ -44,7 +44,7 @@ class CellSummary:
         stalled: Runs that stalled (METHOD.md 3.6).
     """
 
-    treatment: str
+    configuration: str
     cell: CellKey
     runs: int
     tps: Estimate
@@ -56,7 +56,7 @@ class CellSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRate:
-    """The log of one treatment under one workload beside what its device takes.
+    """The log of one configuration under one workload beside what its device takes.
 
     Attributes:
         bytes_per_s: Median over its runs, ramp included.
@@ -65,7 +65,7 @@ class LogRate:
         how: The source of the ceiling, in words.
     """
 
-    treatment: str
+    configuration: str
     workload: str
     bytes_per_s: float
     most_bytes_per_s: float | None = None
@@ -81,10 +81,10 @@ class LogRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One treatment against the baseline, in one cell or pooled over a workload's loads.
+    """One configuration against the baseline, in one cell or pooled over a workload's loads.
 
     Attributes:
-        load: The cell's load, or None for the pooled headline.
+        load: The cell's load, or None for the pooled result.
         effect: Relative difference in tps with the repeated interval; None before any block.
         verdict: In words; ``decided`` says whether it ends the question.
         no_practical_weight: Decided, but by less than the equivalence margin.
@@ -102,7 +102,7 @@ class Comparison:
     """
 
     baseline: str
-    treatment: str
+    configuration: str
     workload: str
     load: Load | None
     effect: Estimate | None
@@ -125,8 +125,8 @@ class Comparison:
 
     @property
     def is_less_durable(self) -> bool:
-        """Return whether the treatment may lose what the baseline keeps."""
-        return any(trade.weaker == self.treatment for trade in self.trades)
+        """Return whether the configuration may lose what the baseline keeps."""
+        return any(trade.weaker == self.configuration for trade in self.trades)
 
     @property
     def is_of_pair(self) -> bool:
@@ -167,7 +167,7 @@ class AttributedEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributionAnalysis:
-    """Everything about the factors that the headlines do not say.
+    """Everything about the factors that the results do not say.
 
     Attributes:
         effects: Family by family, in each workload by workload.
@@ -206,7 +206,7 @@ class FallingLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalabilityCurve:
-    """How one treatment's throughput under one workload grows with its clients (METHOD 6).
+    """How one configuration's throughput under one workload grows with its clients (METHOD 6).
 
     Attributes:
         threads: Of the generator when one number is used for all these loads; None where they
@@ -228,7 +228,7 @@ class ScalabilityCurve:
     """
 
     workload: str
-    treatment: str
+    configuration: str
     threads: int | None
     blocks: int
     measured: tuple[CurvePoint, ...]
@@ -247,38 +247,38 @@ class ScalabilityCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallTest:
-    """Stalled slices of a treatment against the baseline's, over a workload (Fisher's test).
+    """Stalled slices of a configuration against the baseline's, over a workload (Fisher's test).
 
     With factors, of the combinations at a factor's second level against those at its first.
     """
 
     baseline: str
-    treatment: str
+    configuration: str
     workload: str
     baseline_stalled: int
     baseline_runs: int
-    treatment_stalled: int
-    treatment_runs: int
+    configuration_stalled: int
+    configuration_runs: int
     p_value: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmupCheck:
-    """Whether the contrast still changes with the time since activation: a warning light.
+    """Whether the contrast still changes with the time since start: a warning light.
 
     Attributes:
         slope_per_position: Change of the log ratio per place in the visit.
         p_value: Two-sided, t test of the slope over blocks.
     """
 
-    treatment: str
+    configuration: str
     slope_per_position: float
     p_value: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPhase:
-    """Where in the checkpoint cycle the runs of a treatment began.
+    """Where in the checkpoint cycle the runs of a configuration began.
 
     Attributes:
         runs: That count.
@@ -289,7 +289,7 @@ class CheckpointPhase:
         unknown: Why the others are not known; empty when all are.
     """
 
-    treatment: str
+    configuration: str
     runs: int
     known: int
     least_s: float | None
@@ -303,12 +303,12 @@ class InstanceNoise:
     """The two levels of noise where every visit made its server anew.
 
     Attributes:
-        treatment: The contender; the parts are those of one side, from both.
+        configuration: The contender; the parts are those of one side, from both.
         parts: Of ln(tps), over the workload's loads.
         best_rounds: Runs per server that would give the narrowest interval in a given time.
     """
 
-    treatment: str
+    configuration: str
     workload: str
     parts: Components
     best_rounds: int
@@ -316,7 +316,7 @@ class InstanceNoise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDifference:
-    """An effective setting that differs between treatments; values in treatment order."""
+    """An effective setting that differs between configurations; values in configuration order."""
 
     name: str
     values: tuple[str | None, ...]
@@ -336,14 +336,14 @@ class CampaignAnalysis:
         unit: What was replicated, in words (the unit of replication).
         command: The command line that reproduces the campaign.
         sustained: Long runs after the last block, apart from everything else.
-        burst_only: Treatments and workloads measured within the burst credits of their target
+        burst_only: Configurations and workloads measured within the burst credits of their target
             alone, by what the file says of these.
         published: Published figures of the same work beside a single pass; else None.
         published_requests: Likewise beside Redis, whatever the design.
         scalability: Curves over the clients, where there are loads and blocks enough.
-        attribution: What factors do beside the headlines; None without factors.
+        attribution: What factors do beside the results; None without factors.
         noise: The noise floor, of a finished A/A campaign; else None.
-        checkpoints: Phase of the checkpoint cycle by treatment; empty where no run recorded it.
+        checkpoints: Phase of the checkpoint cycle by configuration; empty where no run recorded it.
         instances: Noise between newly made servers and between runs in them, where known.
         statements: What a statement and a commit cost a single client; None where not all three
             of pgbench's scripts ran with one.
@@ -354,10 +354,10 @@ class CampaignAnalysis:
         reasons: What the evidence around the runs says; None where there is none, and at looks.
         latency: What the logs of all transactions say; None where there are none, and at looks.
         open_loops: Rates, the capacity they are shares of, and the goal; None likewise.
-        durability: What each treatment may lose; empty where that is beside the question.
+        durability: What each configuration may lose; empty where that is beside the question.
         replica_lags: How far replicas were behind under writes; empty where none was seen.
-        warm_ups_s: Where treatments alternate: for how long of load each server was warmed up, the
-            first length and every longer one after it.
+        warm_ups_s: Where configurations alternate: for how long of load each server was warmed up,
+            the first length and every longer one after it.
     """
 
     campaign_id: str
@@ -396,17 +396,17 @@ class CampaignAnalysis:
     reasons: "Reasons | None" = None
     latency: "LatencyAnalysis | None" = None
     open_loops: "OpenLoops | None" = None
-    durability: "tuple[TreatmentDurability, ...]" = ()
+    durability: "tuple[ConfigurationDurability, ...]" = ()
     replica_lags: "tuple[ReplicaLag, ...]" = ()
     warm_ups_s: tuple[float, ...] = ()
     format: int = 1
 
     @property
     def is_in_turns(self) -> bool:
-        """Return whether its treatments alternate, so that runs were taken in turns."""
+        """Return whether its configurations alternate, so that runs were taken in turns."""
         return self.plan is not None and self.plan.mode is Mode.ALTERNATING
 
     @property
-    def headlines(self) -> tuple[Comparison, ...]:
-        """Return the pooled comparisons, one per workload and headline contrast."""
+    def results(self) -> tuple[Comparison, ...]:
+        """Return the pooled comparisons, one per workload and result contrast."""
         return tuple(c for c in self.comparisons if c.load is None)

@@ -1,4 +1,4 @@
-"""Throughput over clients: the scalability law of every treatment, and where throughput falls."""
+"""Throughput over clients: every configuration's scalability law, and where throughput falls."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -59,13 +59,13 @@ class _Series:
     """One curve to be: who, and under which loads in rising order of clients."""
 
     workload: str
-    treatment: str
+    configuration: str
     threads: int | None
     loads: tuple[Load, ...]
 
 
 def scalability_curves(seen: Observations, experiment: Experiment) -> tuple[ScalabilityCurve, ...]:
-    """Return a curve per workload, treatment and rule for threads.
+    """Return a curve per workload, configuration and rule for threads.
 
     There are none below 6 blocks, nor where fewer than 5 different numbers of clients ran without
     a rate under one rule for the generator's threads.
@@ -89,9 +89,12 @@ def scalability_findings(curves: Sequence[ScalabilityCurve]) -> Iterator[Finding
 def _series(experiment: Experiment) -> Iterator[_Series]:
     for workload in experiment.workloads:
         for threads, loads in _groups(experiment.loads):
-            for treatment in experiment.treatments:
+            for configuration in experiment.configurations:
                 yield _Series(
-                    workload=workload.name, treatment=treatment.name, threads=threads, loads=loads
+                    workload=workload.name,
+                    configuration=configuration.name,
+                    threads=threads,
+                    loads=loads,
                 )
 
 
@@ -118,7 +121,7 @@ def _curve(seen: Observations, series: _Series, level: float) -> ScalabilityCurv
     told = fits and fit.peak_in_range
     return ScalabilityCurve(
         workload=series.workload,
-        treatment=series.treatment,
+        configuration=series.configuration,
         threads=series.threads,
         blocks=len(log_tps),
         measured=_measured(series.loads, log_tps),
@@ -140,7 +143,7 @@ def _values(seen: Observations, series: _Series) -> FloatArray:
     """Return ln(1/s), shape (blocks, loads), of one series."""
     cells = [CellKey(workload=series.workload, load=load) for load in series.loads]
     columns = [seen.cells.index(cell) for cell in cells]
-    return np.asarray(seen.log_tps[:, seen.treatments.index(series.treatment)][:, columns])
+    return np.asarray(seen.log_tps[:, seen.configurations.index(series.configuration)][:, columns])
 
 
 def _measured(loads: Sequence[Load], log_tps: FloatArray) -> tuple[CurvePoint, ...]:
@@ -187,7 +190,7 @@ def _rate(interval: Interval) -> Estimate:
 
 def _name(curve: ScalabilityCurve) -> str:
     threads = "" if curve.threads is None else f", {curve.threads} threads"
-    return f"{curve.treatment}, {curve.workload}{threads}"
+    return f"{curve.configuration}, {curve.workload}{threads}"
 
 
 def _falls(curve: ScalabilityCurve, falling: FallingLoad) -> Finding:
@@ -206,7 +209,7 @@ def _falls(curve: ScalabilityCurve, falling: FallingLoad) -> Finding:
             "the load generator's share of the CPUs is part of this."
         ),
         source="METHOD 6; paired within blocks, Bonferroni over all pairs of loads",
-        subject=curve.treatment,
+        subject=curve.configuration,
     )
 
 
@@ -222,7 +225,7 @@ def _misfit(curve: ScalabilityCurve) -> Finding:
         ),
         remedy=_BENT if curve.refuted else "More blocks make the points of the curve more precise.",
         source="METHOD 6, lack-of-fit test at 5 % and misses above 5 %",
-        subject=curve.treatment,
+        subject=curve.configuration,
     )
 
 
@@ -238,7 +241,7 @@ _NOTE = (
     " measured against the best load, not read from the curve: the findings say by how much. The"
     " load generator takes its CPU from the same machine, unless the server is elsewhere."
 )
-_ASIDE = 1.025  # factor between two treatments' points, so that they do not cover one another
+_ASIDE = 1.025  # factor between two configurations' points, so that they do not cover one another
 
 
 def scalability_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
@@ -252,7 +255,7 @@ def scalability_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
 def _table(analysis: CampaignAnalysis) -> Table:
     columns = (
         Column(name="workload"),
-        Column(name="treatment"),
+        Column(name="configuration"),
         number_column("alpha", "%"),
         number_column("beta", "%"),
         number_column("N*", "clients"),
@@ -270,7 +273,7 @@ def _row(curve: ScalabilityCurve) -> Row:
     return Row(
         cells=(
             _workload(curve),
-            curve.treatment,
+            curve.configuration,
             _ranged(curve.alpha, 1),
             _ranged(curve.beta, 3),
             peak,
@@ -328,22 +331,22 @@ def _figure(analysis: CampaignAnalysis) -> Figure:
         f"{CONFIDENCE} intervals; the line is the fitted law, the band where it lies if the law "
         f"holds, at {CONFIDENCE} for each number of clients. Clients on a logarithmic axis.",
         alt=f"{MANY_FIRST} per second over clients, measured and fitted, by workload and "
-        "treatment; the table above holds the parameters.",
-        columns=("workload", "treatment", "fitted", "clients", "place", "tps", "low", "high"),
+        "configuration; the table above holds the parameters.",
+        columns=("workload", "configuration", "fitted", "clients", "place", "tps", "low", "high"),
         rows=tuple(row for curve in analysis.scalability for row in _rows(analysis, curve)),
-        treatments=(experiment.baseline, *experiment.contenders),
+        configurations=(experiment.baseline, *experiment.contenders),
     )
 
 
 def _rows(analysis: CampaignAnalysis, curve: ScalabilityCurve) -> Iterator[tuple[Value, ...]]:
     experiment = analysis.experiment
     names = (experiment.baseline, *experiment.contenders)
-    aside = _ASIDE ** (names.index(curve.treatment) - (len(names) - 1) / 2)
+    aside = _ASIDE ** (names.index(curve.configuration) - (len(names) - 1) / 2)
     for points, factor in ((curve.fitted, 1.0), (curve.measured, aside)):
         for point in points:
             low, high = bounds(point.tps) or (None, None)
             yield (
-                *(_workload(curve), curve.treatment, point.load is None),
+                *(_workload(curve), curve.configuration, point.load is None),
                 *(round(point.clients, 4), round(point.clients * factor, 4)),
                 *(point.tps.value, low, high),
             )
@@ -360,7 +363,7 @@ def _curve_json(curve: ScalabilityCurve) -> dict[str, Json]:
     falling = curve.falling
     return {
         "workload": curve.workload,
-        "treatment": curve.treatment,
+        "configuration": curve.configuration,
         "threads": curve.threads,
         "blocks": curve.blocks,
         "alpha": interval(curve.alpha),

@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from steelyard.answers.observations import HeadlineContrast, Observations, headline_contrasts
+from steelyard.answers.observations import Observations, ResultContrast, result_contrasts
 from steelyard.answers.results import CampaignAnalysis, Comparison, InstanceNoise, SettingDifference
-from steelyard.core.experiment import Experiment, SwitchCost, Treatment
+from steelyard.core.experiment import Configuration, Experiment, SwitchCost
 from steelyard.core.measurement import EffectiveSetting, Environment, ServerEnvironment
 from steelyard.core.plan import CampaignPlan
 from steelyard.core.target import CloudNativePgTarget, RedisKubernetesTarget, Target
@@ -41,18 +41,22 @@ def differing_settings(
 ) -> tuple[SettingDifference, ...]:
     """Return what differs, requested settings first, then by name.
 
-    A value is None where the treatment's server was never seen or lacks the setting.
+    A value is None where the configuration's server was never seen or lacks the setting.
     """
     asked_for = _outside_the_server(experiment)
     if environment is None or len(environment.servers) < 2:
         return asked_for
-    asked = {s.label.lower() for treatment in experiment.treatments for s in treatment.settings}
-    seen = {server.treatment: shown_settings(server) for server in environment.servers}
+    asked = {
+        s.label.lower()
+        for configuration in experiment.configurations
+        for s in configuration.settings
+    }
+    seen = {server.configuration: shown_settings(server) for server in environment.servers}
     names = sorted({name for settings in seen.values() for name in settings})
     differences = [
         SettingDifference(
             name=name,
-            values=tuple(seen.get(t.name, {}).get(name) for t in experiment.treatments),
+            values=tuple(seen.get(t.name, {}).get(name) for t in experiment.configurations),
             requested=name.lower() in asked,
         )
         for name in names
@@ -63,7 +67,7 @@ def differing_settings(
 
 
 def differing_sides(
-    settings: Sequence[SettingDifference], asked: HeadlineContrast
+    settings: Sequence[SettingDifference], asked: ResultContrast
 ) -> tuple[str, ...]:
     """Return the names of what separates the two sides of a comparison.
 
@@ -87,36 +91,38 @@ def without_forecasts(
     More blocks only narrow them: no time decides a difference that does not exist.
     """
     alike = {
-        (asked.baseline, asked.treatment)
-        for asked in headline_contrasts(experiment)
+        (asked.baseline, asked.configuration)
+        for asked in result_contrasts(experiment)
         if _are_alike(asked, experiment, environment)
     }
     return tuple(
-        replace(each, minutes_to_decide=None) if (each.baseline, each.treatment) in alike else each
+        replace(each, minutes_to_decide=None)
+        if (each.baseline, each.configuration) in alike
+        else each
         for each in comparisons
     )
 
 
 def _are_alike(
-    asked: HeadlineContrast, experiment: Experiment, environment: Environment | None
+    asked: ResultContrast, experiment: Experiment, environment: Environment | None
 ) -> bool:
     """Return whether the two sides are one configuration, by what is asked or what is in force."""
     if len(asked.negative) > 1 or len(asked.positive) > 1:
         return False
-    one, other = (experiment.treatments[p] for p in (*asked.negative, *asked.positive))
+    one, other = (experiment.configurations[p] for p in (*asked.negative, *asked.positive))
     if _beside_the_server(one) != _beside_the_server(other):
         return False
     names = one.asked_folded().keys() | other.asked_folded().keys()
-    seen = {s.treatment: shown_settings(s) for s in environment.servers} if environment else {}
+    seen = {s.configuration: shown_settings(s) for s in environment.servers} if environment else {}
     both = {one.name, other.name} <= seen.keys()
     mine, theirs = (t.asked_folded() | (seen[t.name] if both else {}) for t in (one, other))
     return all(mine.get(name) == theirs.get(name) for name in names)
 
 
-def _beside_the_server(treatment: Treatment) -> Treatment:
-    """Return a treatment without its names and what it asks of its server."""
-    others = tuple(s for s in treatment.settings if s.layer is not treatment.server_layer)
-    return replace(treatment, name="", profiles=(), settings=others)
+def _beside_the_server(configuration: Configuration) -> Configuration:
+    """Return a configuration without its names and what it asks of its server."""
+    others = tuple(s for s in configuration.settings if s.layer is not configuration.server_layer)
+    return replace(configuration, name="", profiles=(), settings=others)
 
 
 def shown_settings(server: ServerEnvironment) -> dict[str, str]:
@@ -125,9 +131,11 @@ def shown_settings(server: ServerEnvironment) -> dict[str, str]:
 
 
 def _outside_the_server(experiment: Experiment) -> tuple[SettingDifference, ...]:
-    """Return what the treatments ask of the generator and the target differently."""
+    """Return what the configurations ask of the generator and the target differently."""
     asked: dict[str, list[str | None]] = {
-        "generator: protocol": [t.protocol or experiment.protocol for t in experiment.treatments],
+        "generator: protocol": [
+            t.protocol or experiment.protocol for t in experiment.configurations
+        ],
         **_targets(experiment),
     }
     return tuple(
@@ -138,10 +146,10 @@ def _outside_the_server(experiment: Experiment) -> tuple[SettingDifference, ...]
 
 
 def _targets(experiment: Experiment) -> dict[str, list[str | None]]:
-    local = [experiment.places_here.get(t.name) for t in experiment.treatments]
-    remote = [experiment.endpoint_targets.get(t.name) for t in experiment.treatments]
+    local = [experiment.places_here.get(t.name) for t in experiment.configurations]
+    remote = [experiment.endpoint_targets.get(t.name) for t in experiment.configurations]
     return {
-        "target: kind": [t.target.kind for t in experiment.treatments],
+        "target: kind": [t.target.kind for t in experiment.configurations],
         "target: programs": [target.bin if target else None for target in local],
         "target: connection": [target.connection if target else None for target in local],
         "target: directory": [target.directory if target else None for target in local],
@@ -151,8 +159,8 @@ def _targets(experiment: Experiment) -> dict[str, list[str | None]]:
 
 
 def _clusters(experiment: Experiment) -> dict[str, list[str | None]]:
-    """Return what the treatments ask of their servers in a cluster, in the words of the file."""
-    shown = [_in_cluster(treatment.target) for treatment in experiment.treatments]
+    """Return what configurations ask of their servers in a cluster, in the words of the file."""
+    shown = [_in_cluster(configuration.target) for configuration in experiment.configurations]
     names = dict.fromkeys(name for each in shown for name in each)
     return {f"target: {name}": [each.get(name) for each in shown] for name in names}
 
@@ -235,7 +243,7 @@ def instance_noise(
                     run_sd=parts.run_sd,
                 )
                 noise = InstanceNoise(
-                    treatment=contender, workload=workload.name, parts=parts, best_rounds=best
+                    configuration=contender, workload=workload.name, parts=parts, best_rounds=best
                 )
                 found.append(noise)
     return tuple(found)
@@ -245,7 +253,7 @@ def _costs(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> tu
     """Return the seconds to make a server and those of a round, from the plan's own estimate."""
     cells = len(experiment.workloads) * len(experiment.loads)
     round_s = cells * (experiment.measure.slice_s + experiment.measure.ramp_s)
-    visit_s = plan.block_s / len(seen.treatments)
+    visit_s = plan.block_s / len(seen.configurations)
     return max(visit_s - plan.rounds * round_s, 0.0), round_s
 
 
@@ -256,7 +264,7 @@ def instance_noise_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     return {
         "instance_noise": [
             {
-                "treatment": noise.treatment,
+                "configuration": noise.configuration,
                 "workload": noise.workload,
                 "instance_sd_percent": percent(noise.parts.instance_sd),
                 "low_percent": percent(noise.parts.instance_low),

@@ -33,7 +33,7 @@ def _summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         "campaign": analysis.campaign_id,
         "name": experiment.name,
         "status": analysis.status.value,
-        "treatments": [t.name for t in experiment.treatments],
+        "configurations": [t.name for t in experiment.configurations],
         "baseline": experiment.baseline,
         "workloads": [w.name for w in experiment.workloads],
         "comparisons": [_comparison(c) for c in analysis.comparisons],
@@ -45,7 +45,7 @@ def _summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         "blocks_redone": list(analysis.blocks_redone),
         "seed": experiment.seed,
         "design": None if plan is None else _design(analysis, plan),
-        "looks": analysis.looks,
+        "interim_results": analysis.looks,
         "unit": analysis.unit or None,
         "measured_s": number(analysis.measured_s),
         "elapsed_s": number(analysis.elapsed_s),
@@ -63,7 +63,7 @@ def _comparison(comparison: Comparison) -> dict[str, Json]:
     low, high = bounds(effect) or (None, None)
     return {
         "baseline": comparison.baseline,
-        "treatment": comparison.treatment,
+        "configuration": comparison.configuration,
         "workload": comparison.workload,
         **(_POOLED if load is None else load_json(load)),
         "effect_percent": None if effect is None else percent(effect.value),
@@ -98,7 +98,7 @@ def _cell(cell: CellSummary, *, in_turns: bool) -> dict[str, Json]:
     return {
         "workload": cell.cell.workload,
         **load_json(cell.cell.load),
-        "treatment": cell.treatment,
+        "configuration": cell.configuration,
         "runs": cell.runs,
         "tps": {
             "estimate": number(cell.tps.value) if measured else None,
@@ -116,18 +116,18 @@ def _cell(cell: CellSummary, *, in_turns: bool) -> dict[str, Json]:
 def _stall(stall: StallTest) -> dict[str, Json]:
     return {
         "baseline": stall.baseline,
-        "treatment": stall.treatment,
+        "configuration": stall.configuration,
         "workload": stall.workload,
         "baseline_stalled": stall.baseline_stalled,
         "baseline_runs": stall.baseline_runs,
-        "treatment_stalled": stall.treatment_stalled,
-        "treatment_runs": stall.treatment_runs,
+        "configuration_stalled": stall.configuration_stalled,
+        "configuration_runs": stall.configuration_runs,
         "p_value": number(stall.p_value),
     }
 
 
 def _setting(analysis: CampaignAnalysis, difference: SettingDifference) -> dict[str, Json]:
-    names = (t.name for t in analysis.experiment.treatments)
+    names = (t.name for t in analysis.experiment.configurations)
     return {
         "name": difference.name,
         "values": dict(zip(names, difference.values, strict=True)),
@@ -141,7 +141,7 @@ def _has_rounds(plan: CampaignPlan) -> bool:
 
 
 def _design(analysis: CampaignAnalysis, plan: CampaignPlan) -> dict[str, Json]:
-    rule, discard = plan.stopping, plan.discard
+    rule, warm_up = plan.stopping, plan.warm_up
     return {
         "mode": plan.mode.value,
         **({"reason": plan.design_reason} if plan.design_reason else {}),
@@ -157,17 +157,17 @@ def _design(analysis: CampaignAnalysis, plan: CampaignPlan) -> dict[str, Json]:
         "stopping": {
             "max_blocks": rule.max_blocks,
             "alpha": number(rule.alpha),
-            "headlines": rule.headlines,
+            "results": rule.results,
             "first_look": rule.first_look,
             "cell_first_look": rule.cell_first_look,
             "spending_power": number(rule.spending_power),
             "precision": number(rule.precision),
         },
-        "discard": {
-            "discard_s": number(discard.discard_s),
-            "how": discard.how,
-            "risk": discard.risk,
-            "measured_s": [number(value) for value in discard.measured_s],
-            "restarts": discard.restarts,
+        "warm_up": {
+            "warm_up_s": number(warm_up.warm_up_s),
+            "how": warm_up.how,
+            "risk": warm_up.risk,
+            "measured_s": [number(value) for value in warm_up.measured_s],
+            "restarts": warm_up.restarts,
         },
     }

@@ -83,7 +83,7 @@ def chart_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     return (Section(anchor="charts", title="Charts", blocks=drawn),) if drawn else ()
 
 
-def _treatments(analysis: CampaignAnalysis) -> tuple[str, ...]:
+def _configurations(analysis: CampaignAnalysis) -> tuple[str, ...]:
     """Return the baseline, then the others in file order: the order of the colours."""
     return (analysis.experiment.baseline, *analysis.experiment.contenders)
 
@@ -103,11 +103,11 @@ def _effects_by_load(analysis: CampaignAnalysis) -> tuple[Figure, ...]:
 
 def _effects(analysis: CampaignAnalysis) -> Figure:
     margin = share(analysis.experiment.stop.equivalence)
-    marks = "diamonds are headlines with their intervals"
+    marks = "diamonds are results with their intervals"
     if len(analysis.experiment.closed_loads) > 1:
-        marks = "diamonds are headlines over all loads, dots cells "
+        marks = "diamonds are results over all loads, dots cells "
         marks += f"({cells_together(analysis.experiment)})"
-    sentences = "; ".join(verdict_sentence(analysis, c) for c in analysis.headlines)
+    sentences = "; ".join(verdict_sentence(analysis, c) for c in analysis.results)
     return Figure(
         specify=specification,
         identity="effects",
@@ -117,11 +117,11 @@ def _effects(analysis: CampaignAnalysis) -> Figure:
         f"band is ±{margin}, of no practical weight. Each workload has its own axis.",
         alt=f"Forest plot of effects on {RATE}. {sentences}.",
         columns=(
-            *("workload", "treatment", "place", "row", "pooled", "text"),
+            *("workload", "configuration", "place", "row", "pooled", "text"),
             *("effect", "low", "high", "below", "margin"),
         ),
         rows=tuple(_effect_rows(analysis)),
-        treatments=compared_names(analysis),
+        configurations=compared_names(analysis),
     )
 
 
@@ -135,7 +135,7 @@ def _effect_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
         low, high = bounds(c.effect) or (None, None)
         interval = "no interval yet" if bounds(c.effect) is None else effect_interval(c.effect)
         yield (
-            *(c.workload, c.treatment, place, _effect_name(analysis, c), c.load is None),
+            *(c.workload, c.configuration, place, _effect_name(analysis, c), c.load is None),
             f"{effect_value(c.effect)} {interval}",
             *(_percent(c.effect.value), _percent(low), _percent(high)),
             *(None if margin is None else -margin, margin),
@@ -143,16 +143,16 @@ def _effect_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
 
 
 def _redundant(analysis: CampaignAnalysis, comparison: Comparison) -> bool:
-    """Return whether it is the only cell of a headline: the same blocks, shown once."""
+    """Return whether it is the only cell of a result: the same blocks, shown once."""
     return len(analysis.experiment.closed_loads) == 1 and comparison.load is not None
 
 
 def _effect_name(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     experiment = analysis.experiment
     if len(experiment.closed_loads) == 1:
-        return comparison.treatment
+        return comparison.configuration
     name = cell_name(experiment, comparison.load)
-    return name if len(experiment.contenders) == 1 else f"{comparison.treatment} · {name}"
+    return name if len(experiment.contenders) == 1 else f"{comparison.configuration} · {name}"
 
 
 def _loads(analysis: CampaignAnalysis) -> Figure:
@@ -164,14 +164,15 @@ def _loads(analysis: CampaignAnalysis) -> Figure:
         title=f"{MANY_FIRST} per second over loads" if several else f"{MANY_FIRST} per second",
         caption=_load_caption(analysis),
         alt=f"{MANY_FIRST} per second of "
-        f"{enumeration(_treatments(analysis))} by workload and load; the table of cells holds the "
+        f"{enumeration(_configurations(analysis))} by workload and load; the table of cells holds"
+        " the "
         "same numbers.",
         columns=(
-            *("workload", "treatment", "row", "pooled", "text"),
+            *("workload", "configuration", "row", "pooled", "text"),
             *("clients", "order", "place", "tps", "low", "high"),
         ),
         rows=tuple(_load_rows(analysis)),
-        treatments=_treatments(analysis),
+        configurations=_configurations(analysis),
     )
 
 
@@ -185,21 +186,21 @@ def _load_caption(analysis: CampaignAnalysis) -> str:
 
 
 def _load_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
-    loads, names = analysis.experiment.closed_loads, _treatments(analysis)
+    loads, names = analysis.experiment.closed_loads, _configurations(analysis)
     for cell in analysis.cells:
         # What an open loop completes was asked for: it is no throughput of the server.
         if cell.cell.load.is_open or not cell.runs or present(cell.tps.value) is None:
             continue
         load = cell.cell.load
         order = loads.index(load) if load in loads else len(loads)
-        # Side by side, so that intervals of treatments that are alike do not cover one another.
+        # Side by side, so that intervals of configurations that are alike do not cover one another.
         aside = min(_ASIDE, _ASIDE_IN_ALL / len(names)) * (
-            names.index(cell.treatment) - (len(names) - 1) / 2
+            names.index(cell.configuration) - (len(names) - 1) / 2
         )
         interval = "no interval" if bounds(cell.tps) is None else f"({rate_interval(cell.tps)})"
         text = f"{rate(cell.tps.value)} {interval}"
         yield (
-            *(cell.cell.workload, cell.treatment, cell.treatment, False, text),
+            *(cell.cell.workload, cell.configuration, cell.configuration, False, text),
             *(short_load(analysis.experiment, load), order, round(order + aside, 4)),
             *(cell.tps.value, *(bounds(cell.tps) or (None, None))),
         )
@@ -212,13 +213,14 @@ def _blocks(analysis: CampaignAnalysis) -> Figure:
         kind=ChartKind.BLOCKS,
         title="Block by block",
         caption="Each dot is one block's effect, in run order; the line is their running mean, the "
-        f"shaded band the final {CONFIDENCE} interval (none before the first look). A slope would "
+        f"shaded band the final {CONFIDENCE} interval (none before the first interim result). A"
+        " slope would "
         "mean that the effect drifted.",
         alt=f"Effect of each of {count(analysis.blocks, 'block')} in run order, by workload and "
-        "treatment, with the running mean and the final interval.",
-        columns=("workload", "treatment", "block", "log_ratio", "low", "high"),
-        rows=tuple(row for c in analysis.headlines for row in _contrast_rows(c)),
-        treatments=compared_names(analysis),
+        "configuration, with the running mean and the final interval.",
+        columns=("workload", "configuration", "block", "log_ratio", "low", "high"),
+        rows=tuple(row for c in analysis.results for row in _contrast_rows(c)),
+        configurations=compared_names(analysis),
     )
 
 
@@ -227,12 +229,12 @@ def _contrast_rows(comparison: Comparison) -> Iterator[tuple[Value, ...]]:
     for number, contrast in enumerate(comparison.contrasts, start=1):
         if math.isfinite(contrast):
             ends = (_percent(low), _percent(high))
-            yield (comparison.workload, comparison.treatment, number, contrast, *ends)
+            yield (comparison.workload, comparison.configuration, number, contrast, *ends)
 
 
 _WITH_RAMP = "the faded start of each is the ramp, which does not count"
 _IN_TURNS = (
-    "each is that of the turns of one treatment in one block, without the pauses between them"
+    "each is that of the turns of one configuration in one block, without the pauses between them"
 )
 
 
@@ -249,10 +251,10 @@ def _strips(analysis: CampaignAnalysis) -> Figure:
         caption=f"{MANY_FIRST} per second of every run, runs in the order they were made; "
         f"{_IN_TURNS if analysis.is_in_turns else _WITH_RAMP}.{thinned}",
         alt=f"{'Rates of the turns' if analysis.is_in_turns else 'One-second rates'} of"
-        f" {count(len(analysis.runs), 'run')}, by workload and load, coloured by treatment.",
-        columns=("workload", "load", "treatment", "run", "at", "tps", "ramp"),
+        f" {count(len(analysis.runs), 'run')}, by workload and load, coloured by configuration.",
+        columns=("workload", "load", "configuration", "run", "at", "tps", "ramp"),
         rows=tuple(_strip_rows(analysis, every)),
-        treatments=_treatments(analysis),
+        configurations=_configurations(analysis),
     )
 
 
@@ -282,7 +284,14 @@ def _seconds(
     series = run.measurement.series if run.measurement is not None else ()
     if not series:
         return
-    yield (*panel, run.treatment, place, float(place), None, False)  # lifts the pen between runs
+    yield (
+        *panel,
+        run.configuration,
+        place,
+        float(place),
+        None,
+        False,
+    )  # lifts the pen between runs
     ramp_s = 0.0 if run.turns else analysis.experiment.measure.ramp_s
     whole_s = series[-1].end_s
     for second in series:
@@ -290,7 +299,7 @@ def _seconds(
             at = round(place + 0.1 + 0.9 * second.end_s / whole_s, 4)
             tps = round(second.transactions / second.seconds, 2)
             in_ramp = second.end_s - second.seconds / 2 < ramp_s
-            yield (*panel, run.treatment, place, at, tps, in_ramp)
+            yield (*panel, run.configuration, place, at, tps, in_ramp)
 
 
 _VALIDITY_TONE = {
@@ -302,7 +311,8 @@ _VALIDITY_TONE = {
 
 _CELL_NOTE = (
     "Medians over the runs of complete blocks, with the signed-rank interval over blocks (none "
-    "below 6 blocks). They move with the machine: compare treatments by the table of comparisons "
+    "below 6 blocks). They move with the machine: compare configurations by the table of"
+    " comparisons "
     "only."
 )
 _BRIEF = (
@@ -330,7 +340,7 @@ def comparison_section(analysis: CampaignAnalysis) -> Section:
         title=title,
         columns=(
             Column(name="workload"),
-            Column(name="treatment"),
+            Column(name="configuration"),
             number_column("clients"),
             number_column("threads", spare=True),
             number_column(f"effect on {RATE}"),
@@ -356,7 +366,7 @@ def _comparison_row(analysis: CampaignAnalysis, comparison: Comparison) -> Row:
     return Row(
         cells=(
             comparison.workload,
-            comparison.treatment,
+            comparison.configuration,
             *_load_cells(comparison),
             effect_value(comparison.effect),
             effect_interval(comparison.effect),
@@ -382,14 +392,14 @@ def _comparison_note(analysis: CampaignAnalysis) -> str:
         f"More time is about what would decide {share(analysis.experiment.stop.decide)}."
     )
     if len(analysis.experiment.closed_loads) == 1:
-        return f"With one load, each headline and its cell rest on the same blocks. {ratios}"
+        return f"With one load, each result and its cell rest on the same blocks. {ratios}"
     first = (
         "" if analysis.plan is None else f" (from block {analysis.plan.stopping.cell_first_look})"
     )
     if has_many_cells(len(analysis.experiment.closed_loads)):
         return f"{_many_cells_note(analysis, first)} {ratios}"
     return (
-        f"Simultaneous intervals{first}: those of one treatment and workload hold together at "
+        f"Simultaneous intervals{first}: those of one configuration and workload hold together at "
         f"{CONFIDENCE}, so each is wider than it would be alone. {ratios}"
     )
 
@@ -407,11 +417,11 @@ def _many_cells_note(analysis: CampaignAnalysis, first: str) -> str:
 def _stall_blocks(stalls: tuple[StallTest, ...]) -> tuple[Block, ...]:
     if not stalls:
         return ()
-    if not any(s.baseline_stalled or s.treatment_stalled for s in stalls):
+    if not any(s.baseline_stalled or s.configuration_stalled for s in stalls):
         return (Paragraph(text="Stalls: no run stalled."),)
     columns = (
         Column(name="workload"),
-        Column(name="treatment"),
+        Column(name="configuration"),
         number_column("stalled runs"),
         number_column("stalled runs of the baseline"),
         Column(name="Fisher's exact test"),
@@ -420,8 +430,8 @@ def _stall_blocks(stalls: tuple[StallTest, ...]) -> tuple[Block, ...]:
         Row(
             cells=(
                 s.workload,
-                s.treatment,
-                f"{s.treatment_stalled} of {s.treatment_runs}",
+                s.configuration,
+                f"{s.configuration_stalled} of {s.configuration_runs}",
                 f"{s.baseline_stalled} of {s.baseline_runs}",
                 p_value(s.p_value),
             )
@@ -443,7 +453,7 @@ def cell_section(analysis: CampaignAnalysis) -> Section:
     table = Table(
         title="Cells",
         columns=(
-            Column(name="treatment"),
+            Column(name="configuration"),
             Column(name="workload"),
             number_column("clients"),
             number_column("threads", spare=True),
@@ -476,7 +486,7 @@ def _lasting_row(analysis: CampaignAnalysis, cell: CellSummary) -> Row:
     row = _cell_row(cell, analysis.latency)
     if not analysis.burst_only:
         return row
-    within = (cell.treatment, cell.cell.workload) in analysis.burst_only
+    within = (cell.configuration, cell.cell.workload) in analysis.burst_only
     return replace(row, cells=(*row.cells, BURST_ONLY if within else MISSING))
 
 
@@ -486,7 +496,7 @@ def _cell_row(cell: CellSummary, latency: LatencyAnalysis | None) -> Row:
     measured = cell.runs > 0
     return Row(
         cells=(
-            cell.treatment,
+            cell.configuration,
             cell.cell.workload,
             f"{load.clients}{rated}",
             str(load.threads),
@@ -504,13 +514,13 @@ def _cell_row(cell: CellSummary, latency: LatencyAnalysis | None) -> Row:
 
 def _tail(cell: CellSummary, latency: LatencyAnalysis) -> str:
     """Return the 99th percentile in ms, or a dash: the section on latency says why."""
-    levels = latency.of(cell.treatment, cell.cell)
+    levels = latency.of(cell.configuration, cell.cell)
     found = None if levels is None else levels.at(0.99)
     return MISSING if found is None or found.value_s is None else milliseconds(found.value_s.value)
 
 
 def settings_section(analysis: CampaignAnalysis) -> Section:
-    """Return the effective settings that differ between the treatments."""
+    """Return the effective settings that differ between the configurations."""
     title = "Effective settings that differ"
     if not analysis.settings:
         text = "None, as far as the servers were asked."
@@ -521,7 +531,7 @@ def settings_section(analysis: CampaignAnalysis) -> Section:
         return level_settings(analysis, analysis.experiment.attribution, title)
     columns = (
         Column(name="setting"),
-        *(Column(name=t.name, align=Align.RIGHT) for t in analysis.experiment.treatments),
+        *(Column(name=t.name, align=Align.RIGHT) for t in analysis.experiment.configurations),
         Column(name="asked for"),
     )
     rows = tuple(

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from steelyard.answers.drawing import specification
-from steelyard.answers.observations import HeadlineContrast, Observations, headline_contrasts
+from steelyard.answers.observations import Observations, ResultContrast, result_contrasts
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.wording import cell_name
 from steelyard.core.evidence import Evidence, Quantity, Series, WaitClass
@@ -18,7 +18,7 @@ from steelyard.core.schedule import CellKey
 from steelyard.report.document import ChartKind, Figure, Section, Value
 from steelyard.report.formats import Json, enumeration, number
 
-_MOST_TREATMENTS = 3  # side by side, so that a second stays visible
+_MOST_CONFIGURATIONS = 3  # side by side, so that a second stays visible
 
 
 class TrackName(StrEnum):
@@ -54,7 +54,7 @@ class Timeline:
         checkpoints_s: Seconds in which the server ended a checkpoint, as its counters show.
     """
 
-    treatment: str
+    configuration: str
     cell: CellKey
     block: int
     tracks: tuple[Track, ...]
@@ -81,18 +81,18 @@ def timelines(seen: Observations, experiment: Experiment) -> tuple[Timeline, ...
 
 
 def _of_cell(seen: Observations, experiment: Experiment, column: int) -> Iterator[Timeline]:
-    asked = headline_contrasts(experiment)
+    asked = result_contrasts(experiment)
     row = _representative(seen, asked[0], column) if asked else 0
     contenders = list(experiment.contenders)
-    for treatment in [experiment.baseline, *contenders][:_MOST_TREATMENTS]:
-        runs = seen.runs[treatment, seen.cells[column]]
+    for configuration in [experiment.baseline, *contenders][:_MOST_CONFIGURATIONS]:
+        runs = seen.runs[configuration, seen.cells[column]]
         block = sorted({run.block for run in runs})[row]
         run = next(run for run in runs if run.block == block)
         tracks = tuple(_tracks(run))
         # Transactions alone are in every run: they are shown elsewhere.
         if len(tracks) > 1 and run.evidence is not None:
             yield Timeline(
-                treatment=treatment,
+                configuration=configuration,
                 cell=run.cell,
                 block=block,
                 tracks=tracks,
@@ -100,7 +100,7 @@ def _of_cell(seen: Observations, experiment: Experiment, column: int) -> Iterato
             )
 
 
-def _representative(seen: Observations, asked: HeadlineContrast, column: int) -> int:
+def _representative(seen: Observations, asked: ResultContrast, column: int) -> int:
     contrasts = seen.weighted(asked.weights)[:, column]
     return int(np.argmin(np.abs(contrasts - np.median(contrasts))))
 
@@ -197,7 +197,7 @@ def timeline_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     if analysis.reasons is None or not analysis.reasons.timelines:
         return ()
     lines = analysis.reasons.timelines
-    treatments = tuple(dict.fromkeys(line.treatment for line in lines))
+    configurations = tuple(dict.fromkeys(line.configuration for line in lines))
     places = dict.fromkeys(_place(analysis, line) for line in lines)
     figure = Figure(
         specify=specification,
@@ -207,12 +207,12 @@ def timeline_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         caption=f"{'; '.join(places)}: the block whose effect is nearest to the median. Sessions of"
         f" the generator by what they do, CPUs by who uses them. {_start(analysis)}; a dashed line"
         " is a second in which a checkpoint ended. Each row has the same axis in all its panels.",
-        alt=f"Seconds of one run each of {enumeration(treatments)}, by workload: {MANY} per"
+        alt=f"Seconds of one run each of {enumeration(configurations)}, by workload: {MANY} per"
         " second, sessions by wait class, CPU time, data device. The tables above hold the means"
         " over all blocks.",
-        columns=("workload", "track", "treatment", "mark", "at", "line", "value", "top"),
-        rows=tuple(_rows(analysis, lines, treatments)),
-        treatments=(analysis.experiment.baseline, *analysis.experiment.contenders),
+        columns=("workload", "track", "configuration", "mark", "at", "line", "value", "top"),
+        rows=tuple(_rows(analysis, lines, configurations)),
+        configurations=(analysis.experiment.baseline, *analysis.experiment.contenders),
     )
     return (Section(anchor="timeline", title=TITLE, blocks=(figure,)),)
 
@@ -233,28 +233,28 @@ def _place(analysis: CampaignAnalysis, line: Timeline) -> str:
 
 
 def _rows(
-    analysis: CampaignAnalysis, lines: Sequence[Timeline], treatments: Sequence[str]
+    analysis: CampaignAnalysis, lines: Sequence[Timeline], configurations: Sequence[str]
 ) -> Iterator[tuple[Value, ...]]:
-    """Yield track by track, so that every treatment has a panel in each, if an empty one."""
+    """Yield track by track, so that every configuration has a panel in each, if an empty one."""
     ramp_s = float(analysis.experiment.measure.ramp_s)
     for workload in dict.fromkeys(line.cell.workload for line in lines):
-        here = {line.treatment: line for line in lines if line.cell.workload == workload}
+        here = {line.configuration: line for line in lines if line.cell.workload == workload}
         for name in TrackName:
             tracks = {
-                treatment: _scaled(track)
-                for treatment, line in here.items()
+                configuration: _scaled(track)
+                for configuration, line in here.items()
                 for track in line.tracks
                 if track.name is name
             }
             top = max((_top(track) for track in tracks.values()), default=0.0)
-            for treatment in treatments if tracks else ():
-                panel = workload, _TRACKS[name], treatment
+            for configuration in configurations if tracks else ():
+                panel = workload, _TRACKS[name], configuration
                 if not analysis.is_in_turns:
                     yield (*panel, "ramp", ramp_s, None, None, top)
-                if treatment in tracks:
-                    for values in _values(tracks[treatment]):
+                if configuration in tracks:
+                    for values in _values(tracks[configuration]):
                         yield (*panel, "value", *values, top)
-                for at in here[treatment].checkpoints_s if treatment in here else ():
+                for at in here[configuration].checkpoints_s if configuration in here else ():
                     yield (*panel, "checkpoint", at, None, None, top)
 
 
@@ -297,7 +297,7 @@ def phases_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     return {
         "checkpoint_phase": [
             {
-                "treatment": phase.treatment,
+                "configuration": phase.configuration,
                 "runs": phase.runs,
                 "known": phase.known,
                 "least_s": number(phase.least_s),

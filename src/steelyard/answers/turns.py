@@ -16,12 +16,12 @@ from typing import Final
 import numpy as np
 
 from steelyard.answers.observations import (
-    HeadlineContrast,
     Observations,
+    ResultContrast,
     RunsOfBlock,
     by_block,
-    headline_contrasts,
     observe,
+    result_contrasts,
     side_means,
     sum_of,
 )
@@ -74,7 +74,7 @@ class TurnCheck:
     what: TurnChange
     workload: str
     baseline: str
-    treatment: str
+    configuration: str
     change: Interval | None
     blocks: int
     of: int
@@ -92,7 +92,7 @@ def check_turns(
     *,
     since: int = 0,
 ) -> tuple[TurnCheck, ...]:
-    """Return the checks of every workload and headline; none where no block was taken in turns.
+    """Return the checks of every workload and result; none where no block was taken in turns.
 
     Args:
         seen: The observations; open loops are left out, for they hold their rate.
@@ -107,7 +107,7 @@ def check_turns(
         if blocks:
             checks.extend(
                 _check(blocks, what, workload.name, asked)
-                for asked in headline_contrasts(experiment)
+                for asked in result_contrasts(experiment)
                 for what in changes
             )
     return tuple(checks)
@@ -143,18 +143,18 @@ def turns_by_block(
             if run.block >= since:
                 sides = taken.setdefault(run.block, {}).setdefault(cell, {})
                 sides.setdefault(name, []).append(run)
-    blocks = [_cells_in_turns(taken[index], seen.treatments) for index in sorted(taken)]
+    blocks = [_cells_in_turns(taken[index], seen.configurations) for index in sorted(taken)]
     return tuple(cells for cells in blocks if cells)
 
 
 def _cells_in_turns(
-    cells: Mapping[CellKey, Mapping[str, Sequence[Run]]], treatments: Sequence[str]
+    cells: Mapping[CellKey, Mapping[str, Sequence[Run]]], configurations: Sequence[str]
 ) -> tuple[BlockTurns, ...]:
-    """Return the turns of one block's cells; an alternating block has one run per treatment."""
+    """Return the turns of one block's cells; an alternating block has one run per configuration."""
     whole = [
-        [run for name in treatments for run in sides.get(name, ())]
+        [run for name in configurations for run in sides.get(name, ())]
         for sides in cells.values()
-        if all(len(sides.get(name, ())) == 1 for name in treatments)
+        if all(len(sides.get(name, ())) == 1 for name in configurations)
     ]
     found = [block_turns(runs) for runs in whole]
     return tuple(turns for turns in found if turns is not None)
@@ -180,14 +180,14 @@ def _check(
     blocks: Sequence[Sequence[BlockTurns]],
     what: TurnChange,
     workload: str,
-    asked: HeadlineContrast,
+    asked: ResultContrast,
 ) -> TurnCheck:
     values = _values(blocks, _CHANGES[what], asked.weights)
     return TurnCheck(
         what=what,
         workload=workload,
         baseline=asked.baseline,
-        treatment=asked.treatment,
+        configuration=asked.configuration,
         change=interval_of_changes(values),
         blocks=len(values),
         of=len(blocks),
@@ -216,7 +216,7 @@ class TraceCheck:
     """A trace in the turns of one comparison's sides.
 
     Attributes:
-        baseline_level: Mean over blocks of the negative side; ``treatment_level`` of the other;
+        baseline_level: Mean over blocks of the negative side; ``configuration_level`` of the other;
             None without a block.
         difference: Between them within blocks, with its interval at level 1 %; None with too few.
         blocks: That have a value.
@@ -225,9 +225,9 @@ class TraceCheck:
 
     workload: str
     baseline: str
-    treatment: str
+    configuration: str
     baseline_level: float | None
-    treatment_level: float | None
+    configuration_level: float | None
     difference: Interval | None
     blocks: int
     of: int
@@ -248,7 +248,7 @@ def pages_from_devices(seen: Observations, experiment: Experiment) -> tuple[Trac
     They come from the device of the data, or are pages of memory that the kernel had taken away
     (major faults). Blocks say nothing whose data do not fit into memory for all servers together.
     """
-    return _checks(seen, experiment, partial(_pages, servers=len(seen.treatments)))
+    return _checks(seen, experiment, partial(_pages, servers=len(seen.configurations)))
 
 
 def _checks(
@@ -256,7 +256,7 @@ def _checks(
     experiment: Experiment,
     value: Callable[[RunsOfBlock], float | None],
 ) -> tuple[TraceCheck, ...]:
-    """Return the checks of every workload and headline; none where nothing was taken in turns."""
+    """Return the checks of every workload and result; none where nothing was taken in turns."""
     closed = seen.of_closed_loops()
     if not any(run.turns for runs in closed.runs.values() for run in runs):
         return ()
@@ -265,12 +265,12 @@ def _checks(
         _trace_check(values[:, :, columns], workload.name, asked)
         for workload in experiment.workloads
         if (columns := closed.columns_of(workload.name))
-        for asked in headline_contrasts(experiment)
+        for asked in result_contrasts(experiment)
     )
 
 
-def _trace_check(values: FloatArray, workload: str, asked: HeadlineContrast) -> TraceCheck:
-    """Return a check of values of shape (blocks, treatments, loads): of means over the loads."""
+def _trace_check(values: FloatArray, workload: str, asked: ResultContrast) -> TraceCheck:
+    """Return a check of values (blocks, configurations, loads): of means over the loads."""
     sides = [side_means(values[:, :, load], asked) for load in range(values.shape[2])]
     both = np.array(sides)  # (loads, 2, blocks)
     known = np.isfinite(both).all(axis=1)  # (loads, blocks)
@@ -280,9 +280,9 @@ def _trace_check(values: FloatArray, workload: str, asked: HeadlineContrast) -> 
     return TraceCheck(
         workload=workload,
         baseline=asked.baseline,
-        treatment=asked.treatment,
+        configuration=asked.configuration,
         baseline_level=float(negative.mean()) if some.any() else None,
-        treatment_level=float(positive.mean()) if some.any() else None,
+        configuration_level=float(positive.mean()) if some.any() else None,
         difference=interval_of_changes(positive - negative),
         blocks=int(some.sum()),
         of=len(values),
@@ -326,7 +326,7 @@ def _total(runs: RunsOfBlock, quantity: Quantity) -> float | None:
 
 TAKEN: Final = {
     Mode.ALTERNATING: "alternating",
-    Mode.VISITS: "one by one, in visits",
+    Mode.STARTS: "one by one",
     Mode.BACK_TO_BACK: "one by one, back to back",
 }
 WHY_SWITCHED: Final = {
@@ -381,14 +381,14 @@ def turn_words(turns: TurnTimes) -> str:
 
 
 def seconds_words(turns: TurnTimes, slice_s: float) -> str:
-    """Return the seconds of turns of a treatment in a cell of a block, and those that count."""
+    """Return the seconds of turns of a configuration in a cell of a block, and those that count."""
     counted_s = turns.turns_in(slice_s) * turns.counted_s
     anew = (
         f", in {turns.reconnections + 1} parts with load generators of their own"
         if turns.reconnections
         else ""
     )
-    return f"{slice_s:g} s per treatment, cell and block{anew}; {counted_s:.3g} s of them count"
+    return f"{slice_s:g} s per configuration, cell and block{anew}; {counted_s:.3g} s of them count"
 
 
 def pausing_words(pausing: Pausing) -> str:

@@ -26,7 +26,7 @@ _TONE_OF = {
     Verdict.FASTER: Tone.GOOD,
     Verdict.SLOWER: Tone.BAD,
     Verdict.EQUIVALENT: Tone.EVEN,
-    Verdict.NOT_DISTINGUISHABLE: Tone.OPEN,
+    Verdict.NO_CLEAR_DIFFERENCE: Tone.OPEN,
 }
 
 
@@ -82,7 +82,7 @@ def ending(analysis: CampaignAnalysis) -> str:
 
 
 def load_name(load: Load | None) -> str:
-    """Return a load for tables and charts; None is the pooled headline."""
+    """Return a load for tables and charts; None is the pooled result."""
     return "all loads" if load is None else load.label
 
 
@@ -138,7 +138,7 @@ def uncompared(experiment: Experiment) -> str:
     if experiment.compares_throughput or experiment.is_single_pass:
         return ""
     if experiment.closed_loads:
-        return "Nothing is compared: there is one treatment."
+        return "Nothing is compared: there is one configuration."
     return (
         "Throughput is not compared: all loads are open loops, which complete what was asked for."
     )
@@ -172,7 +172,7 @@ def durability_word(comparison: Comparison) -> str:
 
 
 def _is_safer(comparison: Comparison) -> bool:
-    """Return whether a verdict is one on a treatment that keeps what the baseline may lose."""
+    """Return whether a verdict is one on a configuration that keeps what the baseline may lose."""
     decided = comparison.verdict.decided or comparison.depends_on_load
     return bool(comparison.trades) and not comparison.is_less_durable and decided
 
@@ -274,7 +274,7 @@ def verdict_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
         return _divided_clause(analysis, comparison)
     if comparison.verdict is Verdict.EQUIVALENT:
         return f"{ours} and {theirs} are equivalent within {margin}: {effect}"
-    if comparison.verdict is Verdict.NOT_DISTINGUISHABLE:
+    if comparison.verdict is Verdict.NO_CLEAR_DIFFERENCE:
         return _undecided_clause(analysis, comparison)
     word = comparison.verdict.value
     if comparison.no_practical_weight:
@@ -285,35 +285,35 @@ def verdict_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
 
 
 def contestants(comparison: Comparison) -> tuple[str, str]:
-    """Return whom a verdict speaks of: the treatments, or only the servers they live on."""
+    """Return whom a verdict speaks of: the configurations, or only the servers they live on."""
     word = "server " if comparison.is_of_pair else ""
-    return f"{word}{comparison.treatment}", f"{word}{comparison.baseline}"
+    return f"{word}{comparison.configuration}", f"{word}{comparison.baseline}"
 
 
 def pair_limit(comparison: Comparison) -> str:
     """Return what a verdict on a pair of instances cannot say, or nothing."""
-    if not comparison.is_of_pair or comparison.verdict is Verdict.NOT_DISTINGUISHABLE:
+    if not comparison.is_of_pair or comparison.verdict is Verdict.NO_CLEAR_DIFFERENCE:
         return ""
     number = comparison.instances or 0
     per_side = "one instance" if number == 1 else count(number, "instance")
     if comparison.verdict is Verdict.EQUIVALENT:
         return f"; this speaks of these instances alone: {per_side} per side"
-    why = "that it is because of what differs between them cannot be said"
+    why = "the difference may be the servers, not the settings"
     return f"; {why}: {per_side} per side"
 
 
-def _divided_clause(analysis: CampaignAnalysis, headline: Comparison) -> str:
-    ours, theirs = contestants(headline)
+def _divided_clause(analysis: CampaignAnalysis, result: Comparison) -> str:
+    ours, theirs = contestants(result)
     clause = f"the effect of {ours} against {theirs} depends on load"
-    extremes = extreme_cells(analysis, headline)
+    extremes = extreme_cells(analysis, result)
     if extremes is None:
         return f"{clause}: read the cells"
     together = cells_together(analysis.experiment)
     return f"{clause}: from {extremes[0]} to {extremes[1]} ({together})"
 
 
-def extreme_cells(analysis: CampaignAnalysis, headline: Comparison) -> tuple[str, str] | None:
-    """Return the least and the largest effect among a headline's cells, in words.
+def extreme_cells(analysis: CampaignAnalysis, result: Comparison) -> tuple[str, str] | None:
+    """Return the least and the largest effect among a result's cells, in words.
 
     They stand in for the one number that would be wrong everywhere (METHOD.md 3.5).
     """
@@ -321,7 +321,7 @@ def extreme_cells(analysis: CampaignAnalysis, headline: Comparison) -> tuple[str
         (c.effect.value, c)
         for c in analysis.comparisons
         if c.load is not None
-        and (c.workload, c.treatment) == (headline.workload, headline.treatment)
+        and (c.workload, c.configuration) == (result.workload, result.configuration)
         and c.effect is not None
         and bounds(c.effect) is not None
     ]
@@ -342,7 +342,7 @@ def _undecided_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str
     effect = f"between {format_percent(low)} and {format_percent(high)} ({CONFIDENCE})"
     more = more_minutes(comparison, analysis.experiment.stop.decide)
     ours, theirs = contestants(comparison)
-    clause = f"{ours} is not distinguishable from {theirs}"
+    clause = f"no clear difference between {ours} and {theirs}"
     return f"{clause}: the effect is {effect}{'; ' if more else ''}{more}"
 
 

@@ -9,9 +9,15 @@ from steelyard.cli.options import NAMESPACE
 
 @click.command("attach")
 @click.argument("name", required=False)
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig; the current one.")
 @click.option(
-    "-n", "--namespace", type=NAMESPACE, metavar="NAME", help="Of the Job; all that may be seen."
+    "--context", metavar="NAME", help="Context of the kubeconfig (default: the current one)."
+)
+@click.option(
+    "-n",
+    "--namespace",
+    type=NAMESPACE,
+    metavar="NAME",
+    help="Namespace of the Job (default: all that the account may list).",
 )
 @click.option("--list", "only_list", is_flag=True, help="Only list the campaigns that are there.")
 @click.option("--fetch", is_flag=True, help="Fetch what there is now, and do not follow.")
@@ -19,7 +25,7 @@ from steelyard.cli.options import NAMESPACE
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where the record goes; campaigns/NAME.",
+    help="Directory for the record (default: campaigns/NAME).",
 )
 @click.option(
     "--resume", is_flag=True, help="Go on with a campaign that ended early, in a new Job."

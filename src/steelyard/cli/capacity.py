@@ -14,17 +14,19 @@ from steelyard.cli.options import GeneratorCommand
 )
 @click.argument("place", metavar="TARGET | FILE")
 @click.option(
-    "-c", "--client", type=click.IntRange(1), help="Sessions of the open loops; 16 if not given."
+    "-c", "--client", type=click.IntRange(1), help="Sessions of the open loops (default: 16)."
 )
-@click.option("-s", "--scale", type=click.IntRange(1), help="Scale factor; 10 if not given.")
+@click.option("-s", "--scale", type=click.IntRange(1), help="Scale factor (default: 10).")
+@click.option("-b", "--builtin", metavar="LIST", help="pgbench's scripts (default: select-only).")
+@click.option("-M", "--protocol", metavar="NAME", help="Query mode (default: prepared).")
 @click.option(
-    "-b", "--builtin", metavar="LIST", help="pgbench's scripts; select-only if not given."
+    "--rate", metavar="LIST", help="Rates as shares of the capacity (default: 50%,70%,90%)."
 )
-@click.option("-M", "--protocol", metavar="NAME", help="Query mode; prepared if not given.")
-@click.option("--rate", metavar="LIST", help="Shares, with rates beside; else 50%,70%,90%.")
-@click.option("--slo", metavar="GOAL", help="Look for the highest rate with it: 'p99 < 10ms'.")
-@click.option("--slice", "slice_", metavar="TIME", help="Length of a run; 5s if not given.")
-@click.option("--budget", metavar="TIME", help="End after this long; 10m if not given.")
+@click.option(
+    "--slo", metavar="GOAL", help="Find the highest rate that keeps this goal: 'p99 < 10ms'."
+)
+@click.option("--slice", "slice_", metavar="TIME", help="Length of a run (default: 5s).")
+@click.option("--budget", metavar="TIME", help="End after this long (default: 10m).")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Campaign directory.")
 @click.option(
@@ -33,18 +35,20 @@ from steelyard.cli.options import GeneratorCommand
 @click.option("--dry-run", is_flag=True, help="Show schedule, minutes and disk; start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json, not the report.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
-@click.option("--yes", is_flag=True, help="Start even if the budget ends before the first look.")
+@click.option(
+    "--yes", is_flag=True, help="Start even if the budget ends before the first interim result."
+)
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> None:
-    """Find the most that a server sustains, and its latency at shares of that.
+    """Find the highest rate a server sustains, and its latency at shares of it.
 
     TARGET is a URI, a version, a directory with PostgreSQL's programs, `embedded` or `local`.
     Closed loops with 1, 2, 4 clients and so on find the capacity; then transactions are started
     at 50, 70 and 90 % of it, whatever the server does, and their latency counts from the scheduled
     start. With `--slo` the highest rate that keeps a latency goal is told, with its interval.
 
-    Of a FILE or a preset all treatments are measured at the same rates. The record is like that of
-    `steelyard run`, and `steelyard run --resume DIR` goes on with it.
+    Of a FILE or a preset all configurations are measured at the same rates. The record is like that
+    of `steelyard run`, and `steelyard run --resume DIR` goes on with it.
     """
     from steelyard.cli.capacity_search import (  # noqa: PLC0415 - lazy
         CapacityOptions,

@@ -121,7 +121,7 @@ def _option_of(path: str) -> str:
     """Return the option that a key of the written file comes from, "" for what has none."""
     if path.endswith(".builtin"):
         return "--builtin"
-    if path.startswith("treatments.") and ".target" in path:
+    if path.startswith("configurations.") and ".target" in path:
         return "TARGET"
     return _OPTIONS.get(path, "")
 

@@ -15,20 +15,24 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS: Final = (
-    click.option("--cluster", metavar="NAME", help="Look at the primary of this CloudNativePG."),
-    click.option("--pod", metavar="NAME", help="Look at this pod of a database in a cluster."),
-    click.option("--context", metavar="NAME", help="Context of the kubeconfig; the current one."),
+    click.option(
+        "--cluster", metavar="NAME", help="Check the primary of this CloudNativePG Cluster."
+    ),
+    click.option("--pod", metavar="NAME", help="Check this pod of a database."),
+    click.option(
+        "--context", metavar="NAME", help="Context of the kubeconfig (default: the current one)."
+    ),
     click.option(
         "-n",
         "--namespace",
         type=NAMESPACE,
         metavar="NAME",
-        help="Of cluster or pod; the context's.",
+        help="Namespace of the Cluster or pod (default: that of the context).",
     ),
     click.option(
         "--node-probe/--no-node-probe",
         default=True,
-        help="Make a pod of a moment on the database's node.",
+        help="Start a short-lived probe pod on the database's node.",
     ),
 )
 

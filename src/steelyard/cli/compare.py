@@ -1,35 +1,36 @@
-"""``steelyard compare``: two treatments of one campaign, or two campaigns."""
+"""``steelyard compare``: two configurations of one campaign, or two campaigns."""
 
 from pathlib import Path
 from typing import Final
 
 import click
 
-_USAGE: Final = "DIR REFERENCE TREATMENT | DIR1 DIR2"
+_USAGE: Final = "DIR REFERENCE CONFIGURATION | DIR1 DIR2"
 
 
 @click.command("compare")
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.argument("others", nargs=-1, metavar="REFERENCE TREATMENT | DIR2")
-@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+@click.argument("others", nargs=-1, metavar="REFERENCE CONFIGURATION | DIR2")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(directory: Path, others: tuple[str, ...], *, as_json: bool) -> None:
-    """Compare two treatments of one campaign, or two campaigns.
+    """Compare two configurations of one campaign, or two campaigns.
 
-    `compare DIR REFERENCE TREATMENT` takes two treatments of the campaign in DIR: their blocks are
-    interleaved. A pair that the campaign's plan does not compare is labelled as an additional look.
+    `compare DIR REFERENCE CONFIGURATION` takes two configurations of the campaign in DIR: their
+    blocks are interleaved. A pair that the campaign's plan does not compare is labelled as an
+    additional analysis.
 
     `compare DIR1 DIR2` takes two campaigns: not interleaved, so time is confounded. What differs
     between the two comes first, and no word is stronger than "differs".
     """
     if len(others) == 2:
-        _treatments(directory, *others, as_json=as_json)
+        _configurations(directory, *others, as_json=as_json)
     elif len(others) == 1:
         _campaigns(directory, Path(others[0]), as_json=as_json)
     else:
         raise click.UsageError(f"compare takes {_USAGE}")
 
 
-def _treatments(directory: Path, reference: str, treatment: str, *, as_json: bool) -> None:
+def _configurations(directory: Path, reference: str, configuration: str, *, as_json: bool) -> None:
     from steelyard.answers.campaign import analyse  # noqa: PLC0415 - lazy
     from steelyard.answers.comparison import (  # noqa: PLC0415
         compare_pair,
@@ -40,7 +41,7 @@ def _treatments(directory: Path, reference: str, treatment: str, *, as_json: boo
     from steelyard.record.directory import read_campaign  # noqa: PLC0415
 
     record = read_campaign(directory)
-    pair = compare_pair(record, analyse(record), reference=reference, treatment=treatment)
+    pair = compare_pair(record, analyse(record), reference=reference, configuration=configuration)
     if as_json:
         campaigns.print_json(pair_summary(pair))
         return

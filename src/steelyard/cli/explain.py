@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @click.option(
     "--cell", metavar="WORKLOAD[/CLIENTS]", help="Only this workload, or this load of it."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(directory: Path, cell: str | None, *, as_json: bool) -> None:
     """Explain the comparisons of the campaign in DIRECTORY from what was seen around its runs.
 

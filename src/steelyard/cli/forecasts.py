@@ -61,7 +61,7 @@ def forecast_text(
 
 def _contest(experiment: Experiment) -> str:
     if experiment.attribution is None:
-        return " against ".join(t.name for t in experiment.treatments)
+        return " against ".join(t.name for t in experiment.configurations)
     return design_words(experiment.attribution)
 
 
@@ -91,13 +91,15 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     design = f"{words}; {_data(expected)}; seed {experiment.seed}"
     rounds = f" x {expected.rounds.number} rounds" if expected.rounds.number > 1 else ""
     block = (
-        f"{count(len(experiment.treatments), 'treatment')} x {cells} cells{rounds},"
+        f"{count(len(experiment.configurations), 'configuration')} x {cells} cells{rounds},"
         f" about {format_duration(expected.block_s)}"
     )
     first = f"preparation about {format_duration(expected.preparation_s)}"
     if experiment.compares_throughput:
         look_s = format_duration(expected.first_look_s)
-        first += f", first look after {expected.stopping.first_look} blocks at about {look_s}"
+        first += (
+            f", first interim result after {expected.stopping.first_look} blocks at about {look_s}"
+        )
     goal = "" if experiment.twin_of is not None else goal
     end = f"end at {format_duration(stop.budget_s)} (about {expected.max_blocks} blocks){goal}"
     return [
@@ -123,7 +125,7 @@ def _turn_lines(experiment: Experiment, expected: Forecast) -> list[str]:
     measure = experiment.measure
     pairs = [
         ("turns", f"{turn_words(measure.turns)}; {seconds_words(measure.turns, measure.slice_s)}"),
-        ("warm-up", warm_up_words(expected.discard_s)),
+        ("warm-up", warm_up_words(expected.warm_up_s)),
         *shared_pairs(expected.pausing, expected.memory),
     ]
     return [f"  {name:<10} {text}" for name, text in pairs]
@@ -133,9 +135,9 @@ def _data(expected: Forecast) -> str:
     if expected.mode is Mode.ALTERNATING and expected.reset is Reset.CAMPAIGN:
         return "sessions of one server, which read the same data"
     if expected.mode is Mode.ALTERNATING:
-        return "each treatment from fresh data in every block"
+        return "each configuration from fresh data in every block"
     if expected.switch is SwitchCost.REPROVISION:
-        return "every visit makes its server and data anew"
+        return "every start makes its server and data anew"
     return f"data restored per {expected.reset}"
 
 
@@ -149,11 +151,11 @@ def _rounds_lines(expected: Forecast, decide: float) -> list[str]:
         ]
     if not rounds.reason:
         return []
-    lines = [f"  rounds     {rounds.number} per visit: {rounds.reason}"]
+    lines = [f"  rounds     {rounds.number} per start: {rounds.reason}"]
     if rounds.least_instances is not None:
         effect = format_percent(decide, signed=False)
         lines.append(
-            f"  instances  at least {rounds.least_instances} per treatment to find {effect}, at"
+            f"  instances  at least {rounds.least_instances} per configuration to find {effect}, at"
             " these deviations"
         )
     return lines
@@ -212,7 +214,7 @@ def _control_lines(experiment: Experiment) -> tuple[str, ...]:
     """Return which workloads nothing of what was asked for can touch, if it is so anywhere."""
     against: dict[str, list[str]] = {}
     for each in negative_controls(experiment, ()):
-        against.setdefault(each.workload, []).append(each.treatment)
+        against.setdefault(each.workload, []).append(each.configuration)
     told = "; ".join(f"{name} under {', '.join(who)}" for name, who in against.items())
     return (f"  control    what differs cannot touch {told}",) if told else ()
 
@@ -248,18 +250,18 @@ def _block_lines(block: PlannedBlock, first: int) -> list[str]:
     lines = [f"block {block.index + 1}"]
     for visit in block.visits:
         runs = ", ".join(
-            f"{run.cell.workload} {_short(run.cell.load)} [{run.treatment}]"
+            f"{run.cell.workload} {_short(run.cell.load)} [{run.configuration}]"
             for run in visit.runs[:first]
         )
         more = len(visit.runs) - first
         rest = f", and {more} more runs" if more > 0 else ""
-        lines.append(f"  visit of {visit.treatment}: {runs}{rest}")
+        lines.append(f"  start of {visit.configuration}: {runs}{rest}")
     return lines
 
 
 def _turns_of_block(block: PlannedBlock, first: int) -> list[str]:
     """Return a line for the slots, and one for the first cells in their order."""
-    slots = (f"{visit.treatment} in slot {n}" for n, visit in enumerate(block.visits, 1))
+    slots = (f"{visit.configuration} in slot {n}" for n, visit in enumerate(block.visits, 1))
     runs = block.visits[0].runs
     cells = ", ".join(f"{run.cell.workload} {_short(run.cell.load)}" for run in runs[:first])
     rest = f", and {len(runs) - first} more cells" if len(runs) > first else ""
@@ -294,13 +296,13 @@ def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, objec
         **_attribution_json(experiment),
         "format": 1,
         "name": experiment.name,
-        "treatments": [treatment.name for treatment in experiment.treatments],
+        "configurations": [configuration.name for configuration in experiment.configurations],
         "seed": experiment.seed,
         "mode": expected.mode,
         "switch": expected.switch,
         "design_reason": expected.design_reason or None,
         **plan_json(expected.mode, experiment, expected.pausing, expected.memory),
-        "discard_s": expected.discard_s,
+        "warm_up_s": expected.warm_up_s,
         "reset": expected.reset,
         "rounds": expected.rounds.number,
         "rounds_reason": expected.rounds.reason or None,

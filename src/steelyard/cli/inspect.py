@@ -23,7 +23,7 @@ _HERE = "this machine"
 
 
 @click.command("inspect")
-@click.option("--on", metavar="ssh://HOST", help="Look at this machine, by your own ssh.")
+@click.option("--on", metavar="ssh://HOST", help="Check this machine, over your own ssh.")
 @click.option("--dsn", metavar="URI", help="Ask this PostgreSQL server, too; no password in it.")
 @click.option(
     "--redis",
@@ -31,9 +31,11 @@ _HERE = "this machine"
     multiple=True,
     help="Ask this Redis server, too; may be given several times, no password in it.",
 )
-@click.option("--data-directory", metavar="DIR", help="Of the database: whose disk to look at.")
+@click.option(
+    "--data-directory", metavar="DIR", help="Data directory of the database, to find its disk."
+)
 @cluster_options
-@click.option("--facts", type=_FILE, help="Look at nothing: judge the facts in this file.")
+@click.option("--facts", type=_FILE, help="Check the facts in this file instead of a machine.")
 @click.option(
     "--host-facts", type=_FILE, help="Take hypervisor and domains from this file, saved there."
 )
@@ -51,23 +53,24 @@ _HERE = "this machine"
 @click.option(
     "--instance-metadata", is_flag=True, help="Ask the cloud's metadata service for the type."
 )
-@click.option("--all", "every", is_flag=True, help="Name every rule that is not applicable.")
+@click.option("--all", "every", is_flag=True, help="List every rule that could not be checked.")
 @click.option(
     "--fail-on",
     type=click.Choice(("error", "warning", "never")),
     default="error",
     show_default=True,
-    help="From which severity on the exit code is 10.",
+    help="Severity from which on the exit code is 10.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> int:
-    """Say what every layer of the stack is, and what is wrong with it.
+    """Check every layer of the stack: facts, and what is wrong with them.
 
     Looks at this machine, or at another one with --on; with --dsn at a PostgreSQL server, too, with
     --redis at Redis servers; with --cluster or --pod at a database in Kubernetes and its node; with
-    --facts at what was saved elsewhere. Changes nothing. A rule whose facts are missing is not
-    applicable, which is no pass. Exit code 10 when a rule of severity error is violated.
+    --facts at what was saved elsewhere. Changes nothing. A rule whose facts are missing could not
+    be checked, and counts as neither passed nor failed. Exit code 10 when a rule of severity error
+    is violated.
     """
     from steelyard.answers.stack.inspection import (  # noqa: PLC0415
         inspection_document,

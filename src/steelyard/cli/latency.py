@@ -15,7 +15,7 @@ _COLUMNS = ("lag", "retries", "lag,retries")
     help="What the seventh column is, where a log has seven: no line of it tells.",
 )
 @click.option("--ramp", metavar="TIME", help="Leave out what ended before, such as 2s.")
-@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with the chart."
 )

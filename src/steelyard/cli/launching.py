@@ -100,11 +100,11 @@ def _print(
 ) -> None:
     campaign_id = session.new_id(path)
     manifests = campaign_manifests(experiment, plan, campaign_id, namespace=namespace)
-    anew = "each visit makes its own anew" if experiment.is_made_anew else "one is made at most"
+    anew = "each start makes its own anew" if experiment.is_made_anew else "one is made at most"
     kind = "Redis server" if experiment.redis_in_kubernetes else "Cluster"
     head = [
         f"What a campaign of this experiment makes {where}; its id is drawn anew.",
-        f"A {kind} is here for each treatment; {anew}. The password is drawn at the start.",
+        f"A {kind} is here for each configuration; {anew}. The password is drawn at the start.",
     ]
     click.echo(manifest_text(manifests, head=head), nl=False)
 
@@ -341,7 +341,7 @@ def plan(options: RunOptions) -> None:
 
 
 def _warn_of_equals(loaded: LoadedExperiment, assembly: Assembly) -> None:
-    """Tell of treatments that are the same, which may be a slip: it is no mistake to ask."""
+    """Tell of configurations that are the same, which may be a slip: it is no mistake to ask."""
     for one, other in same_twice(loaded.experiment, assembly.engine):
         if loaded.only_extends(one) or loaded.only_extends(other):
             continue  # it is meant to be the same

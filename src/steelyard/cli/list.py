@@ -7,7 +7,7 @@ import click
 
 @click.command("list")
 @click.argument("directories", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(directories: tuple[Path, ...], *, as_json: bool) -> None:
     """List the campaigns below DIRECTORIES, or below campaigns/, oldest first."""
     from steelyard.answers.listing import (  # noqa: PLC0415

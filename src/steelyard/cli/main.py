@@ -19,25 +19,25 @@ from steelyard.core.errors import ExitCode, Interrupted, SteelyardError
 
 # Verb -> first line of its help, so that `steelyard --help` imports none of them.
 _VERBS = {
-    "run": "Weigh the treatments of an experiment file or preset.",
+    "run": "Measure and compare the configurations of an experiment file or preset.",
     "attach": "Follow a campaign that runs in a cluster, and fetch its record.",
-    "plan": "Say what an experiment can decide, and in what time, before it runs.",
+    "plan": "Tell what an experiment can decide, and how long it takes, before it runs.",
     "report": "Show and rebuild the report of a campaign from its record.",
     "noise": "Measure what this set-up can see: a configuration against itself.",
-    "capacity": "Find the most that a server sustains, and its latency below that.",
-    "list": "List the campaigns that are there.",
+    "capacity": "Find the highest rate a server sustains, and its latency below it.",
+    "list": "List campaigns with status and verdicts.",
     "show": "Show one campaign: experiment, plan, position, environment, leftovers.",
-    "explain": "Say which part of the latency changed, from what was seen around the runs.",
-    "inspect": "Say what every layer of the stack is, and what is wrong with it.",
+    "explain": "Explain which part of the latency changed, from the evidence around the runs.",
+    "inspect": "Check every layer of the stack: facts, and what is wrong with them.",
     "stack": "Plan, apply, verify and revert the tuning of all layers.",
     "kubernetes": "Print what a Kubernetes cluster needs for campaigns.",
-    "redis": "Test what a Redis loses when it dies; plan split persistence.",
-    "postgres": "Test what a PostgreSQL loses when it dies.",
-    "latency": "Show percentiles of every transaction, from logs of pgbench or a campaign.",
-    "compare": "Compare two treatments of a campaign, or two campaigns.",
+    "redis": "Count what Redis loses in a crash; plan split persistence.",
+    "postgres": "Count what PostgreSQL loses in a crash.",
+    "latency": "Show latency percentiles from logs of pgbench or a campaign.",
+    "compare": "Compare two configurations of a campaign, or two campaigns.",
     "presets": "List the presets, or print one.",
     "schema": "Print the JSON Schema of experiment files, for editors.",
-    "clean": "Remove what dead campaigns left behind, and on request the cache.",
+    "clean": "Remove what killed campaigns left behind, and on request the cache.",
 }
 
 
@@ -53,7 +53,7 @@ _SOON_S = 0.05  # until a signal that came at a bad moment comes again
 )
 @click.version_option(steelyard.__version__, prog_name="steelyard")
 def cli() -> None:
-    """Weigh databases: which configuration is faster, by how much, and how sure that is.
+    """Compare database configurations: which is faster, by how much, and how certain that is.
 
     Exit codes: 0 done, 2 bad input, 3 refused before the start, 4 target unreachable or refused,
     5 measurement failed, 6 record damaged, 7 something left behind, 8 privilege missing, 10 a gate

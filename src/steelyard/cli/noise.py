@@ -17,7 +17,7 @@ _SWITCHES = ("session", "reload", "restart")
 @click.option(
     "--switch",
     type=click.Choice(_SWITCHES),
-    help="How the arms change places; as the experiment's differences need, if not given.",
+    help="How to switch between the two (default: as the experiment's differences need).",
 )
 @campaign_options
 @click.pass_context

@@ -124,7 +124,7 @@ _EXPERIMENT: Final = (
     click.option(
         "--target",
         metavar="WHERE",
-        help="For all treatments: a URI, a version, a directory, or YAML as below `target:`.",
+        help="For all configurations: a URI, a version, a directory, or YAML as below `target:`.",
     ),
     click.option(
         "--allow-existing",
@@ -147,7 +147,7 @@ _CAMPAIGN: Final = (
     click.option("--json", "as_json", is_flag=True, help="Print summary.json, not the report."),
     click.option("--quiet", is_flag=True, help="Show no progress."),
     click.option(
-        "--yes", is_flag=True, help="Start even if the budget ends before the first look."
+        "--yes", is_flag=True, help="Start even if the budget ends before the first interim result."
     ),
 )
 _INSIDE: Final = (
@@ -160,21 +160,27 @@ _INSIDE: Final = (
         metavar="IMAGE",
         envvar="STEELYARD_IMAGE",
         show_envvar=True,
-        help="With Steelyard in it, for --in-cluster.",
+        help="Container image with Steelyard, for --in-cluster.",
     ),
     click.option("--detach", is_flag=True, help="Do not attach to the Job."),
     click.option(
-        "--storage-class", type=OBJECT, metavar="NAME", help="Of the volume for the Job's record."
+        "--storage-class",
+        type=OBJECT,
+        metavar="NAME",
+        help="Storage class of the volume for the Job's record.",
     ),
     click.option(
         "--record-size",
         type=AMOUNT,
         metavar="SIZE",
         default="2Gi",
-        help="Of that volume; 2Gi if not given.",
+        help="Size of the volume for the Job's record (default: 2Gi).",
     ),
     click.option(
-        "--service-account", type=OBJECT, metavar="NAME", help="Of the Job; else it gets its own."
+        "--service-account",
+        type=OBJECT,
+        metavar="NAME",
+        help="ServiceAccount for the Job (default: a new one).",
     ),
 )
 _FLAGS: Final = "flags"

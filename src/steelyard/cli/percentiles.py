@@ -238,7 +238,7 @@ def _run_seconds(
 ) -> Iterator[HdrInterval]:
     stored = _stored(path, run)
     long = isinstance(run, SustainedRun)
-    parts = ("sustained" if long else "", run.cell.workload, run.treatment)
+    parts = ("sustained" if long else "", run.cell.workload, run.configuration)
     load = cell_name(record.experiment, run.cell.load)
     try:
         lines = gzip.decompress(stored.read_bytes()).decode().splitlines()

@@ -10,12 +10,12 @@ from steelyard.cli.options import experiment_options
 @click.option("--budget", metavar="TIME", help="Plan for this budget, such as 20m.")
 @click.option("--precision", metavar="SHARE", help="Plan for this half-width, such as 1%.")
 @experiment_options
-@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> None:
-    """Say what an experiment can decide, and in what time; nothing is started.
+    """Tell what an experiment can decide, and how long it takes; nothing is started.
 
-    The minutes to decide effects of 1, 2, 3, 5 and 10 % in the headlines and in single cells, the
+    The minutes to decide effects of 1, 2, 3, 5 and 10 % in the results and in single cells, the
     best length of a slice, what the budget does not decide, cheaper designs, disk, and the time
     to prepare the data.
     """

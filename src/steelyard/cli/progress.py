@@ -55,27 +55,27 @@ class PlainProgress:
             _say(f"  block {outcome.index + 1} is redone: {outcome.reason}")
 
     def looked(self, analysis: CampaignAnalysis, *, elapsed_s: float) -> None:
-        """Say where every headline stands."""
+        """Say where every result stands."""
         if analysis.experiment.is_single_pass:
-            return  # there is no headline to tell about
+            return  # there is no result to tell about
         total = analysis.plan.stopping.max_blocks if analysis.plan else "?"
-        standings = "; ".join(standing(headline) for headline in analysis.headlines)
+        standings = "; ".join(standing(result) for result in analysis.results)
         told = f": {standings}" if standings else ""
         _say(f"  block {analysis.blocks} of {total}, {format_duration(elapsed_s)}{told}")
 
 
 def _design(plan: CampaignPlan) -> str:
     """Return how blocks are taken and what is thrown away, as the end of a line."""
-    warm_up = f"{format_duration(plan.discard.discard_s)} ({plan.discard.how})"
+    warm_up = f"{format_duration(plan.warm_up.warm_up_s)} ({plan.warm_up.how})"
     if plan.mode is not Mode.ALTERNATING:
-        return f", discard {warm_up}"
+        return f", warm-up {warm_up}"
     lengths = sorted({each.times.turn_s for each in plan.turns})
     turns = " or ".join(f"{length:g} s" for length in lengths)
     return f", in turns of {turns}, warm-up {warm_up} under load"
 
 
 class LiveProgress:
-    """A table of headlines and cells whose intervals close in, and a bar to the budget."""
+    """A table of results and cells whose intervals close in, and a bar to the budget."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, transient=True, auto_refresh=False)
@@ -138,12 +138,12 @@ class LiveProgress:
 
 def _standings(analysis: CampaignAnalysis) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("workload", "treatment", "load", "effect", "95 % interval", "so far"):
+    for heading in ("workload", "configuration", "load", "effect", "95 % interval", "so far"):
         table.add_column(heading, justify="right" if heading == "effect" else "left")
     single = len(analysis.experiment.closed_loads) == 1
     for comparison in analysis.comparisons:
         if comparison.load is not None and single:
-            continue  # the cell is the headline
+            continue  # the cell is the result
         table.add_row(*_row(comparison), style="bold" if comparison.load is None else "")
     return table
 
@@ -152,7 +152,7 @@ def _row(comparison: Comparison) -> tuple[str, ...]:
     effect = comparison.effect
     return (
         comparison.workload,
-        comparison.treatment,
+        comparison.configuration,
         "pooled" if comparison.load is None else comparison.load.label,
         "-" if effect is None else format_percent(effect.value),
         interval_text(comparison),
@@ -169,11 +169,11 @@ def interval_text(comparison: Comparison) -> str:
 
 
 def standing(comparison: Comparison) -> str:
-    """Return where one headline stands, in one phrase."""
+    """Return where one result stands, in one phrase."""
     effect = comparison.effect
     value = "-" if effect is None else format_percent(effect.value)
     verdict = f" {_word(comparison)}" if comparison.level is not None else ""
-    subject = f"{comparison.workload}, {comparison.treatment}"
+    subject = f"{comparison.workload}, {comparison.configuration}"
     return f"{subject}: {value} {interval_text(comparison)}{verdict}"
 
 

@@ -40,10 +40,10 @@ _INSIDE = (
 @inside_options
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> int:
-    """Weigh the treatments of an experiment.
+    """Weigh the configurations of an experiment.
 
-    Without an argument `preset:quick`: PostgreSQL's defaults against settings fitted to this
-    machine, in about six minutes. Record and reports lie in the campaign directory:
+    Without an argument `preset:quick`: shared buffers smaller than the data against larger ones,
+    in about six minutes. Record and reports lie in the campaign directory:
     campaigns/TIME-NAME unless --out is given.
     """
     from steelyard.cli import launching  # noqa: PLC0415 - lazy

@@ -7,7 +7,7 @@ import click
 
 @click.command("show")
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(directory: Path, *, as_json: bool) -> None:
     """Show the campaign in DIRECTORY: experiment, plan, position, environment, leftovers.
 

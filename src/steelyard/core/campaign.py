@@ -17,7 +17,7 @@ class BlockOutcome:
         attempt: The try, counting from 0.
         complete: All its runs are valid or suspect; only then they count.
         reason: Why it was thrown away; empty when complete.
-        treatment: The one that was in force then; empty when complete or not known.
+        configuration: The one that was in force then; empty when complete or not known.
         cause: Code of the rule that threw it away; empty when complete, when no rule did, and in
             records of versions that did not say.
         warm_up_s: For how long of load each server was warmed up in turns; None where the plan
@@ -28,7 +28,7 @@ class BlockOutcome:
     attempt: int
     complete: bool
     reason: str = ""
-    treatment: str = ""
+    configuration: str = ""
     cause: str = ""
     warm_up_s: float | None = None
 
@@ -44,7 +44,7 @@ class ServerMade:
     block: int
     attempt: int
     visit: int
-    treatment: str
+    configuration: str
     facts: tuple[Fact, ...]
 
 

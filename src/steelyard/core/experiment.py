@@ -1,7 +1,7 @@
 """What to compare: an experiment, resolved and validated.
 
 Everything here is concrete: ``extends`` is unrolled, script files are read, profiles are
-expanded. What stays open until the machine is known (``discard: auto``, ``reset: auto``) is
+expanded. What stays open until the machine is known (``warm_up: auto``, ``reset: auto``) is
 None, and the record says what it became.
 
 Texts that are written once for all engines hold marks where the word for a unit of work belongs
@@ -34,7 +34,7 @@ DEFAULT_NEIGHBOURS: Final = 0.15  # a guess; docs/validity.md says why
 
 
 class SwitchCost(StrEnum):
-    """What it takes to go from one treatment to another, cheapest first."""
+    """What it takes to go from one configuration to another, cheapest first."""
 
     SESSION = "session"
     RELOAD = "reload"
@@ -50,19 +50,19 @@ class SwitchCost(StrEnum):
 class Reset(StrEnum):
     """When the data go back to the prepared state."""
 
-    VISIT = "visit"
+    VISIT = "start"
     BLOCK = "block"
     CAMPAIGN = "campaign"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """How the discard after a restart is measured.
+    """How the warm-up after a restart is measured.
 
     Attributes:
-        restarts: Activations per treatment.
+        restarts: Starts per configuration.
         run_s: Length of the run after each.
-        at_least_s: The discard is never shorter than this.
+        at_least_s: The warm-up is never shorter than this.
     """
 
     restarts: int = 5
@@ -77,24 +77,24 @@ class Measure:
     Attributes:
         slice_s: Measured length of a run.
         ramp_s: Thrown away at the start of each run, while connections open.
-        discard_s: Thrown away after each activation, the same for all treatments; None: auto.
-        calibration: Measures the discard before the first block; None: it is declared, or the
+        warm_up_s: Thrown away after each start, the same for all configurations; None: auto.
+        calibration: Measures the warm-up before the first block; None: it is declared, or the
             floor of METHOD 3.7.
         reset: When the data are restored; None: auto.
         switch: Least switch cost to assume; None: what the differences need.
         rounds: Runs of each cell in a visit; None: auto.
-        prewarm: Load the data into memory after each activation, before the discard.
+        prewarm: Load the data into memory after each start, before the warm-up.
         ceilings: What the place can do at most is measured before the first block.
         neighbours: Share of the machine's CPU and disk time that other processes may use in a run;
             None: as much as they like, and it is noted.
-        turns: Lengths inside a block whose treatments alternate.
+        turns: Lengths inside a block whose configurations alternate.
         log: What becomes of the generator's log of every transaction.
         log_sampling: Share of the transactions that are logged.
     """
 
     slice_s: float = 5.0
     ramp_s: float = 2.0
-    discard_s: float | None = None
+    warm_up_s: float | None = None
     calibration: Calibration | None = None
     reset: Reset | None = None
     switch: SwitchCost | None = None
@@ -261,11 +261,11 @@ class Factor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribution:
-    """Which treatment of an experiment is which combination of levels.
+    """Which configuration of an experiment is which combination of levels.
 
     Attributes:
         factors: In file order.
-        combinations: One per treatment, in treatment order.
+        combinations: One per configuration, in configuration order.
         resolution: Length of the shortest defining word; None unless the design is a fraction.
         words: All defining words of a fraction but the empty one, up to sign; () otherwise.
     """
@@ -343,7 +343,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManualStep:
-    """What is done by a person or a user's command before a treatment is measured.
+    """What is done by a person or a user's command before a configuration is measured.
 
     Attributes:
         text: What the operator is asked to do; empty where only a command runs.
@@ -357,7 +357,7 @@ class ManualStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Treatment:
+class Configuration:
     """One combination of levels.
 
     Attributes:
@@ -425,7 +425,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherDesign:
-    """How the treatments of an experiment could be brought together, and are not.
+    """How the configurations of an experiment could be brought together, and are not.
 
     Attributes:
         block_s: Of one block of the experiment itself, foretold.
@@ -440,26 +440,26 @@ class TwinOf:
     """The experiment whose noise an A/A campaign measures in its place.
 
     Attributes:
-        treatments: How many it compares, the baseline included.
+        configurations: How many it compares, the baseline included.
         stop: Its own rules for stopping, which say at what level it will look.
-        contrasts: How many headlines it has under each workload; None: one for each treatment
+        contrasts: How many results it has under each workload; None: one for each configuration
             beside the baseline, which combinations of factors have not.
-        squares: Sum of the squared weights of its treatments in a headline: 2 for a pair, less
+        squares: Sum of the squared weights of its configurations in a result: 2 for a pair, less
             for a main effect, to which all combinations contribute.
         other: The design it does not take; None where there is one only.
     """
 
     name: str
-    treatments: int
+    configurations: int
     stop: Stop
     contrasts: int | None = None
     squares: float = 2.0
     other: OtherDesign | None = None
 
     @property
-    def headlines(self) -> int:
-        """Return how many headlines it has under each workload, at least 1."""
-        contrasts = self.treatments - 1 if self.contrasts is None else self.contrasts
+    def results(self) -> int:
+        """Return how many results it has under each workload, at least 1."""
+        contrasts = self.configurations - 1 if self.contrasts is None else self.contrasts
         return max(contrasts, 1)
 
 
@@ -470,12 +470,12 @@ class Experiment:
     Attributes:
         engine: The database system all its targets run.
         design: How runs are brought together, as asked; the plan says what it became.
-        sustained_s: Least length of one long run per treatment and workload after the last block;
-            None: no long runs.
+        sustained_s: Least length of one long run per configuration and workload after the last
+            block; None: no long runs.
         generator: What puts the load on.
         generator_flags: Flags handed to the generator unchanged (after ``--``).
         description: Why the question is asked; empty when the file does not say.
-        attribution: What the treatments stand for when factors were varied; None when they were
+        attribution: What the configurations stand for when factors were varied; None when they were
             written one by one.
         twin_of: What an A/A campaign measures the noise for; None for every other experiment.
         capacity: How the capacity is found; None where no load is a share of it.
@@ -484,7 +484,7 @@ class Experiment:
 
     name: str
     baseline: str
-    treatments: tuple[Treatment, ...]
+    configurations: tuple[Configuration, ...]
     workloads: tuple[Workload, ...]
     loads: tuple[Load, ...]
     protocol: str = "simple"
@@ -502,17 +502,17 @@ class Experiment:
     capacity: CapacityAsked | None = None
     goal: LatencyGoal | None = None
 
-    def treatment(self, name: str) -> Treatment:
-        """Return the treatment of that name."""
-        return next(t for t in self.treatments if t.name == name)
+    def configuration(self, name: str) -> Configuration:
+        """Return the configuration of that name."""
+        return next(t for t in self.configurations if t.name == name)
 
     def workload(self, name: str) -> Workload:
         """Return the workload of that name."""
         return next(w for w in self.workloads if w.name == name)
 
     def _targets_of(self, *kinds: type[TargetT]) -> dict[str, TargetT]:
-        """Return the targets of some kinds by treatment."""
-        return {t.name: t.target for t in self.treatments if isinstance(t.target, kinds)}
+        """Return the targets of some kinds by configuration."""
+        return {t.name: t.target for t in self.configurations if isinstance(t.target, kinds)}
 
     @property
     def words(self) -> WorkWords:
@@ -526,27 +526,27 @@ class Experiment:
 
     @property
     def local_targets(self) -> dict[str, LocalTarget]:
-        """Return the PostgreSQL targets on this machine by treatment."""
+        """Return the PostgreSQL targets on this machine by configuration."""
         return self._targets_of(LocalTarget)
 
     @property
     def places_here(self) -> dict[str, AnyLocalTarget]:
-        """Return the targets whose data directories are made here, by treatment."""
+        """Return the targets whose data directories are made here, by configuration."""
         return self._targets_of(LocalTarget, RedisLocalTarget)
 
     @property
     def redis_targets(self) -> dict[str, RedisTarget]:
-        """Return the Redis targets by treatment."""
+        """Return the Redis targets by configuration."""
         return self._targets_of(RedisLocalTarget, RedisEndpointTarget, RedisKubernetesTarget)
 
     @property
     def endpoint_targets(self) -> dict[str, EndpointTarget]:
-        """Return the targets that are there already by treatment."""
+        """Return the targets that are there already by configuration."""
         return self._targets_of(EndpointTarget)
 
     @property
     def shared_servers(self) -> dict[EndpointTarget | RedisEndpointTarget, tuple[str, ...]]:
-        """Return the servers that are there already and have several treatments, with their names.
+        """Return servers that are there already and have several configurations, with their names.
 
         Those in a cluster are not among them.
         """
@@ -561,17 +561,17 @@ class Experiment:
 
     @property
     def cluster_targets(self) -> dict[str, CloudNativePgTarget]:
-        """Return the targets that CloudNativePG runs by treatment."""
+        """Return the targets that CloudNativePG runs by configuration."""
         return self._targets_of(CloudNativePgTarget)
 
     @property
     def redis_in_kubernetes(self) -> dict[str, RedisKubernetesTarget]:
-        """Return the Redis targets that are pods by treatment."""
+        """Return the Redis targets that are pods by configuration."""
         return self._targets_of(RedisKubernetesTarget)
 
     @property
     def made_targets(self) -> dict[str, CloudNativePgTarget | RedisKubernetesTarget]:
-        """Return the targets that Steelyard makes in a cluster by treatment."""
+        """Return the targets that Steelyard makes in a cluster by configuration."""
         pods: dict[str, CloudNativePgTarget | RedisKubernetesTarget] = self._targets_of(
             CloudNativePgTarget, RedisKubernetesTarget
         )
@@ -580,19 +580,19 @@ class Experiment:
     @property
     def makes_all_in_kubernetes(self) -> bool:
         """Return whether every server is one that Steelyard makes in a cluster."""
-        return len(self.made_targets) == len(self.treatments)
+        return len(self.made_targets) == len(self.configurations)
 
     @property
     def is_in_kubernetes(self) -> bool:
         """Return whether servers and generators are pods; one experiment never has both kinds."""
-        return any(t.target.home is not None for t in self.treatments)
+        return any(t.target.home is not None for t in self.configurations)
 
     @property
     def is_made_anew(self) -> bool:
         """Return whether every visit makes its server and data from nothing.
 
-        It was asked for, or the treatments have servers in Kubernetes that differ, and Steelyard
-        makes them.
+        It was asked for, or the configurations have servers in Kubernetes that differ, and
+        Steelyard makes them.
         """
         made = set(self.made_targets.values())
         return self.measure.switch is SwitchCost.REPROVISION or len(made) > 1
@@ -609,10 +609,10 @@ class Experiment:
 
     @property
     def compares_throughput(self) -> bool:
-        """Return whether treatments are weighed by their transactions per second."""
-        return len(self.treatments) > 1 and bool(self.closed_loads)
+        """Return whether configurations are weighed by their transactions per second."""
+        return len(self.configurations) > 1 and bool(self.closed_loads)
 
     @property
     def contenders(self) -> tuple[str, ...]:
-        """Return the names of all treatments but the baseline, in file order."""
-        return tuple(t.name for t in self.treatments if t.name != self.baseline)
+        """Return the names of all configurations but the baseline, in file order."""
+        return tuple(t.name for t in self.configurations if t.name != self.baseline)

@@ -14,17 +14,17 @@ from steelyard.core.target import EngineName
 
 
 class Verdict(StrEnum):
-    """What can be said of a treatment against the baseline (METHOD.md 3.6)."""
+    """What can be said of a configuration against the baseline (METHOD.md 3.6)."""
 
     FASTER = "faster"
     SLOWER = "slower"
     EQUIVALENT = "equivalent"
-    NOT_DISTINGUISHABLE = "not distinguishable"
+    NO_CLEAR_DIFFERENCE = "no clear difference"
 
     @property
     def decided(self) -> bool:
         """Return whether the question is answered."""
-        return self is not Verdict.NOT_DISTINGUISHABLE
+        return self is not Verdict.NO_CLEAR_DIFFERENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Finding:
         message: The fact, with the measured value and its unit.
         remedy: The way out, or why none is needed.
         source: Where the rule comes from.
-        subject: What it is about (a treatment, a cell, the campaign), for grouping.
+        subject: What it is about (a configuration, a cell, the campaign), for grouping.
     """
 
     code: str
@@ -100,7 +100,7 @@ class Judges(StrEnum):
     """What a rule looks at as a whole."""
 
     RUN = "run"
-    TREATMENT = "treatment"
+    CONFIGURATION = "configuration"
     COMPARISON = "comparison"
     CAMPAIGN = "campaign"
 
@@ -225,8 +225,8 @@ def not_judged(missing: Iterable[tuple[str, str]], subject: str = "") -> tuple[F
     finding = Finding(
         code=NOT_JUDGED,
         severity=Severity.INFO,
-        message=f"not judged, because a fact is missing: {told}",
-        remedy="None: what nobody saw is neither good nor bad. docs/validity.md says what a rule"
+        message=f"not checked, because a fact is missing: {told}",
+        remedy="Nothing to do where the facts cannot be had: docs/validity.md says what a rule"
         " needs.",
         source="docs/validity.md",
         subject=subject,

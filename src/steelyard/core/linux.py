@@ -4,8 +4,8 @@ None means that nobody saw it; the origins in ``StackFacts`` say why. Every quan
 units: bytes, seconds, fractions. What makes wake-ups slow is in a record as rows of text, which are
 written and read back here.
 
-Of a treatment's layers, ``linux`` says which knobs of this machine it may turn, with their values,
-and ``cgroup`` what control groups of the kernel let server and generator use.
+Of a configuration's layers, ``linux`` says which knobs of this machine it may turn, with their
+values, and ``cgroup`` what control groups of the kernel let server and generator use.
 """
 
 import re
@@ -225,7 +225,7 @@ class LinuxFacts:
 
 
 HUGE_PAGES: Final = "vm.nr_hugepages"
-AUTO: Final = "auto"  # of HUGE_PAGES: what the treatment's own server needs
+AUTO: Final = "auto"  # of HUGE_PAGES: what the configuration's own server needs
 DMA_LATENCY: Final = "dma_latency"
 READ_AHEAD: Final = "read_ahead"
 GOVERNOR: Final = "governor"
@@ -304,7 +304,7 @@ def switch_cost_of(name: str) -> SwitchCost:
 
 
 def check_name(name: str) -> None:
-    """Refuse what a treatment may not turn.
+    """Refuse what a configuration may not turn.
 
     Raises:
         InputError: It is no knob, or one that has no place in an experiment.
@@ -345,7 +345,7 @@ def check_value(name: str, text: str) -> None:
         if text != AUTO and not (text.isdigit() and int(text) <= _MOST_PAGES):
             raise InputError(
                 f"`{text}` is no number of huge pages",
-                hint=f"Write a number, or `{AUTO}` for what the treatment's server needs.",
+                hint=f"Write a number, or `{AUTO}` for what the configuration's server needs.",
             )
     elif not _VALUE.fullmatch(text):
         raise InputError(f"`{text}` is no value of a sysctl", hint="Write numbers or one word.")
@@ -507,7 +507,7 @@ class Controller(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a treatment's server and load generator may use; None: no limit.
+    """What a configuration's server and load generator may use; None: no limit.
 
     Attributes:
         cpus: CPU time of the server per time, in CPUs.
@@ -627,7 +627,7 @@ PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
 
 
 def limits_of(asked: Mapping[str, str]) -> Limits:
-    """Return the limits of a treatment's settings of this layer.
+    """Return the limits of a configuration's settings of this layer.
 
     Raises:
         InputError: A value is not what its key takes.

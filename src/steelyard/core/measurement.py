@@ -101,7 +101,7 @@ class Run:
         visit: Place of its visit in the block.
         position: Place in its visit.
         started_at: Wall clock, seconds since the epoch.
-        since_activation_s: Seconds from the server's start (or last reset) to the run's start.
+        since_start_s: Seconds from the server's start (or last reset) to the run's start.
         measurement: None when the generator gave none; ``findings`` say why.
         raw: Name of the generator's stored output below the campaign's ``raw/``.
         checkpoint: Phase of the checkpoint cycle just before the run; None in records of versions
@@ -116,10 +116,10 @@ class Run:
     attempt: int
     visit: int
     position: int
-    treatment: str
+    configuration: str
     cell: CellKey
     started_at: float
-    since_activation_s: float
+    since_start_s: float
     measurement: Measurement | None
     validity: Validity
     findings: tuple[Finding, ...] = ()
@@ -150,7 +150,7 @@ class SustainedRun:
             a late drop called for more.
     """
 
-    treatment: str
+    configuration: str
     cell: CellKey
     started_at: float
     ramp_s: float
@@ -191,14 +191,14 @@ class EffectiveSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEnvironment:
-    """One treatment's server as it was found running.
+    """One configuration's server as it was found running.
 
     Attributes:
         settings: All of them, as a new session sees them.
         requested: What the experiment asked for.
     """
 
-    treatment: str
+    configuration: str
     version: str
     settings: tuple[EffectiveSetting, ...]
     requested: tuple[Setting, ...] = ()
@@ -210,7 +210,7 @@ class Environment:
 
     Attributes:
         facts: Of the machine and the tools, in the order to print them.
-        servers: One per treatment that was activated at least once, in treatment order.
+        servers: One per configuration that was activated at least once, in configuration order.
         ceilings: What the place can do at most; empty in old records and where nobody asked.
     """
 

@@ -40,17 +40,17 @@ class CapacityPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """The most that one treatment sustained under a workload, before the first block.
+    """The most that one configuration sustained under a workload, before the first block.
 
     Attributes:
-        treatment: Whose it is: the baseline.
+        configuration: Whose it is: the baseline.
         points: One per number of clients, rising.
         clients: Fewest clients that reach it.
         tps: There, 1/s.
     """
 
     workload: str
-    treatment: str
+    configuration: str
     points: tuple[CapacityPoint, ...]
     clients: int
     tps: Estimate
@@ -58,7 +58,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellRate:
-    """The rate that a load's share of the capacity became, 1/s; the same for all treatments."""
+    """The rate that a load's share of the capacity became, 1/s; the same for all configurations."""
 
     cell: CellKey
     rate_per_s: float
@@ -82,20 +82,21 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscardChoice:
-    """How the discard came about, and what it may have missed.
+class WarmUpChoice:
+    """How the warm-up came about, and what it may have missed.
 
     Attributes:
-        discard_s: What was thrown away after each activation.
+        warm_up_s: What was thrown away after each start.
         how: ``declared``, ``floor`` or ``measured``.
-        measured_s: What the calibration asked for per treatment, in treatment order; empty
+        measured_s: What the calibration asked for per configuration, in configuration order; empty
             without a calibration.
-        residual_fraction: Loss of throughput left after the discard, per treatment; empty likewise.
-        restarts: Activations behind the measurement.
+        residual_fraction: Loss of throughput left after the warm-up, per configuration; empty
+            likewise.
+        restarts: Starts behind the measurement.
         risk: One sentence.
     """
 
-    discard_s: float
+    warm_up_s: float
     how: str
     risk: str
     measured_s: tuple[float, ...] = ()
@@ -123,9 +124,9 @@ class StoppingRule:
 
     Attributes:
         max_blocks: N of the spending function.
-        alpha: Total two-sided error of one headline, after Bonferroni.
-        headlines: How many headlines share the total error.
-        first_look: Blocks at the first look of a headline.
+        alpha: Total two-sided error of one result, after Bonferroni.
+        results: How many results share the total error.
+        first_look: Blocks at the first look of a result.
         cell_first_look: Blocks at the first look of a cell.
         spending_power: rho of alpha(t) = alpha t^rho.
         precision: Half-width asked for, or None.
@@ -133,7 +134,7 @@ class StoppingRule:
 
     max_blocks: int
     alpha: float
-    headlines: int
+    results: int
     first_look: int
     cell_first_look: int
     spending_power: float
@@ -146,7 +147,7 @@ class CampaignPlan:
 
     Attributes:
         mode: Alternating, visits or back to back.
-        switch: The switch cost of what differs between the treatments.
+        switch: The switch cost of what differs between the configurations.
         reset: When the data are restored.
         restore: The means of restoring: ``reflink``, ``copy``, ``template``, ``vacuum``, or
             ``ANEW``.
@@ -159,7 +160,7 @@ class CampaignPlan:
         rounds_reason: The same in one sentence; empty for a single round that nothing asked for.
         capacities: Of the baseline, one per workload; empty where no load is a share of it.
         rates: What the shares became, one per cell that has one.
-        design_reason: Why the treatments alternate or not, as a clause; empty in old records.
+        design_reason: Why the configurations alternate or not, as a clause; empty in old records.
         pausing: What stands still between turns; None where none are taken.
         turns: Their lengths by workload; empty likewise.
         memory: Of the servers that are up together; None likewise, and where it is not known.
@@ -172,7 +173,7 @@ class CampaignPlan:
     restore_s: tuple[tuple[str, float], ...]
     block_s: float
     stopping: StoppingRule
-    discard: DiscardChoice
+    warm_up: WarmUpChoice
     start_s: float | None = None
     data_s: float | None = None
     rounds: int = 1
@@ -191,13 +192,13 @@ def turn_times(plan: CampaignPlan, workload: str) -> TurnTimes:
     return next(each.times for each in plan.turns if each.workload == workload)
 
 
-def settling_s(engine: EngineName, discard_s: float) -> int:
+def settling_s(engine: EngineName, warm_up_s: float) -> int:
     """Return how long a run is thrown away after each switch on a running server.
 
-    What the treatment before left is done with in it: pages that are not written, an fsync of them.
-    Only where the generator leaves out no ramp; where nothing is to be discarded, nothing is.
+    What the configuration before left is done with in it: pages that are not written, an fsync of
+    them. Only where the generator leaves out no ramp; where nothing is to be discarded, nothing is.
     """
-    return min(_SETTLING_S, math.ceil(discard_s)) if engine is EngineName.REDIS else 0
+    return min(_SETTLING_S, math.ceil(warm_up_s)) if engine is EngineName.REDIS else 0
 
 
 RUN_NEEDS: Final[Mapping[str, tuple[Quantity, ...]]] = {
@@ -253,7 +254,7 @@ class NoiseOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnNoise:
-    """The parts of one workload's noise where treatments alternate, of one of them.
+    """The parts of one workload's noise where configurations alternate, of one of them.
 
     Attributes:
         start_sd: What a start draws, shared by all cells of its block.
@@ -281,7 +282,7 @@ class WorkloadNoise:
         assumed: Names of the parts that the campaign could not show: they are those of
             ``ASSUMED_NOISE``, or halves of a sum that was measured.
         unnamed: Factor on the deviation of a contrast for what is in none of the parts.
-        turns: The parts where treatments alternate; None where they were measured one by one.
+        turns: The parts where configurations alternate; None where they were measured one by one.
     """
 
     workload: str
@@ -302,13 +303,13 @@ class NoiseProfile:
 
     Attributes:
         mode: How the blocks were made; None when assumed.
-        block_s: One of its blocks, of two treatments, seconds; None when assumed.
+        block_s: One of its blocks, of two configurations, seconds; None when assumed.
         origin: Measured here, or assumed from METHOD's profile ``typical``.
         workloads: One per workload; an assumed profile has one that stands for any.
         switch: The switch cost at which the visits were made; None when assumed.
         start_s: One restart until the server is ready, seconds; None when assumed.
         restore_s: Bringing the data back once, seconds; None likewise.
-        discard_s: Thrown away after each activation, seconds; None likewise.
+        warm_up_s: Thrown away after each start, seconds; None likewise.
         blocks: Blocks behind it; 0 when assumed.
         campaign_id: The campaign it was measured by; empty when assumed.
         measured_at: Seconds since the epoch; None when assumed.
@@ -322,7 +323,7 @@ class NoiseProfile:
     block_s: float | None = None
     start_s: float | None = None
     restore_s: float | None = None
-    discard_s: float | None = None
+    warm_up_s: float | None = None
     blocks: int = 0
     campaign_id: str = ""
     measured_at: float | None = None

@@ -83,17 +83,17 @@ class Load:
 
 
 class Mode(StrEnum):
-    """How a block brings its treatments together (METHOD.md 3.1)."""
+    """How a block brings its configurations together (METHOD.md 3.1)."""
 
-    VISITS = "visits"  # a visit per treatment: activate, discard, one run per cell
-    # A visit per treatment, all up at the same time; in each cell the load takes turns.
+    STARTS = "starts"  # a visit per configuration: activate, warm-up, one run per cell
+    # A visit per configuration, all up at the same time; in each cell the load takes turns.
     ALTERNATING = "alternating"
-    BACK_TO_BACK = "back-to-back"  # one visit; in each cell all treatments one after another
+    BACK_TO_BACK = "back-to-back"  # one visit; in each cell all configurations one after another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class CellKey:
-    """A workload under a load; with a treatment it is a cell of the design."""
+    """A workload under a load; with a configuration it is a cell of the design."""
 
     workload: str
     load: Load
@@ -101,27 +101,28 @@ class CellKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """One timed slice to take: which treatment, in which cell."""
+    """One timed slice to take: which configuration, in which cell."""
 
-    treatment: str
+    configuration: str
     cell: CellKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedVisit:
-    """One activation and the runs in it, in order.
+    """One start and the runs in it, in order.
 
     Attributes:
-        treatment: The treatment that is activated first (in back-to-back mode the runs switch).
+        configuration: The configuration that is activated first (in back-to-back mode the runs
+            switch).
     """
 
-    treatment: str
+    configuration: str
     runs: tuple[PlannedRun, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBlock:
-    """One complete block: every treatment equally often in every cell. ``index`` counts from 0."""
+    """One complete block: each configuration equally often in each cell; ``index`` from 0."""
 
     index: int
     visits: tuple[PlannedVisit, ...]
@@ -297,7 +298,7 @@ class Ceiling:
         samples: Measurements behind the quantiles.
         how: The source, in words.
         unknown: Why there is no value; empty when there is one.
-        treatments: Those whose server it holds for; of a method of forcing out, those whose
+        configurations: Those whose server it holds for; of a method of forcing out, those whose
             commits wait for it. Empty: it holds for none in particular.
     """
 
@@ -310,4 +311,4 @@ class Ceiling:
     samples: int = 0
     how: str = ""
     unknown: str = ""
-    treatments: tuple[str, ...] = ()
+    configurations: tuple[str, ...] = ()

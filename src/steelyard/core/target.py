@@ -129,7 +129,7 @@ class LocalTarget(_Here):
         port: TCP port on the loopback interface; None means a free one.
         connection: How the generator connects: ``socket`` or ``tcp``.
         run_as: Account for the server when Steelyard runs as root; None means a default one.
-        initdb: Further initdb options, equal in all treatments of an experiment.
+        initdb: Further initdb options, equal in all configurations of an experiment.
         restore: ``reflink``, ``copy`` or ``template``; None means the cheapest that works.
         burst_lasts_s: How long full burst credits of the platform last at full load; None where
             it has none, or where that is not known. It makes no target another one.

@@ -87,9 +87,9 @@ def write_tables(record: CampaignRecord, path: Path) -> None:
 _KEY_COLUMNS = {
     "block": "int32",
     "attempt": "int32",
-    "visit": "int32",
+    "start": "int32",
     "position": "int32",
-    "treatment": "string",
+    "configuration": "string",
     "workload": "string",
     "clients": "int32",
     "threads": "int32",
@@ -102,7 +102,7 @@ _RUN_COLUMNS = {
     **_KEY_COLUMNS,
     "counted": "bool",
     "started_at": "float64",
-    "since_activation_s": "float64",
+    "since_start_s": "float64",
     "validity": "string",
     "transactions": "float64",
     "seconds": "float64",
@@ -158,9 +158,9 @@ def _key(run: Run) -> dict[str, Any]:
     return {
         "block": run.block,
         "attempt": run.attempt,
-        "visit": run.visit,
+        "start": run.visit,
         "position": run.position,
-        "treatment": run.treatment,
+        "configuration": run.configuration,
         "workload": run.cell.workload,
         **_load(run.cell.load),
         "sustained": False,
@@ -170,7 +170,7 @@ def _key(run: Run) -> dict[str, Any]:
 def _sustained_key(run: SustainedRun) -> dict[str, Any]:
     """Return the key of a long run, which belongs to no block."""
     return {
-        "treatment": run.treatment,
+        "configuration": run.configuration,
         "workload": run.cell.workload,
         **_load(run.cell.load),
         "sustained": True,
@@ -204,7 +204,7 @@ def _run_row(run: Run, *, counted: bool) -> dict[str, Any]:
         **_key(run),
         "counted": counted,
         "started_at": run.started_at,
-        "since_activation_s": run.since_activation_s,
+        "since_start_s": run.since_start_s,
         "validity": run.validity.value,
         **_measured(run.measurement),
         "raw": run.raw,

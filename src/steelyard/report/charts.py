@@ -133,10 +133,10 @@ _LINES = {
 WIDTH = 900  # px, whole chart
 
 
-def colours(treatments: tuple[str, ...]) -> list[str]:
-    """Return one colour per treatment; the baseline comes first."""
-    others = (CONTENDERS[i % len(CONTENDERS)] for i in range(max(0, len(treatments) - 1)))
-    return [BASELINE, *others][: len(treatments)]
+def colours(configurations: tuple[str, ...]) -> list[str]:
+    """Return one colour per configuration; the baseline comes first."""
+    others = (CONTENDERS[i % len(CONTENDERS)] for i in range(max(0, len(configurations) - 1)))
+    return [BASELINE, *others][: len(configurations)]
 
 
 def line_colour(name: str) -> str:

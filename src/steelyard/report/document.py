@@ -97,7 +97,7 @@ class IntervalDrawing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictCard:
-    """One headline.
+    """One result.
 
     Attributes:
         workload: What was asked of the server.
@@ -127,7 +127,7 @@ class VerdictCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictCards:
-    """The headlines of a campaign."""
+    """The results of a campaign."""
 
     cards: tuple[VerdictCard, ...]
 
@@ -191,7 +191,8 @@ class Figure:
         alt: What the chart shows, for who cannot see it.
         columns: Names of the values of a row.
         rows: The numbers, in drawing order.
-        treatments: All treatments in file order, so that colours are the same in all charts.
+        configurations: All configurations in file order, so that colours are the same in all
+            charts.
         specify: Returns the Vega-Lite JSON of the figure; imports what it takes when it is called.
         words: What the work is called, for axes.
     """
@@ -203,7 +204,7 @@ class Figure:
     alt: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
-    treatments: tuple[str, ...]
+    configurations: tuple[str, ...]
     specify: Callable[["Figure"], str]
     words: WorkWords = POSTGRES_WORDS
 

@@ -9,7 +9,7 @@ from steelyard.core.units import MS_PER_S, US_PER_S, format_duration, format_per
 
 MISSING = "–"  # noqa: RUF001 - a dash for "nothing here", not a minus
 
-# METHOD.md 3.3: the levels used keep the promise of 95 % with a margin, over all headlines.
+# METHOD.md 3.3: the levels used keep the promise of 95 % with a margin, over all results.
 CONFIDENCE = "95 %"
 _S_PER_H = 3600.0
 

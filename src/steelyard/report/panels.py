@@ -21,7 +21,7 @@ Chart: TypeAlias = Any
 Drawing: TypeAlias = dict[str, Any]
 
 CHARACTER_PX = 7.6  # of the widest common font at this size: a page may use another than we
-_MOST_IN_LINE = 6  # treatments; more are combinations of factors
+_MOST_IN_LINE = 6  # configurations; more are combinations of factors
 _MOST_NAMED = 12  # runs on one axis: with more, Vega's steps are whole numbers
 _SYMBOL_PX = 40  # of a legend's line and the room around it
 _SCALES_OF_THEIR_OWN = {"resolve": {"scale": {"x": "independent", "y": "independent"}}}
@@ -66,10 +66,10 @@ def panels_of(figure: Figure, keys: tuple[str, ...]) -> list[Panel]:
 
 
 def colour_of(figure: Figure, *, legend: bool) -> alt.Color:
-    """Return the colours of the treatments, the same in all charts of a report."""
-    names = list(figure.treatments)
-    scale = alt.Scale(domain=names, range=colours(figure.treatments))
-    return alt.Color("treatment:N", scale=scale, legend=_legend(names) if legend else None)
+    """Return the colours of the configurations, the same in all charts of a report."""
+    names = list(figure.configurations)
+    scale = alt.Scale(domain=names, range=colours(figure.configurations))
+    return alt.Color("configuration:N", scale=scale, legend=_legend(names) if legend else None)
 
 
 def _legend(names: list[str]) -> alt.Legend:

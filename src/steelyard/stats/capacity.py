@@ -230,13 +230,13 @@ def goal_rate(crossings: Sequence[Crossing], level: float) -> Reached:
 
 
 def goal_ratio(
-    baseline: Sequence[Crossing], treatment: Sequence[Crossing], level: float
+    baseline: Sequence[Crossing], configuration: Sequence[Crossing], level: float
 ) -> Reached:
-    """Return the log ratio of two treatments' rates, paired within blocks.
+    """Return the log ratio of two configurations' rates, paired within blocks.
 
     Args:
         baseline: Shape (blocks,), at least one.
-        treatment: Shape (blocks,), of the same blocks and the same measured rates.
+        configuration: Shape (blocks,), of the same blocks and the same measured rates.
         level: Two-sided error level, between 0 and 1.
 
     Returns:
@@ -247,9 +247,9 @@ def goal_ratio(
     Raises:
         ValueError: There is no block, or the two differ in blocks.
     """
-    if len(baseline) != len(treatment):
-        raise ValueError(f"{len(baseline)} blocks beside {len(treatment)}")
-    pairs = list(zip(baseline, treatment, strict=True))
+    if len(baseline) != len(configuration):
+        raise ValueError(f"{len(baseline)} blocks beside {len(configuration)}")
+    pairs = list(zip(baseline, configuration, strict=True))
     low, high = _bounds(
         np.array([_log(two.least) - _log(one.most) for one, two in pairs]),
         np.array([_log(two.most) - _log(one.least) for one, two in pairs]),

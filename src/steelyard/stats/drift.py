@@ -2,7 +2,7 @@
 
 Drift is a random walk and a trend (METHOD 3.11). The signed-rank interval discounts stalls, so a
 change that causes them must show up here (METHOD 3.6). Warm-up is how long it takes after an
-activation, and whether it still shows (METHOD 3.7).
+start, and whether it still shows (METHOD 3.7).
 """
 
 from dataclasses import dataclass
@@ -205,11 +205,11 @@ def settled_after_s(log_tps: FloatArray, *, batch_s: int = _BATCH_S) -> int:
     """Return after how many seconds the throughput has settled.
 
     MSER-5: batches of 5 s, cut where the variance of the rest over its number of batches is
-    least; the cut is sought in the first half. One restart alone under-discards.
+    least; the cut is sought in the first half. One restart alone under-warm-ups.
 
     Args:
-        log_tps: Shape (restarts, seconds), ln(1/s), from the activation on, one value per
-            second; at least 5 restarts of 90 s for a discard to rely on, least 1 of 2 batches.
+        log_tps: Shape (restarts, seconds), ln(1/s), from the start on, one value per
+            second; at least 5 restarts of 90 s for a warm-up to rely on, least 1 of 2 batches.
         batch_s: Seconds per batch, 5 in MSER-5; shorter only for runs too short for ten batches.
 
     Returns:
@@ -233,21 +233,21 @@ def settled_after_s(log_tps: FloatArray, *, batch_s: int = _BATCH_S) -> int:
 
 
 def residual_loss(
-    log_tps: FloatArray, discard_s: int, *, window_s: int = _WINDOW_S
+    log_tps: FloatArray, warm_up_s: int, *, window_s: int = _WINDOW_S
 ) -> float | None:
-    """Return the share of throughput still missing just after a discard.
+    """Return the share of throughput still missing just after a warm-up.
 
     Args:
         log_tps: As for ``settled_after_s``.
-        discard_s: Seconds thrown away.
-        window_s: Seconds right after the discard that are looked at, 10 unless given.
+        warm_up_s: Seconds thrown away.
+        window_s: Seconds right after the warm-up that are looked at, 10 unless given.
 
     Returns:
-        1 - (the ``window_s`` after the discard) / (the last half of what remains), geometric
+        1 - (the ``window_s`` after the warm-up) / (the last half of what remains), geometric
         means over restarts: a fraction, negative when noise says so; None when fewer than three
         windows remain.
     """
-    rest = log_tps.mean(axis=0)[discard_s:]
+    rest = log_tps.mean(axis=0)[warm_up_s:]
     if len(rest) < 3 * window_s:
         return None
     settled = rest[len(rest) // 2 :].mean()

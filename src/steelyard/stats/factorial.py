@@ -2,9 +2,9 @@
 
 A block holds every combination of the design once, so that an effect is one weighted sum of the
 block's log throughputs: one number per block, fed to the same pooling, interval and looks as the
-log ratio of two treatments. Combinations are tuples of 0 (first level) and 1 (second level).
+log ratio of two configurations. Combinations are tuples of 0 (first level) and 1 (second level).
 
-The headline's sample is here, too: one contrast per block from those of its cells (METHOD 3.2).
+The result's sample is here, too: one contrast per block from those of its cells (METHOD 3.2).
 """
 
 from collections.abc import Sequence

@@ -3,9 +3,9 @@
 Both arms are the same, so every difference between them within a block is noise. Deviations are
 of ln(tps): 0.02 means about 2 %.
 
-Where a treatment is compared on instances that are made anew each time, noise has two levels: made
-instances, and runs in each of them. Further runs in one instance cost less than another instance,
-and they average only the noise of runs away.
+Where a configuration is compared on instances that are made anew each time, noise has two levels:
+made instances, and runs in each of them. Further runs in one instance cost less than another
+instance, and they average only the noise of runs away.
 """
 
 import math

@@ -17,8 +17,8 @@ from steelyard.stats.noise import mean_variance
 from steelyard.stats.signed_rank import POWER_FACTOR, SIGNED_RANK_FROM, signed_rank_interval
 from steelyard.stats.student import FloatArray, Interval, student_interval
 
-PAIR = (-1.0, 1.0)  # a treatment against the baseline
-# Of one treatment, in one cell of a block: fewer were not tried against long turns.
+PAIR = (-1.0, 1.0)  # a configuration against the baseline
+# Of one configuration, in one cell of a block: fewer were not tried against long turns.
 _TURNS_S = range(4, 31)
 _LEAST_ROUNDS = 2  # of one set of connections
 _MOST_RECONNECTIONS = 7
@@ -34,18 +34,18 @@ class BlockShape:
     """What of a block's design matters for its contrasts.
 
     Attributes:
-        mode: In visits each treatment has a restart of its own; back to back all share one.
-        treatments: In a block, at least 2.
-        cells: Pooled in one headline, at least 1.
+        mode: In visits each configuration has a restart of its own; back to back all share one.
+        configurations: In a block, at least 2.
+        cells: Pooled in one result, at least 1.
         slice_s: Measured length of a run.
-        step_s: From one treatment's run in a cell to the next treatment's in the same cell.
-        rounds: Runs of a treatment in one cell of a block, at least 1.
-        turns: How runs are taken where treatments alternate; ``slice_s`` is then the seconds of
+        step_s: From one configuration's run in a cell to the next configuration's in the same cell.
+        rounds: Runs of a configuration in one cell of a block, at least 1.
+        turns: How runs are taken where configurations alternate; ``slice_s`` is then the seconds of
             turns of one of them.
     """
 
     mode: Mode
-    treatments: int
+    configurations: int
     cells: int
     slice_s: float
     step_s: float
@@ -66,7 +66,7 @@ def contrast_sd(
         noise: Of the workload.
         shape: Of the blocks.
         pooled: Over all cells of the shape, or in one of them.
-        weights: Of the treatments' logs in the contrast, which sum to 0: (-1, 1) for a pair,
+        weights: Of the configurations' logs in the contrast, which sum to 0: (-1, 1) for a pair,
             plus and minus 1 / 2^(k-1) for a main effect among 2^k combinations. Only their
             squares matter, because the order in a block is drawn by coin.
 
@@ -82,7 +82,7 @@ def contrast_sd(
     of_run = noise.slice_sd**2 + seconds
     moving = _moved(noise, shape)
     share = shape.rounds * (_cells_averaged(shape.cells) if pooled else 1.0)
-    if shape.mode is Mode.VISITS:
+    if shape.mode is Mode.STARTS:
         # All cells and rounds of a visit share its restart and its place in time.
         each = noise.visit_sd**2 + moving + of_run / share
     else:
@@ -91,9 +91,9 @@ def contrast_sd(
 
 
 def _in_turns(noise: TurnNoise, shape: BlockShape, *, pooled: bool) -> float:
-    """Return the variance of one treatment's log rate in turns, beside what all of them share.
+    """Return the variance of one configuration's log rate in turns, beside what all of them share.
 
-    Drift and whatever else lasts for some turns is in all treatments of a block alike.
+    Drift and whatever else lasts for some turns is in all configurations of a block alike.
     """
     counted_s = shape.slice_s * shape.turns.counted_s / shape.turns.turn_s
     connections = (noise.connection_sd or 0.0) ** 2 / (shape.turns.reconnections + 1)
@@ -120,7 +120,7 @@ def turn_noise(noise: WorkloadNoise) -> TurnNoise:
 def optimal_turns(
     noises: Sequence[WorkloadNoise], shape: BlockShape, *, overhead_s: float
 ) -> BlockShape:
-    """Return the seconds of turns and sets of connections that make headlines narrowest per minute.
+    """Return the seconds of turns and sets of connections that make results narrowest per minute.
 
     Args:
         noises: Of the workloads; the product of their half-widths becomes least.
@@ -152,7 +152,7 @@ def optimal_turns(
 def turns_ratio(
     noise: WorkloadNoise, shape: BlockShape, other: BlockShape, overhead_s: float
 ) -> float:
-    """Return how a headline's half-width in a given time changes with other turns.
+    """Return how a result's half-width in a given time changes with other turns.
 
     Args:
         noise: Of the workload.
@@ -172,12 +172,12 @@ def turns_ratio(
 def optimal_slice_s(
     noises: Sequence[WorkloadNoise], shape: BlockShape, *, overhead_s: float
 ) -> float:
-    """Return the one slice length that makes the headlines of workloads narrowest per minute.
+    """Return the one slice length that makes the results of workloads narrowest per minute.
 
     Args:
         noises: Of the workloads; the product of their half-widths becomes least.
         shape: Of the blocks as they are; one cell for the best of a single cell.
-        overhead_s: Not measured, per run: its share of restart and discard, and its ramp.
+        overhead_s: Not measured, per run: its share of restart and warm-up, and its ramp.
 
     Returns:
         Whole seconds between 3 and 30. Around the optimum little changes.
@@ -199,7 +199,7 @@ def optimal_slice_s(
 def width_ratio(
     noise: WorkloadNoise, shape: BlockShape, slice_s: float, overhead_s: float
 ) -> float:
-    """Return how a headline's half-width in a given time changes with another slice length.
+    """Return how a result's half-width in a given time changes with another slice length.
 
     Args:
         noise: Of the workload.
@@ -218,16 +218,16 @@ def width_ratio(
 
 def within_visits(noise: WorkloadNoise, mode: Mode) -> WorkloadNoise:
     """Return the noise that a contrast meets: back to back what a restart changes cancels."""
-    return noise if mode is Mode.VISITS else replace(noise, visit_sd=0.0)
+    return noise if mode is Mode.STARTS else replace(noise, visit_sd=0.0)
 
 
 def _moved(noise: WorkloadNoise, shape: BlockShape) -> float:
-    """Return what drift and trend add to a run, treatments in random order ``step_s`` apart.
+    """Return what drift and trend add to a run, configurations in random order ``step_s`` apart.
 
     It is the mean over all orders of variance minus covariance: of a random walk at 1 .. k steps
     (k + 1) / 6 of a step's variance, of a line k (k + 1) / 12 squared steps.
     """
-    k, hours = shape.treatments, shape.step_s / _S_PER_H
+    k, hours = shape.configurations, shape.step_s / _S_PER_H
     walk = noise.drift_sd**2 * hours * (k + 1) / 6.0
     line = ((noise.trend_per_h or 0.0) * hours) ** 2 * k * (k + 1) / 12.0
     return walk + line

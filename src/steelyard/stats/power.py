@@ -98,7 +98,7 @@ def crossing(looks: tuple[Look, ...], *, cumulative: bool = True) -> Crossing:
         effect enters by the likelihood ratio of a Brownian motion with drift (Girsanov).
     """
     if not looks:
-        raise ValueError("no look decides nothing")
+        raise ValueError("a plan without an interim result decides nothing")
     paths = tuple(_paths(looks)) if cumulative else ()
     return Crossing(looks=looks, cumulative=cumulative, paths=paths)
 

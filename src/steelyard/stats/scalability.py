@@ -147,7 +147,7 @@ def _winsorised(log_tps: FloatArray) -> FloatArray:
 
 
 def fit_scalability(clients: FloatArray, log_tps: FloatArray, level: float) -> Scalability:
-    """Return the law of one treatment's throughput over its loads.
+    """Return the law of one configuration's throughput over its loads.
 
     Args:
         clients: Shape (loads,), rising, different, >= 4 loads (5 or more to be worth drawing).

@@ -1,6 +1,6 @@
 """The signed-rank statistic and the interval of a block design; a cell's level; the jackknife.
 
-Validity comes from the coin of each block: when the treatments do not differ, every contrast is
+Validity comes from the coin of each block: when the configurations do not differ, every contrast is
 as likely as its negative whatever the noise looks like, so the sum of positive ranks has its null
 distribution exactly. No model of the noise is needed (METHOD 3.3). Its inversion gives the
 Hodges-Lehmann centre and the interval at any number of blocks. How much longer an open question
@@ -241,7 +241,7 @@ def verdict_of(low: float, high: float, margin: float) -> Verdict:
         return Verdict.SLOWER
     if -margin < low and high < margin:
         return Verdict.EQUIVALENT
-    return Verdict.NOT_DISTINGUISHABLE
+    return Verdict.NO_CLEAR_DIFFERENCE
 
 
 def has_no_practical_weight(low: float, high: float, margin: float) -> bool:

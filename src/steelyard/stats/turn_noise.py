@@ -1,4 +1,4 @@
-"""What the noise of treatments that alternate is made of: starts, connections, seconds of turns.
+"""What noise of alternating configurations is made of: starts, connections, seconds of turns.
 
 Both arms are the same, so every difference between them within a block is noise. Deviations are
 of ln(tps): 0.02 means about 2 %.
@@ -15,7 +15,7 @@ from steelyard.stats.noise import LEAST_BLOCKS, centred, contrast_sums, jackknif
 from steelyard.stats.student import FloatArray, Interval
 from steelyard.stats.turns import BlockTurns
 
-GROUPED_ROUNDS = 4  # about two seconds of two treatments: rounds that are near are alike
+GROUPED_ROUNDS = 4  # about two seconds of two configurations: rounds that are near are alike
 _LEVEL = 0.05
 _LEAST_GROUPS = 2
 

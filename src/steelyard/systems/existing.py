@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from steelyard.core.command import Command, ServerAddress, ServerProgram
 from steelyard.core.errors import PreflightError, SteelyardError, TargetError
-from steelyard.core.experiment import Treatment
+from steelyard.core.experiment import Configuration
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import (
@@ -212,8 +212,8 @@ class Changes:
         """Undo everything, each whatever becomes of others; return the troubles.
 
         What failed is tried once more: the server may have been away. Who asks for the first time
-        after that is told what is stuck, without a further try: sessions of several treatments ask
-        for the same, and each would wait for a dead server.
+        after that is told what is stuck, without a further try: sessions of several configurations
+        ask for the same, and each would wait for a dead server.
         """
         if self._troubles and asks not in self._told:
             self._told.add(asks)
@@ -298,7 +298,9 @@ class OthersServer(ServerElsewhere):
         self._place = announcing.place
         self._mark = announcing.mark
         self._changes = Changes(announcing, ledger, self._undo)
-        self._since: object = None  # the start of the server under which a treatment is in force
+        self._since: object = (
+            None  # the start of the server under which a configuration is in force
+        )
 
     @property
     def _where(self) -> str:
@@ -310,22 +312,22 @@ class OthersServer(ServerElsewhere):
 
     @property
     def address(self) -> ServerAddress:
-        """Return where sessions under the treatment in force go.
+        """Return where sessions under the configuration in force go.
 
         Raises:
-            TargetError: No treatment is in force.
+            TargetError: No configuration is in force.
         """
         if self._since is None:
-            raise TargetError("no treatment is in force on the server")
+            raise TargetError("no configuration is in force on the server")
         return self._inside(self._entrance)
 
     @abstractmethod
     def _inside(self, entrance: ServerAddress) -> ServerAddress:
-        """Return the way in under the treatment: its databases, its user, its sessions."""
+        """Return the way in under the configuration: its databases, its user, its sessions."""
 
     @property
     def is_running(self) -> bool:
-        """Return whether the server answers and was not restarted since the activation."""
+        """Return whether the server answers and was not restarted since the start."""
         try:
             return self._since is not None and self._started_at() == self._since
         except TargetError:
@@ -444,25 +446,25 @@ def fixed_settings(refused: Mapping[str, str]) -> Iterator[Complaint]:
 
 
 def too_few_connections(
-    treatment: Treatment, loads: Sequence[Load], *, limit: str, default: int, kept: int
+    configuration: Configuration, loads: Sequence[Load], *, limit: str, default: int, kept: int
 ) -> Iterator[Complaint]:
     """Yield a complaint when the clients do not fit into what a server lets in.
 
     Args:
-        treatment: Of the server.
+        configuration: Of the server.
         loads: Of the experiment.
         limit: The setting that limits its connections, in small letters.
         default: Of that setting.
         kept: Connections that are not for clients.
     """
-    text = treatment.asked_folded().get(limit, str(default))
+    text = configuration.asked_folded().get(limit, str(default))
     clients = max(load.clients for load in loads)
     if text.isdigit() and clients > int(text) - kept:
         yield Complaint(
             setting=None,
-            message=f"{clients} clients do not fit into {limit} = {text} of treatment"
-            f" `{treatment.name}`",
-            hint=f"Set `{limit}` to at least {clients + kept} in every treatment.",
+            message=f"{clients} clients do not fit into {limit} = {text} of configuration"
+            f" `{configuration.name}`",
+            hint=f"Set `{limit}` to at least {clients + kept} in every configuration.",
         )
 
 

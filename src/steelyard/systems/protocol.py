@@ -200,7 +200,7 @@ class RunRequest:
         log: How the names of the generator's logs begin, with their directory; None: it logs no
             transactions.
         sampling: Share of the transactions that are logged.
-        treatment: Whose server is under load; a generator that takes no time is told how many
+        configuration: Whose server is under load; a generator that takes no time is told how many
             requests to send by what that server has done before.
         in_turns: What stands still between its turns, of a run that is taken in turns and ended by
             a signal, so that nothing that it prints while it runs means anything; None: it runs in
@@ -216,7 +216,7 @@ class RunRequest:
     scripts: Sequence[tuple[Path, int]] = ()
     log: Path | None = None
     sampling: float = 1.0
-    treatment: str = ""
+    configuration: str = ""
     in_turns: Pausing | None = None
 
 
@@ -290,15 +290,15 @@ class Complaint:
 class Engine(Protocol):
     """One database system under one generator."""
 
-    def label(self, treatment: str) -> str:
-        """Return what a treatment's server is called: ``PostgreSQL 18.6``."""
+    def label(self, configuration: str) -> str:
+        """Return what a configuration's server is called: ``PostgreSQL 18.6``."""
         ...
 
-    def known_settings(self, treatment: str) -> frozenset[str]:
-        """Return the names of all settings that a treatment's server knows."""
+    def known_settings(self, configuration: str) -> frozenset[str]:
+        """Return the names of all settings that a configuration's server knows."""
         ...
 
-    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what the server itself would refuse, without starting it."""
         ...
 
@@ -311,26 +311,26 @@ class Engine(Protocol):
         ...
 
     def tools(self) -> Mapping[str, str]:
-        """Return the versions of the generator and of each treatment's server."""
+        """Return the versions of the generator and of each configuration's server."""
         ...
 
-    def program(self, treatment: str) -> ServerProgram:
-        """Return the server program of a treatment."""
+    def program(self, configuration: str) -> ServerProgram:
+        """Return the server program of a configuration."""
         ...
 
-    def switch_cost(self, treatment: str, names: Sequence[str]) -> SwitchCost:
+    def switch_cost(self, configuration: str, names: Sequence[str]) -> SwitchCost:
         """Return what it takes to change these settings."""
         ...
 
     def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
-        """Return whether two treatments mean the same by these settings, written differently."""
+        """Whether two configurations mean the same by these settings, written differently."""
         ...
 
     def datasets(self) -> tuple[Dataset, ...]:
         """Return the data all workloads need."""
         ...
 
-    def build(self, dataset: Dataset, address: ServerAddress, treatment: str) -> None:
+    def build(self, dataset: Dataset, address: ServerAddress, configuration: str) -> None:
         """Make a dataset on a running server."""
         ...
 
@@ -350,12 +350,12 @@ class Engine(Protocol):
         """Return whether a workload leaves the data as they are, for certain."""
         ...
 
-    def memory_bytes(self, treatment: str) -> int:
-        """Return about the most memory that a treatment's server takes with its data."""
+    def memory_bytes(self, configuration: str) -> int:
+        """Return about the most memory that a configuration's server takes with its data."""
         ...
 
-    def huge_page_bytes(self, treatment: str) -> int | None:
-        """Return what a treatment's server takes of a pool of huge pages.
+    def huge_page_bytes(self, configuration: str) -> int | None:
+        """Return what a configuration's server takes of a pool of huge pages.
 
         0: nothing; None: what it finds there.
         """
@@ -369,7 +369,7 @@ class Engine(Protocol):
         """
         ...
 
-    def beyond_sessions(self, treatment: str, names: Sequence[str]) -> tuple[str, ...]:
+    def beyond_sessions(self, configuration: str, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these settings that no user can have for own sessions alone."""
         ...
 
@@ -385,8 +385,8 @@ class Engine(Protocol):
         """Bring every data set back from its template on a running server."""
         ...
 
-    def reload(self, address: ServerAddress, treatment: str, clock: Clock) -> None:
-        """Bring what the platform has configured for a treatment into force without a restart.
+    def reload(self, address: ServerAddress, configuration: str, clock: Clock) -> None:
+        """Bring what the platform has configured for a configuration into force without a restart.
 
         A server that reads its configuration again is made to; another is told each setting.
         """
@@ -439,7 +439,7 @@ class Engine(Protocol):
         ...
 
     def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
-        """Take from what was run how fast the treatment's server is under this load."""
+        """Take from what was run how fast the configuration's server is under this load."""
         ...
 
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:

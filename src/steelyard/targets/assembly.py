@@ -160,7 +160,7 @@ def assemble_in_kubernetes(asked: Asked) -> Placed:
 
 
 def _placed(asked: Asked, site: KubernetesSite) -> Placed:
-    """Return engine and platforms of the servers, whose kind all treatments share."""
+    """Return engine and platforms of the servers, whose kind all configurations share."""
     makes_all = asked.experiment.makes_all_in_kubernetes
     if asked.experiment.redis_in_kubernetes:
         return (redis_servers_made if makes_all else redis_services)(asked, site)
@@ -225,7 +225,7 @@ def _made(
     *,
     restarts: bool,
 ) -> Mapping[str, Platform]:
-    """Return the platform of each treatment; treatments with equal Clusters share one."""
+    """Return the platform of each configuration; configurations with equal Clusters share one."""
     experiment, doors = asked.experiment, asked.doors
     reach = Reach(site.api, sql_knock(doors.sql), doors.clock)
     site.closing.append(reach.close)
@@ -261,12 +261,12 @@ class Assembly:
     """What runs an experiment.
 
     Attributes:
-        platforms: Of each treatment, by name; treatments on one target share one.
-        stack: What treatments set outside their servers; None where none does.
+        platforms: Of each configuration, by name; configurations on one target share one.
+        stack: What configurations set outside their servers; None where none does.
         site: Where in a Kubernetes cluster it works; None where it is in none.
         room: What the place offers to servers that are up together.
-        slots: Makes so many places for them, each with the platforms of the treatments it can take;
-            None: it cannot.
+        slots: Makes so many places for them, each with the platforms of the configurations it can
+            take; None: it cannot.
     """
 
     engine: Engine
@@ -318,7 +318,7 @@ def assemble(
     """
     if experiment.is_in_kubernetes:
         return _in_kubernetes(experiment, doors, campaign_id=campaign_id, ledger=ledger, told=told)
-    if any(_is_endpoint(treatment.target) for treatment in experiment.treatments):
+    if any(_is_endpoint(configuration.target) for configuration in experiment.configurations):
         return _there(experiment, doors, campaign_id=campaign_id, ledger=ledger or NoLedger())
     return _local(experiment, doors, campaign_id=campaign_id, ledger=ledger)
 
@@ -331,7 +331,10 @@ def _is_endpoint(target: Target) -> bool:
 def _there(
     experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: CampaignLedger
 ) -> Assembly:
-    """Return the assembly of servers that are there already; each treatment has its own slot."""
+    """Return the assembly of servers that are there already.
+
+    Each configuration has its own slot.
+    """
     there = assemble_redis_endpoints if experiment.redis_targets else assemble_endpoints
     found = there(experiment, doors, campaign_id=campaign_id, ledger=ledger)
     return Assembly(
@@ -382,7 +385,9 @@ def _local(
         campaign_id=campaign_id,
         account=account,
         limited=frozenset(
-            key for treatment in experiment.treatments for key in treatment.asked(Layer.CGROUP)
+            key
+            for configuration in experiment.configurations
+            for key in configuration.asked(Layer.CGROUP)
         ),
         templates=isinstance(engine, PostgresEngine),
         ledger=ledger or NoLedger(),
@@ -407,7 +412,7 @@ class _Ground:
     """What all servers of a campaign on this machine share.
 
     Attributes:
-        limited: Keys of control groups that any treatment limits.
+        limited: Keys of control groups that any configuration limits.
         templates: The servers can keep copies of their data.
     """
 
@@ -425,7 +430,7 @@ class _Ground:
     def platforms(
         self, targets: Mapping[str, AnyLocalTarget], *, slot: int | None = None
     ) -> dict[str, LocalPlatform]:
-        """Return the platform of each treatment; those on one target share one.
+        """Return the platform of each configuration; those on one target share one.
 
         Where there are slots, a port that is asked for is that of the first.
         """
@@ -509,10 +514,10 @@ def _needs(
 def _stack(
     experiment: Experiment, doors: Doors, ledger: CampaignLedger, needs: HugePageNeeds | None
 ) -> StackSettings | None:
-    """Return what the treatments set outside their servers; None where none does."""
+    """Return what the configurations set outside their servers; None where none does."""
     if not any(
-        treatment.manual or treatment.asked(Layer.LINUX) or treatment.asked(Layer.KVM)
-        for treatment in experiment.treatments
+        configuration.manual or configuration.asked(Layer.LINUX) or configuration.asked(Layer.KVM)
+        for configuration in experiment.configurations
     ):
         return None
     places = {name: data_root(target) for name, target in experiment.places_here.items()}
@@ -559,9 +564,9 @@ def moved(experiment: Experiment, context: str | None, namespace: str | None = N
     """Return an experiment with its targets in Kubernetes elsewhere; None leaves them."""
     return replace(
         experiment,
-        treatments=tuple(
-            replace(treatment, target=_moved(treatment.target, context, namespace))
-            for treatment in experiment.treatments
+        configurations=tuple(
+            replace(configuration, target=_moved(configuration.target, context, namespace))
+            for configuration in experiment.configurations
         ),
     )
 

@@ -70,7 +70,7 @@ class CheckedClusters:
     """What a look at the cluster said.
 
     Attributes:
-        images: Of each treatment's server, the operator's default filled in.
+        images: Of each configuration's server, the operator's default filled in.
     """
 
     operator: Operator
@@ -99,12 +99,12 @@ def check_clusters(
     for name, target in experiment.cluster_targets.items():
         if not target.is_made:
             continue
-        require_taken(experiment.treatment(name).asked())
-        treatment = experiment.treatment(name)
+        require_taken(experiment.configuration(name).asked())
+        configuration = experiment.configuration(name)
         _require_classes(target, site)
-        require_room(target, treatment.asked_folded(), datasets)
+        require_room(target, configuration.asked_folded(), datasets)
         campaign_id = site.belongings.campaign_id
-        manifest = cluster_of(treatment, target, campaign_id, trial_namespace(site))
+        manifest = cluster_of(configuration, target, campaign_id, trial_namespace(site))
         require_known(manifest, operator)
         tried = site.api.apply(manifest, dry_run=True)  # the operator judges its settings, too
         images[name] = target.image or _image_of(tried)
@@ -228,7 +228,9 @@ def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Placed:
     """
     experiment, doors = asked.experiment, asked.doors
     first = _means(asked, site, None)
-    targets = {treatment.name: treatment.target for treatment in experiment.treatments}
+    targets = {
+        configuration.name: configuration.target for configuration in experiment.configurations
+    }
     found = {target: _find(target, asked, first) for target in dict.fromkeys(targets.values())}
     ways = {
         target: server.place(first, restarts=False).entrance() for target, server in found.items()
@@ -346,10 +348,10 @@ def _plan(asked: Asked, site: KubernetesSite, found: Mapping[Target, Server]) ->
     Raises:
         PreflightError: No image is known, or the servers have different passwords.
     """
-    baseline = found[asked.experiment.treatment(asked.experiment.baseline).target]
+    baseline = found[asked.experiment.configuration(asked.experiment.baseline).target]
     if len({server.secret for server in found.values()}) > 1:
         raise PreflightError(
-            "the servers of the treatments have different Secrets, and the pods of the load"
+            "the servers of the configurations have different Secrets, and the pods of the load"
             " generators get their password from one",
             hint="Make one Secret with a user that both servers know, and name it with `secret:`"
             " of each `kubernetes:` section.",
@@ -405,7 +407,7 @@ def probe_storages(
 
     Args:
         experiment: Whose Clusters get such volumes; `ceilings: off` measures nothing.
-        images: Of the servers, by treatment.
+        images: Of the servers, by configuration.
         site: Where a pod with a volume is made for a moment.
         doors: To the clock.
         told: Is told.

@@ -1,4 +1,4 @@
-"""What differs between the treatments, what it costs to switch, and whether they alternate."""
+"""What differs between the configurations, what it costs to switch, and whether they alternate."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Final
 
 from steelyard.core.errors import InputError
-from steelyard.core.experiment import Design, Experiment, Layer, Reset, SwitchCost, Treatment
+from steelyard.core.experiment import Configuration, Design, Experiment, Layer, Reset, SwitchCost
 from steelyard.core.latency import LogPolicy
 from steelyard.core.linux import switch_cost_of
 from steelyard.core.schedule import LATENCIES_IN_A_TURN, Mode, Pausing, SharedMemory, WorkloadTurns
@@ -24,23 +24,23 @@ from steelyard.core.units import format_bytes
 from steelyard.systems.protocol import Engine
 
 
-def differing_settings(one: Treatment, other: Treatment) -> tuple[str, ...]:
+def differing_settings(one: Configuration, other: Configuration) -> tuple[str, ...]:
     """Return the names of the server's own settings that the two ask for differently."""
     return _differing(one, other, one.server_layer)
 
 
 def same_twice(experiment: Experiment, engine: Engine) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of treatments that do not differ.
+    """Return the pairs of configurations that do not differ.
 
     A pair whose step for the operator or target differs is none: what it does is not known.
     """
     if experiment.twin_of is not None:
         return ()  # it is there to be the same
-    pairs = combinations(experiment.treatments, 2)
+    pairs = combinations(experiment.configurations, 2)
     return tuple((one.name, other.name) for one, other in pairs if _is_same(one, other, engine))
 
 
-def _is_same(one: Treatment, other: Treatment, engine: Engine) -> bool:
+def _is_same(one: Configuration, other: Configuration, engine: Engine) -> bool:
     layer = one.server_layer
     beside = [
         replace(
@@ -58,13 +58,13 @@ def _is_same(one: Treatment, other: Treatment, engine: Engine) -> bool:
 
 
 def switch_cost(experiment: Experiment, engine: Engine) -> SwitchCost:
-    """Return the dearest switch between any two treatments, or what the file asks for if dearer.
+    """Return the dearest switch between any two, or what the file asks for if dearer.
 
     Raises:
         InputError: The file asks for a cheaper switch than the differences need.
     """
     costs = [
-        _pair_cost(one, other, engine) for one, other in combinations(experiment.treatments, 2)
+        _pair_cost(one, other, engine) for one, other in combinations(experiment.configurations, 2)
     ]
     needed = max(costs, key=lambda cost: cost.rank, default=SwitchCost.SESSION)
     asked = experiment.measure.switch
@@ -72,14 +72,14 @@ def switch_cost(experiment: Experiment, engine: Engine) -> SwitchCost:
         return needed
     if asked.rank < needed.rank:
         raise InputError(
-            f"measure.switch is {asked}, but the treatments differ in something that needs a"
+            f"measure.switch is {asked}, but the configurations differ in something that needs a"
             f" {needed}",
             hint="Leave `switch` out, or ask for a dearer one.",
         )
     return asked
 
 
-def _pair_cost(one: Treatment, other: Treatment, engine: Engine) -> SwitchCost:
+def _pair_cost(one: Configuration, other: Configuration, engine: Engine) -> SwitchCost:
     if one.target != other.target:
         return _target_cost(one.target, other.target)
     names = differing_settings(one, other)
@@ -87,7 +87,7 @@ def _pair_cost(one: Treatment, other: Treatment, engine: Engine) -> SwitchCost:
     costs += [switch_cost_of(name) for name in _differing(one, other, Layer.LINUX)]
     if _differing(one, other, Layer.KVM) or one.domain_xml != other.domain_xml:
         costs.append(SwitchCost.RESTART)  # a definition is taken at a power cycle
-    if one.manual or other.manual:  # equal steps too: one command may serve all treatments
+    if one.manual or other.manual:  # equal steps too: one command may serve all configurations
         costs.append(SwitchCost.RESTART)  # nobody knows what it does to a running server
     return max(costs, key=lambda cost: cost.rank)
 
@@ -96,12 +96,13 @@ def _require_kept_data(experiment: Experiment) -> None:
     """Raise where a restart would not keep what was written.
 
     Raises:
-        InputError: It is a Redis server, which keeps what its treatment persists.
+        InputError: It is a Redis server, which keeps what its configuration persists.
     """
     if experiment.engine is EngineName.REDIS:
         raise InputError(
-            "a Redis server that is restarted keeps what its treatment persists, so without a reset"
-            " for each visit the treatments would run on different keys",
+            "a Redis server that is restarted keeps what its configuration persists, so without a"
+            " reset"
+            " for each start the configurations would run on different keys",
             hint="Leave `measure.reset` out.",
         )
 
@@ -113,7 +114,7 @@ def _target_cost(one: Target, other: Target) -> SwitchCost:
     return SwitchCost.REPROVISION if made else SwitchCost.RESTART
 
 
-def _differing(one: Treatment, other: Treatment, layer: Layer) -> tuple[str, ...]:
+def _differing(one: Configuration, other: Configuration, layer: Layer) -> tuple[str, ...]:
     """Return the names of settings of a layer that the two ask for differently."""
     pairs = set(one.asked(layer).items()) ^ set(other.asked(layer).items())
     return tuple(sorted({name for name, _ in pairs}))
@@ -131,7 +132,7 @@ def reset_for(experiment: Experiment, mode: Mode, *, writes: bool) -> Reset:
         return Reset.VISIT
     asked = experiment.measure.reset
     if asked is not None:
-        if asked is not Reset.VISIT and writes and mode is Mode.VISITS:
+        if asked is not Reset.VISIT and writes and mode is Mode.STARTS:
             _require_kept_data(experiment)
         return asked
     on_one_server = mode is Mode.ALTERNATING and bool(experiment.shared_servers)
@@ -171,7 +172,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesignChoice:
-    """Whether the treatments alternate, and why, as a clause.
+    """Whether the configurations alternate, and why, as a clause.
 
     Attributes:
         memory: What they need of it together; None where they are not up together, and where it
@@ -184,7 +185,7 @@ class DesignChoice:
 
 
 def choose_design(experiment: Experiment, engine: Engine, room: Room) -> DesignChoice:
-    """Return how the treatments of an experiment are brought together.
+    """Return how the configurations of an experiment are brought together.
 
     Raises:
         InputError: The file asks for turns where they cannot be taken.
@@ -205,7 +206,7 @@ def choose_design(experiment: Experiment, engine: Engine, room: Room) -> DesignC
 
 
 def can_alternate(experiment: Experiment, engine: Engine, room: Room) -> bool:
-    """Return whether the treatments would alternate, as ``choose_design`` says with its reason."""
+    """Return whether they would alternate, as ``choose_design`` says with its reason."""
     if experiment.design is Design.ONE_BY_ONE or experiment.is_single_pass:
         return False
     return next(_obstacles(experiment, engine, room), None) is None
@@ -228,15 +229,15 @@ def too_slow(experiment: Experiment, turns: WorkloadTurns) -> DesignChoice:
 
 def _cannot_alternate(reason: str) -> InputError:
     return InputError(
-        f"the treatments cannot alternate: {reason}",
+        f"the configurations cannot alternate: {reason}",
         hint="Leave `design` out: then they are measured one by one.",
     )
 
 
 def _obstacles(experiment: Experiment, engine: Engine, room: Room) -> Iterator[str]:
     """Yield why turns cannot be taken, each as a clause."""
-    if len(experiment.treatments) < 2:
-        yield "there is one treatment"
+    if len(experiment.configurations) < 2:
+        yield "there is one configuration"
     if room.pausing is None:
         yield room.unable
     yield from _obstacles_of_the_work(experiment)
@@ -270,19 +271,19 @@ def _obstacles_of_the_file(experiment: Experiment) -> Iterator[str]:
     if measure.log_sampling < 1.0:
         yield "a log of some transactions (`measure.log_sampling`) does not count turns"
     if measure.rounds is not None and measure.rounds > 1:
-        yield "`measure.rounds` asks for several runs in one visit"
-    if measure.calibration is not None and measure.discard_s is None:
-        yield "`measure.calibration` measures the warm-up of visits"
+        yield "`measure.rounds` asks for several runs in one start"
+    if measure.calibration is not None and measure.warm_up_s is None:
+        yield "`measure.calibration` measures the warm-up of starts"
     if measure.reset is Reset.CAMPAIGN or measure.switch is SwitchCost.REPROVISION:
         yield "each block begins with fresh copies of the data, and the experiment asks otherwise"
 
 
 def _obstacles_of_settings(experiment: Experiment, engine: Engine) -> Iterator[str]:
-    if any(_of_the_machine(treatment) for treatment in experiment.treatments):
+    if any(_of_the_machine(configuration) for configuration in experiment.configurations):
         yield "settings of the whole machine hold for all servers on it"
     names = {
         name
-        for one, other in combinations(experiment.treatments, 2)
+        for one, other in combinations(experiment.configurations, 2)
         for name in differing_settings(one, other)
     }
     if not engine.writes():
@@ -293,14 +294,14 @@ def _obstacles_of_settings(experiment: Experiment, engine: Engine) -> Iterator[s
     cycle = engine.checkpoint_settings(sorted(names))
     if cycle and experiment.measure.rounds is None:
         yield (
-            f"the effect of {', '.join(cycle)} changes over a checkpoint cycle, which one visit has"
+            f"the effect of {', '.join(cycle)} changes over a checkpoint cycle, which one start has"
             " to cover; with `measure.rounds: 1` only its beginning is measured, and they alternate"
         )
 
 
 def _obstacles_of_others(experiment: Experiment, room: Room) -> Iterator[str]:
     """Yield what others than the generator have to do with the servers."""
-    targets = {each.target for each in experiment.treatments}
+    targets = {each.target for each in experiment.configurations}
     if any(isinstance(each, RedisLocalTarget) and each.replica is not None for each in targets):
         yield "a replica watches its server, and would take a pause for its end"
     if any(isinstance(each, RedisEndpointTarget) and each.allow_existing for each in targets):
@@ -309,7 +310,7 @@ def _obstacles_of_others(experiment: Experiment, room: Room) -> Iterator[str]:
             " counts their commands with ours"
         )
     bursting = [
-        each.name for each in experiment.treatments if each.target.burst_lasts_s is not None
+        each.name for each in experiment.configurations if each.target.burst_lasts_s is not None
     ]
     if room.pausing is Pausing.GENERATOR and bursting:
         yield f"burst credits come back in the pauses (`burst_lasts` of {', '.join(bursting)})"
@@ -318,7 +319,7 @@ def _obstacles_of_others(experiment: Experiment, room: Room) -> Iterator[str]:
 def _obstacles_of_shared_servers(
     experiment: Experiment, engine: Engine, room: Room
 ) -> Iterator[str]:
-    """Yield why treatments cannot be sessions of one server: nothing of it is altered for them."""
+    """Yield why they cannot be sessions of one server: nothing of it is altered for them."""
     for target, names in experiment.shared_servers.items():
         reasons = _obstacles_of_one_server(experiment, engine, target, names)
         yield from (f"{', '.join(names)} are on one server, {reason}" for reason in reasons)
@@ -332,7 +333,7 @@ def _obstacles_of_one_server(
     target: EndpointTarget | RedisEndpointTarget,
     names: Sequence[str],
 ) -> Iterator[str]:
-    asked = sorted({key for each in names for key in experiment.treatment(each).asked_folded()})
+    asked = sorted({key for each in names for key in experiment.configuration(each).asked_folded()})
     if isinstance(target, RedisEndpointTarget):
         yield "and a setting of Redis holds for all its sessions"
         return
@@ -352,13 +353,15 @@ def _memory(experiment: Experiment, engine: Engine, room: Room) -> SharedMemory 
     if room.memory_bytes is None:
         return None
     return SharedMemory(
-        needed_bytes=sum(engine.memory_bytes(each.name) for each in experiment.treatments),
+        needed_bytes=sum(engine.memory_bytes(each.name) for each in experiment.configurations),
         available_bytes=room.memory_bytes,
     )
 
 
-def _of_the_machine(treatment: Treatment) -> bool:
-    return bool(treatment.manual or treatment.asked(Layer.LINUX) or treatment.asked(Layer.KVM))
+def _of_the_machine(configuration: Configuration) -> bool:
+    return bool(
+        configuration.manual or configuration.asked(Layer.LINUX) or configuration.asked(Layer.KVM)
+    )
 
 
 def _obstacles_of_memory(experiment: Experiment, engine: Engine, room: Room) -> Iterator[str]:
@@ -370,7 +373,9 @@ def _obstacles_of_memory(experiment: Experiment, engine: Engine, room: Room) -> 
         )
     if room.huge_page_bytes is None:
         return
-    taken = [engine.huge_page_bytes(treatment.name) for treatment in experiment.treatments]
+    taken = [
+        engine.huge_page_bytes(configuration.name) for configuration in experiment.configurations
+    ]
     known = [each for each in taken if each is not None]
     if len(known) < len(taken):
         yield (

@@ -52,9 +52,9 @@ class Endpoints:
     """Servers that are there already, ready to be measured.
 
     Attributes:
-        platforms: Of each treatment, by name; those on one server share one.
-        room: What they offer to treatments that take turns.
-        seats: Makes the platform of each treatment for its turns, by name.
+        platforms: Of each configuration, by name; those on one server share one.
+        room: What they offer to configurations that take turns.
+        seats: Makes the platform of each configuration for its turns, by name.
     """
 
     engine: Engine
@@ -66,7 +66,9 @@ class Endpoints:
 def assemble_endpoints(
     experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Ledger
 ) -> Endpoints:
-    """Return the engine and each treatment's platform; the servers are asked, nothing is changed.
+    """Return the engine and each configuration's platform.
+
+    The servers are asked, nothing is changed.
 
     Raises:
         TargetError: A server cannot be reached.
@@ -115,7 +117,7 @@ class _Ground:
     """What all servers of a campaign have in common.
 
     Attributes:
-        shared: Servers on which several treatments take turns, by sessions of their own.
+        shared: Servers on which several configurations take turns, by sessions of their own.
     """
 
     experiment: Experiment
@@ -157,9 +159,9 @@ class _Ground:
         return EndpointPlatform(options, self.ledger, self._means, paused=self._paused)
 
     def seat(
-        self, treatment: str, server: EndpointPlatform, options: EndpointOptions
+        self, configuration: str, server: EndpointPlatform, options: EndpointOptions
     ) -> EndpointPlatform:
-        """Return the server of a treatment, or where it has several the treatment's sessions."""
+        """Return a configuration's server, or where it has several its sessions."""
         names = self.shared.get(options.target)
         if names is None:
             return server
@@ -168,7 +170,7 @@ class _Ground:
             self.ledger,
             self._means,
             server=server,
-            number=names.index(treatment) + 1 if self.engine.writes() else None,
+            number=names.index(configuration) + 1 if self.engine.writes() else None,
             paused=self._paused,
         )
 
@@ -181,7 +183,7 @@ def _room(
 ) -> Room:
     """Return what servers offer that go on in pauses; of one that is shared its sessions are tried.
 
-    They are tried only where nothing else keeps the treatments from taking turns.
+    They are tried only where nothing else keeps the configurations from taking turns.
     """
     room = Room(pausing=Pausing.GENERATOR)
     if not experiment.shared_servers or not can_alternate(experiment, engine, room):
@@ -198,13 +200,13 @@ def _room(
 def _troubles(
     experiment: Experiment, names: Sequence[str], entrance: ServerAddress, sql: Sql
 ) -> Iterator[str]:
-    """Yield why treatments cannot have sessions with settings of their own on a server."""
+    """Yield why configurations cannot have sessions with settings of their own on a server."""
     try:
         if mixed := mixed_sessions(entrance, sql):
             yield mixed
-        for treatment in map(experiment.treatment, names):
-            shown = shown_settings(treatment.asked(), entrance, sql)
-            yield from deviations(treatment.settings, shown)
+        for configuration in map(experiment.configuration, names):
+            shown = shown_settings(configuration.asked(), entrance, sql)
+            yield from deviations(configuration.settings, shown)
     except TargetError as error:
         yield f"sessions there have no settings of their own: {error.message}"
 
@@ -220,12 +222,12 @@ def dataset_needs(datasets: Sequence[Dataset]) -> tuple[DatasetNeeds, ...]:
 
 
 def settings_on(experiment: Experiment, target: Target) -> tuple[str, ...]:
-    """Return the names of all settings that any treatment on a server asks for."""
+    """Return the names of all settings that any configuration on a server asks for."""
     names = {
         setting.name.lower()
-        for treatment in experiment.treatments
-        for setting in treatment.settings
-        if treatment.target == target and setting.layer is Layer.POSTGRES
+        for configuration in experiment.configurations
+        for setting in configuration.settings
+        if configuration.target == target and setting.layer is Layer.POSTGRES
     }
     return tuple(sorted(names))
 
@@ -233,10 +235,10 @@ def settings_on(experiment: Experiment, target: Target) -> tuple[str, ...]:
 def restarts_on(
     experiment: Experiment, target: Target, names: tuple[str, ...], server: RunningServer
 ) -> bool:
-    """Return whether every activation restarts the server: then all treatments are alike."""
+    """Return whether every start restarts the server: then all configurations are alike."""
     if not target.is_restarted:
         return False
-    several = len({treatment.target for treatment in experiment.treatments}) > 1
+    several = len({configuration.target for configuration in experiment.configurations}) > 1
     known = [server.catalogue[name] for name in names if name in server.catalogue]
     needed = several or any(entry.context == "postmaster" for entry in known)
     return needed or experiment.measure.switch is SwitchCost.RESTART
@@ -253,14 +255,16 @@ def require_different_servers(entrances: Collection[ServerAddress], sql: Sql) ->
     if len(seen) < len(entrances):
         raise PreflightError(
             "two targets of the experiment lead to the same server",
-            hint="Write the target once, in a treatment that the others extend.",
+            hint="Write the target once, in a configuration that the others extend.",
         )
 
 
 def assemble_redis_endpoints(
     experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Ledger
 ) -> Endpoints:
-    """Return the engine and each treatment's platform; the servers are asked, nothing is changed.
+    """Return the engine and each configuration's platform.
+
+    The servers are asked, nothing is changed.
 
     Raises:
         TargetError: A server cannot be reached.
@@ -355,30 +359,30 @@ def growing_workloads(experiment: Experiment) -> tuple[str, ...]:
 
 
 def redis_settings_on(experiment: Experiment, target: RedisTarget) -> tuple[str, ...]:
-    """Return the names of all settings that any treatment on a server asks for."""
+    """Return the names of all settings that any configuration on a server asks for."""
     names = {
         name
-        for treatment in experiment.treatments
-        if treatment.target == target
-        for name in treatment.asked_folded()
+        for configuration in experiment.configurations
+        if configuration.target == target
+        for name in configuration.asked_folded()
     }
     return tuple(sorted(names))
 
 
 def redis_values_on(experiment: Experiment, target: RedisTarget) -> tuple[tuple[str, str], ...]:
-    """Return every value of every setting that a treatment on a server asks for."""
+    """Return every value of every setting that a configuration on a server asks for."""
     pairs = {
         pair
-        for treatment in experiment.treatments
-        if treatment.target == target
-        for pair in treatment.asked_folded().items()
+        for configuration in experiment.configurations
+        if configuration.target == target
+        for pair in configuration.asked_folded().items()
     }
     return tuple(sorted(pairs))
 
 
 def _restarts(experiment: Experiment, names: Sequence[str]) -> bool:
-    """Return whether every activation restarts the server, where it can be: all are alike then."""
-    several = len({treatment.target for treatment in experiment.treatments}) > 1
+    """Return whether every start restarts the server, where it can be: all are alike then."""
+    several = len({configuration.target for configuration in experiment.configurations}) > 1
     asked = experiment.measure.switch is SwitchCost.RESTART
     return several or asked or any(needs_restart(name) for name in names)
 
@@ -388,5 +392,5 @@ def require_different(states: Sequence[ServerState]) -> None:
     if len({state.run_id for state in states}) < len(states):
         raise PreflightError(
             "two targets of the experiment lead to the same server",
-            hint="Write the target once, in a treatment that the others extend.",
+            hint="Write the target once, in a configuration that the others extend.",
         )

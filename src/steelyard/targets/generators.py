@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from steelyard.core.experiment import Experiment, GeneratorName, Treatment
+from steelyard.core.experiment import Configuration, Experiment, GeneratorName
 from steelyard.core.kubernetes import (
     CAMPAIGN,
     CONFIG_MAP,
@@ -78,7 +78,7 @@ def describe_images(
 
     Args:
         experiment: Whose settings are asked about.
-        images: By treatment.
+        images: By configuration.
         site: Where a pod of each image is made for a moment.
         clock: Waits for it.
         told: Is told.
@@ -88,9 +88,9 @@ def describe_images(
     """
     found: dict[str, ImagePrograms] = {}
     for image in dict.fromkeys(images.values()):
-        treatments = [t for t in experiment.treatments if images.get(t.name) == image]
-        asked = tuple((t.name, tuple(t.asked().items())) for t in treatments)
-        ask = partial(describe_image, image, treatments)
+        configurations = [t for t in experiment.configurations if images.get(t.name) == image]
+        asked = tuple((t.name, tuple(t.asked().items())) for t in configurations)
+        ask = partial(describe_image, image, configurations)
         found[image] = asked_once((image, asked), site, clock, told, ask=ask)
     return found
 
@@ -227,7 +227,7 @@ def deadline_s(experiment: Experiment, long_runs_s: float | None = None) -> int:
         experiment: With its budget.
         long_runs_s: What the runs after the last block may take; None: their least length.
     """
-    runs = len(experiment.treatments) * len(experiment.workloads)
+    runs = len(experiment.configurations) * len(experiment.workloads)
     long_s = runs * (experiment.sustained_s or 0.0) if long_runs_s is None else long_runs_s
     return round(_BUDGETS * (experiment.stop.budget_s + long_s) + _MARGIN_S)
 
@@ -252,14 +252,14 @@ def _pods(load: Load, generator: GeneratorName) -> int:
 
 
 def redis_set_of(
-    treatment: Treatment,
+    configuration: Configuration,
     target: RedisKubernetesTarget,
     campaign_id: str,
     namespace: str,
     *,
     suffix: str = "",
 ) -> tuple[Manifest, ...]:
-    """Return the Services and, last, the StatefulSet of one treatment, with its settings in it."""
+    """Return the Services and, last, the StatefulSet of a configuration, with its settings."""
     asked = ServerAsked(
         target=target,
         name=object_name(campaign_id, suffix),
@@ -269,27 +269,27 @@ def redis_set_of(
     )
     start = ServerStart(
         change="first",
-        configuration=pod_configuration(configuration_text(treatment.asked())),
+        configuration=pod_configuration(configuration_text(configuration.asked())),
         restore=False,
     )
     return (*service_manifests(asked), set_manifest(asked, start))
 
 
 def cluster_of(
-    treatment: Treatment,
+    configuration: Configuration,
     target: CloudNativePgTarget,
     campaign_id: str,
     namespace: str,
     *,
     suffix: str = "",
 ) -> Manifest:
-    """Return the Cluster of one treatment, with its settings in it."""
+    """Return the Cluster of one configuration, with its settings in it."""
     return cluster_manifest(
         target,
         name=object_name(campaign_id, suffix),
         namespace=namespace,
         secret=SecretRef(namespace=namespace, name=object_name(campaign_id)),
-        settings=treatment.asked(),
+        settings=configuration.asked(),
         campaign_id=campaign_id,
     )
 
@@ -297,7 +297,7 @@ def cluster_of(
 def campaign_manifests(
     experiment: Experiment, plan: GeneratorPlan, campaign_id: str, *, namespace: str | None
 ) -> Iterator[Manifest]:
-    """Yield what a campaign makes, in the order in which it does; of servers one per treatment.
+    """Yield what a campaign makes, in the order in which it does; of servers one per configuration.
 
     Args:
         experiment: Whose servers are made.
@@ -333,8 +333,8 @@ def campaign_manifests(
             campaign_id=campaign_id,
         )
         yield _labelled(_inside(pod, namespace), campaign_id, GENERATOR)
-    for number, (treatment, target) in enumerate(experiment.made_targets.items(), 1):
-        asked, suffix = experiment.treatment(treatment), f"treatment-{number}"
+    for number, (configuration, target) in enumerate(experiment.made_targets.items(), 1):
+        asked, suffix = experiment.configuration(configuration), f"configuration-{number}"
         if isinstance(target, RedisKubernetesTarget):
             yield from redis_set_of(asked, target, campaign_id, namespace, suffix=suffix)
         else:

@@ -306,16 +306,16 @@ def _go_with_job(belongings: Belongings) -> None:
 
 
 def place_in(experiment: Experiment) -> KubernetesPlace:
-    """Return the place that all treatments share.
+    """Return the place that all configurations share.
 
     Raises:
         InputError: They do not, or are in no cluster.
     """
-    places = {treatment.target.home for treatment in experiment.treatments}
+    places = {configuration.target.home for configuration in experiment.configurations}
     if len(places) != 1 or None in places:
         raise InputError(
-            "the treatments are not all in one place of one Kubernetes cluster",
-            hint="Write `context`, `namespace` and `generators` once, for all treatments.",
+            "the configurations are not all in one place of one Kubernetes cluster",
+            hint="Write `context`, `namespace` and `generators` once, for all configurations.",
         )
     (place,) = places
     assert place is not None  # noqa: S101 - seen above
@@ -376,11 +376,11 @@ def require_room(
 ) -> None:
     """Look whether data and WAL have room in the volumes that they are put on.
 
-    WAL beside the data is counted where a treatment sizes it; on a volume of its own always.
+    WAL beside the data is counted where a configuration sizes it; on a volume of its own always.
 
     Args:
         target: The Cluster.
-        settings: What a treatment asks of PostgreSQL, by name in small letters.
+        settings: What a configuration asks of PostgreSQL, by name in small letters.
         datasets: All that are prepared.
 
     Raises:

@@ -1,9 +1,9 @@
-"""Whether this machine has the memory and the huge pages that treatments insist on.
+"""Whether this machine has the memory and the huge pages that configurations insist on.
 
 A server whose shared memory is larger than the machine does not start, or swaps once it is used.
 With ``huge_pages = on`` one without enough of them does not start; with ``try`` it starts without
 them and says nothing, so that a comparison would weigh nothing. How many huge pages the servers of
-treatments take is what ``vm.nr_hugepages: auto`` becomes.
+configurations take is what ``vm.nr_hugepages: auto`` becomes.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from steelyard.core.errors import PreflightError
-from steelyard.core.experiment import Experiment, Layer, Treatment
+from steelyard.core.experiment import Configuration, Experiment, Layer
 from steelyard.core.linux import HUGE_PAGES
 from steelyard.core.units import KIB, format_bytes
 from steelyard.gateways.host import Host
@@ -26,16 +26,16 @@ from steelyard.tuning.plan.arithmetic import (
     server_counter,
 )
 
-# The least that any version takes: which one a treatment runs is not asked here.
+# The least that any version takes: which one a configuration runs is not asked here.
 _FRUGAL_VERSION = 15
 _ROOM = 1.1  # of what the hint asks for: newer versions need up to 5 % more
 
 
 def require_huge_pages(experiment: Experiment, host: Host) -> None:
-    """Raise when a treatment with ``huge_pages = on`` could not start here.
+    """Raise when a configuration with ``huge_pages = on`` could not start here.
 
     Nothing is checked where the machine does not tell its huge pages, nothing for endpoints, and
-    nothing for treatments that reserve their own.
+    nothing for configurations that reserve their own.
 
     Raises:
         PreflightError: With what is needed, what is free, and the command that reserves it.
@@ -45,17 +45,17 @@ def require_huge_pages(experiment: Experiment, host: Host) -> None:
         return
     asking = [
         t
-        for t in experiment.treatments
+        for t in experiment.configurations
         if t.name in experiment.local_targets and HUGE_PAGES not in t.asked(Layer.LINUX)
     ]
     needs = {t.name: _needed(t, page_bytes) for t in asking if _insists(t)}
     if not needs:
         return
-    name = max(needs, key=lambda treatment: needs[treatment])
+    name = max(needs, key=lambda configuration: needs[configuration])
     if needs[name] > free:
         reserve = int(needs[name] * _ROOM) + 1
         raise PreflightError(
-            f"treatment `{name}` asks for huge_pages = on and needs at least {needs[name]} huge"
+            f"configuration `{name}` asks for huge_pages = on and needs at least {needs[name]} huge"
             f" pages of {format_bytes(page_bytes)}; {free} are free",
             hint=f"Reserve them (root): sysctl -w vm.nr_hugepages={reserve}, and set it back to"
             " what it was afterwards.",
@@ -63,35 +63,35 @@ def require_huge_pages(experiment: Experiment, host: Host) -> None:
 
 
 def require_shared_memory(experiment: Experiment, host: Host) -> None:
-    """Raise when the shared memory of a treatment's server is larger than this machine.
+    """Raise when the shared memory of a configuration's server is larger than this machine.
 
     Limits of control groups count. Nothing is known of endpoints, and nothing is guessed.
 
     Raises:
         PreflightError: With what is needed and what there is.
     """
-    local = [t for t in experiment.treatments if t.name in experiment.local_targets]
+    local = [t for t in experiment.configurations if t.name in experiment.local_targets]
     needs = {t: least_shared_memory_bytes(t.asked_folded(), _FRUGAL_VERSION) for t in local}
     if not needs:
         return
-    largest = max(needs, key=lambda treatment: needs[treatment])
+    largest = max(needs, key=lambda configuration: needs[configuration])
     memory = capacity(host).memory_bytes
     if needs[largest] > memory:
         raise PreflightError(
-            f"the server of treatment `{largest.name}` takes at least"
+            f"the server of configuration `{largest.name}` takes at least"
             f" {format_bytes(needs[largest])} of shared memory, and there are"
             f" {format_bytes(memory)} of memory here",
             hint="Lower its `shared_buffers`: a quarter of the memory is usual.",
         )
 
 
-def _insists(treatment: Treatment) -> bool:
-    asked = treatment.asked().get("huge_pages", "").lower()
+def _insists(configuration: Configuration) -> bool:
+    asked = configuration.asked().get("huge_pages", "").lower()
     return asked in ("on", "true", "yes", "1")
 
 
-def _needed(treatment: Treatment, page_bytes: int) -> int:
-    return -(-least_shared_memory_bytes(treatment.asked(), _FRUGAL_VERSION) // page_bytes)
+def _needed(configuration: Configuration, page_bytes: int) -> int:
+    return -(-least_shared_memory_bytes(configuration.asked(), _FRUGAL_VERSION) // page_bytes)
 
 
 def _free_pages(host: Host) -> tuple[int | None, int]:
@@ -113,10 +113,10 @@ def _free_pages(host: Host) -> tuple[int | None, int]:
 
 
 class HugePageNeeds:
-    """Counts the pages of each treatment's server: by its own program, or by a formula.
+    """Counts the pages of each configuration's server: by its own program, or by a formula.
 
     Args:
-        installations: Server programs of the treatments, by name.
+        installations: Server programs of the configurations, by name.
         processes: Runs them.
         account: Unprivileged one to run them as, where Steelyard is root.
         host: Says how large a huge page is.
@@ -134,20 +134,20 @@ class HugePageNeeds:
         self._account = account
         self._host = host
 
-    def estimate(self, treatment: Treatment) -> int:
-        """Return about how many pages a treatment's server takes; nothing is started."""
-        count = formula_counter(self._installations[treatment.name].major)
-        return count(treatment.asked_folded(), page_bytes(self._host)).pages
+    def estimate(self, configuration: Configuration) -> int:
+        """Return about how many pages a configuration's server takes; nothing is started."""
+        count = formula_counter(self._installations[configuration.name].major)
+        return count(configuration.asked_folded(), page_bytes(self._host)).pages
 
-    def count(self, treatments: Iterable[Treatment]) -> Mapping[str, int]:
-        """Return how many pages the servers of treatments take, by name.
+    def count(self, configurations: Iterable[Configuration]) -> Mapping[str, int]:
+        """Return how many pages the servers of configurations take, by name.
 
         Raises:
             PreflightError: A server's program does not say.
         """
-        by_program: dict[Installation, list[Treatment]] = {}
-        for treatment in treatments:
-            by_program.setdefault(self._installations[treatment.name], []).append(treatment)
+        by_program: dict[Installation, list[Configuration]] = {}
+        for configuration in configurations:
+            by_program.setdefault(self._installations[configuration.name], []).append(configuration)
         found: dict[str, int] = {}
         for installation, mine in by_program.items():
             if installation.major < COUNTING_SINCE:

@@ -98,7 +98,7 @@ def _check(experiment: Experiment, site: KubernetesSite) -> None:
         require_redis_room(target, experiment.workloads)
         campaign_id = site.belongings.campaign_id
         manifests = redis_set_of(
-            experiment.treatment(name), target, campaign_id, trial_namespace(site)
+            experiment.configuration(name), target, campaign_id, trial_namespace(site)
         )
         site.api.apply(manifests[-1], dry_run=True)
 
@@ -106,17 +106,19 @@ def _check(experiment: Experiment, site: KubernetesSite) -> None:
 def _images(
     experiment: Experiment, site: KubernetesSite, clock: Clock, told: Callable[[str], None]
 ) -> Mapping[str, RedisImage]:
-    """Return what the image of each treatment's server says; each image is asked once."""
-    names = {name for treatment in experiment.treatments for name in treatment.asked_folded()}
+    """Return what the image of each configuration's server says; each image is asked once."""
+    names = {
+        name for configuration in experiment.configurations for name in configuration.asked_folded()
+    }
     found: dict[str, RedisImage] = {}
     for image in dict.fromkeys(t.image for t in experiment.redis_in_kubernetes.values()):
-        treatments = [
-            experiment.treatment(name)
+        configurations = [
+            experiment.configuration(name)
             for name, target in experiment.redis_in_kubernetes.items()
             if target.image == image
         ]
-        wanted = tuple((t.name, tuple(t.asked().items())) for t in treatments)
-        ask = partial(describe_redis_image, image, treatments, sorted(names))
+        wanted = tuple((t.name, tuple(t.asked().items())) for t in configurations)
+        ask = partial(describe_redis_image, image, configurations, sorted(names))
         question = (image, _DESCRIBED, wanted, tuple(sorted(names)))
         found[image] = asked_once(question, site, clock, told, ask=ask)
     return {name: found[target.image] for name, target in experiment.redis_in_kubernetes.items()}
@@ -158,7 +160,7 @@ def load_pods(generators: Generators) -> LoadPods:
 def _platforms(
     asked: Asked, site: KubernetesSite, generators: Generators, secret: SecretRef
 ) -> Mapping[str, Platform]:
-    """Return the platform of each treatment; treatments with equal targets share one."""
+    """Return the platform of each configuration; configurations with equal targets share one."""
     experiment, doors = asked.experiment, asked.doors
     means = StatefulSetMeans(
         api=site.api,
@@ -331,7 +333,7 @@ def _platform(
 def _engine(
     asked: Asked, platforms: Mapping[str, RedisEndpointPlatform], program: Generator
 ) -> RedisEndpointEngine:
-    """Return the engine of the servers by treatment."""
+    """Return the engine of the servers by configuration."""
     servers = {name: running(platform.state) for name, platform in platforms.items()}
     filling = partial(fill_by_script, beside=MARKERS)
     return running_engine(asked.experiment, servers, program, asked.doors.redis, fill=filling)

@@ -1,10 +1,10 @@
-"""The stack below the servers of a campaign: turned for a treatment, seen in effect, put back.
+"""The stack below the servers of a campaign: turned for a configuration, seen in effect, put back.
 
-Settings of a treatment outside its server become knobs, or steps that a person or a user's command
-does; what this machine lacks for them is said before.
+Settings of a configuration outside its server become knobs, or steps that a person or a user's
+command does; what this machine lacks for them is said before.
 
 Invariant: what is there before the first change of a knob is in the ledger when it is changed;
-after ``put`` every knob that the treatment does not name is as it was before the campaign, and
+after ``put`` every knob that the configuration does not name is as it was before the campaign, and
 after ``remove`` all of them are.
 """
 
@@ -23,7 +23,7 @@ from steelyard.core.errors import (
     SteelyardError,
     TargetError,
 )
-from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting, Treatment
+from steelyard.core.experiment import Configuration, Experiment, Layer, ManualStep, Setting
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.spelling import did_you_mean
@@ -45,7 +45,7 @@ class Hooks:
     processes: Processes
     operator: Operator
 
-    def require(self, treatment: str, step: ManualStep) -> None:
+    def require(self, configuration: str, step: ManualStep) -> None:
         """Check that there is somebody to do a step.
 
         Raises:
@@ -53,39 +53,40 @@ class Hooks:
         """
         if not step.command and not self.operator.is_there:
             raise PreflightError(
-                f"`manual` of `{treatment}` asks the operator, and there is no terminal",
+                f"`manual` of `{configuration}` asks the operator, and there is no terminal",
                 hint="Start it from a terminal, or give it a `command`.",
             )
 
-    def do(self, treatment: str, step: ManualStep) -> None:
+    def do(self, configuration: str, step: ManualStep) -> None:
         """Do a step and return when it is done.
 
         Raises:
             TargetError: The command failed, or nobody confirmed in time.
         """
         if step.command:
-            self._run(treatment, step)
-        elif not self.operator.confirms(f"{treatment}: {step.text}", timeout_s=step.timeout_s):
+            self._run(configuration, step)
+        elif not self.operator.confirms(f"{configuration}: {step.text}", timeout_s=step.timeout_s):
             raise TargetError(
                 f"nobody confirmed within {format_duration(step.timeout_s)} that this was done for"
-                f" `{treatment}`: {step.text}",
+                f" `{configuration}`: {step.text}",
                 hint="Give `manual` a longer `timeout`, or a `command`.",
             )
 
-    def _run(self, treatment: str, step: ManualStep) -> None:
-        command = Command(argv=step.command, environment={"STEELYARD_TREATMENT": treatment})
+    def _run(self, configuration: str, step: ManualStep) -> None:
+        command = Command(argv=step.command, environment={"STEELYARD_CONFIGURATION": configuration})
         try:
             completed = self.processes.run(command, timeout_s=step.timeout_s)
         except MeasurementError as error:
             raise TargetError(
-                f"the command of `manual` of `{treatment}` failed: {error.message}",
+                f"the command of `manual` of `{configuration}` failed: {error.message}",
                 hint="Give it a longer `timeout`, or look at what it waits for.",
             ) from error
         if not completed.succeeded:
             raise TargetError(
-                f"the command of `manual` of `{treatment}` exited with {completed.exit_status}:"
+                f"the command of `manual` of `{configuration}` exited with {completed.exit_status}:"
                 f" {completed.tail(2)}",
-                hint="Try it by hand, with STEELYARD_TREATMENT set to the treatment's name.",
+                hint="Try it by hand, with STEELYARD_CONFIGURATION set to the configuration's"
+                " name.",
             )
 
 
@@ -99,7 +100,7 @@ _SYSCTLS: Final = "/proc/sys"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turned:
-    """One setting of a treatment with the knob that brings it about.
+    """One setting of a configuration with the knob that brings it about.
 
     Attributes:
         knob: None where it is no file of the kernel (``dma_latency``).
@@ -109,29 +110,29 @@ class Turned:
     knob: Knob | None
 
 
-def turned_settings(treatment: Treatment, device: str | None) -> tuple[Turned, ...]:
-    """Return everything that a treatment asks for outside its server.
+def turned_settings(configuration: Configuration, device: str | None) -> tuple[Turned, ...]:
+    """Return everything that a configuration asks for outside its server.
 
     Args:
-        treatment: Whose settings.
+        configuration: Whose settings.
         device: Of the data, as ``8:0``; None where it has none.
     """
     return tuple(
-        Turned(setting=setting, knob=_knob(setting, treatment, device))
-        for setting in treatment.settings
+        Turned(setting=setting, knob=_knob(setting, configuration, device))
+        for setting in configuration.settings
         if setting.layer in (Layer.LINUX, Layer.KVM)
     )
 
 
-def _knob(setting: Setting, treatment: Treatment, device: str | None) -> Knob | None:
+def _knob(setting: Setting, configuration: Configuration, device: str | None) -> Knob | None:
     if setting.layer is Layer.KVM:
-        name = domain_name(treatment.domain_xml) or ""
+        name = domain_name(configuration.domain_xml) or ""
         return Knob(
             name=f"kvm:domain {name}",
             layer="kvm",
             kind=KnobKind.DOMAIN,
             place=name,
-            value=treatment.domain_xml,
+            value=configuration.domain_xml,
             scope=Scope.MACHINE,
         )
     if setting.name == host_settings.DMA_LATENCY:
@@ -146,10 +147,10 @@ def _knob(setting: Setting, treatment: Treatment, device: str | None) -> Knob | 
 
 
 def seen_beside(turned: Turned, device: str | None) -> Turned:
-    """Return where another treatment's setting is looked at for one that does not name it.
+    """Return where another configuration's setting is looked at for one that does not name it.
 
     Args:
-        turned: Of a treatment that names it.
+        turned: Of a configuration that names it.
         device: Of the data of the one that does not.
     """
     if turned.knob is None or turned.setting.name != host_settings.READ_AHEAD:
@@ -226,8 +227,8 @@ class StackMeans:
 
     Attributes:
         doors: To each kind of knob there is.
-        devices: Disk of each treatment's data as ``8:0``, by name; None where it has none.
-        needs: Counts huge pages; None where no treatment asks for them.
+        devices: Disk of each configuration's data as ``8:0``, by name; None where it has none.
+        needs: Counts huge pages; None where no configuration asks for them.
     """
 
     doors: Mapping[KnobKind, KnobDoor]
@@ -240,14 +241,14 @@ class StackMeans:
 
 
 class StackSettings:
-    """Everything outside the servers that any treatment of an experiment sets."""
+    """Everything outside the servers that any configuration of an experiment sets."""
 
     def __init__(self, experiment: Experiment, means: StackMeans) -> None:
         self._experiment = experiment
         self._means = means
         self._turned: Mapping[str, Mapping[Key, Turned]] = {
             t.name: {_key(each): each for each in turned_settings(t, means.devices.get(t.name))}
-            for t in experiment.treatments
+            for t in experiment.configurations
         }
         self._named = {key: one for asked in self._turned.values() for key, one in asked.items()}
         self._pool: Pool | None = None
@@ -257,10 +258,10 @@ class StackSettings:
         self._done = ""
         self._troubles: dict[Key, str] = {}
 
-    def unfit(self, treatment: str) -> tuple[Unfit, ...]:
-        """Return what of a treatment's ``linux`` this machine cannot have."""
-        asked = self._experiment.treatment(treatment).asked(Layer.LINUX)
-        device = self._means.devices.get(treatment)
+    def unfit(self, configuration: str) -> tuple[Unfit, ...]:
+        """Return what of a configuration's ``linux`` this machine cannot have."""
+        asked = self._experiment.configuration(configuration).asked(Layer.LINUX)
+        device = self._means.devices.get(configuration)
         return tuple(unfit_settings(asked, self._means.host, device=device))
 
     def require_ready(self) -> None:
@@ -270,14 +271,14 @@ class StackSettings:
             PreflightError: A knob could not take effect, or there is nobody to do a manual step.
             PrivilegeError: The account may not.
         """
-        for treatment in self._experiment.treatments:
-            if treatment.manual is not None:
-                self._means.hooks.require(treatment.name, treatment.manual)
-            for turned in self._turned[treatment.name].values():
+        for configuration in self._experiment.configurations:
+            if configuration.manual is not None:
+                self._means.hooks.require(configuration.name, configuration.manual)
+            for turned in self._turned[configuration.name].values():
                 if turned.knob is None:
                     self._require_latency()
                 else:
-                    knob = self._estimated(treatment.name, turned.knob)
+                    knob = self._estimated(configuration.name, turned.knob)
                     self._door(knob).require(knob)
 
     def _require_latency(self) -> None:
@@ -297,40 +298,40 @@ class StackSettings:
                 code="domains-not-run",
                 severity=Severity.INFO,
                 message="Steelyard's own tests define domains and read back what became of them;"
-                " a campaign that power-cycles one between treatments was not run by them",
-                remedy="Look at the settings in force of each treatment in the report.",
+                " a campaign that power-cycles one between configurations was not run by them",
+                remedy="Look at the settings in force of each configuration in the report.",
                 subject="campaign",
             ),
         )
 
-    def put(self, treatment: str) -> None:
-        """Bring the stack of a treatment about; what did not work is in ``in_force``.
+    def put(self, configuration: str) -> None:
+        """Bring the stack of a configuration about; what did not work is in ``in_force``.
 
         Raises:
             TargetError: A manual step failed.
         """
-        asked = self._turned[treatment]
-        self._troubles, self._active = {}, treatment
+        asked = self._turned[configuration]
+        self._troubles, self._active = {}, configuration
         if self._pool is None:  # before the first change: afterwards it holds our own pages
             self._pool = pool_of(self._means.host)
         for key, turned in self._named.items():
             if key not in asked:
                 self._attempt(key, turned, None)
         for key, turned in asked.items():
-            self._attempt(key, turned, treatment)
-        step = self._experiment.treatment(treatment).manual
-        if step is not None and treatment != self._done:
+            self._attempt(key, turned, configuration)
+        step = self._experiment.configuration(configuration).manual
+        if step is not None and configuration != self._done:
             self._done = ""
-            self._means.hooks.do(treatment, step)
-            self._done = treatment
+            self._means.hooks.do(configuration, step)
+            self._done = configuration
 
-    def _attempt(self, key: Key, turned: Turned, treatment: str | None) -> None:
-        """Turn one setting for a treatment, or put it back for None; keep what went wrong."""
+    def _attempt(self, key: Key, turned: Turned, configuration: str | None) -> None:
+        """Turn one setting for a configuration, or put it back for None; keep what went wrong."""
         try:
             if turned.knob is None:
-                self._hold(turned.setting if treatment else None)
-            elif treatment:
-                self._turn(self._counted(treatment, turned.knob))
+                self._hold(turned.setting if configuration else None)
+            elif configuration:
+                self._turn(self._counted(configuration, turned.knob))
             elif (snapshot := self._means.ledger.kept(turned.knob)) is not None:
                 self._door(turned.knob).revert(turned.knob, snapshot)
         except RecordError:
@@ -362,17 +363,17 @@ class StackSettings:
             )
         return door
 
-    def _estimated(self, treatment: str, knob: Knob) -> Knob:
+    def _estimated(self, configuration: str, knob: Knob) -> Knob:
         """Return a knob with about the number of pages in place of ``auto``."""
         if knob.value != host_settings.AUTO or self._means.needs is None:
             return knob
-        needed = self._means.needs.estimate(self._experiment.treatment(treatment))
+        needed = self._means.needs.estimate(self._experiment.configuration(configuration))
         return replace(knob, value=str(pool_of(self._means.host).with_room_for(needed)))
 
-    def _counted(self, treatment: str, knob: Knob) -> Knob:
+    def _counted(self, configuration: str, knob: Knob) -> Knob:
         """Return a knob with the number of pages in place of ``auto``.
 
-        They are counted once, on top of the pool before the first change: which treatment comes
+        They are counted once, on top of the pool before the first change: which configuration comes
         first must not decide how large it is.
         """
         if knob.value != host_settings.AUTO or self._means.needs is None:
@@ -380,16 +381,16 @@ class StackSettings:
         if self._pools is None:
             asking = [
                 t
-                for t in self._experiment.treatments
+                for t in self._experiment.configurations
                 if t.asked(Layer.LINUX).get(host_settings.HUGE_PAGES) == host_settings.AUTO
             ]
             pool = self._pool or pool_of(self._means.host)
             needs = self._means.needs.count(asking)
             self._pools = {name: pool.with_room_for(pages) for name, pages in needs.items()}
-        return replace(knob, value=str(self._pools[treatment]))
+        return replace(knob, value=str(self._pools[configuration]))
 
     def in_force(self) -> LimitsInForce:
-        """Return what is in effect of all that any treatment names, and what is not as put."""
+        """Return what is in effect of all that any configuration names, and what is not as put."""
         asked = self._turned[self._active]
         deviations = dict(self._troubles)
         for key, turned in asked.items():
@@ -400,13 +401,16 @@ class StackSettings:
         return LimitsInForce(effective=tuple(seen), deviations=tuple(deviations.values()))
 
     def _shown(self) -> Mapping[tuple[Layer, str], Turned]:
-        """Return every setting that any treatment names, at the place it has for this one."""
+        """Return every setting that any configuration names, at the place it has for this one."""
         device = self._means.devices.get(self._active)
         shown = {_name(turned): seen_beside(turned, device) for turned in self._named.values()}
         return shown | {_name(turned): turned for turned in self._turned[self._active].values()}
 
     def _deviation(self, turned: Turned) -> str:
-        """Return in what a setting is not as the treatment asks; empty where it is, or unseen."""
+        """Return in what a setting is not as the configuration asks.
+
+        Empty where it is, or unseen.
+        """
         if turned.knob is None:
             limit, asked = self._means.latency.in_force_us(), turned.setting.value
             late = limit is not None and limit > host_settings.latency_us(asked)

@@ -33,10 +33,10 @@ name: buffers of a Cluster
 workloads:
   - {{name: writes, builtin: simple-update, scale_factor: 1}}
 loads: {{clients: 2, threads: 1}}
-measure: {{slice: 1s, ramp: 1s, discard: 0s, rounds: 1, ceilings: off}}
+measure: {{slice: 1s, ramp: 1s, warm_up: 0s, rounds: 1, ceilings: off}}
 stop: {{budget: 60m, precision: 0.1%}}
 seed: 7
-treatments:
+configurations:
   default:
     target:
       kind: cloudnative-pg
@@ -115,7 +115,7 @@ def _assert_settings_were_in_force(steelyard: Steelyard) -> None:
     environment = _environment(steelyard)
     for server in environment["servers"]:
         settings = {each["name"]: each for each in server["settings"]}
-        pages = int(BUFFERS[server["treatment"]].removesuffix("MB")) * 128
+        pages = int(BUFFERS[server["configuration"]].removesuffix("MB")) * 128
         assert settings["shared_buffers"]["value"] == str(pages)
     facts = {each["name"]: each["value"] for each in environment["facts"]}
     assert {"API server", "CloudNativePG", "generators on", "driver"} <= facts.keys()

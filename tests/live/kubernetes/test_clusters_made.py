@@ -49,7 +49,7 @@ def _started(platform: CloudNativePgPlatform, **settings: str) -> None:
 
 
 def test_rollouts_of_one_cluster(campaign: Campaign) -> None:
-    """Two treatments by restarts, a refused one that goes back, a reload; then all is gone."""
+    """Two configurations by restarts, a refused one that goes back, a reload; then all is gone."""
     platform = campaign.platform(target_of())
     platform.require_ready()
     _started(platform, max_connections="50", work_mem="8MB")

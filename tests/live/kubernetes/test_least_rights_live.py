@@ -66,7 +66,7 @@ def test_the_printed_rights_are_enough_and_each_is_used(
 
 
 def test_they_are_enough_for_redis(limited: Steelyard, own_namespace: str, tmp_path: Path) -> None:
-    """A server is made, restarted for each treatment, and taken away."""
+    """A server is made, restarted for each configuration, and taken away."""
     words = ("run", limited.experiment(MADE), "-n", own_namespace, "--yes", "--out", "c")
     limited.until_blocks(1, *words)
     used, granted = _asked(tmp_path), _granted(Purpose.REDIS)

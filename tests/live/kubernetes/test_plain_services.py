@@ -19,7 +19,7 @@ def _asked(api: KubernetesApi, server: PostgresPod, query: str) -> str:
 def test_a_server_of_others_is_measured_and_is_as_it_was(
     cluster_api: KubernetesApi, own_namespace: str, steelyard: Steelyard
 ) -> None:
-    """Its setting is changed for each treatment and put back; databases and pods are gone."""
+    """Its setting is changed for each configuration and put back; databases and pods are gone."""
     secret = postgres_secret(cluster_api, own_namespace, "right", PASSWORD)
     server = postgres_pod(cluster_api, secret)
     text = on_a_service(SERVICE, "right")
@@ -29,5 +29,5 @@ def test_a_server_of_others_is_measured_and_is_as_it_was(
         )
     assert _asked(cluster_api, server, "SHOW work_mem") == "4MB"
     assert _asked(cluster_api, server, "SELECT count(*) FROM pg_database") == "3"
-    assert {run["treatment"] for run in steelyard.runs} == {"default", "other"}
+    assert {run["configuration"] for run in steelyard.runs} == {"default", "other"}
     assert_nothing_holds(steelyard.directory / "c", [PASSWORD])

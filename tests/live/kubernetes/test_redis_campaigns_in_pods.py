@@ -63,7 +63,7 @@ def test_a_campaign_survives_a_kill(cluster_api: KubernetesApi, steelyard: Steel
     wanted = {"off": "no", "always": "yes"}
     for each in _read(steelyard, "environment.json")["servers"]:
         settings = {one["name"]: one["value"] for one in each["settings"]}
-        assert settings["appendonly"] == wanted[each["treatment"]]
+        assert settings["appendonly"] == wanted[each["configuration"]]
     summary = _read(steelyard, "summary.json")
     assert summary["design"]["switch"] == "restart"
     assert {run["validity"] for run in steelyard.runs} <= {"valid", "suspect"}
@@ -85,7 +85,7 @@ def test_targets_that_differ_are_made_for_each_visit(
     assert len(made) >= 4
     assert len({next(iter(each)) for each in servers}) == len(made)
     sizes = {
-        (each["treatment"], fact["value"])
+        (each["configuration"], fact["value"])
         for each in made
         for fact in each["facts"]
         if fact["name"] == "size"
@@ -176,8 +176,8 @@ def somebodys(cluster_api: KubernetesApi, own_namespace: str) -> Iterator[_Someb
 
 def _on_somebodys(namespace: str, **keys: str) -> str:
     said = "".join(f"\n      {key}: {value}" for key, value in keys.items())
-    head = MADE.partition("treatments:")[0].replace("baseline: off", "baseline: everysec")
-    return f"""{head}treatments:
+    head = MADE.partition("configurations:")[0].replace("baseline: off", "baseline: everysec")
+    return f"""{head}configurations:
   everysec:
     target:
       kind: redis-kubernetes

@@ -1,4 +1,4 @@
-"""Real Redis servers in a cluster: made, started anew for each treatment, and taken away whole."""
+"""Real Redis servers in a cluster: made, started anew for each one, and taken away whole."""
 
 import subprocess
 import sys
@@ -72,7 +72,7 @@ def _keys(campaign: RedisCampaign, platform: RedisKubernetesPlatform) -> object:
 
 
 def test_starts_of_one_server(campaign: RedisCampaign) -> None:
-    """Two treatments on the same data in one volume, a refused one, and the next one works."""
+    """Two configurations on the same data in one volume, a refused one, and the next one works."""
     platform = campaign.platform(redis_target())
     _started(campaign, platform, appendonly="yes", appendfsync="always", save="")
     assert _values(campaign, platform, "appendonly", "appendfsync") == ["yes", "always"]

@@ -23,10 +23,10 @@ baseline: disk
 workloads:
   - {name: writes, builtin: simple-update, scale_factor: 1}
 loads: {clients: 2, threads: 1}
-measure: {slice: 3s, ramp: 1s, discard: 1s, rounds: 2, ceilings: off}
+measure: {slice: 3s, ramp: 1s, warm_up: 1s, rounds: 2, ceilings: off}
 stop: {budget: 60m, precision: 0.1%}
 seed: 7
-treatments:
+configurations:
   disk:
     target:
       kind: cloudnative-pg
@@ -71,13 +71,13 @@ def test_a_slower_class_is_found_to_be_slower_and_nothing_is_left(
 
 
 def _rates(steelyard: Steelyard) -> list[dict[str, float]]:
-    """Return the transactions per second of each treatment in each complete block."""
+    """Return the transactions per second of each configuration in each complete block."""
     complete = {(b["index"], b["attempt"]) for b in steelyard.blocks if b["complete"]}
     runs = [run for run in steelyard.runs if (run["block"], run["attempt"]) in complete]
     runs.sort(key=lambda run: int(run["block"]))
     return [
         {
-            str(run["treatment"]): run["measurement"]["transactions"]
+            str(run["configuration"]): run["measurement"]["transactions"]
             / run["measurement"]["seconds"]
             for run in of_block
         }

@@ -11,9 +11,9 @@ from steelyard.core.experiment import (
     Attribution,
     AttributionKind,
     Combination,
+    Configuration,
     Experiment,
     Factor,
-    Treatment,
 )
 from steelyard.core.target import LocalTarget
 from steelyard.stats import factorial
@@ -45,16 +45,16 @@ def with_factors(
     workloads: int = 1,
     loads: int = 2,
 ) -> Experiment:
-    """Return an experiment of these factors, its treatments named by their combination."""
+    """Return an experiment of these factors, its configurations named by their combination."""
     attribution = an_attribution(factors, kind)
-    treatments = tuple(
-        Treatment(name="".join(map(str, combination)), target=LocalTarget())
+    configurations = tuple(
+        Configuration(name="".join(map(str, combination)), target=LocalTarget())
         for combination in attribution.combinations
     )
     return replace(
         an_experiment(workloads=workloads, loads=loads),
-        baseline=treatments[0].name,
-        treatments=treatments,
+        baseline=configurations[0].name,
+        configurations=configurations,
         attribution=attribution,
     )
 
@@ -66,5 +66,5 @@ def measured(
     assert experiment.attribution is not None
     effects = np.array([truth(c) for c in experiment.attribution.combinations])
     cells = len(experiment.workloads) * len(experiment.loads)
-    levels = noise(blocks, len(experiment.treatments), cells)
+    levels = noise(blocks, len(experiment.configurations), cells)
     return a_record(levels + effects[:, None], experiment)

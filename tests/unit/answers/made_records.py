@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from steelyard.answers.observations import headline_count
+from steelyard.answers.observations import result_count
 from steelyard.answers.result.stopping import stopping_rule
 from steelyard.campaign.design.schedule import make_schedule, mode_for
 from steelyard.core.campaign import BlockOutcome, CampaignRecord
-from steelyard.core.experiment import Experiment, Reset, Stop, SwitchCost, Treatment, Workload
+from steelyard.core.experiment import Configuration, Experiment, Reset, Stop, SwitchCost, Workload
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import Measurement, Run
-from steelyard.core.plan import CampaignPlan, DiscardChoice, Status
+from steelyard.core.plan import CampaignPlan, Status, WarmUpChoice
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import LocalTarget
 
@@ -19,13 +19,15 @@ SLICE_S = 5.0
 
 
 def an_experiment(
-    treatments: int = 2, workloads: int = 1, loads: int = 5, stop: Stop | None = None
+    configurations: int = 2, workloads: int = 1, loads: int = 5, stop: Stop | None = None
 ) -> Experiment:
     """Return an experiment with a baseline ``t0`` and contenders ``t1`` and on."""
     return Experiment(
         name="test",
         baseline="t0",
-        treatments=tuple(Treatment(name=f"t{i}", target=LocalTarget()) for i in range(treatments)),
+        configurations=tuple(
+            Configuration(name=f"t{i}", target=LocalTarget()) for i in range(configurations)
+        ),
         workloads=tuple(Workload(name=f"w{i}", builtin="select-only") for i in range(workloads)),
         loads=tuple(Load(clients=i + 1, threads=1) for i in range(loads)),
         stop=stop or Stop(),
@@ -43,12 +45,12 @@ def a_plan(experiment: Experiment, switch: SwitchCost, max_blocks: int) -> Campa
         restore_s=(),
         block_s=120.0,
         stopping=stopping_rule(
-            headlines=headline_count(experiment),
-            cells_per_headline=len(experiment.loads),
+            results=result_count(experiment),
+            cells_per_result=len(experiment.loads),
             max_blocks=max_blocks,
             precision=experiment.stop.precision,
         ),
-        discard=DiscardChoice(discard_s=20.0, how="floor", risk=""),
+        warm_up=WarmUpChoice(warm_up_s=20.0, how="floor", risk=""),
     )
 
 
@@ -63,8 +65,8 @@ def a_record(
 ) -> CampaignRecord:
     """Return a record of ``log_tps`` in scheduled order.
 
-    Its shape is (blocks, treatments, cells), or with several rounds (blocks, rounds, treatments,
-    cells).
+    Its shape is (blocks, configurations, cells), or with several rounds (blocks, rounds,
+    configurations, cells).
     """
     by_round = log_tps.reshape(len(log_tps), rounds, *log_tps.shape[-2:])
     cells = [
@@ -72,9 +74,9 @@ def a_record(
         for workload in experiment.workloads
         for load in experiment.loads
     ]
-    names = [treatment.name for treatment in experiment.treatments]
+    names = [configuration.name for configuration in experiment.configurations]
     schedule = make_schedule(
-        treatments=names,
+        configurations=names,
         cells=cells,
         seed=7,
         mode=mode_for(switch),
@@ -87,11 +89,11 @@ def a_record(
                 by_round[
                     block.index,
                     position * rounds // len(planned.runs),
-                    names.index(run.treatment),
+                    names.index(run.configuration),
                     cells.index(run.cell),
                 ]
             ),
-            treatment=run.treatment,
+            configuration=run.configuration,
             cell=run.cell,
             place=(block.index, visit, position),
         )
@@ -116,7 +118,7 @@ def a_record(
     )
 
 
-def a_run(log_tps: float, *, treatment: str, cell: CellKey, place: tuple[int, int, int]) -> Run:
+def a_run(log_tps: float, *, configuration: str, cell: CellKey, place: tuple[int, int, int]) -> Run:
     """Return a valid run at a place (block, visit, position)."""
     block, visit, position = place
     return Run(
@@ -124,10 +126,10 @@ def a_run(log_tps: float, *, treatment: str, cell: CellKey, place: tuple[int, in
         attempt=0,
         visit=visit,
         position=position,
-        treatment=treatment,
+        configuration=configuration,
         cell=cell,
         started_at=0.0,
-        since_activation_s=20.0,
+        since_start_s=20.0,
         measurement=Measurement(
             transactions=SLICE_S * float(np.exp(log_tps)),
             seconds=SLICE_S,
@@ -141,11 +143,11 @@ def a_run(log_tps: float, *, treatment: str, cell: CellKey, place: tuple[int, in
     )
 
 
-def noise(blocks: int, treatments: int = 2, cells: int = 5, seed: int = 1) -> np.ndarray:
+def noise(blocks: int, configurations: int = 2, cells: int = 5, seed: int = 1) -> np.ndarray:
     """Return log throughput of 1000/s with 2 % noise and a block effect of 5 %."""
     rng = np.random.default_rng(seed)
     level = np.log(1000.0) + 0.05 * rng.standard_normal((blocks, 1, 1))
-    return level + 0.02 * rng.standard_normal((blocks, treatments, cells))
+    return level + 0.02 * rng.standard_normal((blocks, configurations, cells))
 
 
 def compared(
@@ -154,6 +156,6 @@ def compared(
     """Return a record in which every contender is faster than the baseline by ``effect``."""
     asked = experiment or an_experiment()
     cells = len(asked.workloads) * len(asked.loads)
-    log_tps = noise(blocks, len(asked.treatments), cells)
+    log_tps = noise(blocks, len(asked.configurations), cells)
     log_tps[:, 1:] += np.log1p(effect)
     return a_record(log_tps, asked, **options)

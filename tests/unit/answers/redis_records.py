@@ -64,21 +64,21 @@ class Does:
 def redis_experiment(*, pipeline: int = 1, **settings: tuple[str, str]) -> Experiment:
     """Return a baseline ``t0`` and ``t1`` on Redis; the settings have a value on each."""
     made = an_experiment(loads=1)
-    treatments = tuple(
+    configurations = tuple(
         replace(
-            treatment,
+            configuration,
             target=RedisLocalTarget(),
             settings=tuple(
                 Setting(layer=Layer.REDIS, name=name.replace("_", "-"), value=values[place])
                 for name, values in settings.items()
             ),
         )
-        for place, treatment in enumerate(made.treatments)
+        for place, configuration in enumerate(made.configurations)
     )
     return replace(
         made,
         engine=EngineName.REDIS,
-        treatments=treatments,
+        configurations=configurations,
         measure=Measure(ramp_s=0.0),
         workloads=(replace(made.workloads[0], builtin="set"),),
         loads=(Load(clients=CLIENTS, threads=1, pipeline=pipeline),),
@@ -99,7 +99,7 @@ def redis_record(
     level = np.log([1.0 / baseline.whole_s, 1.0 / other.whole_s])[np.newaxis, :, np.newaxis]
     log_tps = level + 0.01 * rng.standard_normal((blocks, 2, 1))
     record = a_record(log_tps, experiment)
-    runs = (_watched(run, baseline if run.treatment == "t0" else other) for run in record.runs)
+    runs = (_watched(run, baseline if run.configuration == "t0" else other) for run in record.runs)
     return replace(record, runs=tuple(_without(run, lacking) for run in runs))
 
 

@@ -1,4 +1,4 @@
-"""Factors: what the headlines become, what stands beside them, and who shares which error."""
+"""Factors: what the results become, what stands beside them, and who shares which error."""
 
 from dataclasses import replace
 
@@ -10,9 +10,9 @@ from made_records import a_record, an_experiment, compared, noise
 from steelyard.answers.attribution import alias_sentences
 from steelyard.answers.campaign import analyse
 from steelyard.answers.comparison import compare_pair
-from steelyard.answers.observations import headline_contrasts, headline_count
+from steelyard.answers.observations import result_contrasts, result_count
 from steelyard.answers.result.compute import decide
-from steelyard.answers.result.stopping import headline_level, stopping_rule
+from steelyard.answers.result.stopping import result_level, stopping_rule
 from steelyard.answers.results import AttributedEffect, CampaignAnalysis, EffectFamily
 from steelyard.core.experiment import AttributionKind, Combination
 from steelyard.core.findings import Verdict
@@ -42,25 +42,27 @@ def covers(effect: AttributedEffect, truth: float) -> bool:
     return estimate.low <= np.expm1(truth) <= estimate.high
 
 
-def test_without_factors_a_headline_is_contender_minus_baseline() -> None:
-    """The weights are those of a difference, and nothing stands beside the headlines."""
-    experiment = an_experiment(treatments=3, workloads=2)
-    asked = headline_contrasts(experiment)
-    assert [(c.baseline, c.treatment) for c in asked] == [("t0", "t1"), ("t0", "t2")]
+def test_without_factors_a_result_is_contender_minus_baseline() -> None:
+    """The weights are those of a difference, and nothing stands beside the results."""
+    experiment = an_experiment(configurations=3, workloads=2)
+    asked = result_contrasts(experiment)
+    assert [(c.baseline, c.configuration) for c in asked] == [("t0", "t1"), ("t0", "t2")]
     assert [c.weights for c in asked] == [(-1.0, 1.0, 0.0), (-1.0, 0.0, 1.0)]
-    assert headline_count(experiment) == 4
+    assert result_count(experiment) == 4
     assert analyse(compared(8, experiment=experiment)).attribution is None
 
 
 def test_weights_give_the_same_bits_as_a_difference() -> None:
     """A record of an earlier day gives the same numbers to the last bit."""
-    experiment = an_experiment(treatments=4)
+    experiment = an_experiment(configurations=4)
     record = compared(12, 0.03, experiment=experiment)
     levels = noise(12, 4, 5)
     levels[:, 1:] += np.log1p(0.03)
     seen = [c for c in analyse(record).comparisons if c.load == experiment.loads[2]]
     for place, comparison in enumerate(seen, start=1):
-        runs = {(r.block, r.treatment): r for r in record.runs if r.cell.load == comparison.load}
+        runs = {
+            (r.block, r.configuration): r for r in record.runs if r.cell.load == comparison.load
+        }
         differences = [
             runs[b, f"t{place}"].measurement.log_tps - runs[b, "t0"].measurement.log_tps
             for b in range(12)
@@ -68,39 +70,39 @@ def test_weights_give_the_same_bits_as_a_difference() -> None:
         assert list(comparison.contrasts) == differences
 
 
-def test_four_treatments_against_one_baseline_share_the_error() -> None:
-    """Bonferroni over treatments and workloads, and each is judged on its own."""
-    experiment = an_experiment(treatments=5, workloads=2, loads=1)
+def test_four_configurations_against_one_baseline_share_the_error() -> None:
+    """Bonferroni over configurations and workloads, and each is judged on its own."""
+    experiment = an_experiment(configurations=5, workloads=2, loads=1)
     levels = noise(16, 5, 2)
     levels[:, 3] += 0.10
     analysis = analyse(a_record(levels, experiment))
-    assert headline_count(experiment) == 8
+    assert result_count(experiment) == 8
     assert analysis.plan is not None
     assert analysis.plan.stopping.alpha == pytest.approx(0.04 / 8)
-    assert [c.treatment for c in analysis.headlines] == ["t1", "t2", "t3", "t4"] * 2
-    faster = {c.treatment for c in analysis.headlines if c.verdict is Verdict.FASTER}
+    assert [c.configuration for c in analysis.results] == ["t1", "t2", "t3", "t4"] * 2
+    faster = {c.configuration for c in analysis.results if c.verdict is Verdict.FASTER}
     assert faster == {"t3"}
     single = analyse(a_record(levels[:, [0, 3]], an_experiment(workloads=2, loads=1)))
-    wide = {(c.workload, c.treatment): c.effect for c in analysis.headlines}["w0", "t3"]
-    narrow = single.headlines[0].effect
+    wide = {(c.workload, c.configuration): c.effect for c in analysis.results}["w0", "t3"]
+    narrow = single.results[0].effect
     assert wide.high - wide.low > narrow.high - narrow.low
 
 
-def test_main_effects_are_the_headlines() -> None:
+def test_main_effects_are_the_results() -> None:
     """One per factor and workload, labelled by its levels, and each holds the truth."""
     analysis = analyse(measured(with_factors(3, workloads=2), synergic))
-    first = [(c.baseline, c.treatment) for c in analysis.headlines[:3]]
+    first = [(c.baseline, c.configuration) for c in analysis.results[:3]]
     assert first == [
         ("huge-pages=off", "huge-pages=on"),
         ("buffers=off", "buffers=on"),
         ("commit=off", "commit=on"),
     ]
-    assert len(analysis.headlines) == 6
+    assert len(analysis.results) == 6
     assert analysis.plan is not None
-    assert analysis.plan.stopping.headlines == 6
-    for comparison, truth in zip(analysis.headlines, [0.12, 0.0, 0.04] * 2, strict=True):
+    assert analysis.plan.stopping.results == 6
+    for comparison, truth in zip(analysis.results, [0.12, 0.0, 0.04] * 2, strict=True):
         assert comparison.effect.low <= np.expm1(truth) <= comparison.effect.high
-    assert analysis.headlines[0].verdict is Verdict.FASTER
+    assert analysis.results[0].verdict is Verdict.FASTER
 
 
 def test_a_full_factorial_tells_everything() -> None:
@@ -122,7 +124,7 @@ def test_a_full_factorial_tells_everything() -> None:
 
 
 def test_each_family_shares_an_error_of_its_own() -> None:
-    """Its level is that of as many headlines at the same look."""
+    """Its level is that of as many results at the same look."""
     analysis = analyse(measured(with_factors(3, workloads=2), synergic))
     assert analysis.plan is not None
     for family, size in [
@@ -130,16 +132,16 @@ def test_each_family_shares_an_error_of_its_own() -> None:
         (EffectFamily.ADDED_ALONE, 6),
         (EffectFamily.TOTAL, 2),
     ]:
-        rule = stopping_rule(headlines=size, cells_per_headline=2, max_blocks=30, precision=None)
+        rule = stopping_rule(results=size, cells_per_result=2, max_blocks=30, precision=None)
         assert rule.alpha == pytest.approx(0.04 / size)
         (level,) = {e.level for e in told(analysis, family).values()}
-        assert level == pytest.approx(headline_level(rule, 12))
+        assert level == pytest.approx(result_level(rule, 12))
 
 
 def test_synergies_are_about_twice_as_wide() -> None:
     """At equal level their intervals have twice the width of the main effects' (METHOD 5)."""
     analysis = analyse(measured(with_factors(2), lambda _: 0.0, blocks=40))
-    main = np.mean([np.ptp(_bounds(c.effect)) for c in analysis.headlines])
+    main = np.mean([np.ptp(_bounds(c.effect)) for c in analysis.results])
     (pair,) = told(analysis, EffectFamily.SYNERGY).values()
     assert 1.3 < np.ptp(_bounds(pair.effect)) / main < 2.7
 
@@ -160,9 +162,9 @@ def test_a_fraction_tells_what_is_clear(
     assert analysis.attribution is not None
     assert {e.family for e in analysis.attribution.effects} == families
     assert len(analysis.attribution.aliases) == groups
-    faster = {c.treatment for c in analysis.headlines if c.verdict is Verdict.FASTER}
-    assert len(analysis.headlines) == factors
-    assert faster == {analysis.headlines[-1].treatment}
+    faster = {c.configuration for c in analysis.results if c.verdict is Verdict.FASTER}
+    assert len(analysis.results) == factors
+    assert faster == {analysis.results[-1].configuration}
 
 
 def test_aliases_in_words() -> None:
@@ -176,7 +178,7 @@ def test_aliases_in_words() -> None:
 def test_a_ladder_gives_steps_and_the_total() -> None:
     """Each rung against the one before: the step of the third holds its synergy."""
     analysis = analyse(measured(with_factors(3, LADDER), synergic))
-    for comparison, truth in zip(analysis.headlines, [0.10, 0.0, 0.06], strict=True):
+    for comparison, truth in zip(analysis.results, [0.10, 0.0, 0.06], strict=True):
         assert comparison.effect.low <= np.expm1(truth) <= comparison.effect.high
     assert analysis.attribution is not None
     (whole,) = analysis.attribution.effects
@@ -186,16 +188,16 @@ def test_a_ladder_gives_steps_and_the_total() -> None:
 def test_an_ablation_gives_removals() -> None:
     """All against all but one: the synergy is counted twice."""
     analysis = analyse(measured(with_factors(3, ABLATION), synergic))
-    for comparison, truth in zip(analysis.headlines, [0.14, 0.0, 0.06], strict=True):
+    for comparison, truth in zip(analysis.results, [0.14, 0.0, 0.06], strict=True):
         assert comparison.effect.low <= np.expm1(truth) <= comparison.effect.high
     assert analysis.attribution is not None
     assert analysis.attribution.effects == ()
 
 
 def test_one_factor_is_an_ordinary_comparison() -> None:
-    """Its main effect is the second treatment against the first, and there is no more to tell."""
+    """Its main effect is the second against the first, and there is no more to tell."""
     analysis = analyse(measured(with_factors(1), lambda c: 0.1 * c[0]))
-    assert len(analysis.headlines) == 1
+    assert len(analysis.results) == 1
     assert analysis.attribution is not None
     assert analysis.attribution.effects == ()
 
@@ -216,11 +218,11 @@ def test_stalls_are_compared_by_level() -> None:
     hit = np.random.default_rng(5).random((20, 4, 2)) < 0.2
     levels[hit & np.array(with_buffers)[:, None]] -= np.log(3.0)
     analysis = analyse(a_record(levels, experiment))
-    assert [t.treatment for t in analysis.stalls] == ["huge-pages=on", "buffers=on"]
+    assert [t.configuration for t in analysis.stalls] == ["huge-pages=on", "buffers=on"]
     test = analysis.stalls[1]
-    assert (test.baseline_runs, test.treatment_runs, test.baseline_stalled) == (80, 80, 0)
-    assert test.treatment_stalled > 8
-    assert test.treatment_stalled == sum(c.stalled for c in analysis.cells)
+    assert (test.baseline_runs, test.configuration_runs, test.baseline_stalled) == (80, 80, 0)
+    assert test.configuration_stalled > 8
+    assert test.configuration_stalled == sum(c.stalled for c in analysis.cells)
     found = [f.subject for f in analysis.findings if f.code == "stalls-differ"]
     assert found == ["buffers=on"]
 
@@ -236,17 +238,17 @@ def test_the_warning_light_is_one_per_factor() -> None:
                 transactions=run.measurement.transactions * float(np.exp(0.05 * run.position)),
             ),
         )
-        if run.treatment.startswith("1")
+        if run.configuration.startswith("1")
         else run
         for run in record.runs
     )
     analysis = analyse(replace(record, runs=rising))
-    lights = {check.treatment: check.p_value < 0.01 for check in analysis.warmup}
+    lights = {check.configuration: check.p_value < 0.01 for check in analysis.warmup}
     assert lights == {"huge-pages=on": True, "buffers=on": False}
 
 
 def test_a_pair_of_combinations_is_an_additional_look() -> None:
-    """`compare` takes two treatments as ever; only steps and removals are in the plan."""
+    """`compare` takes two configurations as ever; only steps and removals are in the plan."""
     for kind, pair, planned, turned in [
         (AttributionKind.FACTORS, ("00", "11"), False, False),
         (LADDER, ("10", "11"), True, False),
@@ -255,11 +257,11 @@ def test_a_pair_of_combinations_is_an_additional_look() -> None:
         (ABLATION, ("11", "01"), True, True),
     ]:
         record = measured(with_factors(2, kind), lambda c: 0.1 * c[1])
-        found = compare_pair(record, analyse(record), reference=pair[0], treatment=pair[1])
+        found = compare_pair(record, analyse(record), reference=pair[0], configuration=pair[1])
         assert (found.planned, found.turned) == (planned, turned)
         assert found.campaign.attribution is None
         assert found.campaign.experiment.attribution is None
-        assert [c.treatment for c in found.campaign.headlines] == [pair[1]]
+        assert [c.configuration for c in found.campaign.results] == [pair[1]]
 
 
 @pytest.mark.parametrize("kind", list(AttributionKind))

@@ -46,7 +46,7 @@ def a_measurement(rates: Sequence[float]) -> Measurement:
 def a_long_run(rates: Sequence[float], **changes: object) -> SustainedRun:
     """Return a long run of the baseline."""
     run = SustainedRun(
-        treatment="slow",
+        configuration="slow",
         cell=CELL,
         started_at=10_000.0,
         ramp_s=RAMP_S,
@@ -219,9 +219,9 @@ def test_a_short_run_says_that_it_is_too_short(record: CampaignRecord) -> None:
 
 def with_credits(record: CampaignRecord, lasts_s: float) -> CampaignRecord:
     """Return the campaign with a baseline whose platform has known burst credits."""
-    first, *others = record.experiment.treatments
+    first, *others = record.experiment.configurations
     first = replace(first, target=LocalTarget(burst_lasts_s=lasts_s))
-    experiment = replace(record.experiment, treatments=(first, *others))
+    experiment = replace(record.experiment, configurations=(first, *others))
     return replace(record, experiment=experiment)
 
 
@@ -235,7 +235,7 @@ def test_what_no_run_outlasted_is_marked(record: CampaignRecord) -> None:
         assert told is not None
         assert "sustain: 46m" in told.remedy
         assert "burst, not sustained" in render_markdown(build_document(analysis))
-        assert summary(analysis)["burst_only"] == [{"treatment": "slow", "workload": "reads"}]
+        assert summary(analysis)["burst_only"] == [{"configuration": "slow", "workload": "reads"}]
     outlasted = analysed(with_credits(record, 600.0), a_long_run(falling(left=1.0)))
     assert outlasted.burst_only == frozenset()
     assert finding(outlasted, "burst-not-sustained") is None
@@ -256,7 +256,7 @@ def test_an_open_loop_does_not_clear_the_mark(record: CampaignRecord) -> None:
 
 
 def test_known_credits_make_no_other_target() -> None:
-    """A treatment that differs in them alone needs no server of its own."""
+    """A configuration that differs in them alone needs no server of its own."""
     assert LocalTarget(burst_lasts_s=60.0) == LocalTarget()
     assert EndpointTarget(host="a", burst_lasts_s=60.0) == EndpointTarget(host="a")
 

@@ -12,7 +12,7 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.comparison import compare_pair
 from steelyard.answers.result.compute import decide
 from steelyard.core.campaign import BlockOutcome, CampaignRecord
-from steelyard.core.experiment import Layer, Reset, Setting, Stop, SwitchCost, Treatment
+from steelyard.core.experiment import Configuration, Layer, Reset, Setting, Stop, SwitchCost
 from steelyard.core.findings import Finding, Severity, Validity, Verdict
 from steelyard.core.measurement import EffectiveSetting, Environment, Fact, ServerEnvironment
 from steelyard.core.plan import Status
@@ -20,14 +20,14 @@ from steelyard.core.target import LocalTarget
 
 
 def test_two_workloads_and_two_contenders() -> None:
-    """Four headlines in file order, each followed by its cells, each at a quarter of the error."""
-    experiment = an_experiment(treatments=3, workloads=2, loads=3)
+    """Four results in file order, each followed by its cells, each at a quarter of the error."""
+    experiment = an_experiment(configurations=3, workloads=2, loads=3)
     analysis = analyse(compared(12, 0.05, experiment=experiment))
-    named = [(c.workload, c.treatment) for c in analysis.headlines]
+    named = [(c.workload, c.configuration) for c in analysis.results]
     assert named == [("w0", "t1"), ("w0", "t2"), ("w1", "t1"), ("w1", "t2")]
     assert [c.load for c in analysis.comparisons[:4]] == [None, *experiment.loads]
     assert len(analysis.comparisons) == 16
-    assert all(c.verdict is Verdict.FASTER for c in analysis.headlines)
+    assert all(c.verdict is Verdict.FASTER for c in analysis.results)
     assert analysis.plan.stopping.alpha == 0.01
 
 
@@ -55,19 +55,19 @@ def test_before_the_plan() -> None:
 
 
 def test_an_early_stop_is_noted() -> None:
-    """The headline of a campaign that ended by its verdict says that its estimate is large."""
+    """The result of a campaign that ended by its verdict says that its estimate is large."""
     early = analyse(compared(12, 0.1, status=Status.DECIDED))
     late = analyse(compared(12, 0.1, status=Status.DECIDED, max_blocks=12))
-    assert early.headlines[0].note == "stopped early: the estimate is a little too large"
-    assert late.headlines[0].note == ""
+    assert early.results[0].note == "stopped early: the estimate is a little too large"
+    assert late.results[0].note == ""
 
 
 def test_the_decision_follows_from_the_analysis() -> None:
-    """A large effect decides, none does not, and one treatment alone never does."""
+    """A large effect decides, none does not, and one configuration alone never does."""
     for record, status in (
         (compared(12, 0.1), Status.DECIDED),
         (compared(9, 0.0), None),
-        (compared(12, experiment=an_experiment(treatments=1)), None),
+        (compared(12, experiment=an_experiment(configurations=1)), None),
     ):
         assert decide(analyse(record).comparisons, record.plan.stopping) is status
 
@@ -77,21 +77,21 @@ def test_precision_mode() -> None:
     experiment = an_experiment(stop=Stop(precision=0.03))
     record = compared(12, 0.1, experiment=experiment)
     analysis = analyse(record)
-    assert analysis.headlines[0].level == 0.045
+    assert analysis.results[0].level == 0.045
     assert decide(analysis.comparisons, record.plan.stopping) is Status.PRECISION
 
 
 def test_cells_are_described_one_by_one() -> None:
-    """Each treatment in each cell: median, interval, latency, worst validity, distinct findings."""
+    """Each in each cell: median, interval, latency, worst validity, distinct findings."""
     record = compared(8, 0.1)
     doubt = Finding(code="steal", severity=Severity.WARNING, message="4 % steal")
-    odd = next(run for run in record.runs if run.treatment == "t1" and run.block == 3)
+    odd = next(run for run in record.runs if run.configuration == "t1" and run.block == 3)
     doubtful = replace(odd, validity=Validity.SUSPECT, findings=(doubt, doubt))
     runs = tuple(doubtful if run is odd else run for run in record.runs)
     analysis = analyse(replace(record, runs=runs))
-    assert [c.treatment for c in analysis.cells] == ["t0", "t1"] * 5
-    summary = next(c for c in analysis.cells if (c.treatment, c.cell) == ("t1", odd.cell))
-    tps = [r.measurement.tps for r in runs if (r.treatment, r.cell) == ("t1", odd.cell)]
+    assert [c.configuration for c in analysis.cells] == ["t0", "t1"] * 5
+    summary = next(c for c in analysis.cells if (c.configuration, c.cell) == ("t1", odd.cell))
+    tps = [r.measurement.tps for r in runs if (r.configuration, r.cell) == ("t1", odd.cell)]
     assert summary.tps.value == pytest.approx(np.median(tps))
     assert summary.tps.low < summary.tps.value < summary.tps.high
     assert (summary.runs, summary.latency_mean_s, summary.stalled) == (8, 0.001, 0)
@@ -132,15 +132,15 @@ def stalling(share: float) -> CampaignRecord:
 
 
 def test_stalls_of_one_arm() -> None:
-    """A treatment that stalls in a sixth of its runs is found out, with the counts."""
+    """A configuration that stalls in a sixth of its runs is found out, with the counts."""
     analysis = analyse(stalling(0.17))
     (test,) = analysis.stalls
-    assert (test.baseline_stalled, test.baseline_runs, test.treatment_runs) == (0, 100, 100)
-    assert 10 <= test.treatment_stalled <= 25
-    assert test.treatment_stalled == sum(c.stalled for c in analysis.cells)
+    assert (test.baseline_stalled, test.baseline_runs, test.configuration_runs) == (0, 100, 100)
+    assert 10 <= test.configuration_stalled <= 25
+    assert test.configuration_stalled == sum(c.stalled for c in analysis.cells)
     finding = next(f for f in analysis.findings if f.code == "stalls-differ")
     assert finding.subject == "t1"
-    assert f"{test.treatment_stalled} of 100" in finding.message
+    assert f"{test.configuration_stalled} of 100" in finding.message
 
 
 def test_no_stalls_no_finding() -> None:
@@ -164,7 +164,7 @@ def warming(per_place: float, blocks: int = 15) -> CampaignRecord:
                     * float(np.exp(per_place * run.position)),
                 ),
             )
-            if run.treatment == "t1"
+            if run.configuration == "t1"
             else run
             for run in record.runs
         ),
@@ -195,7 +195,7 @@ def test_when_warmup_cannot_be_checked() -> None:
             SwitchCost.RESTART,
             Reset.VISIT,
             (
-                "9 restarts of one server per treatment on this machine, each from the same"
+                "9 restarts of one server per configuration on this machine, each from the same"
                 " prepared data; not two machines, not two storage products"
             ),
         ),
@@ -203,7 +203,8 @@ def test_when_warmup_cannot_be_checked() -> None:
             SwitchCost.RELOAD,
             Reset.BLOCK,
             (
-                "9 visits to one server on this machine, in which each cell ran the treatments back"
+                "9 starts of one server on this machine, in which each cell ran the configurations"
+                " back"
                 " to back, each after a restart, with the prepared data restored before each block;"
                 " not two machines"
             ),
@@ -212,7 +213,7 @@ def test_when_warmup_cannot_be_checked() -> None:
             SwitchCost.REPROVISION,
             Reset.CAMPAIGN,
             (
-                "9 newly made servers per treatment on this machine, on data prepared once and"
+                "9 newly made servers per configuration on this machine, on data prepared once and"
                 " carried along; not other machines than these"
             ),
         ),
@@ -229,7 +230,7 @@ def test_settings_that_differ() -> None:
 
     def server(name: str, *settings: EffectiveSetting) -> ServerEnvironment:
         port = EffectiveSetting(name="port", value=str(len(name)))
-        return ServerEnvironment(treatment=name, version="18.1", settings=(*settings, port))
+        return ServerEnvironment(configuration=name, version="18.1", settings=(*settings, port))
 
     def effective(name: str, value: str, unit: str | None = None) -> EffectiveSetting:
         return EffectiveSetting(name=name, value=value, unit=unit)
@@ -252,10 +253,12 @@ def test_settings_that_differ() -> None:
             ),
         ),
     )
-    experiment = an_experiment(treatments=1)
+    experiment = an_experiment(configurations=1)
     asked = (Setting(layer=Layer.POSTGRES, name="Shared_Buffers", value="256MB"),)
-    contender = Treatment(name="t11", target=experiment.treatments[0].target, settings=asked)
-    experiment = replace(experiment, treatments=(*experiment.treatments, contender))
+    contender = Configuration(
+        name="t11", target=experiment.configurations[0].target, settings=asked
+    )
+    experiment = replace(experiment, configurations=(*experiment.configurations, contender))
     record = replace(compared(0, experiment=experiment), environment=environment)
     shown = [(s.name, s.values, s.requested) for s in analyse(record).settings]
     assert shown == [
@@ -267,7 +270,7 @@ def test_settings_that_differ() -> None:
 
 def test_one_server_has_no_differences() -> None:
     """With one server seen there is nothing to tell apart."""
-    only = ServerEnvironment(treatment="t0", version="18.1", settings=())
+    only = ServerEnvironment(configuration="t0", version="18.1", settings=())
     record = replace(compared(0), environment=Environment(facts=(), servers=(only,)))
     assert analyse(record).settings == ()
 
@@ -327,16 +330,16 @@ def test_nothing_is_forecast_for_a_configuration_and_its_like(
 def test_a_configuration_on_another_target_is_not_its_like() -> None:
     """Another directory may be another disk, so the forecast stays."""
     experiment = an_experiment()
-    one, other = experiment.treatments
+    one, other = experiment.configurations
     elsewhere = replace(other, target=LocalTarget(directory="/mnt/other"))
-    moved = replace(experiment, treatments=(one, elsewhere))
+    moved = replace(experiment, configurations=(one, elsewhere))
     assert any(value is not None for value in minutes(compared(10, experiment=moved)))
     pair = analyse(compared(10, experiment=moved))
-    assert pair.headlines[0].is_of_pair
+    assert pair.results[0].is_of_pair
 
 
 def test_nothing_is_forecast_for_a_pair_of_the_like() -> None:
-    """Two treatments that are picked from a campaign are judged the same way."""
-    record = compared(10, experiment=an_experiment(treatments=3))
-    pair = compare_pair(record, analyse(record), reference="t1", treatment="t2")
+    """Two configurations that are picked from a campaign are judged the same way."""
+    record = compared(10, experiment=an_experiment(configurations=3))
+    pair = compare_pair(record, analyse(record), reference="t1", configuration="t2")
     assert {each.minutes_to_decide for each in pair.campaign.comparisons} == {None}

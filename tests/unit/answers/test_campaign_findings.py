@@ -31,18 +31,18 @@ def test_not_enough_blocks() -> None:
     assert found(compared(1), "not-enough-blocks").message.startswith("1 complete block;")
 
 
-def test_a_single_treatment_needs_no_verdict() -> None:
+def test_a_single_configuration_needs_no_verdict() -> None:
     """Where nothing is compared, few blocks are no shortcoming."""
-    alone = compared(2, experiment=an_experiment(treatments=1))
+    alone = compared(2, experiment=an_experiment(configurations=1))
     assert found(alone, "not-enough-blocks") is None
 
 
 def test_failed_transactions() -> None:
-    """Failures are added up per treatment and named."""
+    """Failures are added up per configuration and named."""
     record = compared(9)
     runs = tuple(
         replace(run, measurement=replace(run.measurement, failed=2))
-        if (run.treatment, run.block) == ("t1", 4)
+        if (run.configuration, run.block) == ("t1", 4)
         else run
         for run in record.runs
     )
@@ -54,11 +54,11 @@ def test_failed_transactions() -> None:
 @pytest.mark.parametrize(
     ("residual", "severity"), [((), Severity.INFO), ((0.002, 0.03), Severity.WARNING)]
 )
-def test_discard_risk(residual: tuple[float, ...], severity: Severity) -> None:
-    """What the discard may have missed is told; a measured rest above 1 % is a warning."""
+def test_warm_up_risk(residual: tuple[float, ...], severity: Severity) -> None:
+    """What the warm-up may have missed is told; a measured rest above 1 % is a warning."""
     record = compared(9)
-    discard = replace(record.plan.discard, risk="not measured", residual_fraction=residual)
-    told = found(replace(record, plan=replace(record.plan, discard=discard)), "discard-risk")
+    warm_up = replace(record.plan.warm_up, risk="not measured", residual_fraction=residual)
+    told = found(replace(record, plan=replace(record.plan, warm_up=warm_up)), "warm-up-risk")
     assert told is not None
     assert (told.message, told.severity) == ("not measured", severity)
 
@@ -70,7 +70,7 @@ def test_drift(per_block: float, *, told: bool) -> None:
     log_tps[:, 1] += 0.05
     record = a_record(log_tps, an_experiment())
     assert (found(record, "drift") is not None) is told
-    effect = analyse(record).headlines[0].effect
+    effect = analyse(record).results[0].effect
     assert effect.low < np.expm1(0.05) < effect.high
 
 

@@ -25,7 +25,11 @@ from steelyard.core.measurement import Environment, Run
 from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind, CellKey, Load
 
 SYNC = Ceiling(
-    kind=CeilingKind.SYNC, subject="fdatasync", rate_per_s=1000.0, how="a test", treatments=("t0",)
+    kind=CeilingKind.SYNC,
+    subject="fdatasync",
+    rate_per_s=1000.0,
+    how="a test",
+    configurations=("t0",),
 )
 TRIP = Ceiling(
     kind=CeilingKind.ROUND_TRIP,
@@ -33,10 +37,10 @@ TRIP = Ceiling(
     latency_s=30e-6,
     fastest_s=20e-6,
     p99_s=90e-6,
-    treatments=("t0",),
+    configurations=("t0",),
 )
 READS = Ceiling(
-    kind=CeilingKind.DIRECT_READ, subject="4 KiB", rate_per_s=3000.0, treatments=("t0",)
+    kind=CeilingKind.DIRECT_READ, subject="4 KiB", rate_per_s=3000.0, configurations=("t0",)
 )
 
 
@@ -53,11 +57,11 @@ def a_cell(
     low: float | None = None,
     latency_s: float | None = 1e-3,
     clients: int = 1,
-    treatment: str = "t0",
+    configuration: str = "t0",
 ) -> CellSummary:
     """Return a cell as it was measured."""
     return CellSummary(
-        treatment=treatment,
+        configuration=configuration,
         cell=CellKey(workload="w", load=Load(clients=clients, threads=1)),
         runs=8,
         tps=Estimate(value=tps, low=low, high=None if low is None else 2 * tps - low),
@@ -105,18 +109,18 @@ def test_what_is_surely_reached_counts() -> None:
         (a_cell(tps=9e9, clients=2), "simple-update", SYNC),
         (a_cell(tps=9e9), "select-only", SYNC),
         (a_cell(tps=9e9), None, SYNC),
-        (a_cell(tps=9e9, treatment="t1"), "simple-update", SYNC),
+        (a_cell(tps=9e9, configuration="t1"), "simple-update", SYNC),
         (a_cell(tps=9e9), "simple-update", replace(SYNC, rate_per_s=None, unknown="refused")),
         (replace(a_cell(tps=9e9), runs=0), "simple-update", SYNC),
         (a_cell(latency_s=1e-9, clients=2), "select-only", TRIP),
         (a_cell(latency_s=1e-9), "simple-update", TRIP),
-        (a_cell(latency_s=1e-9, treatment="t1"), "select-only", TRIP),
+        (a_cell(latency_s=1e-9, configuration="t1"), "select-only", TRIP),
         (a_cell(latency_s=None), "select-only", TRIP),
         (a_cell(latency_s=1e-9), "select-only", replace(TRIP, fastest_s=None)),
     ],
 )
 def test_what_no_ceiling_speaks_of(cell: CellSummary, builtin: str, ceiling: Ceiling) -> None:
-    """Clients that share flushes, reads, own scripts, other treatments, absent values: nothing."""
+    """Clients that share flushes, reads, own scripts, others, absent values: nothing."""
     assert found(cell, builtin, ceiling) == []
 
 
@@ -140,7 +144,7 @@ def test_reads_of_the_device(reads_per_s: float, *, above: bool) -> None:
 
 
 def test_reads_without_a_ceiling() -> None:
-    """Where direct reads were refused, or were of another treatment's device, nothing is said."""
+    """Where direct reads were refused, or were of another's device, nothing is said."""
     absent = replace(READS, rate_per_s=None, unknown="refused")
     assert list(read_findings([absent], "t0", 9e9)) == []
     assert list(read_findings([READS], "t1", 9e9)) == []
@@ -158,11 +162,13 @@ def a_reader(reads: float | None, size_bytes: float = 8192.0) -> Run:
     seen = Evidence(
         seconds=10.0, totals=totals, levels={}, waits=None, series=(), others=(), absent=()
     )
-    return replace(a_run(1.0, treatment="t0", cell=a_cell().cell, place=(0, 0, 0)), evidence=seen)
+    return replace(
+        a_run(1.0, configuration="t0", cell=a_cell().cell, place=(0, 0, 0)), evidence=seen
+    )
 
 
 def test_the_median_run_is_held_against_the_device() -> None:
-    """One run above the ceiling is a moment; half of them are a finding about the treatment."""
+    """One run above the ceiling is a moment; half of them are a finding about the configuration."""
     assert list(device_read_findings([READS], [a_reader(99000.0), a_reader(100.0)] * 2)) != []
     quiet = [a_reader(99000.0), a_reader(100.0), a_reader(100.0)]
     assert list(device_read_findings([READS], quiet)) == []
@@ -197,7 +203,7 @@ def test_the_analysis_has_ceilings_and_their_findings() -> None:
     analysis = analyse(replace(record, environment=environment))
     assert analysis.ceilings == (SYNC,)
     fast = tuple(
-        replace(run, evidence=a_reader(99000.0).evidence if run.treatment == "t0" else None)
+        replace(run, evidence=a_reader(99000.0).evidence if run.configuration == "t0" else None)
         for run in record.runs
     )
     device = replace(environment, ceilings=(READS,))
@@ -209,23 +215,29 @@ def test_the_analysis_has_ceilings_and_their_findings() -> None:
 
 
 def test_a_round_trip_on_other_cpus_is_no_ceiling() -> None:
-    """The generator of a limited treatment may have been bound to the server's CPU."""
+    """The generator of a limited configuration may have been bound to the server's CPU."""
     experiment = an_experiment_of("select-only")
-    first, *others = experiment.treatments
+    first, *others = experiment.configurations
     limit = Setting(layer=Layer.CGROUP, name="generator_cpuset", value="0")
-    limited = replace(experiment, treatments=(replace(first, settings=(limit,)), *others))
+    limited = replace(experiment, configurations=(replace(first, settings=(limit,)), *others))
     cells = [a_cell(latency_s=1e-9)]
     assert len(list(ceiling_findings([TRIP], cells, experiment))) == 1
     assert list(ceiling_findings([TRIP], cells, limited)) == []
 
 
 LOG = Ceiling(
-    kind=CeilingKind.LOG_WRITE, subject="16 MiB", rate_per_s=10.0, how="a test", treatments=("t0",)
+    kind=CeilingKind.LOG_WRITE,
+    subject="16 MiB",
+    rate_per_s=10.0,
+    how="a test",
+    configurations=("t0",),
 )
 DEVICE_BYTES_PER_S = 10.0 * LOG_WRITE_BYTES
 
 
-def a_logger(share: float, quantity: Quantity = Quantity.WAL_BYTES, treatment: str = "t0") -> Run:
+def a_logger(
+    share: float, quantity: Quantity = Quantity.WAL_BYTES, configuration: str = "t0"
+) -> Run:
     """Return a run of ten seconds whose log took such a part of the device."""
     seen = Evidence(
         seconds=10.0,
@@ -236,7 +248,7 @@ def a_logger(share: float, quantity: Quantity = Quantity.WAL_BYTES, treatment: s
         others=(),
         absent=(),
     )
-    run = a_run(1.0, treatment=treatment, cell=a_cell().cell, place=(0, 0, 0))
+    run = a_run(1.0, configuration=configuration, cell=a_cell().cell, place=(0, 0, 0))
     return replace(run, evidence=seen)
 
 
@@ -269,11 +281,11 @@ def test_the_load_that_writes_most_counts_and_by_its_median() -> None:
 
 
 def test_without_a_ceiling_the_reason_stands_there() -> None:
-    """Not taken, elsewhere, or of another treatment's device: the log is told, and no share."""
-    absent = replace(LOG, rate_per_s=None, unknown="not taken: it takes long", treatments=())
+    """Not taken, elsewhere, or of another configuration's device: the log is told, and no share."""
+    absent = replace(LOG, rate_per_s=None, unknown="not taken: it takes long", configurations=())
     (rate,) = log_rates([absent], [a_logger(0.9)])
     assert (rate.share, rate.absent) == (None, "not taken: it takes long")
-    (other,) = log_rates([LOG], [a_logger(0.9, treatment="t1")])
+    (other,) = log_rates([LOG], [a_logger(0.9, configuration="t1")])
     assert (other.share, other.absent) == (None, "not measured where its log is")
     assert list(log_findings([rate, other])) == []
 
@@ -288,10 +300,10 @@ def test_the_report_puts_the_log_beside_its_device() -> None:
     """A table below the ceilings, the same in JSON, and the finding."""
     record = a_record(np.full((8, 2, 1), np.log(5000.0)), an_experiment(loads=1))
     runs = tuple(
-        replace(run, evidence=a_logger(0.9 if run.treatment == "t0" else 0.1).evidence)
+        replace(run, evidence=a_logger(0.9 if run.configuration == "t0" else 0.1).evidence)
         for run in record.runs
     )
-    environment = Environment(facts=(), ceilings=(replace(LOG, treatments=("t0", "t1")),))
+    environment = Environment(facts=(), ceilings=(replace(LOG, configurations=("t0", "t1")),))
     analysis = analyse(replace(record, runs=runs, environment=environment))
     assert [f.subject for f in analysis.findings if f.code == "log-limited-by-bytes"] == ["t0"]
     _, table = ceiling_tables(analysis)

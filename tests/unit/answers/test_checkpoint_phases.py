@@ -16,11 +16,11 @@ from steelyard.core.measurement import CheckpointAge
 HIDDEN = CheckpointAge(seconds=None, unknown="permission denied")
 
 
-def aged(baseline: CheckpointAge | None, treatment: CheckpointAge | None) -> CampaignRecord:
-    """Return a campaign whose runs all began in one phase per treatment."""
+def aged(baseline: CheckpointAge | None, configuration: CheckpointAge | None) -> CampaignRecord:
+    """Return a campaign whose runs all began in one phase per configuration."""
     record = compared(8, experiment=an_experiment(loads=1))
-    phases = {"t0": baseline, "t1": treatment}
-    runs = tuple(replace(run, checkpoint=phases[run.treatment]) for run in record.runs)
+    phases = {"t0": baseline, "t1": configuration}
+    runs = tuple(replace(run, checkpoint=phases[run.configuration]) for run in record.runs)
     return replace(record, runs=runs)
 
 
@@ -36,16 +36,16 @@ def test_records_of_old_say_nothing() -> None:
     assert "checkpoint-phase-differs" not in codes(aged(None, None))
 
 
-def test_least_median_and_most_of_each_treatment() -> None:
+def test_least_median_and_most_of_each_configuration() -> None:
     """In seconds since the cycle began, with the number that is known."""
     record = aged(CheckpointAge(seconds=4.0), CheckpointAge(seconds=10.0))
     first, *others = record.runs
     other = replace(first, checkpoint=CheckpointAge(seconds=1.0))
     phases = analyse(replace(record, runs=(other, *others))).checkpoints
-    by_name = {phase.treatment: phase for phase in phases}
-    changed, same = by_name[first.treatment], by_name[others[0].treatment]
+    by_name = {phase.configuration: phase for phase in phases}
+    changed, same = by_name[first.configuration], by_name[others[0].configuration]
     assert (changed.least_s, changed.runs, changed.known) == (1.0, 8, 8)
-    assert changed.median_s == changed.most_s == (4.0 if first.treatment == "t0" else 10.0)
+    assert changed.median_s == changed.most_s == (4.0 if first.configuration == "t0" else 10.0)
     assert same.least_s == same.median_s == same.most_s
 
 
@@ -62,7 +62,7 @@ def test_what_the_server_hides_is_missing_with_its_reason() -> None:
     ("mine", "told"), [(33.0, False), (35.0, True), (300.0, True), (4.0, False)]
 )
 def test_another_phase_is_told_from_half_a_minute_on(mine: float, *, told: bool) -> None:
-    """A note, not a warning: a treatment may bring it about itself."""
+    """A note, not a warning: a configuration may bring it about itself."""
     record = aged(CheckpointAge(seconds=4.0), CheckpointAge(seconds=mine))
     found = [f for f in analyse(record).findings if f.code == "checkpoint-phase-differs"]
     assert bool(found) is told
@@ -95,12 +95,12 @@ def test_one_level_alone_is_not_taken_apart() -> None:
     assert analyse(made(4, SwitchCost.RESTART)).instances == ()
 
 
-def test_with_factors_the_two_sides_of_each_headline_are_compared() -> None:
+def test_with_factors_the_two_sides_of_each_result_are_compared() -> None:
     """One note for the factor whose second level shifts the phase, none for each combination."""
     record = measured(with_factors(2, loads=1), lambda _: 0.0)
     late = {"10": 100.0, "11": 100.0}
     runs = tuple(
-        replace(run, checkpoint=CheckpointAge(seconds=late.get(run.treatment, 4.0)))
+        replace(run, checkpoint=CheckpointAge(seconds=late.get(run.configuration, 4.0)))
         for run in record.runs
     )
     found = analyse(replace(record, runs=runs)).findings

@@ -8,7 +8,7 @@ from steelyard.answers.result.compute import (
     Terms,
     compare,
     compare_cells,
-    compare_headline,
+    compare_result,
     decide,
     disagree,
 )
@@ -19,15 +19,13 @@ from steelyard.core.schedule import Load
 from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.signed_rank import block_interval
 
-PAIR = Pair(baseline="default", treatment="tuned", workload="reads")
+PAIR = Pair(baseline="default", configuration="tuned", workload="reads")
 LOADS = tuple(Load(clients=clients, threads=1) for clients in (1, 8, 32, 64))
 
 
 def terms(cells: int = 4, *, max_blocks: int = 30, stopped_early: bool = False) -> Terms:
     """Return the terms of an hour of two-minute blocks: decide 3 %, margin 1 %."""
-    rule = stopping_rule(
-        headlines=1, cells_per_headline=cells, max_blocks=max_blocks, precision=None
-    )
+    rule = stopping_rule(results=1, cells_per_result=cells, max_blocks=max_blocks, precision=None)
     return Terms(rule=rule, margin=0.01, decide=0.03, block_s=120.0, stopped_early=stopped_early)
 
 
@@ -39,46 +37,46 @@ def contrasts(blocks: int, effect: float, sd: float, cells: int = 4, seed: int =
 
 def test_no_block_yet() -> None:
     """Before any block there is no effect, no interval and no verdict, and no number is made up."""
-    headline, *cells = compare(np.empty((0, 4)), PAIR, LOADS, terms())
-    assert headline.effect is None
-    assert headline.level is None
-    assert headline.verdict is Verdict.NOT_DISTINGUISHABLE
-    assert headline.note == "0 blocks; the first look is at 8"
-    assert headline.contrasts == ()
+    result, *cells = compare(np.empty((0, 4)), PAIR, LOADS, terms())
+    assert result.effect is None
+    assert result.level is None
+    assert result.verdict is Verdict.NO_CLEAR_DIFFERENCE
+    assert result.note == "0 blocks; the first interim result is at 8"
+    assert result.contrasts == ()
     assert all(cell.effect is None for cell in cells)
 
 
 @pytest.mark.parametrize(("blocks", "count"), [(1, "1 block"), (3, "3 blocks"), (7, "7 blocks")])
 def test_before_the_first_look(blocks: int, count: str) -> None:
     """An estimate, but no interval, however clear the effect looks."""
-    headline = compare_headline(contrasts(blocks, 0.5, 0.001), PAIR, terms())
-    assert headline.effect is not None
-    assert headline.effect.value == pytest.approx(0.5, abs=0.01)
-    assert (headline.effect.low, headline.effect.high) == (None, None)
-    assert headline.verdict is Verdict.NOT_DISTINGUISHABLE
-    assert headline.minutes_to_decide is None
-    assert headline.note == f"{count}; the first look is at 8"
+    result = compare_result(contrasts(blocks, 0.5, 0.001), PAIR, terms())
+    assert result.effect is not None
+    assert result.effect.value == pytest.approx(0.5, abs=0.01)
+    assert (result.effect.low, result.effect.high) == (None, None)
+    assert result.verdict is Verdict.NO_CLEAR_DIFFERENCE
+    assert result.minutes_to_decide is None
+    assert result.note == f"{count}; the first interim result is at 8"
 
 
 def test_a_clear_effect() -> None:
-    """The headline is faster, as a relative effect, with the interval at the look's level."""
+    """The result is faster, as a relative effect, with the interval at the look's level."""
     taken = contrasts(12, 0.05, 0.01)
-    headline = compare_headline(taken, PAIR, terms())
+    result = compare_result(taken, PAIR, terms())
     pooled = pooled_contrasts(taken)
-    expected = block_interval(pooled, headline.level)
-    assert headline.verdict is Verdict.FASTER
-    assert headline.effect.low == pytest.approx(np.expm1(expected.low))
-    assert headline.effect.high == pytest.approx(np.expm1(expected.high))
-    assert headline.contrasts == tuple(pooled)
-    assert (headline.load, headline.blocks, headline.note) == (None, 12, "")
-    assert headline.minutes_to_decide is None
+    expected = block_interval(pooled, result.level)
+    assert result.verdict is Verdict.FASTER
+    assert result.effect.low == pytest.approx(np.expm1(expected.low))
+    assert result.effect.high == pytest.approx(np.expm1(expected.high))
+    assert result.contrasts == tuple(pooled)
+    assert (result.load, result.blocks, result.note) == (None, 12, "")
+    assert result.minutes_to_decide is None
 
 
 def test_slower_equivalent_and_of_no_weight() -> None:
     """The other words, with the practical weight beside them."""
-    slower = compare_headline(contrasts(12, -0.05, 0.01), PAIR, terms())
-    equal = compare_headline(contrasts(30, 0.0, 0.01), PAIR, terms())
-    light = compare_headline(contrasts(30, 0.005, 0.002), PAIR, terms())
+    slower = compare_result(contrasts(12, -0.05, 0.01), PAIR, terms())
+    equal = compare_result(contrasts(30, 0.0, 0.01), PAIR, terms())
+    light = compare_result(contrasts(30, 0.005, 0.002), PAIR, terms())
     assert (slower.verdict, slower.no_practical_weight) == (Verdict.SLOWER, False)
     assert (equal.verdict, equal.no_practical_weight) == (Verdict.EQUIVALENT, False)
     assert (light.verdict, light.no_practical_weight) == (Verdict.FASTER, True)
@@ -86,37 +84,37 @@ def test_slower_equivalent_and_of_no_weight() -> None:
 
 def test_an_open_question_says_how_long() -> None:
     """By METHOD 3.6 it takes n ((U - L) / (1.2 x 3 %))^2 blocks, here of two minutes each."""
-    headline = compare_headline(contrasts(10, 0.0, 0.06), PAIR, terms())
-    width = headline.effect.high - headline.effect.low
-    assert headline.verdict is Verdict.NOT_DISTINGUISHABLE
-    assert headline.minutes_to_decide == pytest.approx(
+    result = compare_result(contrasts(10, 0.0, 0.06), PAIR, terms())
+    width = result.effect.high - result.effect.low
+    assert result.verdict is Verdict.NO_CLEAR_DIFFERENCE
+    assert result.minutes_to_decide == pytest.approx(
         2.0 * (10 * (width / 0.036) ** 2 - 10), rel=1e-9
     )
-    assert headline.note == ""
+    assert result.note == ""
 
 
 def test_precise_enough_but_open() -> None:
     """When 3 % could have been decided, more minutes are not promised: the effect is smaller."""
     quiet = np.log1p(0.011) + np.tile([-0.012, 0.012], 15)[:, None] * np.ones(4)
-    headline = compare_headline(quiet, PAIR, terms())
-    assert headline.verdict is Verdict.NOT_DISTINGUISHABLE
-    assert headline.minutes_to_decide is None
-    assert headline.note == (
+    result = compare_result(quiet, PAIR, terms())
+    assert result.verdict is Verdict.NO_CLEAR_DIFFERENCE
+    assert result.minutes_to_decide is None
+    assert result.note == (
         "precise enough to decide an effect of 3.0 %; one that is there is smaller"
     )
 
 
 def test_an_early_stop_is_said() -> None:
-    """Only a decided headline of a campaign that stopped early carries the warning."""
+    """Only a decided result of a campaign that stopped early carries the warning."""
     early = terms(stopped_early=True)
     decided = compare(contrasts(12, 0.05, 0.01), PAIR, LOADS, early)
     assert decided[0].note == "stopped early: the estimate is a little too large"
     assert all(cell.note != decided[0].note for cell in decided[1:])
-    assert "early" not in compare_headline(contrasts(12, 0.0, 0.05), PAIR, early).note
+    assert "early" not in compare_result(contrasts(12, 0.0, 0.05), PAIR, early).note
 
 
 def test_cells_hold_simultaneously() -> None:
-    """Four cells share the headline's error, from 6 blocks on."""
+    """Four cells share the result's error, from 6 blocks on."""
     cells = compare_cells(contrasts(6, 0.05, 0.004), PAIR, LOADS, terms())
     assert [cell.load for cell in cells] == list(LOADS)
     assert all(cell.level == pytest.approx(0.01 * (6 / 30) ** 2) for cell in cells)
@@ -124,13 +122,13 @@ def test_cells_hold_simultaneously() -> None:
     assert cells[2].contrasts == tuple(contrasts(6, 0.05, 0.004)[:, 2])
 
 
-def test_one_cell_and_its_headline_are_the_same() -> None:
-    """With one load the cell repeats the headline: same interval, same word, same level."""
+def test_one_cell_and_its_result_are_the_same() -> None:
+    """With one load the cell repeats the result: same interval, same word, same level."""
     taken = contrasts(9, 0.02, 0.01, cells=1)
-    headline, cell = compare(taken, PAIR, LOADS[:1], terms(cells=1))
-    assert headline.effect == cell.effect
-    assert (headline.verdict, headline.level) == (cell.verdict, cell.level)
-    assert headline.contrasts == cell.contrasts
+    result, cell = compare(taken, PAIR, LOADS[:1], terms(cells=1))
+    assert result.effect == cell.effect
+    assert (result.verdict, result.level) == (cell.verdict, cell.level)
+    assert result.contrasts == cell.contrasts
 
 
 def test_an_effect_that_depends_on_load() -> None:
@@ -149,15 +147,15 @@ def test_open_bounds_do_not_disagree() -> None:
 
 def test_beyond_the_last_look() -> None:
     """Blocks beyond the plan are judged at the last level."""
-    last = compare_headline(contrasts(30, 0.0, 0.05), PAIR, terms())
-    beyond = compare_headline(contrasts(33, 0.0, 0.05), PAIR, terms())
+    last = compare_result(contrasts(30, 0.0, 0.05), PAIR, terms())
+    beyond = compare_result(contrasts(33, 0.0, 0.05), PAIR, terms())
     assert beyond.level == last.level
 
 
 def test_blocks_without_spread() -> None:
     """Identical blocks, as a simulated server gives them, are judged without a complaint."""
-    equal = compare_headline(np.zeros((8, 4)), PAIR, terms())
-    faster = compare_headline(np.full((8, 4), 0.1), PAIR, terms())
+    equal = compare_result(np.zeros((8, 4)), PAIR, terms())
+    faster = compare_result(np.full((8, 4), 0.1), PAIR, terms())
     assert (equal.verdict, faster.verdict) == (Verdict.EQUIVALENT, Verdict.FASTER)
 
 
@@ -180,14 +178,14 @@ def test_simultaneous_cells_of_identical_systems() -> None:
 def test_precision_keeps_its_promise() -> None:
     """Stopped when the interval is as narrow as asked, it still covers the truth in 93 %."""
     campaigns, covered = 300, 0
-    rule = stopping_rule(headlines=1, cells_per_headline=4, max_blocks=60, precision=0.012)
+    rule = stopping_rule(results=1, cells_per_result=4, max_blocks=60, precision=0.012)
     asked = Terms(rule=rule, margin=0.01, decide=0.03, block_s=120.0)
     for seed in range(campaigns):
         taken = contrasts(60, 0.02, 0.05, seed=seed)
         for n in range(8, 61):
-            headline = compare_headline(taken[:n], PAIR, asked)
-            if decide((headline,), rule) is Status.PRECISION:
+            result = compare_result(taken[:n], PAIR, asked)
+            if decide((result,), rule) is Status.PRECISION:
                 break
         assert 12 <= n < 60
-        covered += headline.effect.low <= 0.02 <= headline.effect.high
+        covered += result.effect.low <= 0.02 <= result.effect.high
     assert covered / campaigns >= 0.93

@@ -25,9 +25,9 @@ from steelyard.core.experiment import Layer, Setting
 ASYNC = with_totals(with_parts(DEFAULT, wal=0.0001), {Quantity.WAL_SYNCS: 0.01})
 
 
-def explained(baseline: Seen, treatment: Seen, **settings: tuple[str, str]) -> Explanation:
-    """Return the explanation of a comparison of such treatments."""
-    record, asked = a_watched_record(baseline, treatment), the_experiment(**settings)
+def explained(baseline: Seen, configuration: Seen, **settings: tuple[str, str]) -> Explanation:
+    """Return the explanation of a comparison of such configurations."""
+    record, asked = a_watched_record(baseline, configuration), the_experiment(**settings)
     record = replace(record, experiment=asked, environment=servers_of(asked))
     (found,) = reasons_of(record).explanations
     return found
@@ -44,7 +44,7 @@ def test_wal_syncs_that_are_gone_are_named() -> None:
 
 
 def test_throttling_is_named_with_its_periods() -> None:
-    """Waiting for a CPU grew, and a quota stopped the server in that treatment."""
+    """Waiting for a CPU grew, and a quota stopped the server in that configuration."""
     quota = replace(
         with_parts(DEFAULT, cpu=0.004),
         per_second={Quantity.QUOTA_PERIODS: 10.0, Quantity.THROTTLED_PERIODS: 8.0},
@@ -83,9 +83,9 @@ def test_reads_at_their_limit_are_named(reads_per_s: float, *, told: bool) -> No
     }
     slow = replace(with_parts(DEFAULT, io=0.02), per_second=device)
     asked = the_experiment()
-    first, second = asked.treatments
+    first, second = asked.configurations
     limit = Setting(layer=Layer.CGROUP, name="read_iops", value="200")
-    asked = replace(asked, treatments=(first, replace(second, settings=(limit,))))
+    asked = replace(asked, configurations=(first, replace(second, settings=(limit,))))
     record = replace(
         a_watched_record(DEFAULT, slow), experiment=asked, environment=servers_of(asked)
     )

@@ -79,7 +79,7 @@ def test_the_waterfall_goes_from_start_to_end() -> None:
 
 
 def _first_parts(seen: Seen) -> dict[Part, float]:
-    """Return the parts of the first treatment, seconds."""
+    """Return the parts of the first configuration, seconds."""
     parts = reasons_of(a_watched_record(seen, seen)).budget.cells[0].parts
     return {part.part: part.seconds.value for part in parts}
 

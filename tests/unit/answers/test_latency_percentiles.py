@@ -13,7 +13,7 @@ from steelyard.answers.comparison import compare_pair
 from steelyard.answers.latency.compute import compare_percentiles
 from steelyard.answers.latency.pools import Pool
 from steelyard.answers.latency.results import MAXIMUM, Basis, LatencyAnalysis, Timed
-from steelyard.answers.observations import HeadlineContrast
+from steelyard.answers.observations import ResultContrast
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import POSTGRES_WORDS
 from steelyard.core.findings import Validity
@@ -28,7 +28,7 @@ BLOCKS = 8
 def a_logged_record(
     transactions: int = 2000, *, slower: float = 1.0, rounds: int = 1
 ) -> CampaignRecord:
-    """Return 8 blocks of two treatments in one cell, the second slower by a factor."""
+    """Return 8 blocks of two configurations in one cell, the second slower by a factor."""
     experiment = an_experiment(loads=1)
     record = a_record(
         noise(BLOCKS * rounds, 2, 1).reshape(BLOCKS, rounds, 2, 1), experiment, rounds=rounds
@@ -39,7 +39,9 @@ def a_logged_record(
 def _with_log(run: Run, transactions: int, slower: float) -> Run:
     assert run.measurement is not None
     run = replace(run, measurement=replace(run.measurement, transactions=float(transactions)))
-    median_s = 0.002 * (1.0 + 0.01 * (run.block % 3)) * (slower if run.treatment == "t1" else 1.0)
+    median_s = (
+        0.002 * (1.0 + 0.01 * (run.block % 3)) * (slower if run.configuration == "t1" else 1.0)
+    )
     return logged(run, median_s, Shape())
 
 
@@ -115,7 +117,7 @@ def test_the_maximum_is_the_longest_of_all_runs() -> None:
     odd = replace(first.latency.scripts[0], longest_s=1.234567)
     first = replace(first, latency=replace(first.latency, scripts=(odd,)))
     levels = latency_of(replace(record, runs=(first, *others))).levels
-    level = next(each for each in levels if each.treatment == first.treatment).at(MAXIMUM)
+    level = next(each for each in levels if each.configuration == first.configuration).at(MAXIMUM)
     assert level is not None
     assert level.value_s is not None
     assert (level.value_s.value, level.value_s.low) == (1.234567, None)
@@ -126,7 +128,7 @@ def test_the_maximum_is_of_the_blocks_that_count() -> None:
     record = a_logged_record(rounds=2)
 
     def changed(run: Run) -> Run:
-        if (run.block, run.treatment) != (3, "t0") or run.latency is None:
+        if (run.block, run.configuration) != (3, "t0") or run.latency is None:
             return run
         if run.position > 0:
             return replace(run, latency=None)
@@ -147,7 +149,7 @@ def test_a_block_with_an_unusable_log_is_left_out() -> None:
     """Its other side takes part in no difference either; levels say how many blocks remain."""
     record = a_logged_record(slower=1.2)
     runs = (
-        replace(run, latency=None) if (run.block, run.treatment) == (3, "t0") else run
+        replace(run, latency=None) if (run.block, run.configuration) == (3, "t0") else run
         for run in record.runs
     )
     found = latency_of(replace(record, runs=tuple(runs)))
@@ -220,17 +222,17 @@ def test_what_was_cut_is_longer_than_all_that_is_told() -> None:
 
 
 def test_equals_are_called_nothing() -> None:
-    """Blocks that differ from one another are no difference of treatments."""
+    """Blocks that differ from one another are no difference of configurations."""
     assert {each.called for each in latency_of(a_logged_record()).changes} == {""}
 
 
 def test_a_pair_is_compared_the_other_way_round() -> None:
-    """A look at two treatments of a campaign has their percentiles, turned where they are."""
+    """A look at two configurations of a campaign has their percentiles, turned where they are."""
     record = a_logged_record(slower=1.2)
-    pair = compare_pair(record, analyse(record), reference="t1", treatment="t0")
+    pair = compare_pair(record, analyse(record), reference="t1", configuration="t0")
     assert pair.campaign.latency is not None
     first = pair.campaign.latency.changes[0]
-    assert (first.baseline, first.treatment, first.called) == ("t1", "t0", "lower")
+    assert (first.baseline, first.configuration, first.called) == ("t1", "t0", "lower")
 
 
 def test_scripts_stand_beside_the_whole() -> None:
@@ -240,7 +242,7 @@ def test_scripts_stand_beside_the_whole() -> None:
         for each in latency_of(latencies._tails_record()).levels
         if each.cell.workload == "orders" and each.cell.load.clients == 8
     ]
-    whole, *scripts = (each for each in levels if each.treatment == "default")
+    whole, *scripts = (each for each in levels if each.configuration == "default")
     assert [each.script for each in (whole, *scripts)] == ["", "pay.sql", "order.sql"]
     assert whole.transactions == sum(each.transactions for each in scripts)
 
@@ -250,7 +252,7 @@ def test_an_open_loop_has_lag_service_time_and_shares() -> None:
     analysis = latencies.open_loop()
     assert analysis.latency is not None
     higher = [each for each in analysis.latency.levels if each.cell.load.clients == 16]
-    timed = [each.timed for each in higher if each.treatment == "default"]
+    timed = [each.timed for each in higher if each.configuration == "default"]
     assert timed == [Timed.LATENCY, Timed.LAG, Timed.SERVICE]
     assert analysis.open_loops is not None
     point = analysis.open_loops.points[-1]
@@ -331,7 +333,7 @@ def test_factors_are_compared_by_their_weights() -> None:
         )
         for name, factor in factors.items()
     }
-    asked = HeadlineContrast(baseline="off", treatment="on", weights=(-0.5, 0.5, -0.5, 0.5))
+    asked = ResultContrast(baseline="off", configuration="on", weights=(-0.5, 0.5, -0.5, 0.5))
     median = compare_percentiles(asked, tuple(factors), (cell,), pools)[0]
     assert median.change is not None
     assert median.change.value == pytest.approx(0.3, abs=0.01)
@@ -341,6 +343,6 @@ def test_factors_are_compared_by_their_weights() -> None:
 def test_a_side_without_logs_is_not_compared() -> None:
     """The reason says that it is no matter of numbers."""
     record = a_logged_record()
-    runs = (replace(r, latency=None) if r.treatment == "t1" else r for r in record.runs)
+    runs = (replace(r, latency=None) if r.configuration == "t1" else r for r in record.runs)
     changes = latency_of(replace(record, runs=tuple(runs))).changes
     assert {(each.change, each.reason) for each in changes} == {(None, "not every side has a log")}

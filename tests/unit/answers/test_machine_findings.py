@@ -72,7 +72,7 @@ def test_a_disk_that_is_nearly_full(free: float, *, told: bool) -> None:
 
 
 def test_a_small_disk_beside_a_large_one_is_not_full() -> None:
-    """Treatments on two disks: what is free on one is no share of the other."""
+    """Configurations on two disks: what is free on one is no share of the other."""
     small, large = (
         {Quantity.DISK_BYTES: size, Quantity.DISK_FREE_BYTES: size * 0.9} for size in (6e9, 270e9)
     )
@@ -147,8 +147,8 @@ def test_a_shared_machine_is_told_of_with_the_generators_share() -> None:
 def test_an_endpoint_shares_nothing_that_is_known() -> None:
     """Where its server runs is not this machine's to say."""
     local = an_experiment()
-    away = tuple(replace(t, target=EndpointTarget(host="db")) for t in local.treatments)
-    record = generating(experiment=replace(local, treatments=away))
+    away = tuple(replace(t, target=EndpointTarget(host="db")) for t in local.configurations)
+    record = generating(experiment=replace(local, configurations=away))
     assert found(record, "shared-machine") is None
 
 
@@ -161,7 +161,10 @@ def test_generators_on_the_databases_node_are_told_of() -> None:
     )
     local = an_experiment()
     inside = replace(
-        local, treatments=tuple(replace(t, target=CloudNativePgTarget()) for t in local.treatments)
+        local,
+        configurations=tuple(
+            replace(t, target=CloudNativePgTarget()) for t in local.configurations
+        ),
     )
     finding = found(both(there, here, experiment=inside), "shared-machine")
     assert finding is not None
@@ -232,12 +235,12 @@ def test_what_could_not_be_judged_is_one_line() -> None:
 
 
 @pytest.mark.parametrize(("tries", "told"), [(5, False), (6, True)])
-def test_neighbours_under_one_treatment_alone_are_told(tries: int, *, told: bool) -> None:
-    """Five of five under one of two treatments are chance (6 %), six of six hardly (3 %)."""
+def test_neighbours_under_one_configuration_alone_are_told(tries: int, *, told: bool) -> None:
+    """Five of five under one of two configurations are chance (6 %), six of six hardly (3 %)."""
     record = compared(30)
     thrown = tuple(
         BlockOutcome(
-            index=number, attempt=7, complete=False, reason="r", cause="steal", treatment="t1"
+            index=number, attempt=7, complete=False, reason="r", cause="steal", configuration="t1"
         )
         for number in range(tries)
     )

@@ -9,7 +9,7 @@ from steelyard.core.findings import Verdict
 from steelyard.core.schedule import Load
 from steelyard.stats.signed_rank import block_p_value
 
-PAIR = Pair(baseline="a", treatment="b", workload="reads")
+PAIR = Pair(baseline="a", configuration="b", workload="reads")
 BLOCKS = 20
 
 
@@ -20,7 +20,7 @@ def loads(cells: int) -> tuple[Load, ...]:
 
 def terms(cells: int) -> Terms:
     """Return what so many cells are judged by."""
-    rule = stopping_rule(headlines=1, cells_per_headline=cells, max_blocks=30, precision=None)
+    rule = stopping_rule(results=1, cells_per_result=cells, max_blocks=30, precision=None)
     return Terms(rule=rule, margin=0.01, decide=0.03, block_s=60.0)
 
 
@@ -67,7 +67,7 @@ def test_no_cell_is_equivalent_at_a_generous_level() -> None:
         if cell.verdict is Verdict.EQUIVALENT:
             assert cell.level == cell_level(terms(20).rule, BLOCKS, 20)
             assert -0.01 < cell.effect.low <= cell.effect.high < 0.01
-        elif cell.verdict is Verdict.NOT_DISTINGUISHABLE:
+        elif cell.verdict is Verdict.NO_CLEAR_DIFFERENCE:
             assert cell.effect.low <= 0.0 <= cell.effect.high
 
 
@@ -81,7 +81,7 @@ def test_before_the_first_look_nothing_is_called() -> None:
     """Five blocks have no level, many cells or few."""
     cells = compare_cells(contrasts(20, 12)[:5], PAIR, loads(20), terms(20))
     assert all(cell.level is None for cell in cells)
-    assert all(cell.verdict is Verdict.NOT_DISTINGUISHABLE for cell in cells)
+    assert all(cell.verdict is Verdict.NO_CLEAR_DIFFERENCE for cell in cells)
 
 
 @pytest.mark.parametrize("cells", [1, 4, 10])

@@ -13,6 +13,7 @@ from steelyard.answers.results import CampaignAnalysis, SettingDifference
 from steelyard.answers.summary import summary
 from steelyard.answers.wording import verdict_sentence, verdict_word
 from steelyard.core.experiment import (
+    Configuration,
     Experiment,
     KeySpace,
     Layer,
@@ -20,7 +21,6 @@ from steelyard.core.experiment import (
     RedisWork,
     Script,
     Setting,
-    Treatment,
     Workload,
 )
 from steelyard.core.findings import Severity
@@ -49,16 +49,16 @@ def asked(
         an_experiment(loads=1),
         engine=engine,
         workloads=workloads,
-        treatments=(
-            Treatment(name="t0", target=target),
-            Treatment(name="t1", target=target, settings=turned),
+        configurations=(
+            Configuration(name="t0", target=target),
+            Configuration(name="t1", target=target, settings=turned),
         ),
     )
 
 
 def controls(experiment: Experiment, *settings: SettingDifference) -> list[tuple[str, str]]:
-    """Return treatment and workload of each control."""
-    return [(each.treatment, each.workload) for each in negative_controls(experiment, settings)]
+    """Return configuration and workload of each control."""
+    return [(each.configuration, each.workload) for each in negative_controls(experiment, settings)]
 
 
 def analysed(experiment: Experiment, *effects: float, noise: float = 0.005) -> CampaignAnalysis:
@@ -103,13 +103,13 @@ def test_what_differs_unasked_counts() -> None:
 def test_what_differs_around_the_server_counts() -> None:
     """Another target, another protocol, a step by hand: nobody knows what they touch."""
     experiment = asked(READS, **ASYNC)
-    first, second = experiment.treatments
+    first, second = experiment.configurations
     for changed in (
         replace(second, target=LocalTarget(bin="15")),
         replace(second, protocol="prepared"),
         replace(second, manual=ManualStep(text="move it")),
     ):
-        assert controls(replace(experiment, treatments=(first, changed))) == []
+        assert controls(replace(experiment, configurations=(first, changed))) == []
 
 
 def test_nothing_differs_between_a_server_and_itself() -> None:
@@ -123,13 +123,13 @@ def test_redis_reads_none_of_its_files() -> None:
         SET, GET, PING, engine=EngineName.REDIS, appendonly="yes", appendfsync="always"
     )
     assert controls(experiment) == [("t1", "get"), ("t1", "ping")]
-    first, second = experiment.treatments
+    first, second = experiment.configurations
     elsewhere = replace(second, target=RedisLocalTarget(directory="/mnt/slow"))
     moved = SettingDifference(name="target: directory", values=(None, "/mnt/slow"), requested=True)
-    there = replace(experiment, treatments=(first, elsewhere))
+    there = replace(experiment, configurations=(first, elsewhere))
     assert controls(there, moved) == [("t1", "get"), ("t1", "ping")]
     followed = replace(second, target=RedisLocalTarget(replica=(("appendonly", "yes"),)))
-    assert controls(replace(experiment, treatments=(first, followed))) == []
+    assert controls(replace(experiment, configurations=(first, followed))) == []
     threads = asked(PING, engine=EngineName.REDIS, appendonly="yes", io__threads="4")
     assert controls(threads) == []
 
@@ -156,7 +156,7 @@ def test_only_what_surely_writes_nothing_is_read_only(
 
 
 def test_a_control_that_differs_makes_the_comparison_suspect() -> None:
-    """The warning has the effect and the other explanation, and each other headline the mark."""
+    """The warning has the effect and the other explanation, and each other result the mark."""
     analysis = analysed(asked(READS, WRITES, **ASYNC), -0.2, 0.5)
     severity, message = told(analysis)["negative-control-differs"]
     assert severity is Severity.WARNING
@@ -164,7 +164,7 @@ def test_a_control_that_differs_makes_the_comparison_suspect() -> None:
     assert "so synchronous_commit cannot touch it" in message
     assert "the log of writes is still written in the background" in message
     assert "The other results of this comparison are suspect" in message
-    reads, writes = analysis.headlines
+    reads, writes = analysis.results
     assert (reads.is_suspect, writes.is_suspect) == (False, True)
     assert verdict_word(writes, 0.01) == "faster, suspect, less durable"
     sentence = verdict_sentence(analysis, writes)
@@ -180,7 +180,7 @@ def test_a_control_that_agrees_speaks_for_the_comparison() -> None:
     ((code, (severity, message)),) = told(analysis).items()
     assert (code, severity) == ("negative-control-agrees", Severity.INFO)
     assert "reads, t1 against t0: -0." in message
-    assert not any(each.is_suspect for each in analysis.headlines)
+    assert not any(each.is_suspect for each in analysis.results)
 
 
 def test_a_difference_within_the_margin_is_none() -> None:
@@ -201,7 +201,7 @@ def test_without_a_control_nothing_is_said() -> None:
     """Where the difference may touch the reads, their difference is the answer."""
     analysis = analysed(asked(READS, WRITES, shared_buffers="1GB"), -0.2, 0.5)
     assert told(analysis) == {}
-    assert not any(each.control for each in analysis.headlines)
+    assert not any(each.control for each in analysis.results)
 
 
 def test_a_control_alone_names_no_other_writer() -> None:
@@ -217,16 +217,18 @@ def test_a_factor_of_the_log_has_its_control_beside_another_factor() -> None:
     experiment = replace(
         made,
         workloads=(READS,),
-        treatments=tuple(
+        configurations=tuple(
             replace(
-                treatment,
+                configuration,
                 settings=tuple(
                     Setting(layer=Layer.POSTGRES, name=name, value=value)
-                    for level, (name, value) in zip(treatment.name, turned.values(), strict=True)
+                    for level, (name, value) in zip(
+                        configuration.name, turned.values(), strict=True
+                    )
                     if level == "1"
                 ),
             )
-            for treatment in made.treatments
+            for configuration in made.configurations
         ),
     )
     (control,) = negative_controls(experiment, ())

@@ -16,14 +16,14 @@ BLOCK_S = 30.0
 
 
 def a_campaign(
-    blocks: int = 14, *, loads: int = 2, reconnections: int = 0, treatments: int = 2
+    blocks: int = 14, *, loads: int = 2, reconnections: int = 0, configurations: int = 2
 ) -> CampaignRecord:
     """Return the record of an A/A campaign in turns, a block every 30 s."""
     twin = TwinOf(
         name="asked",
-        treatments=treatments,
+        configurations=configurations,
         stop=Stop(),
-        other=OtherDesign(mode=Mode.VISITS, block_s=80.0),
+        other=OtherDesign(mode=Mode.STARTS, block_s=80.0),
     )
     times = TurnTimes(reconnections=reconnections)
     plain = an_experiment(loads=loads)
@@ -103,7 +103,7 @@ def test_both_designs_say_what_they_decide() -> None:
     floor = floor_of(a_campaign(20))
     measured, other = floor.designs
     assert (measured.mode, measured.measured, measured.block_s) == (Mode.ALTERNATING, True, BLOCK_S)
-    assert (other.mode, other.measured, other.block_s) == (Mode.VISITS, False, 80.0)
+    assert (other.mode, other.measured, other.block_s) == (Mode.STARTS, False, 80.0)
     assert measured.contrast_sd == floor.workloads[0].reaches[0].contrast_sd.value
     # The level of the blocks moves by 5 %, which turns do not see and visits do.
     assert other.contrast_sd > measured.contrast_sd
@@ -116,9 +116,9 @@ def test_both_designs_say_what_they_decide() -> None:
     assert measured.halves[1] < other.halves[1]
 
 
-def test_more_treatments_take_longer_blocks() -> None:
+def test_more_configurations_take_longer_blocks() -> None:
     """Each has its start, its warm-up and its turns."""
-    assert floor_of(a_campaign(treatments=4)).block_s == 2 * BLOCK_S
+    assert floor_of(a_campaign(configurations=4)).block_s == 2 * BLOCK_S
 
 
 def test_few_blocks_have_no_parts_and_say_so() -> None:

@@ -13,8 +13,8 @@ from steelyard.core.experiment import SwitchCost
 
 @pytest.mark.parametrize("switch", [SwitchCost.SESSION, SwitchCost.RESTART])
 def test_values_find_their_place(switch: SwitchCost) -> None:
-    """Whatever the order of the runs was, blocks, treatments and cells are where they belong."""
-    experiment = an_experiment(treatments=3, workloads=2, loads=3)
+    """Whatever the order of the runs was, blocks and cells are where they belong."""
+    experiment = an_experiment(configurations=3, workloads=2, loads=3)
     log_tps = noise(7, 3, 6)
     seen = observe(a_record(log_tps, experiment, switch=switch))
     assert seen.log_tps == pytest.approx(log_tps)
@@ -24,7 +24,7 @@ def test_values_find_their_place(switch: SwitchCost) -> None:
 
 
 def test_positions_are_those_of_the_visit() -> None:
-    """Each visit numbers its cells 0 to K - 1, the same for both treatments of a block."""
+    """Each visit numbers its cells 0 to K - 1, the same for both configurations of a block."""
     seen = observe(compared(5))
     assert (np.sort(seen.positions, axis=2) == np.arange(5)).all()
     assert (seen.positions[:, 0] == seen.positions[:, 1]).all()

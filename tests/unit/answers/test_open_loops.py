@@ -8,7 +8,7 @@ from made_records import a_record, an_experiment, noise
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.comparison import compare_campaigns, compare_pair
-from steelyard.answers.observations import headline_count, observe
+from steelyard.answers.observations import observe, result_count
 from steelyard.answers.report import build_document
 from steelyard.answers.result.compute import decide
 from steelyard.answers.summary import summary
@@ -24,9 +24,9 @@ OPEN = tuple(Load(clients=8, threads=1, rate_per_s=rate) for rate in (100.0, 500
 BLOCKS = 14
 
 
-def offered(*loads: Load, treatments: int = 2) -> Experiment:
+def offered(*loads: Load, configurations: int = 2) -> Experiment:
     """Return an experiment with these loads."""
-    return replace(an_experiment(treatments=treatments), loads=loads)
+    return replace(an_experiment(configurations=configurations), loads=loads)
 
 
 def mixed(effect: float) -> tuple[CampaignRecord, CampaignRecord]:
@@ -44,7 +44,7 @@ def mixed(effect: float) -> tuple[CampaignRecord, CampaignRecord]:
 
 @pytest.mark.parametrize("effect", [0.0, 0.2])
 def test_comparisons_are_those_of_the_closed_loops(effect: float) -> None:
-    """Beside open loops every headline and cell says what it says without them."""
+    """Beside open loops every result and cell says what it says without them."""
     with_open, without = (analyse(record, curves=False) for record in mixed(effect))
     assert with_open.comparisons == without.comparisons
     assert with_open.stalls == without.stalls
@@ -66,29 +66,29 @@ def test_observations_without_open_loops() -> None:
     assert closed.of_closed_loops() is closed
 
 
-def open_only(treatments: int = 2, *, goal: LatencyGoal | None = None) -> CampaignRecord:
+def open_only(configurations: int = 2, *, goal: LatencyGoal | None = None) -> CampaignRecord:
     """Return a campaign of open loops alone, in which one side does twice as much."""
-    experiment = replace(offered(*OPEN, treatments=treatments), goal=goal)
-    log_tps = noise(BLOCKS, treatments, 2)
+    experiment = replace(offered(*OPEN, configurations=configurations), goal=goal)
+    log_tps = noise(BLOCKS, configurations, 2)
     log_tps[:, 1:] += np.log(2.0)
     return a_record(log_tps, experiment)
 
 
-@pytest.mark.parametrize("treatments", [1, 3])
-def test_with_open_loops_alone_there_is_nothing_to_decide(treatments: int) -> None:
-    """However different their throughput, there is no headline, and no look ends the campaign."""
-    record = open_only(treatments)
+@pytest.mark.parametrize("configurations", [1, 3])
+def test_with_open_loops_alone_there_is_nothing_to_decide(configurations: int) -> None:
+    """However different their throughput, there is no result, and no look ends the campaign."""
+    record = open_only(configurations)
     analysis = analyse(record)
-    assert headline_count(record.experiment) == 0
+    assert result_count(record.experiment) == 0
     assert (analysis.comparisons, analysis.stalls, analysis.warmup) == ((), (), ())
     assert analysis.plan is not None
     assert decide(analysis.comparisons, analysis.plan.stopping) is None
     assert "not-enough-blocks" not in {finding.code for finding in analysis.findings}
-    assert len(analysis.cells) == 2 * treatments
+    assert len(analysis.cells) == 2 * configurations
 
 
 @pytest.mark.parametrize(
-    ("treatments", "goal", "told"),
+    ("configurations", "goal", "told"),
     [
         (2, None, "all loads are open loops, which complete what was asked for"),
         (2, None, "Looked for was latency at 100/s and 500/s: see the section"),
@@ -97,14 +97,14 @@ def test_with_open_loops_alone_there_is_nothing_to_decide(treatments: int) -> No
     ],
 )
 def test_the_report_says_what_was_looked_for(
-    treatments: int, goal: LatencyGoal | None, told: str
+    configurations: int, goal: LatencyGoal | None, told: str
 ) -> None:
     """In words, in the place of verdicts, and no verdict on throughput stands anywhere."""
-    analysis = analyse(open_only(treatments, goal=goal))
+    analysis = analyse(open_only(configurations, goal=goal))
     text = render_markdown(build_document(analysis)).replace("\\", "")
     assert told in text
     assert "only the budget ends it" in text
-    for word in ("faster", "slower", "not distinguishable", "error rate"):
+    for word in ("faster", "slower", "no clear difference", "error rate"):
         assert word not in text
     assert summary(analysis)["comparisons"] == []
 
@@ -119,14 +119,14 @@ def test_drift_is_that_of_closed_loops() -> None:
     assert "drift" in {finding.code for finding in analysis.findings}
 
 
-def test_two_treatments_of_open_loops_are_not_weighed() -> None:
+def test_two_configurations_of_open_loops_are_not_weighed() -> None:
     """`compare` refuses what no throughput can tell, and says where latency is compared."""
     record = open_only()
     with pytest.raises(InputError, match="whose throughput is what was asked for"):
-        compare_pair(record, analyse(record), reference="t0", treatment="t1")
+        compare_pair(record, analyse(record), reference="t0", configuration="t1")
     pair, alone = mixed(0.1)
-    two = compare_pair(pair, analyse(pair), reference="t0", treatment="t1")
-    other = compare_pair(alone, analyse(alone), reference="t0", treatment="t1")
+    two = compare_pair(pair, analyse(pair), reference="t0", configuration="t1")
+    other = compare_pair(alone, analyse(alone), reference="t0", configuration="t1")
     assert two.campaign.comparisons == other.campaign.comparisons
 
 

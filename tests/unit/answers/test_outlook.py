@@ -12,7 +12,7 @@ from steelyard.answers.outlook.compute import (
     outlook,
     precision_s,
 )
-from steelyard.answers.result.stopping import cell_level, headline_level, stopping_rule
+from steelyard.answers.result.stopping import cell_level, result_level, stopping_rule
 from steelyard.core.plan import ASSUMED_NOISE, WorkloadNoise
 from steelyard.core.schedule import Mode
 from steelyard.stats.planning import BlockShape
@@ -27,8 +27,8 @@ BLOCK_S = 120.0
 def terms(budget_s: float = 3600.0, **changes: object) -> OutlookTerms:
     """Return METHOD's own design: five loads, restarts, blocks of two minutes."""
     made = OutlookTerms(
-        shape=BlockShape(mode=Mode.VISITS, treatments=2, cells=5, slice_s=5.0, step_s=60.0),
-        headlines=1,
+        shape=BlockShape(mode=Mode.STARTS, configurations=2, cells=5, slice_s=5.0, step_s=60.0),
+        results=1,
         preparation_s=0.0,
         block_s=BLOCK_S,
         budget_s=budget_s,
@@ -42,13 +42,13 @@ def test_the_typical_hour_is_the_methods() -> None:
 
     The reference figures are those of METHOD section 4; the test of the method has the bounds.
     """
-    headline = outlook(TYPICAL, terms(), EFFECTS, pooled=True)
+    result = outlook(TYPICAL, terms(), EFFECTS, pooled=True)
     cell = outlook(TYPICAL, terms(), EFFECTS, pooled=False)
-    assert headline.at(0.03).half_s == pytest.approx(32 * 60, abs=240)
-    assert headline.at(0.03).within_budget == pytest.approx(0.98, abs=0.03)
-    assert headline.at(0.05).half_s == pytest.approx(20 * 60, abs=240)
-    assert headline.at(0.01).within_budget == pytest.approx(0.24, abs=0.06)
-    assert headline.half_width == pytest.approx(0.0155, rel=0.15)
+    assert result.at(0.03).half_s == pytest.approx(32 * 60, abs=240)
+    assert result.at(0.03).within_budget == pytest.approx(0.98, abs=0.03)
+    assert result.at(0.05).half_s == pytest.approx(20 * 60, abs=240)
+    assert result.at(0.01).within_budget == pytest.approx(0.24, abs=0.06)
+    assert result.half_width == pytest.approx(0.0155, rel=0.15)
     assert cell.at(0.03).within_budget < 0.5
     assert cell.at(0.03).most_s is None
 
@@ -74,7 +74,7 @@ def test_larger_effects_take_no_longer() -> None:
             assert times == [None] * (len(times) - len(known)) + known
 
 
-def test_noise_headlines_and_treatments_cost_time() -> None:
+def test_noise_results_and_configurations_cost_time() -> None:
     """Each makes the least decidable effect larger."""
 
     def smallest(noise: WorkloadNoise = TYPICAL, **changes: object) -> float:
@@ -84,9 +84,9 @@ def test_noise_headlines_and_treatments_cost_time() -> None:
 
     usual = smallest()
     assert smallest(replace(TYPICAL, visit_sd=0.03)) > usual
-    assert smallest(headlines=4) > usual
+    assert smallest(results=4) > usual
     assert smallest(budget_s=7200.0) < usual
-    three = replace(terms().shape, treatments=3)
+    three = replace(terms().shape, configurations=3)
     assert smallest(shape=three) > usual
     assert smallest(weights=(0.5, -0.5, 0.5, -0.5)) < usual
 
@@ -119,13 +119,13 @@ def test_times_count_from_the_start_of_the_preparation() -> None:
 
 def test_levels_are_those_of_the_campaign() -> None:
     """Every look's level is the stopping rule's, to the 2 % of a coarser grid."""
-    rule = stopping_rule(headlines=3, cells_per_headline=5, max_blocks=30, precision=None)
+    rule = stopping_rule(results=3, cells_per_result=5, max_blocks=30, precision=None)
     for look in looks_of(rule):
-        assert look.level == pytest.approx(headline_level(rule, look.blocks), rel=0.02)
+        assert look.level == pytest.approx(result_level(rule, look.blocks), rel=0.02)
     for look in looks_of(rule, 5):
         assert look.level == pytest.approx(cell_level(rule, look.blocks, 5), rel=0.02)
     assert [look.blocks for look in looks_of(rule)] == list(range(8, 31))
-    long = stopping_rule(headlines=1, cells_per_headline=5, max_blocks=500, precision=None)
+    long = stopping_rule(results=1, cells_per_result=5, max_blocks=500, precision=None)
     thinned = [look.blocks for look in looks_of(long)]
     assert (thinned[0], thinned[-1], len(thinned)) == (8, 500, 40)
 

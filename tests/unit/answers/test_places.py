@@ -1,4 +1,4 @@
-"""Whose difference it is: the treatments', or that of the instances they live on."""
+"""Whose difference it is: the configurations', or that of the instances they live on."""
 
 from dataclasses import replace
 
@@ -28,10 +28,10 @@ def between(
 ) -> CampaignRecord:
     """Return a campaign with a clear effect between servers at two places."""
     experiment = an_experiment(loads=1)
-    first, second = experiment.treatments
-    treatments = (replace(first, target=one), replace(second, target=other))
+    first, second = experiment.configurations
+    configurations = (replace(first, target=one), replace(second, target=other))
     return compared(
-        blocks, 0.2, experiment=replace(experiment, treatments=treatments), switch=switch
+        blocks, 0.2, experiment=replace(experiment, configurations=configurations), switch=switch
     )
 
 
@@ -49,9 +49,9 @@ def between(
 def test_one_instance_per_side_allows_no_cause(one: Target, other: Target) -> None:
     """The verdict stays, as a fact about this pair, and a warning says so."""
     analysis = analyse(between(one, other))
-    (headline,) = analysis.headlines
-    assert headline.verdict is Verdict.FASTER
-    assert headline.instances == 1
+    (result,) = analysis.results
+    assert result.verdict is Verdict.FASTER
+    assert result.instances == 1
     assert all(comparison.is_of_pair for comparison in analysis.comparisons)
     (finding,) = (f for f in analysis.findings if f.code == "pair-of-instances")
     assert finding.severity is Severity.WARNING
@@ -90,7 +90,7 @@ def test_instances_made_for_each_visit_allow_it_from_six_on() -> None:
 def test_another_directory_is_not_made_anew_with_the_server() -> None:
     """Its disk stays the one it is, however many servers are made on it."""
     record = between(LocalTarget(), LocalTarget(directory="/x"), switch=SwitchCost.REPROVISION)
-    assert analyse(record).headlines[0].instances == 1
+    assert analyse(record).results[0].instances == 1
 
 
 def test_no_verdict_comes_before_there_are_enough_instances() -> None:
@@ -109,7 +109,7 @@ def test_clusters_made_for_each_visit_are_instances() -> None:
     assert all(comparison.is_of_pair for comparison in few.comparisons)
     enough = analyse(between(*sides, switch=SwitchCost.REPROVISION, blocks=6))
     assert {c.instances for c in enough.comparisons} == {6}
-    assert "6 newly made Clusters per treatment in the Kubernetes cluster" in enough.unit
+    assert "6 newly made Clusters per configuration in the Kubernetes cluster" in enough.unit
     named = {each.name: each.values for each in enough.settings}
     assert named["target: storage_class"] == ("fast", "slow")
     assert "target: storage" not in named
@@ -132,7 +132,7 @@ def test_services_in_a_cluster_are_told_apart() -> None:
 
 
 def test_an_unplanned_pair_knows_it_too() -> None:
-    """`compare` of two treatments says no more than the report."""
+    """`compare` of two configurations says no more than the report."""
     record = between(ONE, OTHER)
-    pair = compare_pair(record, analyse(record), reference="t1", treatment="t0")
+    pair = compare_pair(record, analyse(record), reference="t1", configuration="t0")
     assert all(comparison.instances == 1 for comparison in pair.campaign.comparisons)

@@ -33,10 +33,10 @@ def estimate(value: float) -> Estimate:
 
 
 def cells(experiment: Experiment, workload: str = "set") -> list[CellSummary]:
-    """Return one cell of each treatment that has a rate."""
+    """Return one cell of each configuration that has a rate."""
     return [
         CellSummary(
-            treatment=name,
+            configuration=name,
             cell=CellKey(workload=workload, load=experiment.loads[0]),
             runs=9,
             tps=estimate(tps),
@@ -49,14 +49,14 @@ def cells(experiment: Experiment, workload: str = "set") -> list[CellSummary]:
 
 
 def latencies(experiment: Experiment) -> LatencyAnalysis:
-    """Return percentiles of the treatment without an append-only file."""
+    """Return percentiles of the configuration without an append-only file."""
     level = PercentileLevel(
         share=0.99, basis=Basis.BLOCKS, value_s=estimate(0.005), there=1, needed=1
     )
     return LatencyAnalysis(
         levels=(
             LatencyLevels(
-                treatment="aof-off",
+                configuration="aof-off",
                 cell=CellKey(workload="set", load=experiment.loads[0]),
                 timed=Timed.LATENCY,
                 script="",
@@ -71,7 +71,7 @@ def latencies(experiment: Experiment) -> LatencyAnalysis:
 
 
 def test_both_sides_stand_beside_each_other() -> None:
-    """Here in treatment order, then all seven published; each over its own side's AOF off."""
+    """Here in configuration order, then all seven published; each over its own side's AOF off."""
     experiment = preset()
     found = requests_beside_published(experiment, cells(experiment), latencies(experiment))
     assert found is not None
@@ -130,7 +130,7 @@ def test_other_work_has_nothing_beside_it(override: str) -> None:
 def test_without_an_own_aof_off_there_is_no_ratio() -> None:
     """A share of something that was not measured is missing, never a guess."""
     experiment = preset()
-    without = [each for each in cells(experiment) if each.treatment != "aof-off"]
+    without = [each for each in cells(experiment) if each.configuration != "aof-off"]
     found = requests_beside_published(experiment, without, None)
     assert found is not None
     assert {row.of_off for row in found.rows if not row.published} == {None}

@@ -24,16 +24,16 @@ SHARES = (0.5, 0.7, 0.9)
 BLOCKS = 12
 
 
-def an_asking(treatments: int = 2, **goal: float) -> Experiment:
+def an_asking(configurations: int = 2, **goal: float) -> Experiment:
     """Return an experiment at three shares of the capacity with a goal for p90."""
     asked = LatencyGoal(**{"share": 0.9, "limit_s": 0.01, **goal})
     loads = tuple(Load(clients=8, threads=2, share=share) for share in SHARES)
-    return replace(an_experiment(treatments=treatments), loads=loads, goal=asked)
+    return replace(an_experiment(configurations=configurations), loads=loads, goal=asked)
 
 
-def _queue(treatment: str, rate_per_s: float, number: int, seed: int) -> RunLatency:
+def _queue(configuration: str, rate_per_s: float, number: int, seed: int) -> RunLatency:
     """Return the latencies of an M/M/1 queue at a rate, and half of each as lag."""
-    mean_s = 1.0 / (CAPACITY[treatment] - rate_per_s)
+    mean_s = 1.0 / (CAPACITY[configuration] - rate_per_s)
     taken = np.random.default_rng(seed).exponential(mean_s, number) * US_PER_S
     return RunLatency(
         scripts=(
@@ -49,7 +49,7 @@ def a_record_of(
     experiment: Experiment, *, number: int = 2000, blocks: int = BLOCKS, **latency: object
 ) -> CampaignRecord:
     """Return a record whose runs log so many transactions of such a queue."""
-    shape = (blocks, len(experiment.treatments), len(experiment.loads))
+    shape = (blocks, len(experiment.configurations), len(experiment.loads))
     record = a_record(np.full(shape, np.log(500.0)), experiment)
     rates = tuple(
         CellRate(
@@ -61,7 +61,7 @@ def a_record_of(
     offered = {rate.cell: rate.rate_per_s for rate in rates}
 
     def logged(place: int, run: Run) -> Run:
-        queue = _queue(run.treatment, offered[run.cell], number, place)
+        queue = _queue(run.configuration, offered[run.cell], number, place)
         return replace(run, latency=replace(queue, **latency))
 
     assert record.plan is not None
@@ -78,7 +78,7 @@ def _found(record: CampaignRecord) -> OpenLoops:
 def test_every_rate_has_its_percentiles() -> None:
     """Offered, achieved, p50 and p99 of the blocks, and the lag: those of the queue."""
     found = _found(a_record_of(an_asking()))
-    assert [(p.treatment, p.offered_per_s) for p in found.points] == [
+    assert [(p.configuration, p.offered_per_s) for p in found.points] == [
         (t, rate) for rate in (500.0, 700.0, 900.0) for t in ("t0", "t1")
     ]
     point = found.points[0]
@@ -111,7 +111,7 @@ def test_a_rate_says_what_the_latency_section_says(number: int) -> None:
     assert analysis.latency is not None
     assert analysis.open_loops is not None
     for point in analysis.open_loops.points:
-        levels = analysis.latency.of(point.treatment, point.cell)
+        levels = analysis.latency.of(point.configuration, point.cell)
         assert levels is not None
         for share in (0.5, 0.99):
             assert point.at(Timed.LATENCY, share) == levels.at(share)
@@ -123,18 +123,18 @@ def test_a_rate_says_what_the_latency_section_says(number: int) -> None:
 def test_a_block_with_a_run_that_was_not_logged_is_left_out_everywhere() -> None:
     """Of percentiles, shares and the goal alike; its neighbours in other cells stay paired."""
     record = a_record_of(an_asking(), skipped=10)
-    odd = next(run for run in record.runs if (run.block, run.treatment) == (3, "t1"))
+    odd = next(run for run in record.runs if (run.block, run.configuration) == (3, "t1"))
     bare = replace(odd, latency=None)  # a second round of that block
     found = _found(replace(record, runs=(*record.runs, bare)))
     assert {goal.blocks for goal in found.goals} == {BLOCKS - 1}
-    point = next(p for p in found.points if (p.treatment, p.cell) == ("t1", odd.cell))
+    point = next(p for p in found.points if (p.configuration, p.cell) == ("t1", odd.cell))
     assert point.levels[Timed.LATENCY].transactions == (BLOCKS - 1) * 2000
     assert point.skipped == pytest.approx(10 / 2010)
 
 
 def test_two_loads_of_one_rate_are_one_rung() -> None:
     """A share may become the rate that another load has: their transactions count together."""
-    asking = an_asking(treatments=1)
+    asking = an_asking(configurations=1)
     fixed = Load(clients=8, threads=2, rate_per_s=700.0)
     loads = (*asking.loads[:2], fixed, asking.loads[2])
     record = a_record_of(replace(asking, loads=loads), number=60)
@@ -152,7 +152,7 @@ def test_two_loads_of_one_rate_are_one_rung() -> None:
     assert other.reached.value != goal.reached.value  # both loads have a say
 
 
-def test_the_goal_is_found_for_every_treatment_and_compared() -> None:
+def test_the_goal_is_found_for_every_configuration_and_compared() -> None:
     """A p90 of 10 ms is met up to 1000 - ln(10) / 0.01 = 770/s, and 100/s more by the faster."""
     found = _found(a_record_of(an_asking()))
     slow, fast = found.goals
@@ -164,7 +164,7 @@ def test_the_goal_is_found_for_every_treatment_and_compared() -> None:
     assert (slow.pooled, slow.untold, slow.rates_per_s) == (1, (), (500.0, 700.0, 900.0))
     assert slow.load == Load(clients=8, threads=2)
     (contrast,) = found.contrasts
-    assert (contrast.baseline, contrast.treatment) == ("t0", "t1")
+    assert (contrast.baseline, contrast.configuration) == ("t0", "t1")
     ratio = contrast.ratio
     assert ratio.value == pytest.approx(np.log(870.0 / 770.0), abs=0.03)
     assert ratio.low == pytest.approx(np.log(700.0 / 900.0))
@@ -218,7 +218,7 @@ def test_all_rates_or_none_may_meet_it() -> None:
 
 def test_pools_of_clients_have_answers_of_their_own() -> None:
     """Rates with 8 and with 16 clients are two ladders; closed loops are in none."""
-    asking = an_asking(treatments=1)
+    asking = an_asking(configurations=1)
     wider = tuple(replace(load, clients=16) for load in asking.loads)
     loads = (*asking.loads, *wider, Load(clients=8, threads=2))
     record = a_record_of(replace(asking, loads=loads))
@@ -240,9 +240,9 @@ def test_runs_without_a_log_say_so() -> None:
 
 def test_there_is_nothing_without_open_loops_or_in_a_look() -> None:
     """Closed loops alone have no such part, and no decision waits for it."""
-    closed = an_experiment(treatments=2, loads=2)
+    closed = an_experiment(configurations=2, loads=2)
     assert analyse(a_record(np.zeros((8, 2, 2)), closed)).open_loops is None
-    assert analyse(a_record_of(an_asking(treatments=1)), curves=False).open_loops is None
+    assert analyse(a_record_of(an_asking(configurations=1)), curves=False).open_loops is None
 
 
 def test_lost_transactions_move_the_rank_by_whole_ones() -> None:

@@ -44,8 +44,8 @@ def on_machine(record: CampaignRecord, **facts: str) -> CampaignRecord:
 
 def _elsewhere(record: CampaignRecord, target: RedisTarget) -> CampaignRecord:
     """Return it as one of servers that run on this target."""
-    treatments = tuple(replace(t, target=target) for t in record.experiment.treatments)
-    return replace(record, experiment=replace(record.experiment, treatments=treatments))
+    configurations = tuple(replace(t, target=target) for t in record.experiment.configurations)
+    return replace(record, experiment=replace(record.experiment, configurations=configurations))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_work_in_one_arm_only(
     left = [runs]
 
     def by_run(run: Run) -> Evidence:
-        happened = run.treatment == "t1" and left[0] > 0
+        happened = run.configuration == "t1" and left[0] > 0
         left[0] -= happened
         return seen({quantities[place]: float(happened), quantities[1 - place]: 0.0})
 
@@ -73,7 +73,7 @@ def test_work_in_one_arm_only(
     if finding is not None:
         assert finding.subject == "t1"
         assert f"into {runs} of 12 runs, under t0 into 0 of 12" in finding.message
-        assert "runs of one visit share an event: they count as independent" in finding.message
+        assert "runs of one start share an event: they count as independent" in finding.message
     assert missing(redis(seen(), seen({quantities[0]: 1.0})), code)
 
 

@@ -26,7 +26,7 @@ def test_the_parts_are_what_the_thread_did_times_the_clients() -> None:
     """Each request waits for the others, so a part is as many times the thread's as clients are."""
     does = Does(blocked_s=0.00003, forking_s=0.000004)
     budget = _reasons(redis_record(does, PLAIN)).budget
-    cell = next(each for each in budget.cells if each.treatment == "t0")
+    cell = next(each for each in budget.cells if each.configuration == "t0")
     found = {part.part: part.seconds.value for part in cell.parts}
     assert found == {
         Part.EXECUTING: pytest.approx(CLIENTS * does.executing_s, rel=0.02),
@@ -116,5 +116,5 @@ def test_the_ledger_has_the_costs_of_a_redis_server() -> None:
     (change,) = _reasons(redis_record(PLAIN, Does(per_request=LOGGED))).ledger.changes
     log = change.cost(Cost.AOF_BYTES)
     assert (log.baseline, log.clear, log.relative) == (0.0, True, False)
-    assert log.treatment == pytest.approx(180_040)
+    assert log.configuration == pytest.approx(180_040)
     assert change.cost(Cost.REPLICATION_BYTES).missing

@@ -10,7 +10,7 @@ from fakes.durable import CLASSES
 from steelyard.answers.crashes import redis_survivals
 from steelyard.answers.durability.compute import durability_of
 from steelyard.answers.durability.results import Fate, Loss, Survival
-from steelyard.core.experiment import Experiment, Layer, RedisWork, Setting, Treatment, Workload
+from steelyard.core.experiment import Configuration, Experiment, Layer, RedisWork, Setting, Workload
 from steelyard.core.measurement import EffectiveSetting, Environment, ServerEnvironment
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import (
@@ -116,9 +116,9 @@ def test_a_server_of_others_that_shows_no_settings_promises_nothing(loss: Loss) 
     assert _survival(HERE, {}, loss).fate is not Fate.UNKNOWN
 
 
-def _treatment(name: str, settings: Mapping[str, str]) -> Treatment:
+def _configuration(name: str, settings: Mapping[str, str]) -> Configuration:
     asked = tuple(Setting(layer=Layer.REDIS, name=n, value=v) for n, v in settings.items())
-    return Treatment(name=name, target=HERE, settings=asked)
+    return Configuration(name=name, target=HERE, settings=asked)
 
 
 def _experiment(*workloads: Workload) -> Experiment:
@@ -126,13 +126,13 @@ def _experiment(*workloads: Workload) -> Experiment:
         quick().experiment,
         engine=EngineName.REDIS,
         workloads=workloads or (Workload(name="set", builtin="set", redis=RedisWork()),),
-        treatments=(_treatment("one", ALWAYS), _treatment("two", ALWAYS)),
+        configurations=(_configuration("one", ALWAYS), _configuration("two", ALWAYS)),
         baseline="one",
     )
 
 
 def test_every_report_of_redis_says_it() -> None:
-    """Also where all treatments keep everything: who reads a speed reads what it risks."""
+    """Also where all configurations keep everything: who reads a speed reads what it risks."""
     found = durability_of(_experiment(), None, ())
     assert [each.fate(Loss.POWER) for each in found] == [Fate.KEPT, Fate.KEPT]
 
@@ -140,7 +140,7 @@ def test_every_report_of_redis_says_it() -> None:
 def test_the_server_is_believed_before_the_file() -> None:
     """What was in force counts, not what was asked."""
     shown = tuple(EffectiveSetting(name=n, value=v) for n, v in OFF.items())
-    server = ServerEnvironment(treatment="one", version="7.0.15", settings=shown)
+    server = ServerEnvironment(configuration="one", version="7.0.15", settings=shown)
     found = durability_of(_experiment(), Environment(facts=(), servers=(server,)), ())
     assert [each.fate(Loss.POWER) for each in found] == [Fate.ALL, Fate.KEPT]
 
@@ -168,6 +168,6 @@ def test_speed_stands_beside_it_where_something_is_written(
     experiment = _experiment(workload)
     cell = quick().cells[0]
     key = CellKey(workload="w", load=min(experiment.loads, key=lambda load: load.size))
-    seen = replace(cell, treatment="one", cell=key)
+    seen = replace(cell, configuration="one", cell=key)
     found = durability_of(experiment, None, (seen,))[0].latencies
     assert [each.per_s for each in found] == ([seen.tps.value] if writes else [])

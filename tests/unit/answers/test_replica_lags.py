@@ -6,11 +6,11 @@ import pytest
 
 from fakes.analyses import quick
 from steelyard.answers.durability.results import (
+    ConfigurationDurability,
     Fate,
     Loss,
     ReplicaLag,
     Survival,
-    TreatmentDurability,
     replica_lags,
 )
 from steelyard.answers.durability.section import durability_json
@@ -45,10 +45,10 @@ def a_run(
         attempt=0,
         visit=0,
         position=0,
-        treatment="split",
+        configuration="split",
         cell=SET,
         started_at=0.0,
-        since_activation_s=1.0,
+        since_start_s=1.0,
         measurement=None,
         validity=Validity.VALID,
         evidence=evidence,
@@ -63,7 +63,7 @@ def lag(*bytes_: float) -> list[Run]:
 def test_the_worst_and_the_usual_are_told() -> None:
     """The most of all runs, the median of their most, and what time of writing that is."""
     (found,) = replica_lags({("split", SET): lag(100_000, 20_000, 8_000_000)})
-    assert (found.treatment, found.cell, found.runs, found.compared) == ("split", SET, 3, True)
+    assert (found.configuration, found.cell, found.runs, found.compared) == ("split", SET, 3, True)
     assert found.most_bytes == 8_000_000
     assert found.usual_bytes == 100_000
     assert found.usual_s == pytest.approx(0.05)  # of 2 MB a second
@@ -87,7 +87,7 @@ def test_runs_that_wrote_nothing_or_were_not_seen_do_not_count() -> None:
 
 
 LAG = ReplicaLag(
-    treatment="split",
+    configuration="split",
     cell=SET,
     runs=21,
     most_bytes=3 * 1024**2,
@@ -105,10 +105,10 @@ def report_of(lag_: ReplicaLag) -> str:
     return " ".join(render_markdown(build_document(made)).split())
 
 
-def durable() -> tuple[TreatmentDurability, ...]:
-    """Return what a treatment may lose."""
+def durable() -> tuple[ConfigurationDurability, ...]:
+    """Return what a configuration may lose."""
     gone = tuple(Survival(loss=loss, fate=Fate.ALL, reason="so it is", source="") for loss in Loss)
-    return (TreatmentDurability(treatment="split", survivals=gone, latencies=()),)
+    return (ConfigurationDurability(configuration="split", survivals=gone, latencies=()),)
 
 
 def test_the_report_has_the_lag_beside_what_may_be_lost() -> None:

@@ -16,7 +16,7 @@ from steelyard.core.plan import RoundsFor
 def in_rounds(
     blocks: int = 8, rounds: int = 3, loads: int = 2, seed: int = 4, sd: float = 0.02
 ) -> np.ndarray:
-    """Return log throughput, shape (blocks, rounds, treatments, cells)."""
+    """Return log throughput, shape (blocks, rounds, configurations, cells)."""
     rng = np.random.default_rng(seed)
     return np.asarray(np.log(1000.0) + sd * rng.standard_normal((blocks, rounds, 2, loads)))
 
@@ -79,7 +79,7 @@ def test_a_stalled_slice_is_seen_among_those_of_its_visit() -> None:
     analysis = analyse(record)
     (test,) = analysis.stalls
     assert (test.baseline_stalled, test.baseline_runs) == (0, 40)
-    assert (test.treatment_stalled, test.treatment_runs) == (10, 40)
+    assert (test.configuration_stalled, test.configuration_runs) == (10, 40)
     assert [cell.stalled for cell in analysis.cells] == [0, 10]
     assert [cell.runs for cell in analysis.cells] == [40, 40]
 
@@ -93,7 +93,7 @@ def test_the_warning_light_sees_a_change_from_round_to_round() -> None:
     assert analysis.warmup[0].p_value < 0.01
     assert analysis.warmup[0].slope_per_position > 0.02
     (finding,) = (f for f in analysis.findings if f.code == "warm-up-differs")
-    assert finding.message.endswith("the treatments may warm up differently")
+    assert finding.message.endswith("the configurations may warm up differently")
     record = recorded(log_tps)
     assert record.plan is not None
     over_cycle = replace(record.plan, rounds_for=RoundsFor.CYCLE)
@@ -112,5 +112,5 @@ def test_a_difference_between_cells_does_not_light_it() -> None:
 
 def test_the_unit_says_how_many_runs_a_visit_has() -> None:
     """They are no further replicates."""
-    assert "8 restarts of one server per treatment" in analyse(recorded(in_rounds())).unit
+    assert "8 restarts of one server per configuration" in analyse(recorded(in_rounds())).unit
     assert "3 runs of each cell in each" in analyse(recorded(in_rounds())).unit

@@ -13,9 +13,9 @@ from steelyard.core.experiment import Workload
 DEVICE = {Quantity.DEVICE_READ_BYTES: 16384.0, Quantity.RELATION_READ_BYTES: 8192.0}
 
 
-def ledger(baseline: dict[Quantity, float], treatment: dict[Quantity, float]) -> Ledger:
-    """Return the ledger of two treatments with such totals of a transaction."""
-    sides = (with_totals(DEFAULT, totals) for totals in (baseline, treatment))
+def ledger(baseline: dict[Quantity, float], configuration: dict[Quantity, float]) -> Ledger:
+    """Return the ledger of two configurations with such totals of a transaction."""
+    sides = (with_totals(DEFAULT, totals) for totals in (baseline, configuration))
     return reasons_of(a_watched_record(*sides)).ledger
 
 

@@ -35,7 +35,10 @@ def analysed(
     bend: float = 0.0,
     sd: float = 0.01,
 ) -> CampaignAnalysis:
-    """Return the analysis of two treatments that follow laws; ``bend`` lifts their third load."""
+    """Return the analysis of two configurations that follow laws.
+
+    ``bend`` lifts their third load.
+    """
     taken = closed() if loads is None else loads
     clients = np.array([float(load.clients) for load in taken])
     noise = sd * np.random.default_rng(3).standard_normal((blocks, 2, len(taken)))
@@ -44,10 +47,10 @@ def analysed(
     return analyse(a_record(shape + noise, over(taken)))
 
 
-def test_each_treatment_has_its_curve() -> None:
+def test_each_configuration_has_its_curve() -> None:
     """One falls after its peak near 31 clients, the other rises to the last load."""
     falling, rising = analysed().scalability
-    assert (falling.treatment, rising.treatment) == ("t0", "t1")
+    assert (falling.configuration, rising.configuration) == ("t0", "t1")
     assert (falling.workload, falling.threads, falling.blocks) == ("w0", None, 12)
     assert falling.fits
     assert falling.peak_clients is not None
@@ -58,7 +61,7 @@ def test_each_treatment_has_its_curve() -> None:
 
 
 def test_the_fall_is_found_and_named() -> None:
-    """The finding names the load, the size and the best load; the rising treatment has none."""
+    """The finding names the load, the size and the best load; the rising configuration has none."""
     analysis = analysed()
     falling, rising = (curve.falling for curve in analysis.scalability)
     assert rising is None
@@ -119,7 +122,9 @@ def test_every_number_of_threads_has_its_own_curve() -> None:
     """With a list of threads only loads of the same number are one curve."""
     pairs = [(c, t) for c in CLIENTS for t in (1, 4, 32) if t <= c]
     analysis = analysed(loads=tuple(Load(clients=c, threads=t) for c, t in pairs))
-    told = [(curve.treatment, curve.threads, len(curve.measured)) for curve in analysis.scalability]
+    told = [
+        (curve.configuration, curve.threads, len(curve.measured)) for curve in analysis.scalability
+    ]
     assert told == [("t0", 1, 7), ("t1", 1, 7), ("t0", 4, 5), ("t1", 4, 5)]
 
 

@@ -23,14 +23,14 @@ def alone(*clients: int, scripts: tuple[str, ...] = SCRIPTS) -> Experiment:
 
 
 def latencies(*costs: tuple[float, float], blocks: int = 12) -> np.ndarray:
-    """Return ln(1/s) of every block, treatment and script, each block a little different."""
+    """Return ln(1/s) of every block, configuration and script, each block a little different."""
     drift = 1.0 + 0.02 * np.sin(np.arange(blocks))[:, None]
     sides = [drift * (a * STATEMENTS + b * COMMITS) for a, b in costs]
     return -np.log(np.stack(sides, axis=1))
 
 
 def test_a_cost_of_every_statement_is_told_from_one_of_the_commit() -> None:
-    """The treatment adds 0.1 ms to every statement and nothing to the commit."""
+    """The configuration adds 0.1 ms to every statement and nothing to the commit."""
     record = a_record(latencies((0.2e-3, 1e-3), (0.3e-3, 1e-3)), alone(1))
     fit = analyse(record).statements
     assert fit is not None

@@ -64,7 +64,7 @@ def test_a_configuration_that_warms_up_is_a_finding() -> None:
     )
     assert finding.message.endswith(", 12 blocks)")
     assert "99 % interval +" in finding.message
-    assert "measure.discard" in finding.remedy
+    assert "measure.warm_up" in finding.remedy
     assert not findings(record, "carry-over")
 
 
@@ -124,13 +124,13 @@ def test_of_three_configurations_only_the_one_is_named() -> None:
 
 
 def test_factors_are_judged_by_their_effects() -> None:
-    """The weights of a main effect are those of its headline."""
+    """The weights of a main effect are those of its result."""
     experiment = with_factors(2, loads=1)
-    on = [each.name for each in experiment.treatments if each.name.startswith("1")]
+    on = [each.name for each in experiment.configurations if each.name.startswith("1")]
     record = in_turns(experiment=experiment, missing=dict.fromkeys(on, 0.1))
     first, second = checks(record, TurnChange.OVER_BLOCK)
-    assert (first.treatment, first.is_suspect) == ("huge-pages=on", True)
-    assert (second.treatment, second.is_suspect) == ("buffers=on", False)
+    assert (first.configuration, first.is_suspect) == ("huge-pages=on", True)
+    assert (second.configuration, second.is_suspect) == ("buffers=on", False)
 
 
 @pytest.mark.parametrize("code", RULES)
@@ -186,7 +186,7 @@ def test_a_block_without_turns_does_not_count() -> None:
     """A block of which one configuration has no turns says nothing of turns."""
     record = in_turns(blocks=7)
     runs = [
-        replace(run, turns=()) if run.block == 2 and run.treatment == "t1" else run
+        replace(run, turns=()) if run.block == 2 and run.configuration == "t1" else run
         for run in record.runs
     ]
     for check in check_turns(
@@ -217,7 +217,7 @@ def test_the_answer_is_symmetric_in_the_labels() -> None:
     """Exchanged, two configurations give the same intervals with the other sign."""
     record = in_turns(blocks=9, missing={"t1": 0.1}, lost_early={"t0": 0.04})
     other = {"t0": "t1", "t1": "t0"}
-    runs = tuple(replace(run, treatment=other[run.treatment]) for run in record.runs)
+    runs = tuple(replace(run, configuration=other[run.configuration]) for run in record.runs)
     swapped = replace(record, runs=runs)
     assert still_warming(record) is still_warming(swapped) is True
     for mine, theirs in zip(

@@ -36,10 +36,10 @@ def _record(
     database: float = 1.0 * GIB,
     experiment: Experiment | None = None,
 ) -> CampaignRecord:
-    """Return a record of equal treatments in turns with what their devices did.
+    """Return a record of equal configurations in turns with what their devices did.
 
     Args:
-        share: Of the bytes written while turns settle, by treatment; else that of the time.
+        share: Of the bytes written while turns settle, by configuration; else that of the time.
         pages: Read from the device per transaction; else none.
         faults: Major faults per transaction of t1.
         noise: Of both, from run to run.
@@ -54,13 +54,13 @@ def _record(
     def with_evidence(run: Run) -> Run:
         assert run.measurement is not None
         counted = run.measurement.transactions
-        settling = (share or {}).get(run.treatment, _SETTLING) + noise * rng.standard_normal()
-        read = (pages or {}).get(run.treatment, 0.0) * (1.0 + noise * rng.standard_normal())
+        settling = (share or {}).get(run.configuration, _SETTLING) + noise * rng.standard_normal()
+        read = (pages or {}).get(run.configuration, 0.0) * (1.0 + noise * rng.standard_normal())
         totals = {
             Quantity.SETTLING_WRITE_BYTES: settling * written,
             Quantity.SETTLED_WRITE_BYTES: (1.0 - settling) * written,
             Quantity.SETTLED_READ_BYTES: read * _PAGE * counted,
-            Quantity.TURNS_MAJOR_FAULTS: faults * counted if run.treatment == "t1" else 0.0,
+            Quantity.TURNS_MAJOR_FAULTS: faults * counted if run.configuration == "t1" else 0.0,
             Quantity.ROWS_INSERTED: 0.0,
             Quantity.ROWS_UPDATED: changed * counted,
             Quantity.ROWS_DELETED: 0.0,

@@ -36,7 +36,7 @@ def fit(change: Estimate = SAVED) -> StatementFit:
     """Return a fit whose statements changed so."""
     difference = StatementDifference(
         baseline="t0",
-        treatment="t1",
+        configuration="t1",
         per_statement_s=change,
         per_commit_s=Estimate(value=0.0, low=-1.0, high=1.0),
     )
@@ -49,7 +49,7 @@ def changed(cost: Cost, low: float, high: float) -> CostChange:
     return CostChange(
         cost=cost,
         baseline=10e-3,
-        treatment=10e-3 + middle / 1e3,
+        configuration=10e-3 + middle / 1e3,
         change=Estimate(value=middle / 10, low=low / 10, high=high / 10),
         relative=True,
         clear=True,
@@ -62,7 +62,7 @@ def lacking(cost: Cost) -> CostChange:
     return CostChange(
         cost=cost,
         baseline=None,
-        treatment=None,
+        configuration=None,
         change=None,
         relative=False,
         clear=False,
@@ -76,7 +76,7 @@ def ledger(*costs: CostChange, workload: str = "select-only", clients: int = 1) 
     known = {each.cost: each for each in costs}
     change = LedgerChange(
         baseline="t0",
-        treatment="t1",
+        configuration="t1",
         cell=CellKey(workload=workload, load=Load(clients=clients, threads=1)),
         costs=tuple(known.get(cost, lacking(cost)) for cost in Cost),
     )
@@ -220,10 +220,10 @@ def test_a_whole_record_names_its_suspects() -> None:
 
 
 def record(cpu_s: tuple[float, float]) -> CampaignRecord:
-    """Return a campaign of 12 blocks whose second treatment saves 0.9 ms at every statement.
+    """Return a campaign of 12 blocks whose second configuration saves 0.9 ms at every statement.
 
     Args:
-        cpu_s: Of the server per transaction, in each treatment.
+        cpu_s: Of the server per transaction, in each configuration.
     """
     drift = 1.0 + 0.02 * np.sin(np.arange(12))[:, None]
     sides = [drift * (each * STATEMENTS + 0.5e-3 * COMMITS) for each in (1.3e-3, 0.4e-3)]
@@ -234,7 +234,7 @@ def record(cpu_s: tuple[float, float]) -> CampaignRecord:
 def _watched(run: Run, cpu_s: tuple[float, float], experiment: Experiment) -> Run:
     number = whole_transactions(run, experiment.measure.ramp_s)
     assert number is not None
-    server_s = cpu_s[run.treatment == "t1"]
+    server_s = cpu_s[run.configuration == "t1"]
     totals = {Quantity.SERVER_CPU_S: server_s * number, Quantity.GENERATOR_CPU_S: 5e-6 * number}
     return replace(run, evidence=seen(totals))
 

@@ -18,7 +18,7 @@ WATCHED = replace(
 
 
 def test_absences_are_told_once_with_their_runs() -> None:
-    """The same reason in every run of a treatment is one line."""
+    """The same reason in every run of a configuration is one line."""
     gone = Absence(subject="host", reason="another machine")
     watched = reasons_of(a_watched_record(DEFAULT, replace(DEFAULT, absent=(gone,)))).watching
     (unseen,) = watched.unseen
@@ -43,10 +43,10 @@ def test_the_cost_of_watching_is_a_share_of_the_cpu_time_used() -> None:
 
 
 def test_the_block_nearest_to_the_median_is_drawn() -> None:
-    """One run of each treatment, of the same block, with its tracks and checkpoints."""
+    """One run of each configuration, of the same block, with its tracks and checkpoints."""
     record = a_watched_record(WATCHED, with_parts(WATCHED, wal=0.001))
     lines = reasons_of(record).timelines
-    assert [line.treatment for line in lines] == ["t0", "t1"]
+    assert [line.configuration for line in lines] == ["t0", "t1"]
     contrasts = observe(record).contrasts("t0", "t1")[:, 0]
     nearest = int(np.argmin(np.abs(contrasts - np.median(contrasts))))
     assert {line.block for line in lines} == {nearest}

@@ -9,7 +9,7 @@ from made_records import a_record, an_experiment, compared, noise
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.noise.floor import MINUTES, NoiseFloor
-from steelyard.answers.result.stopping import cell_level, headline_level, stopping_rule
+from steelyard.answers.result.stopping import cell_level, result_level, stopping_rule
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment, Stop, SwitchCost, TwinOf
@@ -20,10 +20,10 @@ from steelyard.stats.planning import BlockShape, half_width, optimal_slice_s
 RATE = 1000.0
 
 
-def twin(treatments: int = 2, loads: int = 5, workloads: int = 1, **stop: float) -> Experiment:
-    """Return a twin of an experiment with so many treatments."""
+def twin(configurations: int = 2, loads: int = 5, workloads: int = 1, **stop: float) -> Experiment:
+    """Return a twin of an experiment with so many configurations."""
     plain = an_experiment(workloads=workloads, loads=loads)
-    behind = TwinOf(name="asked", treatments=treatments, stop=Stop(**stop))
+    behind = TwinOf(name="asked", configurations=configurations, stop=Stop(**stop))
     return replace(plain, twin_of=behind)
 
 
@@ -79,14 +79,14 @@ def test_blocks_are_counted_from_what_they_took() -> None:
     assert halves == sorted(halves, reverse=True)
 
 
-def test_more_treatments_take_longer_blocks_and_smaller_levels() -> None:
+def test_more_configurations_take_longer_blocks_and_smaller_levels() -> None:
     """The half-width is that of the experiment itself, not of its twin with two arms."""
     two, four = (floor_of(a_campaign(twin(n))) for n in (2, 4))
     assert four.block_s == 2 * two.block_s
     few, many = (floor.workloads[0].reaches[0] for floor in (four, two))
     assert few.sights[3].blocks == 35
-    level = headline_level(
-        stopping_rule(headlines=3, cells_per_headline=5, max_blocks=35, precision=None), 35
+    level = result_level(
+        stopping_rule(results=3, cells_per_result=5, max_blocks=35, precision=None), 35
     )
     assert level is not None
     half = few.sights[3].half_width
@@ -95,16 +95,16 @@ def test_more_treatments_take_longer_blocks_and_smaller_levels() -> None:
     assert few.contrast_sd == many.contrast_sd
 
 
-def test_combinations_of_factors_are_no_headlines() -> None:
-    """Levels of three headlines, eight visits, and main effects that vary half as much as pairs."""
-    behind = TwinOf(name="f", treatments=8, stop=Stop(), contrasts=3, squares=0.5)
+def test_combinations_of_factors_are_no_results() -> None:
+    """Levels of three results, eight visits, and main effects that vary half as much as pairs."""
+    behind = TwinOf(name="f", configurations=8, stop=Stop(), contrasts=3, squares=0.5)
     factorial = replace(twin(8), twin_of=behind)
     floor, four = floor_of(a_campaign(factorial)), floor_of(a_campaign(twin(4)))
     assert floor.block_s == 2 * four.block_s
     reach = floor.workloads[0].reaches[0]
     sight = reach.sights[3]
-    rule = stopping_rule(headlines=3, cells_per_headline=5, max_blocks=sight.blocks, precision=None)
-    level = headline_level(rule, sight.blocks)
+    rule = stopping_rule(results=3, cells_per_result=5, max_blocks=sight.blocks, precision=None)
+    level = result_level(rule, sight.blocks)
     assert level is not None
     assert sight.half_width is not None
     expected = half_width(reach.contrast_sd.value / 2, sight.blocks, level)
@@ -122,7 +122,7 @@ def test_cells_are_simultaneous() -> None:
     """Each cell has the level that the product gives it."""
     reaches = floor_of(a_campaign(twin())).workloads[0].reaches
     assert [reach.load is None for reach in reaches] == [True] + 5 * [False]
-    rule = stopping_rule(headlines=1, cells_per_headline=5, max_blocks=35, precision=None)
+    rule = stopping_rule(results=1, cells_per_result=5, max_blocks=35, precision=None)
     level = cell_level(rule, 35, 5)
     assert level is not None
     half = reaches[2].sights[2].half_width
@@ -142,7 +142,7 @@ def test_a_precision_has_one_level_at_every_look() -> None:
 
 
 def test_a_single_load_is_shown_once() -> None:
-    """Its cell is its headline."""
+    """Its cell is its result."""
     assert len(floor_of(a_campaign(twin(loads=1))).workloads[0].reaches) == 1
 
 
@@ -218,7 +218,7 @@ def test_the_advice_is_the_one_of_the_plan() -> None:
     workload = floor.workloads[0]
     assert workload.noise is not None
     shape = BlockShape(
-        mode=floor.mode, treatments=4, cells=5, slice_s=floor.slice_s, step_s=floor.block_s / 4
+        mode=floor.mode, configurations=4, cells=5, slice_s=floor.slice_s, step_s=floor.block_s / 4
     )
     overhead_s = floor.block_s / 20 - floor.slice_s
     assert workload.slice_s == optimal_slice_s([workload.noise], shape, overhead_s=overhead_s)

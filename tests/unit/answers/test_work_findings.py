@@ -34,7 +34,7 @@ def test_events_in_one_arm_only(code: str, quantity: Quantity, runs: int, *, tol
     left = [runs]
 
     def by_run(run: Run) -> Evidence:
-        happened = run.treatment == "t1" and left[0] > 0
+        happened = run.configuration == "t1" and left[0] > 0
         left[0] -= happened
         return seen({quantity: float(happened)})
 
@@ -118,7 +118,7 @@ def test_durability_of_factors_is_told_of_the_factor() -> None:
     record = measured(experiment, lambda _: 0.0)
     settings = {
         t.name: {**SAFE, "synchronous_commit": "off" if t.name[1] == "1" else "on"}
-        for t in experiment.treatments
+        for t in experiment.configurations
     }
     found_all = [
         ruling.message
@@ -131,12 +131,12 @@ def test_durability_of_factors_is_told_of_the_factor() -> None:
 
 
 def stored(levels: Mapping[str, float], *, differ: str = "directory") -> CampaignRecord:
-    """Return a record of data of 100 MiB, whose treatments differ in storage or not."""
+    """Return a record of data of 100 MiB, whose configurations differ in storage or not."""
     experiment = an_experiment()
     if differ == "directory":
-        first, second = experiment.treatments
+        first, second = experiment.configurations
         moved = replace(second, target=LocalTarget(directory="/mnt/other"))
-        experiment = replace(experiment, treatments=(first, moved))
+        experiment = replace(experiment, configurations=(first, moved))
     elif differ == "read_iops":
         experiment = asking(experiment, Layer.CGROUP, read_iops="200")
     elif differ:
@@ -198,7 +198,7 @@ def with_series(record: CampaignRecord, change: float, *, seconds: int = 7) -> C
     """Return it with seconds whose later half under t1 is faster by a share; 2 are the ramp."""
 
     def series(run: Run) -> tuple[Second, ...]:
-        later = change if run.treatment == "t1" else 0.0
+        later = change if run.configuration == "t1" else 0.0
         return tuple(
             Second(
                 end_s=end + 1.0,
@@ -246,7 +246,7 @@ def test_few_transactions(transactions: float, *, told: bool) -> None:
     poor = record.runs[0].cell
     runs = tuple(
         replace(run, measurement=replace(run.measurement, transactions=transactions))
-        if run.treatment == "t1" and run.cell == poor
+        if run.configuration == "t1" and run.cell == poor
         else run
         for run in record.runs
     )
@@ -267,13 +267,13 @@ def test_an_idle_server_skips_its_checkpoints() -> None:
 
 
 def _with_trips(*trips_s: float | None) -> CampaignRecord:
-    """Return a record with the round trip of each treatment's server."""
+    """Return a record with the round trip of each configuration's server."""
     ceilings = tuple(
         Ceiling(
             kind=CeilingKind.ROUND_TRIP,
             subject="SELECT 1",
             latency_s=trip_s,
-            treatments=(f"t{place}",),
+            configurations=(f"t{place}",),
         )
         for place, trip_s in enumerate(trips_s)
     )

@@ -18,7 +18,7 @@ Shares = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ways:
-    """What happens in turns, by treatment; shares of the rate.
+    """What happens in turns, by configuration; shares of the rate.
 
     Attributes:
         rounds: Of a block.
@@ -38,7 +38,7 @@ class Ways:
 def in_turns(
     blocks: int = 12, *, experiment: Experiment | None = None, **ways: object
 ) -> CampaignRecord:
-    """Return a record of equal treatments, but for what happens in their turns."""
+    """Return a record of equal configurations, but for what happens in their turns."""
     asked = experiment or an_experiment(loads=1)
     return with_turns(compared(blocks, experiment=asked), Ways(**ways))  # type: ignore[arg-type]
 
@@ -46,7 +46,7 @@ def in_turns(
 def with_turns(record: CampaignRecord, ways: Ways) -> CampaignRecord:
     """Return a record whose runs have turns: orders drawn by chance, alike in all its runs."""
     rng = np.random.default_rng(9)
-    names = [treatment.name for treatment in record.experiment.treatments]
+    names = [configuration.name for configuration in record.experiment.configurations]
     orders: dict[tuple[object, ...], np.ndarray] = {}
     runs = []
     for run in record.runs:
@@ -54,7 +54,7 @@ def with_turns(record: CampaignRecord, ways: Ways) -> CampaignRecord:
         if key not in orders:
             rounds = np.tile(np.arange(len(names)), (ways.rounds, 1))
             orders[key] = rng.permuted(rounds, axis=1)
-        runs.append(_turned(run, orders[key], names.index(run.treatment), ways, rng))
+        runs.append(_turned(run, orders[key], names.index(run.configuration), ways, rng))
     return replace(record, runs=tuple(runs))
 
 
@@ -65,11 +65,11 @@ def _turned(run: Run, order: np.ndarray, side: int, ways: Ways, rng: np.random.G
     flat = order.ravel()
     at = np.arange(rounds) * configurations + places
     after_another = flat[np.maximum(at - 1, 0)] != side
-    missing = ways.missing.get(run.treatment, 0.0) * np.linspace(1.0, 0.0, rounds)
-    lost = np.where(after_another, ways.lost_after.get(run.treatment, 0.0), 0.0)
+    missing = ways.missing.get(run.configuration, 0.0) * np.linspace(1.0, 0.0, rounds)
+    lost = np.where(after_another, ways.lost_after.get(run.configuration, 0.0), 0.0)
     halves = RATE * COUNTED_S / 2 * np.exp(ways.noise * rng.standard_normal((rounds, 2)))
     halves *= ((1.0 - missing) * (1.0 - lost))[:, None]
-    halves[:, 0] *= 1.0 - ways.lost_early.get(run.treatment, 0.0)
+    halves[:, 0] *= 1.0 - ways.lost_early.get(run.configuration, 0.0)
     counts = np.rint(halves).astype(int)
     turns = tuple(
         Turn(
@@ -90,13 +90,13 @@ def _turned(run: Run, order: np.ndarray, side: int, ways: Ways, rng: np.random.G
     return replace(run, turns=turns, measurement=measured)
 
 
-def without_rounds(record: CampaignRecord, treatment: str, *rounds: int) -> CampaignRecord:
-    """Return it with some rounds gone from one treatment's runs."""
+def without_rounds(record: CampaignRecord, configuration: str, *rounds: int) -> CampaignRecord:
+    """Return it with some rounds gone from one configuration's runs."""
     return replace(
         record,
         runs=tuple(
             replace(run, turns=tuple(turn for turn in run.turns if turn.round not in rounds))
-            if run.treatment == treatment
+            if run.configuration == configuration
             else run
             for run in record.runs
         ),

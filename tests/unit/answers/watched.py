@@ -1,4 +1,4 @@
-"""Made records whose runs were watched: evidence by treatment."""
+"""Made records whose runs were watched: evidence by configuration."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -47,34 +47,34 @@ def watched(
     blocks: int = 12,
     experiment: Experiment | None = None,
 ) -> CampaignRecord:
-    """Return a record of equal treatments whose runs carry evidence."""
+    """Return a record of equal configurations whose runs carry evidence."""
     record = compared(blocks, experiment=experiment)
     return replace(record, runs=tuple(replace(run, evidence=by_run(run)) for run in record.runs))
 
 
 def both(baseline: Evidence | None, other: Evidence | None, **how: object) -> CampaignRecord:
-    """Return a record in which all runs of a treatment were seen alike."""
-    return watched(lambda run: baseline if run.treatment == "t0" else other, **how)
+    """Return a record in which all runs of a configuration were seen alike."""
+    return watched(lambda run: baseline if run.configuration == "t0" else other, **how)
 
 
-def with_settings(record: CampaignRecord, **by_treatment: Mapping[str, str]) -> CampaignRecord:
-    """Return it with what the treatments' servers report as in force."""
+def with_settings(record: CampaignRecord, **by_configuration: Mapping[str, str]) -> CampaignRecord:
+    """Return it with what the configurations' servers report as in force."""
     servers = tuple(
         ServerEnvironment(
-            treatment=name,
+            configuration=name,
             version="18.1",
             settings=tuple(EffectiveSetting(name=n, value=v) for n, v in settings.items()),
         )
-        for name, settings in by_treatment.items()
+        for name, settings in by_configuration.items()
     )
     return replace(record, environment=Environment(facts=(), servers=servers))
 
 
 def asking(experiment: Experiment, layer: Layer = Layer.POSTGRES, **asked: str) -> Experiment:
-    """Return an experiment whose last treatment asks for settings."""
-    *rest, last = experiment.treatments
+    """Return an experiment whose last configuration asks for settings."""
+    *rest, last = experiment.configurations
     settings = tuple(Setting(layer=layer, name=n, value=v) for n, v in sorted(asked.items()))
-    return replace(experiment, treatments=(*rest, replace(last, settings=settings)))
+    return replace(experiment, configurations=(*rest, replace(last, settings=settings)))
 
 
 def rulings(record: CampaignRecord, code: str) -> list[Ruling]:

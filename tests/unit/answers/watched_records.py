@@ -48,17 +48,17 @@ def latency_s(seen: Seen) -> float:
 def the_experiment(**settings: tuple[str, str]) -> Experiment:
     """Return a baseline ``t0`` and ``t1`` under one load; the settings have a value on each."""
     made = an_experiment(loads=1)
-    treatments = tuple(
+    configurations = tuple(
         replace(
-            treatment,
+            configuration,
             settings=tuple(
                 Setting(layer=Layer.POSTGRES, name=name, value=values[place])
                 for name, values in settings.items()
             ),
         )
-        for place, treatment in enumerate(made.treatments)
+        for place, configuration in enumerate(made.configurations)
     )
-    return replace(made, treatments=treatments, loads=(Load(clients=CLIENTS, threads=2),))
+    return replace(made, configurations=configurations, loads=(Load(clients=CLIENTS, threads=2),))
 
 
 def servers_of(experiment: Experiment) -> Environment:
@@ -67,29 +67,29 @@ def servers_of(experiment: Experiment) -> Environment:
         facts=(),
         servers=tuple(
             ServerEnvironment(
-                treatment=treatment.name,
+                configuration=configuration.name,
                 version="18.1",
                 settings=tuple(
                     EffectiveSetting(name=setting.name, value=setting.value, unit=None)
-                    for setting in treatment.settings
+                    for setting in configuration.settings
                 ),
             )
-            for treatment in experiment.treatments
+            for configuration in experiment.configurations
         ),
     )
 
 
 def a_watched_record(
-    baseline: Seen, treatment: Seen, *, blocks: int = 12, rounds: int = 1, seed: int = 1
+    baseline: Seen, configuration: Seen, *, blocks: int = 12, rounds: int = 1, seed: int = 1
 ) -> CampaignRecord:
     """Return a record whose throughput is that of the parts, with noise of 2 %."""
     rng = np.random.default_rng(seed)
-    levels = np.array([latency_s(baseline), latency_s(treatment)])
+    levels = np.array([latency_s(baseline), latency_s(configuration)])
     log_tps = np.log(CLIENTS / levels)[:, None] + 0.02 * rng.standard_normal((blocks, rounds, 2, 1))
     if rounds == 1:
         log_tps = log_tps[:, 0]
     record = a_record(log_tps, the_experiment(), rounds=rounds)
-    return watched_record(record, {"t0": baseline, "t1": treatment})
+    return watched_record(record, {"t0": baseline, "t1": configuration})
 
 
 def reasons_of(record: CampaignRecord) -> Reasons:

@@ -16,7 +16,7 @@ workloads:
   - {name: reads, builtin: select-only, scale_factor: 1}
 loads: {clients: 1}
 seed: 1
-treatments:
+configurations:
   default: {}
   other: {extends: default}
 """

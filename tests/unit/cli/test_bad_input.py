@@ -262,7 +262,7 @@ def test_a_dry_run_prints_json_and_starts_nothing(shell: Shell) -> None:
     code, out, _ = shell.run("run", "x.yaml", "--dry-run", "--json")
     assert code == 0
     forecast = json.loads(out)
-    assert forecast["treatments"] == ["default", "other"]
+    assert forecast["configurations"] == ["default", "other"]
     assert forecast["seed"] == 1
     assert forecast["first_look_s"] < forecast["budget_s"]
     assert all(disk["needed_bytes"] > 0 for disk in forecast["disk"])
@@ -287,7 +287,7 @@ def test_a_dry_run_names_the_negative_controls(shell: Shell) -> None:
             "version: 1\nname: n\nbaseline: default\nseed: 1\n"
             "workloads: [{name: reads, builtin: select-only, scale_factor: 1}]\n"
             "loads: {clients: 1}\n"
-            "treatments:\n  default: {target: {kind: local, bin: embedded}}\n"
+            "configurations:\n  default: {target: {kind: local, bin: embedded}}\n"
             f"  other: {{extends: default, postgres: {{{setting}}}}}\n"
         )
         code, out, _ = shell.run("run", "x.yaml", "--dry-run")
@@ -339,6 +339,6 @@ def test_a_budget_without_a_first_look_is_exit_code_3(shell: Shell) -> None:
     Path("x.yaml").write_text(EXPERIMENT)
     code, _, err = shell.run("run", "x.yaml", "--budget", "1m")
     assert code == 3
-    assert "ends before the first look" in err
+    assert "ends before the first interim result" in err
     assert "--budget " in err
     assert not Path("campaigns").exists()

@@ -11,7 +11,7 @@ from fakes.campaigns import Stage, an_experiment, asks
 from fakes.clock import FakeClock
 from steelyard.cli.main import cli
 from steelyard.core.errors import InputError, RecordError
-from steelyard.core.experiment import Measure, Stop, Treatment
+from steelyard.core.experiment import Configuration, Measure, Stop
 from steelyard.core.outside import Foreign, OnServer, TurnedKnob
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.target import LocalTarget
@@ -20,20 +20,20 @@ from steelyard.record.entries import Created
 
 @pytest.fixture
 def campaigns(tmp_path: Path) -> Path:
-    """Return a directory with a decided campaign, another of three treatments, a damaged one."""
+    """Return a directory with a decided campaign, one of three configurations, a damaged one."""
     root = tmp_path / "campaigns"
     root.mkdir()
     Stage.new(an_experiment(speed=1.05), root / "two").run()
     two = an_experiment(speed=1.05)
-    faster = Treatment(
+    faster = Configuration(
         name="fastest",
         target=LocalTarget(),
         settings=asks(speed="1.2", speed_needs_restart="on"),
     )
     three = replace(
         two,
-        treatments=(*two.treatments, faster),
-        measure=Measure(slice_s=4.0, ramp_s=1.0, discard_s=2.0),
+        configurations=(*two.configurations, faster),
+        measure=Measure(slice_s=4.0, ramp_s=1.0, warm_up_s=2.0),
         stop=Stop(budget_s=1800.0),
     )
     later = FakeClock()
@@ -64,7 +64,7 @@ def test_list_names_all_campaigns_oldest_first(
     assert [Path(str(one["directory"])).name for one in listed] == ["two", "three", "broken"]
     assert [one["status"] for one in listed] == ["decided", "decided", "damaged"]
     assert listed[0]["verdicts"] == [
-        {"workload": "reads", "treatment": "fast", "verdict": "faster"}
+        {"workload": "reads", "configuration": "fast", "verdict": "faster"}
     ]
     assert all(one["size_bytes"] > 0 for one in listed)
     assert "damaged at line 1" in listed[2]["problem"]
@@ -160,14 +160,14 @@ def test_a_dead_campaign_is_told_from_a_running_one(tmp_path: Path) -> None:
     assert as_json("show", tmp_path / "open")["status"] == "died, can be resumed"
 
 
-def test_compare_of_treatments_is_paired_and_labelled(campaigns: Path) -> None:
-    """Two contenders are an additional look; a contender against the baseline is the plan's."""
+def test_compare_of_configurations_is_paired_and_labelled(campaigns: Path) -> None:
+    """Two contenders are an additional analysis; a contender against the baseline is the plan's."""
     pair = as_json("compare", campaigns / "three", "fast", "fastest")
     assert not pair["planned"]
-    headline = pair["comparisons"][0]
-    assert (headline["baseline"], headline["treatment"]) == ("fast", "fastest")
-    assert headline["low_percent"] < 100 * (1.2 / 1.05 - 1) < headline["high_percent"]
-    assert "additional look" in invoke("compare", campaigns / "three", "fast", "fastest").output
+    result = pair["comparisons"][0]
+    assert (result["baseline"], result["configuration"]) == ("fast", "fastest")
+    assert result["low_percent"] < 100 * (1.2 / 1.05 - 1) < result["high_percent"]
+    assert "additional analysis" in invoke("compare", campaigns / "three", "fast", "fastest").output
 
     planned = as_json("compare", campaigns / "two", "slow", "fast")
     whole = as_json("show", campaigns / "two")
@@ -180,8 +180,8 @@ def test_compare_of_treatments_is_paired_and_labelled(campaigns: Path) -> None:
     assert turned["comparisons"][0]["verdict"] == "slower"
 
 
-def test_compare_of_treatments_refuses_what_is_not_there(campaigns: Path) -> None:
-    """An unknown treatment is answered with the known ones; one alone makes no pair."""
+def test_compare_of_configurations_refuses_what_is_not_there(campaigns: Path) -> None:
+    """An unknown configuration is answered with the known ones; one alone makes no pair."""
     unknown = invoke("compare", campaigns / "two", "slow", "quick").exception
     assert isinstance(unknown, InputError)
     assert unknown.hint == "It has: slow, fast."
@@ -200,8 +200,8 @@ def test_compare_of_campaigns_is_labelled_and_never_says_faster(campaigns: Path)
     assert "slower" not in text
     content = as_json("compare", campaigns / "two", campaigns / "three")
     assert not content["interleaved"]
-    assert {cell["treatment"] for cell in content["cells"]} == {"slow", "fast"}
-    assert {cell["word"] for cell in content["cells"]} <= {"differs", "not distinguishable"}
+    assert {cell["configuration"] for cell in content["cells"]} == {"slow", "fast"}
+    assert {cell["word"] for cell in content["cells"]} <= {"differs", "no clear difference"}
 
 
 def test_campaigns_without_anything_in_common_are_refused(campaigns: Path, tmp_path: Path) -> None:

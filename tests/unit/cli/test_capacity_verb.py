@@ -44,7 +44,7 @@ def _experiment(**changes: object) -> Experiment:
 def test_the_usual_question() -> None:
     """One server at 50, 70 and 90 % of what powers of two up to its pool find."""
     experiment = _experiment()
-    assert [treatment.name for treatment in experiment.treatments] == ["server"]
+    assert [configuration.name for configuration in experiment.configurations] == ["server"]
     assert [(load.clients, load.threads, load.share) for load in experiment.loads] == [
         (16, 4, 0.5),
         (16, 4, 0.7),
@@ -53,7 +53,7 @@ def test_the_usual_question() -> None:
     assert experiment.capacity is not None
     assert experiment.capacity.clients == (1, 2, 4, 8, 16)
     assert (experiment.goal, experiment.seed, experiment.stop.budget_s) == (None, 5, 600.0)
-    assert experiment.treatments[0].target == LocalTarget(bin="embedded")
+    assert experiment.configurations[0].target == LocalTarget(bin="embedded")
 
 
 @pytest.mark.parametrize(
@@ -112,16 +112,16 @@ def test_a_goal_asks_for_closer_rates() -> None:
 )
 def test_every_kind_of_target(target: str, expected: object) -> None:
     """Words, directories, URIs and mappings, whatever characters they have."""
-    assert _experiment(target=target).treatments[0].target == expected
+    assert _experiment(target=target).configurations[0].target == expected
 
 
 def test_a_large_pool_has_room() -> None:
     """More clients than the default of max_connections allows raise it, on a server of ours."""
-    (server,) = _experiment(clients=200).treatments
+    (server,) = _experiment(clients=200).configurations
     assert {setting.name: setting.value for setting in server.settings} == {
         "max_connections": "210"
     }
-    assert _experiment(clients=200, target="postgresql://h/d").treatments[0].settings == ()
+    assert _experiment(clients=200, target="postgresql://h/d").configurations[0].settings == ()
 
 
 def test_several_scripts_are_several_workloads() -> None:
@@ -168,17 +168,17 @@ def test_a_dry_run_shows_everything(shell: Shell) -> None:
     assert " at 70 % [server]" in out
     code, out, _ = shell.run("capacity", "embedded", "-c", "4", "--dry-run", "--json")
     forecast = json.loads(out)
-    assert forecast["treatments"] == ["server"]
+    assert forecast["configurations"] == ["server"]
     assert forecast["capacity_s"] > 0.0
 
 
-def test_a_file_is_measured_with_its_treatments(shell: Shell) -> None:
+def test_a_file_is_measured_with_its_configurations(shell: Shell) -> None:
     """Rates and goal are put into it; what it says itself cannot be said beside it."""
     Path("mine.yaml").write_text(EXPERIMENT)
     words = ("capacity", "mine.yaml", "-c", "4", "--slo", "p95 < 5ms", "--budget", "30m")
     code, out, err = shell.run(*words, "--dry-run", "--json")
     assert code == 0, err
-    assert json.loads(out)["treatments"] == ["default", "other"]
+    assert json.loads(out)["configurations"] == ["default", "other"]
     assert json.loads(out)["budget_s"] == 1800.0
     code, out, err = shell.run("capacity", "mine.yaml", "-s", "3", "--dry-run")
     assert code == ExitCode.BAD_INPUT

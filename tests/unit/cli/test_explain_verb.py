@@ -78,7 +78,7 @@ def test_programs_get_the_same(watched: Path) -> None:
     waterfall = comparison["waterfall"]
     moved = sum(part["change_s"]["estimate"] for part in waterfall["parts"])
     reached = waterfall["baseline_s"] + moved + waterfall["remainder_s"]
-    assert reached == pytest.approx(waterfall["treatment_s"])
+    assert reached == pytest.approx(waterfall["configuration_s"])
     assert comparison["ledger"]["costs"]["wal_syncs"]["change_percent"] < -99
     assert made["watching"]["absent"][0]["subject"] == "huge pages"
 
@@ -99,7 +99,7 @@ def test_a_record_without_evidence_says_so(
 def test_without_a_comparison_the_cells_are_shown(
     watched: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A single treatment has parts and costs, though nothing to compare them with."""
+    """A single configuration has parts and costs, though nothing to compare them with."""
     analysis = reasons.explained()
     assert analysis.reasons is not None
     alone = replace(

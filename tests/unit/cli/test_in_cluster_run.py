@@ -47,8 +47,10 @@ class There:
 def _experiment() -> Experiment:
     plain = an_experiment()
     target = CloudNativePgTarget(place=KubernetesPlace(context="lab"))
-    treatments = tuple(replace(treatment, target=target) for treatment in plain.treatments)
-    return replace(plain, treatments=treatments)
+    configurations = tuple(
+        replace(configuration, target=target) for configuration in plain.configurations
+    )
+    return replace(plain, configurations=configurations)
 
 
 @pytest.fixture
@@ -75,10 +77,10 @@ def there(shell: Shell, tmp_path: Path) -> There:
 
 def test_what_is_refused_here_makes_nothing_there(there: There) -> None:
     """The checks of any campaign come first."""
-    there.refusal = PreflightError("the budget ends before the first look")
+    there.refusal = PreflightError("the budget ends before the first interim result")
     code, _, err = there.shell.run(*_INSIDE)
     assert code == 3
-    assert "first look" in err
+    assert "first interim result" in err
     assert there.left() == []
 
 
@@ -107,7 +109,7 @@ def test_what_goes_in_is_what_was_checked(there: There, tmp_path: Path) -> None:
     request = unpack(file)
     assert request.campaign_id == plan.campaign_id
     assert "--in-cluster --image registry.example/steelyard:0" in request.command
-    target = request.experiment.treatments[0].target
+    target = request.experiment.configurations[0].target
     assert isinstance(target, CloudNativePgTarget)
     assert target.place == KubernetesPlace(namespace=plan.namespace)
 

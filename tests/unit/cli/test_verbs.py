@@ -104,7 +104,7 @@ def test_the_json_form_is_the_summary(shell: Shell) -> None:
     summary = json.loads(out)
     assert summary["format"] == 1
     assert summary["comparisons"][0]["verdict"] == "faster"
-    assert {cell["treatment"] for cell in summary["cells"]} == {"slow", "fast"}
+    assert {cell["configuration"] for cell in summary["cells"]} == {"slow", "fast"}
     shell.run("report", "one")
     assert (path / "summary.json").read_text() == out
 

@@ -42,7 +42,7 @@ def test_every_key_is_read_in_its_own_way() -> None:
 
 
 def test_nothing_asked_for_is_no_limit() -> None:
-    """A treatment without the layer limits nothing."""
+    """A configuration without the layer limits nothing."""
     assert limits_of({}) == Limits()
     assert [shown_limit(key, Limits()) for key in KEYS] == [("unlimited", None)] * len(KEYS)
 

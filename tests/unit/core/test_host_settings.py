@@ -1,4 +1,4 @@
-"""Which knobs of a machine a treatment may turn, to what, and what a change costs."""
+"""Which knobs of a machine a configuration may turn, to what, and what a change costs."""
 
 import pytest
 

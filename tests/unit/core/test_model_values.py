@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.core.command import Command, Completed
-from steelyard.core.experiment import Experiment, Layer, Setting, SwitchCost, Treatment
+from steelyard.core.experiment import Configuration, Experiment, Layer, Setting, SwitchCost
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.measurement import Measurement
 from steelyard.core.schedule import Load
@@ -64,7 +64,7 @@ def test_a_command_does_not_show_its_environment() -> None:
 
 def test_settings_of_one_layer_do_not_count_in_another() -> None:
     """The kernel's settings are not the database's, whose names can be had in small letters."""
-    treatment = Treatment(
+    configuration = Configuration(
         name="x",
         target=LocalTarget(),
         settings=(
@@ -72,9 +72,9 @@ def test_settings_of_one_layer_do_not_count_in_another() -> None:
             Setting(layer=Layer.POSTGRES, name="Work_Mem", value="2MB"),
         ),
     )
-    assert treatment.asked() == {"Work_Mem": "2MB"}
-    assert treatment.asked_folded() == {"work_mem": "2MB"}
-    assert treatment.asked(Layer.LINUX) == {"vm.swappiness": "1"}
+    assert configuration.asked() == {"Work_Mem": "2MB"}
+    assert configuration.asked_folded() == {"work_mem": "2MB"}
+    assert configuration.asked(Layer.LINUX) == {"vm.swappiness": "1"}
 
 
 @pytest.mark.parametrize(
@@ -124,15 +124,15 @@ def test_contenders_are_all_but_the_baseline() -> None:
     experiment = Experiment(
         name="x",
         baseline="b",
-        treatments=tuple(Treatment(name=n, target=LocalTarget()) for n in "cba"),
+        configurations=tuple(Configuration(name=n, target=LocalTarget()) for n in "cba"),
         workloads=(),
         loads=(),
         seed=1,
     )
     assert experiment.contenders == ("c", "a")
-    assert experiment.treatment("a").name == "a"
+    assert experiment.configuration("a").name == "a"
 
 
 def test_only_one_verdict_leaves_the_question_open() -> None:
-    """Equivalent is an answer; not distinguishable is none."""
-    assert [verdict for verdict in Verdict if not verdict.decided] == [Verdict.NOT_DISTINGUISHABLE]
+    """Equivalent is an answer; no clear difference is none."""
+    assert [verdict for verdict in Verdict if not verdict.decided] == [Verdict.NO_CLEAR_DIFFERENCE]

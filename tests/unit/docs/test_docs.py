@@ -112,9 +112,9 @@ def shown_things(argv: tuple[str, ...], shown_files: Path, buffers: Path) -> Non
 def _buffers() -> Experiment:
     """Return the experiment of the campaigns that the pages speak of."""
     made = an_experiment(workloads=("reads", "writes"), loads=4)
-    names = zip(made.treatments, ("default", "buffers"), strict=True)
-    treatments = tuple(replace(treatment, name=name) for treatment, name in names)
-    return replace(made, baseline="default", treatments=treatments)
+    names = zip(made.configurations, ("default", "buffers"), strict=True)
+    configurations = tuple(replace(configuration, name=name) for configuration, name in names)
+    return replace(made, baseline="default", configurations=configurations)
 
 
 def _expanded(argv: tuple[str, ...]) -> Iterator[str]:
@@ -232,30 +232,30 @@ _SERVICE = ClusterService(service="db", secret="user")
 # What the form leaves open until inheritance and resolution, and what it becomes then.
 RESOLVED = {
     "stop.decide": Stop().decide,
-    "treatments.NAME.target.kind": LocalTarget().kind,
-    "treatments.NAME.target.bin": LocalTarget().bin,
-    "treatments.NAME.target.connection": LocalTarget().connection,
-    "treatments.NAME.target.initdb": list(LocalTarget().initdb),
-    "treatments.NAME.target.allow_existing": EndpointTarget().allow_existing,
-    "treatments.NAME.target.tls": RedisEndpointTarget().tls,
-    "treatments.NAME.target.user_key": _SERVICE.user_key,
-    "treatments.NAME.target.password_key": _SERVICE.password_key,
+    "configurations.NAME.target.kind": LocalTarget().kind,
+    "configurations.NAME.target.bin": LocalTarget().bin,
+    "configurations.NAME.target.connection": LocalTarget().connection,
+    "configurations.NAME.target.initdb": list(LocalTarget().initdb),
+    "configurations.NAME.target.allow_existing": EndpointTarget().allow_existing,
+    "configurations.NAME.target.tls": RedisEndpointTarget().tls,
+    "configurations.NAME.target.user_key": _SERVICE.user_key,
+    "configurations.NAME.target.password_key": _SERVICE.password_key,
     "workloads[].value_bytes": KeySpace().value_bytes,
     "workloads[].keys": KeySpace().keys,
     "workloads[].loaded": KeySpace().loaded,
-    "treatments.NAME.target.instances": CloudNativePgTarget().instances,
-    "treatments.NAME.target.storage": CloudNativePgTarget().storage,
-    "treatments.NAME.target.synchronous.method": Synchronous().method,
-    "treatments.NAME.target.synchronous.number": Synchronous().number,
-    "treatments.NAME.target.synchronous.data_durability": Synchronous().data_durability,
-    "treatments.NAME.target.generators.same_node": GeneratorPods().same_node,
-    "treatments.NAME.target.kubernetes.port": _SERVICE.port,
-    "treatments.NAME.target.kubernetes.user_key": _SERVICE.user_key,
-    "treatments.NAME.target.kubernetes.password_key": _SERVICE.password_key,
-    "treatments.NAME.target.kubernetes.generators.same_node": GeneratorPods().same_node,
+    "configurations.NAME.target.instances": CloudNativePgTarget().instances,
+    "configurations.NAME.target.storage": CloudNativePgTarget().storage,
+    "configurations.NAME.target.synchronous.method": Synchronous().method,
+    "configurations.NAME.target.synchronous.number": Synchronous().number,
+    "configurations.NAME.target.synchronous.data_durability": Synchronous().data_durability,
+    "configurations.NAME.target.generators.same_node": GeneratorPods().same_node,
+    "configurations.NAME.target.kubernetes.port": _SERVICE.port,
+    "configurations.NAME.target.kubernetes.user_key": _SERVICE.user_key,
+    "configurations.NAME.target.kubernetes.password_key": _SERVICE.password_key,
+    "configurations.NAME.target.kubernetes.generators.same_node": GeneratorPods().same_node,
 }
 SECTION_OF = {
-    ".".join("NAME" if step == "*" and path[0] == "treatments" else step for step in path)
+    ".".join("NAME" if step == "*" and path[0] == "configurations" else step for step in path)
     .replace(".*", "[]")
     .lstrip("."): form
     for path, form in SECTIONS.items()
@@ -321,16 +321,16 @@ def test_no_page_names_a_registry_or_a_foreign_place(path: Path) -> None:
 
 
 def test_exit_codes_are_those_of_the_program() -> None:
-    """The README lists every exit code that can occur, and no other."""
-    listed = {int(row[0]) for row in doc_pages.rows("README.md") if row[0].isdigit()}
+    """The page of the command line lists every exit code that can occur, and no other."""
+    listed = {int(row[0]) for row in doc_pages.rows("docs/command-line.md") if row[0].isdigit()}
     assert listed == set(ExitCode)
 
 
 def test_make_targets_exist() -> None:
-    """The README lists the Makefile's targets, all of them."""
+    """CONTRIBUTING lists the Makefile's targets, all of them."""
     phony = re.search(r"^\.PHONY: (.*)$", doc_pages.page("Makefile"), re.MULTILINE)
     assert phony is not None
-    listed = re.findall(r"^\| `make (\w+)` \|", doc_pages.page("README.md"), re.MULTILINE)
+    listed = re.findall(r"^\| `make (\w+)` \|", doc_pages.page("CONTRIBUTING.md"), re.MULTILINE)
     assert sorted(listed) == sorted(phony[1].split())
 
 

@@ -72,7 +72,7 @@ def test_the_published_matrix_is_the_whole_of_it() -> None:
 def test_all_three_factors_are_decided() -> None:
     """A large, a middle and a small effect, in less than a quarter of an hour."""
     analysis = analyse(read_campaign(EXAMPLES / "attribution"))
-    verdicts = {headline.treatment: headline.verdict for headline in analysis.headlines}
+    verdicts = {result.configuration: result.verdict for result in analysis.results}
     assert verdicts == dict.fromkeys(
         ("huge-pages=on", "statements=prepared", "buffers=512MB"), Verdict.FASTER
     )

@@ -63,12 +63,12 @@ def test_a_quota_is_named_by_waiting_for_a_cpu_and_its_periods() -> None:
     assert "a CPU quota stopped the server of quota" in found.sentence
     assert "quota-throttled" in codes(analysis)
     stopped = {
-        treatment: sum(
+        configuration: sum(
             run.evidence.totals.get("throttled_periods", 0.0)
             for run in analysis.runs
-            if run.treatment == treatment and run.evidence is not None
+            if run.configuration == configuration and run.evidence is not None
         )
-        for treatment in ("unlimited", "quota")
+        for configuration in ("unlimited", "quota")
     }
     assert stopped["quota"] > 0
     assert stopped["unlimited"] == 0
@@ -86,8 +86,8 @@ def test_huge_pages_that_are_not_there_get_no_credit() -> None:
     """They are said not to be in effect, and no difference is claimed."""
     analysis = analysed("huge-pages")
     assert "huge-pages-not-in-effect" in codes(analysis)
-    assert {each.verdict for each in analysis.headlines} <= {
-        Verdict.NOT_DISTINGUISHABLE,
+    assert {each.verdict for each in analysis.results} <= {
+        Verdict.NO_CLEAR_DIFFERENCE,
         Verdict.EQUIVALENT,
     }
 

@@ -286,9 +286,9 @@ def test_labels_tell_things_apart() -> None:
     assert kinds == {Foreign.DATABASE, Foreign.SETTINGS}
 
 
-def test_no_treatment_in_force_has_no_address() -> None:
-    """Between activations there is nowhere to send load."""
-    with pytest.raises(SteelyardError, match="no treatment is in force"):
+def test_no_configuration_in_force_has_no_address() -> None:
+    """Between starts there is nowhere to send load."""
+    with pytest.raises(SteelyardError, match="no configuration is in force"):
         assert _Place().platform.address
 
 

@@ -1,4 +1,4 @@
-"""Sessions of several treatments on one server: what is made, what is altered, who gets what."""
+"""Sessions of configurations on one server: what is made, what is altered, who gets what."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ _ADDRESS = ServerAddress(host="db", port=5432, user="bench", database="postgres"
 
 
 class _Shared:
-    """A superuser's server that several treatments share."""
+    """A superuser's server that several configurations share."""
 
     def __init__(self, *, own: bool, target: EndpointTarget | None = None) -> None:
         self.place = _Place(target=target)
@@ -40,7 +40,7 @@ class _Shared:
         self.seats = [self.seat(number if own else None) for number in (1, 2)]
 
     def seat(self, number: int | None) -> EndpointSessions:
-        """Return the sessions of one treatment."""
+        """Return the sessions of one configuration."""
         clock = FakeClock()
         return EndpointSessions(
             self.options,
@@ -78,7 +78,7 @@ def test_each_has_its_settings_and_nothing_is_altered(*, own: bool) -> None:
 
 
 def test_the_server_as_a_whole_is_not_altered_either() -> None:
-    """It is brought up for each treatment once, before the turns: then they are its sessions'."""
+    """It is brought up for each once, before the turns: then they are its sessions'."""
     shared = _Shared(own=True)
     state = shared.server.prepare(FakeProgram(), ["data"], shared.place.build)
     for work_mem in ("5MB", "9MB"):
@@ -86,7 +86,9 @@ def test_the_server_as_a_whole_is_not_altered_either() -> None:
         shared.server.start(state, FakeProgram(), {"work_mem": work_mem})
         assert dict(shared.server.address.parameters)["options"] == f"-c work_mem={work_mem}"
     assert shared.altered == []
-    assert _Place().platform._store is not None  # of a server with one treatment it is the user's
+    assert (
+        _Place().platform._store is not None
+    )  # of a server with one configuration it is the user's
 
 
 def test_who_writes_has_a_database_of_its_own_from_one_template() -> None:
@@ -125,7 +127,7 @@ def test_all_of_it_is_undone_once(*, own: bool) -> None:
     assert shared.place.noted == []
 
 
-def test_a_server_that_is_away_is_asked_twice_and_not_for_each_treatment(
+def test_a_server_that_is_away_is_asked_twice_and_not_for_each_configuration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each says what is left; only the first waits for it."""

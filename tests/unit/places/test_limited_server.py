@@ -72,7 +72,7 @@ def test_the_server_starts_in_its_group_without_limits(bench: _Bench) -> None:
 
 
 def test_limits_are_put_on_the_running_server(bench: _Bench) -> None:
-    """One treatment after the other, without a restart; what is not named is unlimited."""
+    """One configuration after the other, without a restart; what is not named is unlimited."""
     bench.start()
     found = bench.platform.limit({"cpus": "0.6"})
     assert bench.cgroups.files[_QUOTA] == "60000"

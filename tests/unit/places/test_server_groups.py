@@ -255,7 +255,7 @@ def test_what_is_in_force_is_read_back(made: _Made) -> None:
 
 
 def test_lifting_brings_back_what_a_new_group_has(made: _Made) -> None:
-    """After a treatment with limits, one without has the files that the groups began with."""
+    """After a configuration with limits, one without has the files that the groups began with."""
     made.groups.make()
     begun = dict(made.cgroups.files)
     made.groups.put(_ALL)
@@ -308,7 +308,7 @@ def test_what_is_not_in_force_is_a_sentence(made: _Made) -> None:
 
 
 def test_a_limit_that_stays_is_a_sentence(made: _Made) -> None:
-    """A treatment without limits must not keep those of the one before."""
+    """A configuration without limits must not keep those of the one before."""
     made.groups.make()
     made.groups.put(Limits(cpus=0.6))
     made.cgroups.ignores = {"cpu.max", "cpu.cfs_quota_us"}
@@ -317,7 +317,7 @@ def test_a_limit_that_stays_is_a_sentence(made: _Made) -> None:
 
 
 def test_what_the_kernel_refuses_is_an_error(made: _Made) -> None:
-    """It voids the block, or the campaign when a treatment is started for the first time."""
+    """It voids the block, or the campaign when a configuration is started for the first time."""
     made.groups.make()
     made.cgroups.refuses = {"cpuset.cpus"}
     with pytest.raises(TargetError, match="Invalid argument"):
@@ -397,7 +397,7 @@ def test_data_on_no_device_cannot_be_throttled(made: _Made) -> None:
 
 
 def test_version_1_says_what_it_does_not_limit() -> None:
-    """Only where a treatment limits writes, and only there."""
+    """Only where a configuration limits writes, and only there."""
     findings = [
         _Made(FakeCgroups(version=version), replace(_PLAN, keys=frozenset({key}))).groups.findings()
         for version, key in ((1, "write_iops"), (2, "write_iops"), (1, "read_iops"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fakes.clock import FakeClock
 from steelyard.core.campaign import BlockOutcome
-from steelyard.core.experiment import Experiment, Treatment, Workload
+from steelyard.core.experiment import Configuration, Experiment, Workload
 from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.measurement import Measurement, Run, Second
 from steelyard.core.plan import Status
@@ -59,18 +59,20 @@ def _class(kind: type) -> st.SearchStrategy[Any]:
 
 
 def an_experiment() -> Experiment:
-    """Return the smallest experiment with two treatments."""
+    """Return the smallest experiment with two configurations."""
     return Experiment(
         name="tiny",
         baseline="a",
-        treatments=tuple(Treatment(name=n, target=LocalTarget()) for n in ("a", "b")),
+        configurations=tuple(Configuration(name=n, target=LocalTarget()) for n in ("a", "b")),
         workloads=(Workload(name="reads", builtin="select-only", scale_factor=1),),
         loads=(Load(clients=2, threads=1),),
         seed=7,
     )
 
 
-def a_run(block: int = 0, attempt: int = 0, *, treatment: str = "a", measured: bool = True) -> Run:
+def a_run(
+    block: int = 0, attempt: int = 0, *, configuration: str = "a", measured: bool = True
+) -> Run:
     """Return a run with one interval, or one without a result."""
     second = Second(end_s=1.0, transactions=0.0, seconds=1.0, latency_mean_s=None)
     measurement = Measurement(
@@ -87,10 +89,10 @@ def a_run(block: int = 0, attempt: int = 0, *, treatment: str = "a", measured: b
         attempt=attempt,
         visit=0,
         position=0,
-        treatment=treatment,
+        configuration=configuration,
         cell=CellKey(workload="reads", load=Load(clients=2, threads=1)),
         started_at=1_795_000_000.0,
-        since_activation_s=3.5,
+        since_start_s=3.5,
         measurement=measurement if measured else None,
         validity=Validity.VALID if measured else Validity.INVALID,
         raw="0000-0-0-00.txt.gz",
@@ -111,7 +113,7 @@ def a_story() -> tuple[Entry, ...]:
         ),
         entries.BlockStarted(index=0, attempt=1),
         entries.RunFinished(run=a_run(attempt=1)),
-        entries.RunFinished(run=a_run(attempt=1, treatment="b")),
+        entries.RunFinished(run=a_run(attempt=1, configuration="b")),
         entries.BlockEnded(outcome=BlockOutcome(index=0, attempt=1, complete=True)),
         entries.Noted(
             finding=Finding(code="f", severity=Severity.INFO, message="für\nzwei Zeilen")

@@ -213,7 +213,7 @@ def test_raw_output_is_compressed_and_the_same_for_the_same_text(path: Path) -> 
 
 def _a_schedule() -> Schedule:
     cells = [CellKey(workload="w", load=Load(clients=c, threads=1)) for c in (1, 8)]
-    return make_schedule(treatments=["a", "b"], cells=cells, seed=3, mode=Mode.VISITS, blocks=4)
+    return make_schedule(configurations=["a", "b"], cells=cells, seed=3, mode=Mode.STARTS, blocks=4)
 
 
 def test_the_schedule_comes_back_equal(path: Path) -> None:

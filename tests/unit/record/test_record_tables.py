@@ -22,9 +22,9 @@ from steelyard.stats.histogram import histogram_of, to_text
 _KEY = [
     "block",
     "attempt",
-    "visit",
+    "start",
     "position",
-    "treatment",
+    "configuration",
     "workload",
     "clients",
     "threads",
@@ -53,7 +53,7 @@ def test_runs_are_rows_in_run_order(record: CampaignRecord, tmp_path: Path) -> N
         *_KEY,
         "counted",
         "started_at",
-        "since_activation_s",
+        "since_start_s",
         "validity",
         "transactions",
         "seconds",
@@ -98,7 +98,7 @@ def test_types_do_not_depend_on_the_content(record: CampaignRecord, tmp_path: Pa
     types = {field.name: str(field.type) for field in runs}
     assert types["clients"] == "int32"
     assert types["latency_stddev_s"] == "double"
-    assert types["treatment"] == "string"
+    assert types["configuration"] == "string"
 
 
 def _only_the_start() -> list[Line]:
@@ -117,7 +117,7 @@ def test_intervals_are_rows_with_their_run(record: CampaignRecord, tmp_path: Pat
         "latency_mean_s",
         "failed",
     ]
-    assert table["treatment"].to_pylist() == ["a", "b"]
+    assert table["configuration"].to_pylist() == ["a", "b"]
     assert table["transactions"].to_pylist() == [0.0, 0.0]
     assert table["latency_mean_s"].to_pylist() == [None, None]
 
@@ -143,7 +143,7 @@ def test_the_machine_is_rows_with_their_run(record: CampaignRecord, tmp_path: Pa
     table = pq.read_table(tmp_path / "host.parquet")
     names = [quantity.value for quantity in HOST_QUANTITIES]
     assert table.column_names == [*_KEY, "end_s", *names]
-    assert table["treatment"].to_pylist() == ["b", "b"]
+    assert table["configuration"].to_pylist() == ["b", "b"]
     assert table["end_s"].to_pylist() == [1.0, 2.03]
     assert table["server_cpu_s"].to_pylist() == [0.5, 0.75]
     assert table["cpu_steal_s"].to_pylist() == [None, 0.0]
@@ -184,7 +184,7 @@ def _with_evidence() -> CampaignRecord:
     )
     story = [
         replace(entry, run=replace(entry.run, evidence=evidence))
-        if isinstance(entry, RunFinished) and entry.run.treatment == "b"
+        if isinstance(entry, RunFinished) and entry.run.configuration == "b"
         else entry
         for entry in a_story()
     ]
@@ -198,7 +198,7 @@ def test_wait_events_are_rows_with_their_run(tmp_path: Path) -> None:
     write_tables(_with_evidence(), tmp_path)
     table = pq.read_table(tmp_path / "waits.parquet")
     assert table.column_names == [*_KEY, "kind", "name", "class", "sessions"]
-    assert table["treatment"].to_pylist() == ["b", "b"]
+    assert table["configuration"].to_pylist() == ["b", "b"]
     assert table["class"].to_pylist() == ["wal", "cpu"]
     assert table["name"].to_pylist() == ["WalSync", ""]
     assert table["sessions"].to_pylist() == [1.5, 0.25]

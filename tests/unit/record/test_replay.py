@@ -56,7 +56,7 @@ def test_only_runs_of_complete_tries_count() -> None:
     """What was measured in a try that was thrown away stays in the record and out of analysis."""
     record = replay(_lines(*a_story()))
     assert record.complete_blocks == ((0, 1),)
-    assert [run.treatment for run in record.counted_runs] == ["a", "b"]
+    assert [run.configuration for run in record.counted_runs] == ["a", "b"]
     assert all(run.measurement is not None for run in record.counted_runs)
 
 

@@ -110,7 +110,7 @@ def test_a_full_factorial_warns_of_nothing() -> None:
     """What it cannot do (be sure that there is no synergy) is among the limits."""
     assert warnings(factored(2)) == ""
     page = render_markdown(build_document(factored(2)))
-    assert "where a synergy is not distinguishable" in page
+    assert "where a synergy shows no clear difference" in page
 
 
 @pytest.mark.parametrize("kind", list(AttributionKind))
@@ -121,14 +121,14 @@ def test_the_chart_has_a_row_per_effect_and_workload(kind: AttributionKind) -> N
     synergies = 3 if kind is AttributionKind.FACTORS else 0
     assert [row["pooled"] for row in rows] == ([True] * 3 + [False] * synergies) * 2
     assert all(row["low"] < row["effect"] < row["high"] for row in rows)
-    assert {row["treatment"] for row in rows} <= set(drawn.treatments)
+    assert {row["configuration"] for row in rows} <= set(drawn.configurations)
     picture = render_chart(drawn)
     assert picture is not None
     assert "huge-pages" in picture
 
 
 def test_comparisons_and_colours_are_those_of_the_levels() -> None:
-    """No chart compares with a treatment that its rows do not name."""
+    """No chart compares with a configuration that its rows do not name."""
     document = build_document(factored(3))
     figures = [b for s in document.sections for b in s.blocks if isinstance(b, Figure)]
     assert [f.identity for f in figures] == [
@@ -139,12 +139,12 @@ def test_comparisons_and_colours_are_those_of_the_levels() -> None:
         "strips",
     ]
     for each in figures:
-        place = each.columns.index("treatment")
-        assert {row[place] for row in each.rows} <= set(each.treatments)
+        place = each.columns.index("configuration")
+        assert {row[place] for row in each.rows} <= set(each.configurations)
 
 
 def test_one_load_needs_no_second_chart_of_effects() -> None:
-    """With one load the cells are the headlines."""
+    """With one load the cells are the results."""
     document = build_document(factored(2, clients=(8,)))
     figures = [b for s in document.sections for b in s.blocks if isinstance(b, Figure)]
     assert "effects" not in [f.identity for f in figures]
@@ -159,7 +159,7 @@ def test_settings_are_told_by_level() -> None:
 
 
 def test_the_summary_is_strict_json() -> None:
-    """Combinations by treatment, and every effect with numbers or null."""
+    """Combinations by configuration, and every effect with numbers or null."""
     told = json.loads(json.dumps(summary(factored(3)), allow_nan=False))["attribution"]
     assert told["kind"] == "factors"
     assert told["combinations"]["huge-pages+commit"] == [1, 0, 1]

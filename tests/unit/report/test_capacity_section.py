@@ -1,4 +1,4 @@
-"""Capacity, rates and goal in a report: in the headline's place, in tables, a chart, and JSON."""
+"""Capacity, rates and goal in a report: in the result's place, in tables, a chart, and JSON."""
 
 import json
 import math
@@ -31,7 +31,7 @@ def _table(section: Section, title: str) -> list[dict[str, str]]:
     return [dict(zip(names, row.cells, strict=True)) for row in table.rows]
 
 
-def test_the_answers_stand_where_the_headlines_do() -> None:
+def test_the_answers_stand_where_the_results_do() -> None:
     """Capacity and goal are sentences there, each with its interval or what it lies beyond."""
     capacity, goal = filled(rate_answers(open_loops.with_rates()), POSTGRES_WORDS)
     assert capacity.items[0] == (

@@ -21,7 +21,7 @@ TAKEN = (
         p99_s=1234e-6,
         samples=500,
         how="SELECT 1 on one open connection",
-        treatments=("default", "fitted"),
+        configurations=("default", "fitted"),
     ),
     Ceiling(kind=CeilingKind.PING_PONG, subject="two CPUs", unknown="only one CPU may be used"),
     Ceiling(
@@ -30,7 +30,7 @@ TAKEN = (
         latency_s=1 / 1634.037,
         rate_per_s=1634.037,
         how="pg_test_fsync",
-        treatments=("default",),
+        configurations=("default",),
     ),
 )
 
@@ -77,7 +77,7 @@ def test_programs_get_base_units_and_null_for_what_is_missing() -> None:
     told = json.loads(json.dumps(summary(with_ceilings())))["ceilings"]
     assert [each["kind"] for each in told] == ["round trip", "ping-pong", "sync"]
     assert told[0]["latency_s"] == 17.4e-6
-    assert told[0]["treatments"] == ["default", "fitted"]
+    assert told[0]["configurations"] == ["default", "fitted"]
     assert told[0]["unknown"] is None
     assert told[1]["latency_s"] is told[1]["rate_per_s"] is told[1]["how"] is None
     assert told[1]["unknown"] == "only one CPU may be used"

@@ -112,7 +112,7 @@ def test_strips_fade_the_ramp_and_lift_the_pen_between_runs() -> None:
 
 
 def test_a_single_load_is_drawn_as_rows() -> None:
-    """With one load there is no line over loads, and headline and cell are not shown twice."""
+    """With one load there is no line over loads, and result and cell are not shown twice."""
     drawn = figures(analyses.quick())
     assert drawn[ChartKind.LOADS].title == "Transactions per second"
     assert len(drawn[ChartKind.EFFECTS].rows) == 2
@@ -217,13 +217,16 @@ def test_a_waterfall_begins_where_it_ends() -> None:
     assert last["end"] == pytest.approx(reached, abs=2e-6)
 
 
-def test_a_timeline_has_a_panel_for_every_treatment_and_track() -> None:
-    """Both treatments stand side by side with one axis; the ramp and the checkpoint are marked."""
+def test_a_timeline_has_a_panel_for_every_configuration_and_track() -> None:
+    """Both configurations stand side by side with one axis.
+
+    The ramp and the checkpoint are marked.
+    """
     figure = figures(reasons.explained())[ChartKind.TIMELINE]
     rows = [dict(zip(figure.columns, row, strict=True)) for row in figure.rows]
     panels: dict[tuple[object, ...], list[dict[str, object]]] = {}
     for row in rows:
-        panels.setdefault((row["workload"], row["track"], row["treatment"]), []).append(row)
+        panels.setdefault((row["workload"], row["track"], row["configuration"]), []).append(row)
     assert len(panels) == 2 * 4 * 2
     for (workload, track, _), records in panels.items():
         assert {record["mark"] for record in records} == {"ramp", "value", "checkpoint"}

@@ -27,12 +27,12 @@ def test_a_report_without_it_has_no_empty_section() -> None:
     assert "durability" not in summary(analysis)
 
 
-def test_every_treatment_has_its_write_latency_beside_what_it_may_lose() -> None:
-    """One row per treatment: latencies of the workloads that write, then the failures."""
+def test_every_configuration_has_its_write_latency_beside_what_it_may_lose() -> None:
+    """One row per configuration: latencies of the workloads that write, then the failures."""
     table = section(durable.high_availability()).blocks[0]
     assert isinstance(table, Table)
     assert [column.heading for column in table.columns] == [
-        "treatment",
+        "configuration",
         "writes, 1 client (ms)",
         "tpcb-like, 1 client (ms)",
         "server killed",
@@ -50,11 +50,11 @@ def test_every_treatment_has_its_write_latency_beside_what_it_may_lose() -> None
     }
 
 
-def test_reasons_are_told_once_for_treatments_that_are_alike() -> None:
-    """Two treatments of which the same is to be said share a list; no failure is left out."""
+def test_reasons_are_told_once_for_configurations_that_are_alike() -> None:
+    """Two configurations of which the same is to be said share a list; no failure is left out."""
     analysis = durable.high_availability()
     local = analysis.durability[0]
-    twice = replace(analysis, durability=(local, replace(local, treatment="again")))
+    twice = replace(analysis, durability=(local, replace(local, configuration="again")))
     lists = [each for each in section(twice).blocks if isinstance(each, BulletList)]
     assert [each.lead for each in lists] == ["local and again"]
     told = " ".join(lists[0].items)
@@ -68,7 +68,7 @@ def test_without_a_workload_that_writes_there_is_no_word_on_latency() -> None:
     analysis = durable.high_availability()
     reading = tuple(replace(each, latencies=()) for each in analysis.durability)
     text = render_markdown(build_document(replace(analysis, durability=reading)))
-    assert "| treatment | server killed |" in text
+    assert "| configuration | server killed |" in text
     assert "Latencies are" not in text
 
 
@@ -93,7 +93,7 @@ def test_the_summary_is_for_programs() -> None:
         for each in analysis.durability
     )
     told = json.loads(json.dumps(summary(analysis)))["durability"]
-    assert told[0]["treatment"] == "local"
+    assert told[0]["configuration"] == "local"
     preferred = told[2]["may_lose"]["node lost"]
     assert preferred["what"] == "last commits"
     assert preferred["source"] == "CloudNativePG documentation, 'Replication'"

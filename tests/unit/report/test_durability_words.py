@@ -66,8 +66,8 @@ def test_a_slower_side_that_keeps_more_is_not_plainly_slower() -> None:
         ("fitted", Verdict.SLOWER, "slower, less durable", Tone.BAD),
         ("fitted", Verdict.EQUIVALENT, "equivalent within 1 %, less durable", Tone.WARNING),
         ("default", Verdict.EQUIVALENT, "equivalent within 1 %, more durable", Tone.EVEN),
-        ("fitted", Verdict.NOT_DISTINGUISHABLE, "not distinguishable, less durable", Tone.WARNING),
-        ("default", Verdict.NOT_DISTINGUISHABLE, "not distinguishable", Tone.OPEN),
+        ("fitted", Verdict.NO_CLEAR_DIFFERENCE, "no clear difference, less durable", Tone.WARNING),
+        ("default", Verdict.NO_CLEAR_DIFFERENCE, "no clear difference", Tone.OPEN),
     ],
 )
 def test_what_the_other_verdicts_say(weak: str, verdict: Verdict, word: str, tone: Tone) -> None:
@@ -102,7 +102,7 @@ def test_every_rendering_of_the_report_says_it() -> None:
 
 
 def test_the_summary_has_it_beside_each_verdict() -> None:
-    """Headlines and cells name the sides, the loss and its cause; equal durability has no key."""
+    """Results and cells name the sides, the loss and its cause; equal durability has no key."""
     told = summary(durable.traded(fitted=LAZY))["comparisons"]
     assert isinstance(told, list)
     for each in told:
@@ -127,7 +127,7 @@ def test_a_list_of_campaigns_and_a_look_say_it() -> None:
     text = render_terminal(listing_document(listed, "here"), 200, whole=True)
     assert "reads fitted: faster, less durable" in text
     assert "durability_traded" in json.dumps(listing_json(listed))
-    assert standing(analysis.headlines[0]).endswith("interim: faster, less durable")
+    assert standing(analysis.results[0]).endswith("interim: faster, less durable")
 
 
 PLAIN = re.compile(r"(?<!the )\bfaster\b(?!, less durable)")  # "the faster server" is nobody

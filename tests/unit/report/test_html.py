@@ -104,7 +104,7 @@ def test_a_command_is_kept_to_the_letter() -> None:
     assert analysis.command in parsed(render_html(build_document(analysis))).texts
 
 
-def test_headlines_come_first() -> None:
+def test_results_come_first() -> None:
     """The first thing after the title is a card per workload, interval before estimate."""
     page = render_html(build_document(analyses.quick()))
     assert page.index("<h1>") < page.index('class="card good"') < page.index("<nav")

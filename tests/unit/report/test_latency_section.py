@@ -71,10 +71,10 @@ def test_slower_with_a_shorter_tail_is_told_too(tails: CampaignAnalysis) -> None
     assert "batched is slower than default, but its slowest transactions take shorter" in told[-1]
 
 
-def test_a_headline_that_is_undecided_warns_of_nothing(tails: CampaignAnalysis) -> None:
+def test_a_result_that_is_undecided_warns_of_nothing(tails: CampaignAnalysis) -> None:
     """Where throughput is not known to differ, there is no other direction."""
     open_verdicts = tuple(
-        replace(c, verdict=Verdict.NOT_DISTINGUISHABLE) for c in tails.comparisons
+        replace(c, verdict=Verdict.NO_CLEAR_DIFFERENCE) for c in tails.comparisons
     )
     assert not remarks(replace(tails, comparisons=open_verdicts))
 

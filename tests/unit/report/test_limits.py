@@ -26,13 +26,13 @@ def plan_of(analysis: CampaignAnalysis) -> CampaignPlan:
     return analysis.plan
 
 
-def test_unit_seed_stop_and_discard_are_named() -> None:
-    """The design that supports the verdicts is spelled out, with the risk of the discard."""
+def test_unit_seed_stop_and_warm_up_are_named() -> None:
+    """The design that supports the verdicts is spelled out, with the risk of the warm-up."""
     text = words(analyses.quick())
-    assert "9 restarts of one server per treatment on this machine" in text
+    assert "9 restarts of one server per configuration on this machine" in text
     assert "seed 20261121" in text
     assert "a little too large, so quote the interval" in text
-    assert "The first 5 s after each activation were thrown away" in text
+    assert "The first 5 s after each start were thrown away" in text
     assert "understated by up to 0.6 %." in text
 
 
@@ -57,7 +57,7 @@ def test_the_stopping_rule_is_named(status: Status, text: str) -> None:
 @pytest.mark.parametrize(
     ("reset", "text"),
     [
-        (Reset.CAMPAIGN, "the data were not reset between visits"),
+        (Reset.CAMPAIGN, "the data were not reset between starts"),
         (Reset.BLOCK, "the data were reset between blocks only"),
     ],
 )
@@ -89,10 +89,10 @@ def test_equal_clients_are_not_equal_work() -> None:
 def test_settings_changed_together_share_the_effect() -> None:
     """The effect of a bundle is not the effect of any one setting in it."""
     analysis = analyses.quick()
-    base, fitted = analysis.experiment.treatments
+    base, fitted = analysis.experiment.configurations
     more = Setting(layer=Layer.POSTGRES, name="wal_buffers", value="16MB")
     bundle = replace(fitted, settings=(*fitted.settings, more))
-    experiment = replace(analysis.experiment, treatments=(base, bundle))
+    experiment = replace(analysis.experiment, configurations=(base, bundle))
     assert "changed together" not in words(analysis)
     assert "Which of the 2 settings asked for" in words(replace(analysis, experiment=experiment))
 
@@ -113,7 +113,7 @@ def test_several_rounds_are_not_one_early_slice() -> None:
     analysis = analyses.quick()
     several = words(replace(analysis, plan=replace(plan_of(analysis), rounds=3)))
     assert "in 3 runs of each cell, in an order drawn by coin" in several
-    assert "those of a visit cover about" in several
+    assert "those of a start cover about" in several
     assert "early phase of a checkpoint cycle" not in several
     assert "once, in an order drawn by coin" in words(analysis)
 
@@ -135,5 +135,5 @@ def test_what_loads_leave_open_follows_from_rates_and_the_capacity() -> None:
     shares = words(replace(alone, plan=found))
     assert f"{highest} of fitted: the capacity is that of default" in shares
     assert "fixed rate" not in shares
-    one = replace(given, loads=opened, treatments=given.treatments[:1])
+    one = replace(given, loads=opened, configurations=given.configurations[:1])
     assert highest not in words(replace(alone, experiment=one, plan=found))

@@ -1,4 +1,4 @@
-"""What ``show`` says of a campaign's treatments."""
+"""What ``show`` says of a campaign's configurations."""
 
 from dataclasses import replace
 
@@ -16,9 +16,9 @@ from steelyard.report.terminal import render_terminal
 
 def test_an_empty_value_is_named() -> None:
     """A setting that is given as nothing does not read like a sentence that was cut off."""
-    treatment = an_experiment().treatments[0]
+    configuration = an_experiment().configurations[0]
     none = Setting(layer=Layer.REDIS, name="save", value="")
-    assert _asked(replace(treatment, settings=(none,))).endswith("save = (empty)")
+    assert _asked(replace(configuration, settings=(none,))).endswith("save = (empty)")
 
 
 @pytest.mark.parametrize("status", [Status.RUNNING, Status.INTERRUPTED, Status.FAILED])
@@ -42,5 +42,6 @@ def test_a_verdict_at_the_end_is_none_that_changes(status: Status) -> None:
     listed = Listed(directory="one", size_bytes=1, analysis=analysis)
     assert "interim" not in short_verdicts(analysis)
     document = campaign_document(listed, analysis)
-    assert "interim" not in render_terminal(document, 300, whole=True)
-    assert "interim" not in render_markdown(build_document(analysis))
+    assert ", interim:" not in render_terminal(document, 300, whole=True)
+    assert ", interim:" not in render_markdown(build_document(analysis))
+    assert "these are interim results" not in render_markdown(build_document(analysis))

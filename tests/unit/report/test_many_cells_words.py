@@ -3,7 +3,7 @@
 from fakes.analyses import analysis_of
 from fakes.scenes import Scene
 from steelyard.answers.result.method import method_section
-from steelyard.answers.result.section import headline_section
+from steelyard.answers.result.section import result_section
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.tables import comparison_section
 from steelyard.answers.wording import verdict_sentence
@@ -42,7 +42,7 @@ def test_eleven_cells_keep_the_false_discovery_rate() -> None:
     assert "11 cells (from block 6)" in note(over(11))
     assert "at most 5 % of them are expected to be wrong" in note(over(11))
     assert "no evidence of being equal" in note(over(11))
-    assert rules(over(11))["cells"].startswith("11 per headline: those called different by Benj")
+    assert rules(over(11))["cells"].startswith("11 per result: those called different by Benj")
 
 
 def test_ten_cells_hold_together() -> None:
@@ -55,8 +55,8 @@ def test_an_effect_that_depends_on_load_names_its_intervals() -> None:
     """The sentence calls intervals simultaneous only where they are."""
     for cells, words in ((10, "(simultaneous 95 %)"), (11, "(95 %, on average over the cells")):
         analysis = over(cells)
-        (headline,) = analysis.headlines
-        assert headline.depends_on_load
-        assert words in verdict_sentence(analysis, headline)
-        card = headline_section(analysis).blocks[0].cards[0]
+        (result,) = analysis.results
+        assert result.depends_on_load
+        assert words in verdict_sentence(analysis, result)
+        card = result_section(analysis).blocks[0].cards[0]
         assert words.strip("(").split(",")[0].removesuffix(")") in card.details[-1]

@@ -37,9 +37,9 @@ def test_a_directory_of_any_name_stands_in_the_report_as_it_is(name: str) -> Non
     """Random names of temporary directories have underscores anywhere."""
     home = f"/srv/endpoint-{name}".rstrip("-")
     analysis = quick()
-    first, second = analysis.experiment.treatments
+    first, second = analysis.experiment.configurations
     moved = replace(second, target=EndpointTarget(uri=f"postgresql:///postgres?host={home}&port=1"))
-    experiment = replace(analysis.experiment, treatments=(first, moved))
+    experiment = replace(analysis.experiment, configurations=(first, moved))
     facts = (replace(analysis.facts[0], value=home),)
     told = render_markdown(build_document(replace(analysis, experiment=experiment, facts=facts)))
     assert f"`{home}`" in told

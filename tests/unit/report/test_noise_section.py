@@ -78,7 +78,7 @@ def test_back_to_back_the_restart_cancels() -> None:
     analysis = changed(mode=Mode.BACK_TO_BACK)
     assert "--switch restart" in advice(analysis)
     parts = blocks_of(analysis, Table)[1]
-    row = next(row for row in parts.rows if row.cells[0] == "from visit to visit")
+    row = next(row for row in parts.rows if row.cells[0] == "from start to start")
     assert set(row.cells[1:]) == {"cancels"}
     assert "--switch session" in advice(changed())
 
@@ -99,7 +99,7 @@ def test_the_chart_has_what_the_table_has() -> None:
     assert figure.kind is ChartKind.NOISE
     tables = blocks_of(analysis, Table)
     shown = [row for table in (tables[0], tables[2]) for row in table.rows]
-    assert len(figure.rows) == sum("no look" not in row.cells for row in shown)
+    assert len(figure.rows) == sum("no interim result" not in row.cells for row in shown)
     assert "reads: ±0.86 % in 20 min" in figure.alt
 
 

@@ -16,31 +16,31 @@ from steelyard.core.target import EndpointTarget
 from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal
 
-CANNOT = "that it is because of what differs between them cannot be said: one instance per side"
+CANNOT = "the difference may be the servers, not the settings: one instance per side"
 
 
 def of_pair(instances: int | None = 1) -> CampaignAnalysis:
-    """Return a decided campaign whose treatments live on different instances."""
+    """Return a decided campaign whose configurations live on different instances."""
     analysis = analyses.quick()
     hosts = ("one", "other")
-    treatments = tuple(
-        replace(treatment, target=EndpointTarget(host=host))
-        for treatment, host in zip(analysis.experiment.treatments, hosts, strict=True)
+    configurations = tuple(
+        replace(configuration, target=EndpointTarget(host=host))
+        for configuration, host in zip(analysis.experiment.configurations, hosts, strict=True)
     )
     return replace(
         analysis,
         status=Status.BUDGET,
-        experiment=replace(analysis.experiment, treatments=treatments),
+        experiment=replace(analysis.experiment, configurations=configurations),
         comparisons=tuple(replace(c, instances=instances) for c in analysis.comparisons),
     )
 
 
 def sentence(analysis: CampaignAnalysis, **changes: object) -> str:
-    """Return the sentence of the first headline."""
-    return wording.verdict_sentence(analysis, replace(analysis.headlines[0], **changes))
+    """Return the sentence of the first result."""
+    return wording.verdict_sentence(analysis, replace(analysis.results[0], **changes))
 
 
-def test_the_headline_speaks_of_servers_and_refuses_the_cause() -> None:
+def test_the_result_speaks_of_servers_and_refuses_the_cause() -> None:
     """Server fitted is faster than server default; why cannot be said."""
     told = sentence(of_pair())
     assert "server fitted is faster than server default by" in told
@@ -58,22 +58,22 @@ def test_the_number_of_instances_is_told(instances: int, words: str) -> None:
 
 @pytest.mark.parametrize("instances", [None, 6, 9])
 def test_six_instances_or_one_shared_allow_the_claim(instances: int | None) -> None:
-    """Then it is the treatments that differ, and the words are the usual ones."""
+    """Then it is the configurations that differ, and the words are the usual ones."""
     analysis = of_pair(instances)
     told = sentence(analysis)
     assert "fitted is faster than default by" in told
     assert "server" not in told
     assert "cannot be said" not in told
-    assert wording.verdict_word(analysis.headlines[0], 0.01) == "faster"
+    assert wording.verdict_word(analysis.results[0], 0.01) == "faster"
 
 
 def test_equivalence_and_doubt_are_of_the_pair_too() -> None:
-    """Two servers may be alike although the treatments are not."""
+    """Two servers may be alike although the configurations are not."""
     alike = sentence(of_pair(), verdict=Verdict.EQUIVALENT)
     assert "server fitted and server default are equivalent" in alike
     assert "this speaks of these instances alone" in alike
-    open_ = sentence(of_pair(), verdict=Verdict.NOT_DISTINGUISHABLE)
-    assert "server fitted is not distinguishable from server default" in open_
+    open_ = sentence(of_pair(), verdict=Verdict.NO_CLEAR_DIFFERENCE)
+    assert "no clear difference between server fitted and server default" in open_
     assert "cannot be said" not in open_
     divided = sentence(of_pair(), depends_on_load=True)
     assert "the effect of server fitted against server default depends on load" in divided
@@ -81,17 +81,17 @@ def test_equivalence_and_doubt_are_of_the_pair_too() -> None:
 
 def test_the_word_in_tables_says_it() -> None:
     """Where there is no room for a sentence."""
-    decided: Comparison = of_pair().headlines[0]
+    decided: Comparison = of_pair().results[0]
     assert wording.verdict_word(decided, 0.01) == "faster, this pair only"
-    undecided = replace(decided, verdict=Verdict.NOT_DISTINGUISHABLE)
-    assert wording.verdict_word(undecided, 0.01) == "not distinguishable"
+    undecided = replace(decided, verdict=Verdict.NO_CLEAR_DIFFERENCE)
+    assert wording.verdict_word(undecided, 0.01) == "no clear difference"
 
 
 def test_the_whole_report_says_it() -> None:
-    """In the headline, on the card, and among what is not shown; also on a terminal."""
+    """In the result, on the card, and among what is not shown; also on a terminal."""
     text = render_markdown(build_document(of_pair()))
     assert CANNOT in text
-    assert "the treatments live on different instances, 1 per side" in text
+    assert "the configurations live on different instances, 1 per side" in text
     terminal = " ".join(render_terminal(build_document(of_pair()), 100).split())
     assert "server fitted is faster than server default" in terminal
     assert "cannot be said" in terminal

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from fakes.analyses import quick
 from steelyard.answers.durability.results import (
+    ConfigurationDurability,
     Fate,
     Loss,
     Survival,
-    TreatmentDurability,
     WriteLatency,
 )
 from steelyard.answers.durability.section import durability_json
@@ -27,8 +27,8 @@ def _survival(loss: Loss, seconds: float | None) -> Survival:
 def _analysis() -> CampaignAnalysis:
     base = quick()
     key = CellKey(workload="set", load=base.experiment.loads[0])
-    found = TreatmentDurability(
-        treatment="everysec",
+    found = ConfigurationDurability(
+        configuration="everysec",
         survivals=tuple(_survival(loss, 2.0 if loss is Loss.POWER else None) for loss in Loss),
         latencies=(WriteLatency(cell=key, mean_s=0.001, per_s=23456.0),),
     )

@@ -22,12 +22,12 @@ def section() -> Section:
 
 
 def rows(section: Section) -> dict[tuple[str, str], dict[str, str]]:
-    """Return the table's rows by workload and treatment, cells by the name of their column."""
+    """Return the table's rows by workload and configuration, cells by the name of their column."""
     table = section.blocks[0]
     assert isinstance(table, Table)
     names = [column.name for column in table.columns]
     cells = (dict(zip(names, row.cells, strict=True)) for row in table.rows)
-    return {(row["workload"], row["treatment"]): row for row in cells}
+    return {(row["workload"], row["configuration"]): row for row in cells}
 
 
 def test_numbers_stand_with_their_intervals(section: Section) -> None:
@@ -51,7 +51,7 @@ def test_what_is_not_known_is_said_in_words(section: Section) -> None:
     assert told["writes", "default"]["falls from"] == "64"
 
 
-def test_the_chart_has_points_and_curve_of_every_treatment(section: Section) -> None:
+def test_the_chart_has_points_and_curve_of_every_configuration(section: Section) -> None:
     """Seven points and a curve for each of the four, all with bounds."""
     figure = section.blocks[1]
     assert isinstance(figure, Figure)

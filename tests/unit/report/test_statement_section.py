@@ -16,11 +16,11 @@ from steelyard.report.document import BulletList, Table
 
 
 def with_difference(statement: Estimate, commit: Estimate) -> CampaignAnalysis:
-    """Return a campaign whose treatments differ so."""
+    """Return a campaign whose configurations differ so."""
     analysis = single_clients.statements()
     assert analysis.statements is not None
     difference = StatementDifference(
-        baseline="default", treatment="fitted", per_statement_s=statement, per_commit_s=commit
+        baseline="default", configuration="fitted", per_statement_s=statement, per_commit_s=commit
     )
     return replace(analysis, statements=replace(analysis.statements, differences=(difference,)))
 
@@ -80,7 +80,7 @@ def test_round_trips_and_wake_ups_stand_beside_the_fit() -> None:
             kind=CeilingKind.ROUND_TRIP,
             subject="PostgreSQL 18, socket",
             latency_s=0.03e-3,
-            treatments=("default", "fitted"),
+            configurations=("default", "fitted"),
         ),
         Ceiling(kind=CeilingKind.PING_PONG, subject="two CPUs", latency_s=0.017e-3),
         Ceiling(kind=CeilingKind.PING_PONG, subject="one CPU", unknown="refused"),

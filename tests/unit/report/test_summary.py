@@ -13,17 +13,19 @@ def test_the_promised_keys_are_there() -> None:
     """Format 1 has what the documentation says, whatever else it has."""
     made = summary(analyses.quick())
     assert made["format"] == 1
-    assert {"campaign", "status", "treatments", "cells", "comparisons"} <= set(made)
+    assert {"campaign", "status", "configurations", "cells", "comparisons"} <= set(made)
     assert isinstance(made["cells"], list)
     assert isinstance(made["comparisons"], list)
     cell, comparison = made["cells"][0], made["comparisons"][0]
     assert isinstance(cell, dict)
     assert isinstance(comparison, dict)
-    assert {"workload", "clients", "threads", "treatment", "runs", "tps"} <= set(cell)
+    assert {"workload", "clients", "threads", "configuration", "runs", "tps"} <= set(cell)
     assert {"validity", "findings"} <= set(cell)
     assert isinstance(cell["tps"], dict)
     assert list(cell["tps"]) == ["estimate", "low", "high"]
-    assert {"baseline", "treatment", "workload", "clients", "verdict", "blocks"} <= set(comparison)
+    assert {"baseline", "configuration", "workload", "clients", "verdict", "blocks"} <= set(
+        comparison
+    )
     assert {"effect_percent", "low_percent", "high_percent"} <= set(comparison)
     assert comparison["clients"] == "pooled"
 
@@ -31,11 +33,11 @@ def test_the_promised_keys_are_there() -> None:
 def test_what_is_missing_is_null() -> None:
     """NaN and infinity never reach the file, and half an interval is none."""
     analysis = analyses.quick()
-    headline, *rest = analysis.comparisons
+    result, *rest = analysis.comparisons
     cell, *cells = analysis.cells
     odd = replace(
         analysis,
-        comparisons=(replace(headline, effect=Estimate(value=math.nan, low=0.1)), *rest),
+        comparisons=(replace(result, effect=Estimate(value=math.nan, low=0.1)), *rest),
         cells=(replace(cell, runs=0, latency_mean_s=None), *cells),
     )
     made = json.loads(json.dumps(summary(odd), allow_nan=False))

@@ -26,8 +26,8 @@ def test_the_reason_stands_where_percentiles_would(analysis: CampaignAnalysis) -
 
 
 def test_throughput_is_told_without_latencies(analysis: CampaignAnalysis) -> None:
-    """Headlines, cells and explanations do without them; an absent mean is no zero."""
-    assert [headline.effect is not None for headline in analysis.headlines] == [True, True]
+    """Results, cells and explanations do without them; an absent mean is no zero."""
+    assert [result.effect is not None for result in analysis.results] == [True, True]
     assert all(cell.latency_mean_s is None for cell in analysis.cells)
     text = render_terminal(build_document(analysis), 100, files=())
     assert "aof-always" in text

@@ -16,7 +16,7 @@ from steelyard.report.document import BulletList
 
 WAITING = WaitReasoning(
     baseline="default",
-    treatment="fitted",
+    configuration="fitted",
     cause=WaitCause.WAITING,
     per_statement_s=Estimate(value=-1.0e-3, low=-1.1e-3, high=-0.9e-3),
     cpu_s=(-0.02e-3, 0.01e-3),
@@ -62,7 +62,7 @@ def test_each_cause_has_its_words(told: WaitReasoning, words: str) -> None:
 def test_suspects_are_named_once_and_only_where_something_waits() -> None:
     """Two comparisons share a machine; where all is work of the CPU no wake-up is suspected."""
     told = replace(WAITING, suspects=("idle CPUs enter C6",))
-    other = replace(told, treatment="other")
+    other = replace(told, configuration="other")
     _, suspects = wait_blocks((told, other))
     assert suspects.items == ("idle CPUs enter C6",)
     assert len(wait_blocks((replace(told, cause=WaitCause.CPU, cpu_s=(-0.9e-3, -0.6e-3)),))) == 1
@@ -88,7 +88,7 @@ def test_the_summary_has_the_reasoning_where_there_is_one() -> None:
     assert told["waits"] == [
         {
             "baseline": "default",
-            "treatment": "fitted",
+            "configuration": "fitted",
             "cause": "waiting",
             "per_statement_s": {"estimate": -1.0e-3, "low": -1.1e-3, "high": -0.9e-3},
             "cpu_s": [-0.02e-3, 0.01e-3],

@@ -13,7 +13,7 @@ from steelyard.core.schedule import Load
 
 FASTER = Comparison(
     baseline="default",
-    treatment="fitted",
+    configuration="fitted",
     workload="reads",
     load=None,
     effect=Estimate(value=0.123, low=0.081, high=0.169),
@@ -33,7 +33,7 @@ TINY = replace(
 )
 OPEN = replace(
     FASTER,
-    verdict=Verdict.NOT_DISTINGUISHABLE,
+    verdict=Verdict.NO_CLEAR_DIFFERENCE,
     effect=Estimate(value=0.006, low=-0.011, high=0.024),
     minutes_to_decide=14.2,
 )
@@ -73,8 +73,8 @@ def full() -> CampaignAnalysis:
         (
             OPEN,
             (
-                "reads: fitted is not distinguishable from default: the effect is between -1.1 % "
-                "and +2.4 % (95 %); about 14 more minutes would decide 3 %, 9 blocks"
+                "reads: no clear difference between fitted and default: the effect is between"
+                " -1.1 % and +2.4 % (95 %); about 14 more minutes would decide 3 %, 9 blocks"
             ),
         ),
     ],
@@ -111,8 +111,8 @@ def test_a_decision_at_the_last_look_is_not_early() -> None:
 def test_an_effect_that_depends_on_load_is_never_one_number() -> None:
     """Instead of the pooled estimate stand the least and the largest cell with their intervals."""
     analysis = analyses.many_loads()
-    headline = next(c for c in analysis.headlines if c.depends_on_load)
-    sentence = wording.verdict_sentence(analysis, headline)
+    result = next(c for c in analysis.results if c.depends_on_load)
+    sentence = wording.verdict_sentence(analysis, result)
     assert "depends on load: from +4.8 % [+3.4 %, +6.3 %] at 1 client to " in sentence
     assert "+11.1 %" not in sentence
 
@@ -126,9 +126,12 @@ def test_an_effect_that_depends_on_load_without_cells_points_to_them() -> None:
 
 def test_before_the_first_look_there_is_no_verdict(full: CampaignAnalysis) -> None:
     """An estimate without interval is called what it is."""
-    early = replace(FASTER, effect=Estimate(value=0.1), note="3 blocks; the first look is at 6")
+    early = replace(
+        FASTER, effect=Estimate(value=0.1), note="3 blocks; the first interim result is at 6"
+    )
     assert wording.verdict_sentence(full, early) == (
-        "reads: no verdict yet on fitted against default: 3 blocks; the first look is at 6; "
+        "reads: no verdict yet on fitted against default: 3 blocks; the first interim result is at"
+        " 6; "
         "+10.0 % so far, without an interval"
     )
     assert wording.verdict_word(early, 0.01) == "no verdict yet"

@@ -32,7 +32,7 @@ TYPICAL = ASSUMED_NOISE.workloads[0]
 SILENT = WorkloadNoise(
     workload="silent", second_sd=0, autocorrelation=0, slice_sd=0, visit_sd=0, drift_sd=0
 )
-VISITS = BlockShape(mode=Mode.VISITS, treatments=2, cells=5, slice_s=5.0, step_s=60.0)
+VISITS = BlockShape(mode=Mode.STARTS, configurations=2, cells=5, slice_s=5.0, step_s=60.0)
 BACK_TO_BACK = replace(VISITS, mode=Mode.BACK_TO_BACK, step_s=7.0)
 
 
@@ -47,7 +47,7 @@ def test_the_parts_add_up_by_hand() -> None:
 @pytest.mark.parametrize("part", ["second_sd", "slice_sd", "visit_sd", "drift_sd", "trend_per_h"])
 @pytest.mark.parametrize("pooled", [True, False])
 def test_more_of_any_part_is_more_noise(part: str, *, pooled: bool) -> None:
-    """No part is forgotten, in the headline or in a cell."""
+    """No part is forgotten, in the result or in a cell."""
     louder = replace(TYPICAL, **{part: (getattr(TYPICAL, part) or 0.1) * 2})
     assert contrast_sd(louder, VISITS, pooled=pooled) > contrast_sd(TYPICAL, VISITS, pooled=pooled)
 
@@ -58,11 +58,11 @@ def test_what_a_restart_changes_cancels_back_to_back() -> None:
     both = [contrast_sd(noise, BACK_TO_BACK, pooled=True) for noise in (TYPICAL, louder)]
     assert both[0] == both[1]
     assert within_visits(louder, Mode.BACK_TO_BACK).visit_sd == 0.0
-    assert within_visits(louder, Mode.VISITS) == louder
+    assert within_visits(louder, Mode.STARTS) == louder
 
 
 def test_pooling_averages_runs_and_not_restarts() -> None:
-    """One cell is its own headline; with many cells the restart's part remains."""
+    """One cell is its own result; with many cells the restart's part remains."""
     alone = replace(VISITS, cells=1)
     assert contrast_sd(TYPICAL, alone, pooled=True) == contrast_sd(TYPICAL, alone, pooled=False)
     many = contrast_sd(TYPICAL, replace(VISITS, cells=10_000), pooled=True)
@@ -73,7 +73,7 @@ def test_pooling_averages_runs_and_not_restarts() -> None:
 
 def test_a_main_effect_uses_all_runs_of_a_factorial() -> None:
     """Eight combinations make the contrast of a main effect half as wide as that of a pair."""
-    block = replace(VISITS, treatments=8)
+    block = replace(VISITS, configurations=8)
     still = replace(TYPICAL, drift_sd=0.0)
     main = contrast_sd(still, block, pooled=True, weights=(0.25, -0.25) * 4)
     assert main == pytest.approx(contrast_sd(still, block, pooled=True) / 2)
@@ -85,18 +85,18 @@ def test_weights_that_do_not_cancel_are_refused() -> None:
         contrast_sd(TYPICAL, VISITS, pooled=True, weights=(1.0, 1.0))
 
 
-@pytest.mark.parametrize("treatments", [2, 3, 5])
-def test_drift_and_trend_are_those_of_a_random_order(treatments: int) -> None:
-    """Drawn: walks and lines, in random order, contrasted between two of the treatments."""
-    rng = np.random.default_rng(treatments)
+@pytest.mark.parametrize("configurations", [2, 3, 5])
+def test_drift_and_trend_are_those_of_a_random_order(configurations: int) -> None:
+    """Drawn: walks and lines, in random order, contrasted between two of the configurations."""
+    rng = np.random.default_rng(configurations)
     draws = 40_000
-    steps = rng.standard_normal((draws, treatments)) * 0.04 * math.sqrt(60 / 3600)
-    level = np.cumsum(steps, axis=1) + 0.5 * np.arange(treatments) * 60 / 3600
-    order = np.argsort(rng.random((draws, treatments)), axis=1)
+    steps = rng.standard_normal((draws, configurations)) * 0.04 * math.sqrt(60 / 3600)
+    level = np.cumsum(steps, axis=1) + 0.5 * np.arange(configurations) * 60 / 3600
+    order = np.argsort(rng.random((draws, configurations)), axis=1)
     placed = np.take_along_axis(level, order, axis=1)
     drawn = float((placed[:, 1] - placed[:, 0]).std())
     noise = replace(SILENT, drift_sd=0.04, trend_per_h=0.5)
-    shape = replace(VISITS, treatments=treatments)
+    shape = replace(VISITS, configurations=configurations)
     assert contrast_sd(noise, shape, pooled=False) / UNNAMED_NOISE == pytest.approx(drawn, rel=0.02)
 
 
@@ -217,7 +217,7 @@ TURNS = TurnNoise(start_sd=0.04, connection_sd=0.03, second_sd=0.06)
 TURNED = replace(SILENT, turns=TURNS)
 IN_TURNS = BlockShape(
     mode=Mode.ALTERNATING,
-    treatments=2,
+    configurations=2,
     cells=3,
     slice_s=5.0,
     step_s=1.0,

@@ -102,7 +102,7 @@ def test_what_is_read_between_two_rates_is_rather_too_low(
 
 
 @pytest.mark.parametrize("rates", [CLOSE, WIDE], ids=["close", "wide"])
-def test_the_ratio_of_two_treatments_is_found_with_its_interval(rates: np.ndarray) -> None:
+def test_the_ratio_of_two_configurations_is_found_with_its_interval(rates: np.ndarray) -> None:
     """A server of 8 % more capacity: the gain under the goal is covered, and read within 3 %.
 
     An interval of the rates that were read would miss it: the line between two rates errs more in

@@ -179,7 +179,7 @@ def a_noise(**parts: float) -> WorkloadNoise:
     return replace(ASSUMED_NOISE.workloads[0], **{"drift_sd": 0.0, **parts})
 
 
-ALONE = BlockShape(mode=Mode.VISITS, treatments=2, cells=1, slice_s=5.0, step_s=60.0)
+ALONE = BlockShape(mode=Mode.STARTS, configurations=2, cells=1, slice_s=5.0, step_s=60.0)
 
 
 def best_slice_s(noise: WorkloadNoise, *, overhead_s: float) -> float:

@@ -12,7 +12,7 @@ from scipy.signal import lfilter
 from steelyard.answers.latency.compute import compare_percentiles, percentile_of
 from steelyard.answers.latency.pools import Pool
 from steelyard.answers.latency.results import LatencyChange
-from steelyard.answers.observations import HeadlineContrast
+from steelyard.answers.observations import ResultContrast
 from steelyard.core.schedule import CellKey, Load
 from steelyard.stats.histogram import Histogram, histogram_of
 from steelyard.stats.signed_rank import achieved_level, critical_value
@@ -22,7 +22,7 @@ TRANSACTIONS = 4000
 CAMPAIGNS = 200
 SHARES = (0.5, 0.9, 0.95, 0.99)
 CELL = CellKey(workload="w", load=Load(clients=8, threads=4))
-ASKED = HeadlineContrast(baseline="a", treatment="b", weights=(-1.0, 1.0))
+ASKED = ResultContrast(baseline="a", configuration="b", weights=(-1.0, 1.0))
 
 
 def a_slice(rng: np.random.Generator, level: float) -> Histogram:

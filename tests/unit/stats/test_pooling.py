@@ -1,4 +1,4 @@
-"""The headline's sample: one number per block from its cells."""
+"""The result's sample: one number per block from its cells."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_a_stalled_slice_does_not_spoil_its_block() -> None:
     assert moved.max() < 0.1 * abs(np.log(0.1)) / 5
 
 
-def test_a_single_cell_is_its_own_headline() -> None:
+def test_a_single_cell_is_its_own_result() -> None:
     """Nothing is centred, so nothing is stretched."""
     contrasts = np.random.default_rng(2).standard_normal((9, 1))
     assert (pooled_contrasts(contrasts) == contrasts[:, 0]).all()
@@ -81,5 +81,5 @@ def test_shift_and_scale_go_through(contrasts: np.ndarray, shift: float, scale: 
 
 @given(contrasts=blocks_of_cells)
 def test_swapping_the_arms_changes_the_sign(contrasts: np.ndarray) -> None:
-    """Negated cells give the negated headline."""
+    """Negated cells give the negated result."""
     assert pooled_contrasts(-contrasts) == pytest.approx(-pooled_contrasts(contrasts), abs=1e-12)

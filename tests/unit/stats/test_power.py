@@ -93,5 +93,5 @@ def test_half_widths_are_those_of_the_interval() -> None:
 
 def test_no_look_is_no_plan() -> None:
     """A caller must ask first."""
-    with pytest.raises(ValueError, match="no look"):
+    with pytest.raises(ValueError, match="without an interim result"):
         crossing(())

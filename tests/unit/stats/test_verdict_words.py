@@ -20,9 +20,9 @@ bounds = st.tuples(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5)).map(sorted)
         (-0.009, -0.001, Verdict.SLOWER, True),
         (-0.009, 0.009, Verdict.EQUIVALENT, False),
         (0.0, 0.009, Verdict.EQUIVALENT, False),
-        (-0.01, 0.005, Verdict.NOT_DISTINGUISHABLE, False),
-        (-0.011, 0.024, Verdict.NOT_DISTINGUISHABLE, False),
-        (-INF, INF, Verdict.NOT_DISTINGUISHABLE, False),
+        (-0.01, 0.005, Verdict.NO_CLEAR_DIFFERENCE, False),
+        (-0.011, 0.024, Verdict.NO_CLEAR_DIFFERENCE, False),
+        (-INF, INF, Verdict.NO_CLEAR_DIFFERENCE, False),
     ],
 )
 def test_words(low: float, high: float, word: Verdict, *, light: bool) -> None:

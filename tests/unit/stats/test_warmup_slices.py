@@ -8,7 +8,7 @@ from steelyard.stats.drift import position_slope, residual_loss, settled_after_s
 
 
 def warming(tau_s: float, restarts: int, noise: float, seed: int = 1) -> np.ndarray:
-    """Return 120 s from an activation on: 30 % missing at first, gone with ``tau_s``."""
+    """Return 120 s from a start on: 30 % missing at first, gone with ``tau_s``."""
     rng = np.random.default_rng(seed)
     curve = np.log1p(-0.3 * np.exp(-np.arange(120) / tau_s))
     return curve + noise * rng.standard_normal((restarts, 120))
@@ -22,7 +22,7 @@ def test_the_cut_lies_where_warming_ends() -> None:
         assert cut % 5 == 0
 
 
-def test_longer_warmups_get_longer_discards() -> None:
+def test_longer_warmups_get_longer_warm_ups() -> None:
     """The cut follows the time constant, and a steady series gets none."""
     cuts = [settled_after_s(warming(tau_s, 5, 0.02)) for tau_s in (0.1, 3.0, 10.0)]
     assert cuts == sorted(cuts)
@@ -58,7 +58,7 @@ def test_too_short_a_series() -> None:
 
 
 def test_residual_loss() -> None:
-    """What is missing in the 10 s after the discard, against the settled rest."""
+    """What is missing in the 10 s after the warm-up, against the settled rest."""
     stepped = np.where(np.arange(120) < 40, np.log(0.9), 0.0)[None]
     assert residual_loss(stepped, 20) == pytest.approx(0.1)
     assert residual_loss(stepped, 40) == pytest.approx(0.0)
@@ -66,7 +66,7 @@ def test_residual_loss() -> None:
 
 
 def test_unknown_residual_loss() -> None:
-    """Fewer than three windows after the discard give no answer, not a zero."""
+    """Fewer than three windows after the warm-up give no answer, not a zero."""
     assert residual_loss(np.zeros((1, 120)), 91) is None
     assert residual_loss(np.zeros((1, 12)), 3, window_s=3) == 0.0
     assert residual_loss(np.zeros((1, 12)), 4, window_s=3) is None

@@ -6,7 +6,7 @@ import pytest
 
 from fakes.campaigns import asks, asks_redis
 from fakes.processes import Answer, FakeProcesses
-from steelyard.core.experiment import Setting, Treatment
+from steelyard.core.experiment import Configuration, Setting
 from steelyard.core.schedule import Load
 from steelyard.core.target import LocalTarget, RedisLocalTarget, Target
 from steelyard.systems.postgres import settings as postgres
@@ -15,31 +15,31 @@ from steelyard.systems.postgres.settings import SettingEntry
 from steelyard.systems.redis import server as redis
 
 
-def _with(settings: tuple[Setting, ...], target: Target | None = None) -> Treatment:
-    return Treatment(name="few", target=target or LocalTarget(), settings=settings)
+def _with(settings: tuple[Setting, ...], target: Target | None = None) -> Configuration:
+    return Configuration(name="few", target=target or LocalTarget(), settings=settings)
 
 
-def _of_redis(**settings: str) -> Treatment:
+def _of_redis(**settings: str) -> Configuration:
     return _with(asks_redis(**settings), RedisLocalTarget())
 
 
 @pytest.mark.parametrize("name", ["max_connections", "MAX_Connections"])
 def test_clients_of_postgresql_must_fit_however_the_limit_is_spelled(name: str) -> None:
     """PostgreSQL's names have no case; five connections are not for clients."""
-    treatment = _with(asks(**{name: "25"}))
-    assert not list(postgres.too_few_connections(treatment, (Load(clients=20, threads=1),)))
-    (found,) = postgres.too_few_connections(treatment, (Load(clients=21, threads=1),))
-    assert found.message == "21 clients do not fit into max_connections = 25 of treatment `few`"
-    assert found.hint == "Set `max_connections` to at least 26 in every treatment."
+    configuration = _with(asks(**{name: "25"}))
+    assert not list(postgres.too_few_connections(configuration, (Load(clients=20, threads=1),)))
+    (found,) = postgres.too_few_connections(configuration, (Load(clients=21, threads=1),))
+    assert found.message == "21 clients do not fit into max_connections = 25 of configuration `few`"
+    assert found.hint == "Set `max_connections` to at least 26 in every configuration."
 
 
 @pytest.mark.parametrize("name", ["maxclients", "MaxClients"])
 def test_clients_of_redis_must_fit_however_the_limit_is_spelled(name: str) -> None:
     """The same of Redis, whose limit has another name."""
-    treatment = _of_redis(**{name: "25"})
-    assert not list(redis.too_few_connections(treatment, (Load(clients=20, threads=1),)))
-    (found,) = redis.too_few_connections(treatment, (Load(clients=21, threads=1),))
-    assert found.message == "21 clients do not fit into maxclients = 25 of treatment `few`"
+    configuration = _of_redis(**{name: "25"})
+    assert not list(redis.too_few_connections(configuration, (Load(clients=20, threads=1),)))
+    (found,) = redis.too_few_connections(configuration, (Load(clients=21, threads=1),))
+    assert found.message == "21 clients do not fit into maxclients = 25 of configuration `few`"
 
 
 def test_the_defaults_limit_where_nothing_is_asked() -> None:

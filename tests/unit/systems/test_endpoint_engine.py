@@ -9,7 +9,14 @@ from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from steelyard.core.command import Command, Completed, ServerAddress
 from steelyard.core.errors import PreflightError
-from steelyard.core.experiment import Experiment, Layer, Setting, SwitchCost, Treatment, Workload
+from steelyard.core.experiment import (
+    Configuration,
+    Experiment,
+    Layer,
+    Setting,
+    SwitchCost,
+    Workload,
+)
 from steelyard.core.schedule import Load
 from steelyard.core.target import EndpointTarget
 from steelyard.systems.postgres import engine as running
@@ -40,9 +47,9 @@ def _engine(
     experiment = Experiment(
         name="x",
         baseline="a",
-        treatments=(
-            Treatment(name="a", target=target),
-            Treatment(name="b", target=target, settings=asked),
+        configurations=(
+            Configuration(name="a", target=target),
+            Configuration(name="b", target=target, settings=asked),
         ),
         workloads=(Workload(name="w", builtin="select-only", scale_factor=1),),
         loads=(Load(clients=1, threads=1),),

@@ -103,7 +103,7 @@ def test_the_method_that_commits_wait_for(shown: dict[str, str], method: str | N
     assert tools().sync_method(effective) == method
 
 
-def test_the_newest_of_the_treatments_that_has_it_is_called(tmp_path: Path) -> None:
+def test_the_newest_of_the_configurations_that_has_it_is_called(tmp_path: Path) -> None:
     """An older server's program is used when the newest lacks it; the file lies where asked."""
     older = installed(tmp_path / "a", "15.18", "pg_test_fsync")
     newer = installed(tmp_path / "b", "17.2", "pg_test_fsync")
@@ -118,7 +118,10 @@ def test_the_newest_of_the_treatments_that_has_it_is_called(tmp_path: Path) -> N
 def test_another_installation_of_the_machine_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no treatment's installation has it, the newest elsewhere is taken; else it is told."""
+    """Where no configuration's installation has it, the newest elsewhere is taken.
+
+    Else it is told.
+    """
     places = {tmp_path / "14": "14.1", tmp_path / "16": "16.3"}
     for place, version in places.items():
         installed(place, version, "pg_test_fsync")

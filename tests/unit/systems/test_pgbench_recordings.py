@@ -171,7 +171,7 @@ def test_a_summary_without_its_lines_says_which() -> None:
 
 
 def test_a_run_without_a_transaction_is_a_result() -> None:
-    """Nothing completed in some seconds is a rate of zero: a treatment may have caused it."""
+    """Nothing completed in some seconds is a rate of zero: a configuration may have caused it."""
     good = recorded(18, "plain").completed()
     stdout = re.sub(r"actually processed: .*", "actually processed: 0", good.stdout)
     stdout = re.sub(r"tps = .*", "tps = 0.000000 (without initial connection time)", stdout)

@@ -12,7 +12,7 @@ from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
-from steelyard.core.experiment import Experiment, Script, SwitchCost, Treatment, Workload
+from steelyard.core.experiment import Configuration, Experiment, Script, SwitchCost, Workload
 from steelyard.core.schedule import Load
 from steelyard.core.target import LocalTarget
 from steelyard.systems.postgres import engine as engines
@@ -37,7 +37,7 @@ def _engine(
     experiment = Experiment(
         name="x",
         baseline="old",
-        treatments=tuple(Treatment(name=n, target=LocalTarget()) for n in ("old", "new")),
+        configurations=tuple(Configuration(name=n, target=LocalTarget()) for n in ("old", "new")),
         workloads=workloads or (_READS,),
         loads=(Load(clients=8, threads=2),),
         seed=1,
@@ -210,8 +210,8 @@ def test_prewarming_reads_everything_with_and_without_the_extension(
     assert sql.executed == ([] if extension else [("steelyard_s10", scan)])
 
 
-def test_the_switch_cost_is_asked_of_the_treatments_own_binary() -> None:
-    """The engine hands over to the catalogue of the treatment."""
+def test_the_switch_cost_is_asked_of_the_configurations_own_binary() -> None:
+    """The engine hands over to the catalogue of the configuration."""
     assert _engine().switch_cost("new", ["shared_buffers"]) is SwitchCost.RESTART
     assert _engine().switch_cost("new", ["work_mem"]) is SwitchCost.SESSION
 

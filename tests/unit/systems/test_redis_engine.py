@@ -1,4 +1,4 @@
-"""The Redis engine: databases, paces of treatments, switches at run time, what runs printed."""
+"""The Redis engine: databases, paces of configurations, switches at run time, what runs printed."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -12,6 +12,7 @@ from fakes.redis_sessions import ToldDoor, ToldSession
 from steelyard.core.command import Completed, Guest, ServerAddress
 from steelyard.core.errors import InputError, MeasurementError, TargetError
 from steelyard.core.experiment import (
+    Configuration,
     Experiment,
     GeneratorName,
     KeySpace,
@@ -19,7 +20,6 @@ from steelyard.core.experiment import (
     RedisWork,
     Setting,
     SwitchCost,
-    Treatment,
     Workload,
 )
 from steelyard.core.schedule import Load
@@ -39,12 +39,12 @@ _GET = Workload(name="r", builtin="get", redis=RedisWork(space=KeySpace(keys=7, 
 _OK: dict[str, list[Reply]] = {"PING": [b"PONG"]}
 
 
-def _treatment(name: str, **settings: str) -> Treatment:
+def _configuration(name: str, **settings: str) -> Configuration:
     asked = tuple(
         Setting(layer=Layer.REDIS, name=key.replace("_", "-"), value=value)
         for key, value in sorted(settings.items())
     )
-    return Treatment(name=name, target=RedisLocalTarget(), settings=asked)
+    return Configuration(name=name, target=RedisLocalTarget(), settings=asked)
 
 
 _EXPERIMENT = Experiment(
@@ -55,9 +55,9 @@ _EXPERIMENT = Experiment(
     workloads=(_SET, _GET),
     loads=(_LOAD,),
     seed=1,
-    treatments=(
-        _treatment("one", appendfsync="always", hz="50"),
-        _treatment("two", AppendFsync="no", io_threads="4"),
+    configurations=(
+        _configuration("one", appendfsync="always", hz="50"),
+        _configuration("two", AppendFsync="no", io_threads="4"),
     ),
 )
 _CATALOGUE = {
@@ -82,9 +82,9 @@ def _engine(
         experiment,
         {
             t.name: RedisProgram(installation=installation, redis=door)
-            for t in experiment.treatments
+            for t in experiment.configurations
         },
-        {t.name: _CATALOGUE for t in experiment.treatments},
+        {t.name: _CATALOGUE for t in experiment.configurations},
         generator=Generator(program=Path("/bin/redis-benchmark"), version="7.0.15", account=None),
         databases=Databases(
             datasets=datasets_of(experiment.workloads), redis=door, persisted=False
@@ -94,14 +94,14 @@ def _engine(
     return engine, session
 
 
-def _request(treatment: str, workload: Workload = _SET, seconds: int = 5) -> RunRequest:
+def _request(configuration: str, workload: Workload = _SET, seconds: int = 5) -> RunRequest:
     return RunRequest(
         workload=workload,
         load=_LOAD,
         protocol="simple",
         seconds=seconds,
         address=_ADDRESS,
-        treatment=treatment,
+        configuration=configuration,
     )
 
 
@@ -136,7 +136,7 @@ def test_the_password_of_a_guest_stands_in_no_argument_that_is_kept() -> None:
 
 
 def test_what_a_replica_has_of_its_server_needs_a_restart() -> None:
-    """A reload tells the server alone: its replica would keep what the treatment before asked."""
+    """A reload tells the server alone: its replica would keep what the one before asked."""
     for replica, cost in (
         (None, SwitchCost.RELOAD),
         ((), SwitchCost.RESTART),
@@ -145,17 +145,17 @@ def test_what_a_replica_has_of_its_server_needs_a_restart() -> None:
     ):
         beside = [
             replace(each, target=RedisLocalTarget(replica=replica))
-            for each in _EXPERIMENT.treatments
+            for each in _EXPERIMENT.configurations
         ]
-        engine, _ = _engine(experiment=replace(_EXPERIMENT, treatments=tuple(beside)))
+        engine, _ = _engine(experiment=replace(_EXPERIMENT, configurations=tuple(beside)))
         assert engine.switch_cost("one", ["appendfsync"]) is cost
 
 
-def test_each_treatment_is_asked_for_what_its_server_does() -> None:
+def test_each_configuration_is_asked_for_what_its_server_does() -> None:
     """A try runs until it was long enough; then both runs are asked to last the same time."""
     engine, _ = _engine()
-    for treatment, rate_per_s in (("one", 100.0), ("two", 40_000.0)):
-        request = _request(treatment)
+    for configuration, rate_per_s in (("one", 100.0), ("two", 40_000.0)):
+        request = _request(configuration)
         tries = 0
         while pilots := engine.pilot(request):
             requests = sum(_asked_requests(each.argv) for each in pilots)
@@ -211,8 +211,8 @@ def test_a_run_is_named_like_its_test() -> None:
     assert engine.processed([done]) == 1000
 
 
-def test_a_switch_tells_the_server_every_setting_that_any_treatment_asks() -> None:
-    """One that this treatment does not name goes back to its default; a fixed one is left."""
+def test_a_switch_tells_the_server_every_setting_that_any_configuration_asks() -> None:
+    """One that this configuration does not name goes back to its default; a fixed one is left."""
     answers: dict[str, list[Reply]] = {
         f"CONFIG SET {words}": [b"OK"]
         for words in ("appendfsync no", "hz 10", "appendfsync always", "hz 50")
@@ -226,8 +226,8 @@ def test_a_switch_tells_the_server_every_setting_that_any_treatment_asks() -> No
 @pytest.mark.parametrize(
     "busy", ["rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_pending_bio_fsync"]
 )
-def test_a_switch_waits_for_what_the_treatment_before_began(busy: str) -> None:
-    """A save, a rewrite or an fsync under way would go on in the next treatment's run."""
+def test_a_switch_waits_for_what_the_configuration_before_began(busy: str) -> None:
+    """A save, a rewrite or an fsync under way would go on in the next configuration's run."""
     sets = ("appendfsync no", "hz 10")
     answers: dict[str, list[Reply]] = {f"CONFIG SET {words}": [b"OK"] for words in sets}
     answers["INFO persistence"] = [f"{busy}:{number}\r\n".encode() for number in (1, 1, 0)]
@@ -253,7 +253,7 @@ def test_saves_that_never_end_are_not_waited_for_for_ever() -> None:
 
 
 def test_the_dearest_setting_decides_the_switch() -> None:
-    """The catalogue of the treatment's own server is asked."""
+    """The catalogue of the configuration's own server is asked."""
     engine, _ = _engine()
     assert engine.switch_cost("one", ["hz"]) is SwitchCost.RELOAD
     assert engine.switch_cost("one", ["hz", "io-threads"]) is SwitchCost.RESTART
@@ -295,12 +295,14 @@ def test_flags_that_steelyard_sets_are_refused() -> None:
 
 def test_values_are_the_same_by_what_they_mean() -> None:
     """A default that is written out, in any case, is the default; another value is not."""
-    treatments = (
-        _treatment("one", hz="10"),
-        _treatment("two", AppendFsync="EVERYSEC"),
-        _treatment("three", hz="50"),
+    configurations = (
+        _configuration("one", hz="10"),
+        _configuration("two", AppendFsync="EVERYSEC"),
+        _configuration("three", hz="50"),
     )
-    engine, _ = _engine(experiment=replace(_EXPERIMENT, baseline="one", treatments=treatments))
+    engine, _ = _engine(
+        experiment=replace(_EXPERIMENT, baseline="one", configurations=configurations)
+    )
     assert engine.asks_the_same("one", "two", ("hz", "AppendFsync"))
     assert not engine.asks_the_same("one", "three", ("hz",))
     assert not engine.asks_the_same("one", "two", ("what-is-not-known",))

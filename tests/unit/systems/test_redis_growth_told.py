@@ -13,13 +13,13 @@ SPACE = KeySpace(keys=100_000, loaded=20_000, value_bytes=180_000)
 
 
 def weighing(work: Workload, **settings: str) -> Experiment:
-    """Return an experiment on one workload whose treatments ask for these settings."""
+    """Return an experiment on one workload whose configurations ask for these settings."""
     plain = an_experiment()
     arms = [
         replace(each, target=RedisLocalTarget(), settings=asks_redis(**settings))
-        for each in plain.treatments
+        for each in plain.configurations
     ]
-    return replace(plain, workloads=(work,), treatments=tuple(arms))
+    return replace(plain, workloads=(work,), configurations=tuple(arms))
 
 
 @pytest.mark.parametrize(

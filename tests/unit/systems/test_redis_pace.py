@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from steelyard.core.schedule import Load
 from steelyard.systems.redis.redis_benchmark import LONG_ENOUGH_S, MOST_REQUESTS, Pace, PaceKey
 
-_KEY = PaceKey(treatment="a", workload="set", load=Load(clients=20, threads=1))
+_KEY = PaceKey(configuration="a", workload="set", load=Load(clients=20, threads=1))
 
 
 def _piloted(pace: Pace, key: PaceKey, rate_per_s: float) -> list[int]:
@@ -38,12 +38,12 @@ def test_pilots_are_short(rate_per_s: float) -> None:
     assert max(asked) / rate_per_s < 3.0
 
 
-def test_each_treatment_workload_and_load_has_its_own_pace() -> None:
+def test_each_configuration_workload_and_load_has_its_own_pace() -> None:
     """What is known of one says nothing of another."""
     pace = Pace()
     _piloted(pace, _KEY, 1000.0)
     assert pace.pilot(_KEY) is None
-    others = [replace(_KEY, treatment="b"), replace(_KEY, workload="get")]
+    others = [replace(_KEY, configuration="b"), replace(_KEY, workload="get")]
     others.append(replace(_KEY, load=Load(clients=20, threads=1, pipeline=16)))
     assert all(pace.pilot(other) is not None for other in others)
     with pytest.raises(KeyError):

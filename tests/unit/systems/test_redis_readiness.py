@@ -53,7 +53,7 @@ def test_a_server_says_that_it_comes_nearer(told: bytes | None, *, is_loading: b
 def test_a_server_that_is_filled_has_a_database_for_each_set_of_keys(
     datasets: int, databases: str | None
 ) -> None:
-    """One that has too few by itself would refuse the keys that its treatments have room for."""
+    """One that has too few by itself would refuse the keys that they have room for."""
     door = ToldDoor(ToldSession({}))
     program = RedisProgram(installation=INSTALLATION, redis=door, datasets=datasets)
     assert program.while_preparing.get("databases") == databases

@@ -8,7 +8,7 @@ import pytest
 from fakes.redis_sessions import ToldDoor, ToldSession
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
-from steelyard.core.experiment import Treatment
+from steelyard.core.experiment import Configuration
 from steelyard.core.target import RedisLocalTarget
 from steelyard.systems.redis.server import (
     RedisInstallation,
@@ -155,8 +155,10 @@ CATALOGUE = {
 
 def complained(replica: Asked | None, trials: Trials) -> list[str]:
     """Return what is said against a replica's settings."""
-    treatment = Treatment(name="split", target=RedisLocalTarget(replica=replica), settings=())
-    return [each.message for each in refused_of_replica(treatment, trials, CATALOGUE)]
+    configuration = Configuration(
+        name="split", target=RedisLocalTarget(replica=replica), settings=()
+    )
+    return [each.message for each in refused_of_replica(configuration, trials, CATALOGUE)]
 
 
 def test_what_its_program_refuses_is_told_before_the_start() -> None:

@@ -36,7 +36,7 @@ def a_request(**changes: object) -> RunRequest:
         protocol="",
         seconds=86_400,
         address=_ADDRESS,
-        treatment="one",
+        configuration="one",
         in_turns=Pausing.SIGNALS,
     )
     return replace(request, **changes)  # type: ignore[arg-type]

@@ -3,21 +3,21 @@
 import pytest
 
 from fakes.campaigns import asks
-from steelyard.core.experiment import Treatment
+from steelyard.core.experiment import Configuration
 from steelyard.core.target import LocalTarget
 from steelyard.core.units import GIB, KIB, MIB
 from steelyard.systems.postgres import settings as memory
 
 
-def a_treatment(**settings: str) -> Treatment:
+def a_configuration(**settings: str) -> Configuration:
     """Return one with these settings."""
-    return Treatment(name="t", target=LocalTarget(), settings=asks(**settings))
+    return Configuration(name="t", target=LocalTarget(), settings=asks(**settings))
 
 
 def growth(settings: dict[str, str], clients: int = 8) -> int:
-    """Return how much more a treatment may take than one that asks for nothing."""
-    return memory.most_bytes(a_treatment(**settings), clients) - memory.most_bytes(
-        a_treatment(), clients
+    """Return how much more a configuration may take than one that asks for nothing."""
+    return memory.most_bytes(a_configuration(**settings), clients) - memory.most_bytes(
+        a_configuration(), clients
     )
 
 
@@ -62,14 +62,14 @@ def test_a_value_that_is_no_size_is_left_to_the_server() -> None:
 
 def test_backends_count_even_without_buffers() -> None:
     """50 clients take more than one, whatever is asked."""
-    asked = a_treatment(shared_buffers="128kB", work_mem="64kB")
+    asked = a_configuration(shared_buffers="128kB", work_mem="64kB")
     assert memory.most_bytes(asked, 50) > 10 * memory.most_bytes(asked, 1)
 
 
 @pytest.mark.parametrize("word", ["on", "ON", "true", "yes", "1"])
 def test_a_pool_is_needed_by_who_says_on(word: str) -> None:
     """In every spelling of yes; the buffers and what is beside them come from it."""
-    asked = a_treatment(huge_pages=word, shared_buffers="1GB")
+    asked = a_configuration(huge_pages=word, shared_buffers="1GB")
     assert not memory.may_take_huge_pages(asked)
     assert GIB <= memory.huge_bytes(asked) <= 1.2 * GIB
 
@@ -77,7 +77,7 @@ def test_a_pool_is_needed_by_who_says_on(word: str) -> None:
 @pytest.mark.parametrize("word", ["off", "false", "no", "0"])
 def test_who_says_off_takes_nothing(word: str) -> None:
     """Nor does it take what it finds."""
-    asked = a_treatment(huge_pages=word, shared_buffers="1GB")
+    asked = a_configuration(huge_pages=word, shared_buffers="1GB")
     assert not memory.may_take_huge_pages(asked)
     assert memory.huge_bytes(asked) == 0
 
@@ -85,4 +85,4 @@ def test_who_says_off_takes_nothing(word: str) -> None:
 @pytest.mark.parametrize("settings", [{}, {"huge_pages": "try"}, {"huge_pages": "TRY"}])
 def test_who_tries_takes_what_is_there(settings: dict[str, str]) -> None:
     """It is the default."""
-    assert memory.may_take_huge_pages(a_treatment(**settings))
+    assert memory.may_take_huge_pages(a_configuration(**settings))

@@ -81,7 +81,7 @@ def test_what_is_in_effect_already_is_left_alone() -> None:
 
 
 def test_a_repeated_turn_keeps_the_first_snapshot() -> None:
-    """Proves that a second treatment's value does not become what was there before."""
+    """Proves that a second configuration's value does not become what was there before."""
     kernel, ledger = _kernel(), MemoryLedger()
     door = kernel_doors(kernel, kernel)[KnobKind.SYSCTL]
     turn(_SWAPPINESS, door, ledger)

@@ -14,15 +14,15 @@ import numpy as np
 from steelyard.answers.latency.results import SAMPLED, THREAD_QUANTITIES, Part, thread_parts
 from steelyard.answers.observations import (
     WAITS,
-    HeadlineContrast,
     Observations,
+    ResultContrast,
     RunsOfBlock,
     by_block,
     change,
-    headline_contrasts,
     is_clear,
     level,
     reason_among,
+    result_contrasts,
     side_means,
     sum_of,
     whole_transactions,
@@ -37,7 +37,7 @@ from steelyard.stats.student import FloatArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartLevel:
-    """One part of a treatment's latency; the median over blocks with its interval, seconds."""
+    """One part of a configuration's latency; the median over blocks with its interval, seconds."""
 
     part: Part
     seconds: Estimate
@@ -45,7 +45,7 @@ class PartLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellBudget:
-    """The latency of a treatment in a cell and its parts.
+    """The latency of a configuration in a cell and its parts.
 
     Attributes:
         latency: clients / tps, median over blocks with its interval, s; None when missing.
@@ -59,7 +59,7 @@ class CellBudget:
         missing: Why the latency was not split; empty when it was.
     """
 
-    treatment: str
+    configuration: str
     cell: CellKey
     latency: Estimate | None
     measured_s: float | None
@@ -71,24 +71,24 @@ class CellBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartChange:
-    """How one part differs between two treatments, within blocks.
+    """How one part differs between two configurations, within blocks.
 
     Attributes:
-        baseline_s: Median over blocks of the baseline's side; ``treatment_s`` of the other.
+        baseline_s: Median over blocks of the baseline's side; ``configuration_s`` of the other.
         change: Seconds, with a pointwise interval (none below 6 blocks).
         clear: Its interval leaves out 0 also when all parts are looked at together.
     """
 
     part: Part
     baseline_s: float
-    treatment_s: float
+    configuration_s: float
     change: Estimate
     clear: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetChange:
-    """From the baseline's latency to the treatment's, part by part: a waterfall.
+    """From the baseline's latency to the configuration's, part by part: a waterfall.
 
     Attributes:
         start_s: Median latency of the baseline's side; ``end_s`` of the other.
@@ -101,7 +101,7 @@ class BudgetChange:
     """
 
     baseline: str
-    treatment: str
+    configuration: str
     cell: CellKey
     start_s: float | None
     end_s: float | None
@@ -135,19 +135,19 @@ def split_latency(seen: Observations, experiment: Experiment) -> Budget | None:
         cells=tuple(
             _cell(seen, split, (side, column))
             for column, split in enumerate(splits)
-            for side in range(len(seen.treatments))
+            for side in range(len(seen.configurations))
         ),
         changes=tuple(
             _changed(seen, split, column, asked)
             for column, split in enumerate(splits)
-            for asked in headline_contrasts(experiment)
+            for asked in result_contrasts(experiment)
         ),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Latencies:
-    """Seconds per transaction, each of shape (blocks, treatments, cells)."""
+    """Seconds per transaction, each of shape (blocks, configurations, cells)."""
 
     whole: FloatArray
     classes: dict[WaitClass, FloatArray]
@@ -159,7 +159,7 @@ class _Latencies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Split:
-    """One cell's latency and its parts, each of shape (blocks, treatments)."""
+    """One cell's latency and its parts, each of shape (blocks, configurations)."""
 
     whole: FloatArray
     parts: dict[Part, FloatArray]
@@ -224,7 +224,7 @@ def _total(runs: RunsOfBlock, *, quantity: Quantity, ramp_s: float) -> float | N
 
 
 def _split(latencies: _Latencies, column: int) -> _Split:
-    """Return the parts of a cell; alike in all its blocks and treatments."""
+    """Return the parts of a cell; alike in all its blocks and configurations."""
     whole = latencies.whole[:, :, column]
     together = latencies.in_flight[column]
     parts = thread_parts(whole, lambda spent: together * latencies.main_thread[spent][:, :, column])
@@ -269,13 +269,13 @@ def _ever(parts: dict[Part, FloatArray], whole: FloatArray) -> dict[Part, FloatA
 
 def _cell(seen: Observations, split: _Split, place: tuple[int, int]) -> CellBudget:
     side, column = place
-    treatment, cell = seen.treatments[side], seen.cells[column]
-    runs = seen.runs[treatment, cell]
+    configuration, cell = seen.configurations[side], seen.cells[column]
+    runs = seen.runs[configuration, cell]
     whole = split.whole[:, side]
     blocks = int(np.isfinite(whole).sum())
     levels = ((part, level(values[:, side])) for part, values in split.parts.items())
     return CellBudget(
-        treatment=treatment,
+        configuration=configuration,
         cell=cell,
         latency=level(whole),
         measured_s=_median_measured_s(runs),
@@ -309,14 +309,12 @@ def _why_missing(runs: Sequence[Run]) -> str:
     return reason_among(watched, WAITS) or "wait events were not sampled in a whole block"
 
 
-def _changed(
-    seen: Observations, split: _Split, column: int, asked: HeadlineContrast
-) -> BudgetChange:
+def _changed(seen: Observations, split: _Split, column: int, asked: ResultContrast) -> BudgetChange:
     places = [*asked.negative, *asked.positive]
     shared = np.isfinite(split.whole[:, places]).all(axis=1)
     cell = seen.cells[column]
     if not shared.any():
-        runs = [run for p in places for run in seen.runs[seen.treatments[p], cell]]
+        runs = [run for p in places for run in seen.runs[seen.configurations[p], cell]]
         return _no_change(asked, cell, _why_missing(runs))
     start, end = side_means(split.whole[shared], asked)
     parts = [
@@ -326,7 +324,7 @@ def _changed(
     start_s, end_s = float(np.median(start)), float(np.median(end))
     return BudgetChange(
         baseline=asked.baseline,
-        treatment=asked.treatment,
+        configuration=asked.configuration,
         cell=cell,
         start_s=start_s,
         end_s=end_s,
@@ -338,10 +336,10 @@ def _changed(
     )
 
 
-def _no_change(asked: HeadlineContrast, cell: CellKey, missing: str) -> BudgetChange:
+def _no_change(asked: ResultContrast, cell: CellKey, missing: str) -> BudgetChange:
     return BudgetChange(
         baseline=asked.baseline,
-        treatment=asked.treatment,
+        configuration=asked.configuration,
         cell=cell,
         start_s=None,
         end_s=None,
@@ -354,15 +352,13 @@ def _no_change(asked: HeadlineContrast, cell: CellKey, missing: str) -> BudgetCh
     )
 
 
-def _part_change(
-    part: Part, values: FloatArray, asked: HeadlineContrast, family: int
-) -> PartChange:
+def _part_change(part: Part, values: FloatArray, asked: ResultContrast, family: int) -> PartChange:
     negative, positive = side_means(values, asked)
     differences = positive - negative
     return PartChange(
         part=part,
         baseline_s=float(np.median(negative)),
-        treatment_s=float(np.median(positive)),
+        configuration_s=float(np.median(positive)),
         change=change(differences),
         clear=is_clear(differences, family),
     )

@@ -1,6 +1,6 @@
 """Where the time goes: the latency of a transaction in parts, and how the parts differ.
 
-A waterfall leads from the baseline's latency to the treatment's, part by part, for charts and
+A waterfall leads from the baseline's latency to the configuration's, part by part, for charts and
 terminals.
 """
 
@@ -53,7 +53,7 @@ PART_LABELS = {
     Part.CLIENT: "client",
     Part.UNSEEN: "unseen",
 }
-REMAINDER = "medians that do not add"
+REMAINDER = "rounding and rest"
 _BAR = 32  # characters
 
 
@@ -72,7 +72,10 @@ class Step:
 
 
 def steps(change: BudgetChange) -> tuple[Step, ...]:
-    """Return the bars from the baseline's latency to the treatment's; none where it is missing."""
+    """Return the bars from the baseline's latency to the configuration's.
+
+    None where it is missing.
+    """
     if change.start_s is None or change.end_s is None:
         return ()
     moves = [(PART_LABELS[part.part], part.change.value) for part in change.parts]
@@ -84,7 +87,7 @@ def steps(change: BudgetChange) -> tuple[Step, ...]:
             Step(label=label, start_ms=level * MS_PER_S, end_ms=(level + move) * MS_PER_S)
             for (label, move), level in zip(moves, levels, strict=False)
         ),
-        _whole(change.treatment, change.end_s),
+        _whole(change.configuration, change.end_s),
     )
 
 
@@ -117,19 +120,19 @@ def waterfall_figure(analysis: CampaignAnalysis, changes: Sequence[BudgetChange]
         specify=specification,
         identity="waterfall",
         kind=ChartKind.WATERFALL,
-        title="From the baseline's latency to the treatment's",
+        title="From the baseline's latency to the configuration's",
         caption=f"Mean latency of a {ONE} in ms, medians over blocks at the largest load; each"
         " bar is the change of one part within blocks, the largest first. The table has the"
         " intervals.",
         alt=f"Waterfall of the parts of the latency. {told}.",
-        columns=("workload", "treatment", "row", "start", "end", "whole", "text"),
+        columns=("workload", "configuration", "row", "start", "end", "whole", "text"),
         rows=tuple(row for change in drawn for row in _rows(change)),
-        treatments=(analysis.experiment.baseline, *analysis.experiment.contenders),
+        configurations=(analysis.experiment.baseline, *analysis.experiment.contenders),
     )
 
 
 def _rows(change: BudgetChange) -> Iterator[tuple[Value, ...]]:
-    panel = change.cell.workload, f"{change.treatment} against {change.baseline}"
+    panel = change.cell.workload, f"{change.configuration} against {change.baseline}"
     for step in steps(change):
         moved = step.end_ms - step.start_ms
         text = part_ms(moved / MS_PER_S) if step.whole else part_ms(moved / MS_PER_S, signed=True)
@@ -193,7 +196,7 @@ def time_note(analysis: CampaignAnalysis) -> str:
 def explanation_line(analysis: CampaignAnalysis, explanation: Explanation) -> str:
     """Return an explanation with its comparison, as a sentence."""
     place = cell_name(analysis.experiment, explanation.cell.load)
-    who = f"{explanation.treatment} against {explanation.baseline}"
+    who = f"{explanation.configuration} against {explanation.baseline}"
     return ended(f"{explanation.cell.workload}, {place}, {who}: {explanation.sentence}")
 
 
@@ -211,11 +214,11 @@ def change_table(
     columns = (
         Column(name="part of the latency"),
         number_column(change.baseline, "ms"),
-        number_column(change.treatment, "ms"),
+        number_column(change.configuration, "ms"),
         number_column("difference", "ms"),
         number_column("95 % interval", "ms"),
         number_column("of the change", spare=with_bars),
-        *((Column(name="from baseline to treatment"),) if with_bars else ()),
+        *((Column(name="from baseline to configuration"),) if with_bars else ()),
     )
     if with_bars:
         rows = [
@@ -223,7 +226,7 @@ def change_table(
             for row, bar in zip([*rows, _end_row(change)], drawn, strict=True)
         ]
     return Table(
-        title=f"{place}: {change.treatment} against {change.baseline}",
+        title=f"{place}: {change.configuration} against {change.baseline}",
         columns=columns,
         rows=tuple(rows),
         note=f"{count(change.blocks, 'block')}.",
@@ -240,7 +243,7 @@ def _end_row(change: BudgetChange) -> Row:
 
 
 def _part_row(change: BudgetChange, part: PartChange) -> Row:
-    cells = (_ms(part.baseline_s), _ms(part.treatment_s))
+    cells = (_ms(part.baseline_s), _ms(part.configuration_s))
     label = PART_LABELS[part.part]
     return Row(cells=(label, *cells, *_difference(part.change), _share(change, part)))
 
@@ -282,7 +285,7 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
     parts = [part for part in Part if any(_level(each, part) is not None for each in split)]
     columns = (
         Column(name="workload"),
-        Column(name="treatment"),
+        Column(name="configuration"),
         number_column("clients"),
         number_column("latency"),
         number_column("95 % interval"),
@@ -291,7 +294,8 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
     )
     rows = tuple(_cell_row(each, parts) for each in split)
     missing = [
-        f"{each.treatment}, {each.cell.workload}, {cell_name(analysis.experiment, each.cell.load)}:"
+        f"{each.configuration}, {each.cell.workload},"
+        f" {cell_name(analysis.experiment, each.cell.load)}:"
         f" {each.missing}"
         for each in cells
         if each.missing
@@ -317,7 +321,7 @@ def _cell_note(analysis: CampaignAnalysis) -> str:
 def _beyond(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> tuple[str, ...]:
     """Return where the server used more CPU than the samples cover, by a weight that matters."""
     told = [
-        f"{each.treatment}, {each.cell.workload},"
+        f"{each.configuration}, {each.cell.workload},"
         f" {cell_name(analysis.experiment, each.cell.load)}: {part_ms(each.beyond_s)} ms"
         for each in cells
         if each.latency is not None
@@ -342,7 +346,7 @@ def _cell_row(budget: CellBudget, parts: Iterable[Part]) -> Row:
     return Row(
         cells=(
             budget.cell.workload,
-            budget.treatment,
+            budget.configuration,
             str(budget.cell.load.clients),
             _ms(None if budget.latency is None else budget.latency.value),
             interval,

@@ -17,11 +17,11 @@ import numpy as np
 from steelyard.answers.latency.pools import histogram_of_run, logged_only, lost_of_run
 from steelyard.answers.latency.results import LatencyAnalysis, LatencyLevels, PercentileLevel, Timed
 from steelyard.answers.observations import (
-    HeadlineContrast,
     Observations,
+    ResultContrast,
     count,
-    headline_contrasts,
     level,
+    result_contrasts,
     runs_by_block,
 )
 from steelyard.core.campaign import CampaignRecord
@@ -71,7 +71,7 @@ def _rising(capacity: Capacity) -> Iterator[Finding]:
         message=f"{capacity.workload}: throughput still rises at {capacity.clients} clients,"
         " the most that were tried; the capacity may be more than what the rates are shares of",
         remedy="Try more clients: `capacity: {clients: [...]}`.",
-        subject=capacity.treatment,
+        subject=capacity.configuration,
     )
 
 
@@ -94,7 +94,7 @@ def _narrow(experiment: Experiment, capacity: Capacity) -> Iterator[Finding]:
                 f" offered with {told}, too, which may never complete as much"
             ),
             remedy="Give these loads rates of their own: `loads.rate: 500/s`, or leave them out.",
-            subject=capacity.treatment,
+            subject=capacity.configuration,
         )
 
 
@@ -107,18 +107,18 @@ _Part = TypeVar("_Part")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoalRate:
-    """The highest rate of one treatment that meets the goal.
+    """The highest rate of one configuration that meets the goal.
 
     Attributes:
         load: Of all these rates; its own rate says nothing.
         rates_per_s: That were measured and told the percentile, rising.
         reached: 1/s; None where no rate tells it.
-        blocks: That count: in which every run at every rate was logged, of all treatments.
+        blocks: That count: in which every run at every rate was logged, of all configurations.
         pooled: Neighbouring blocks that were added up for one percentile.
         untold: Rates with too few transactions for the percentile, even all blocks together.
     """
 
-    treatment: str
+    configuration: str
     workload: str
     load: Load
     rates_per_s: tuple[float, ...]
@@ -130,7 +130,7 @@ class GoalRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoalContrast:
-    """How the rates under the goal of two treatments compare.
+    """How the rates under the goal of two configurations compare.
 
     Attributes:
         ratio: Log ratio over blocks; infinite bounds say nothing of that side.
@@ -142,7 +142,7 @@ class GoalContrast:
     """
 
     baseline: str
-    treatment: str
+    configuration: str
     workload: str
     load: Load
     ratio: Reached
@@ -179,7 +179,7 @@ def goal_rates(
     goal: LatencyGoal,
     seen: Observations,
     offered: Mapping[CellKey, float],
-    contrasts: Sequence[HeadlineContrast],
+    contrasts: Sequence[ResultContrast],
 ) -> tuple[tuple[GoalRate, ...], tuple[GoalContrast, ...]]:
     """Return the highest rates that meet a goal, and how they compare, pool by pool of clients.
 
@@ -190,15 +190,16 @@ def goal_rates(
         contrasts: What is compared.
     """
     blocks: _Blocks = {
-        (treatment, cell): [
-            _taken(runs) for runs in runs_by_block(seen.runs[treatment, cell])[: seen.blocks]
+        (configuration, cell): [
+            _taken(runs) for runs in runs_by_block(seen.runs[configuration, cell])[: seen.blocks]
         ]
         for cell in offered
-        for treatment in seen.treatments
-        if (treatment, cell) in seen.runs
+        for configuration in seen.configurations
+        if (configuration, cell) in seen.runs
     }
     answers = [
-        _answers(ladder, goal, blocks, seen.treatments, contrasts) for ladder in _ladders(offered)
+        _answers(ladder, goal, blocks, seen.configurations, contrasts)
+        for ladder in _ladders(offered)
     ]
     return (
         tuple(rate for rates, _ in answers for rate in rates),
@@ -224,9 +225,9 @@ def _together(parts: Sequence[_Taken]) -> _Taken:
     )
 
 
-def _rung(blocks: _Blocks, treatment: str, cells: Sequence[CellKey]) -> _Taken_by_block:
+def _rung(blocks: _Blocks, configuration: str, cells: Sequence[CellKey]) -> _Taken_by_block:
     """Return what one rate tells: cells that turned out to have the same are one load."""
-    by_block = zip(*(blocks[treatment, cell] for cell in cells), strict=True)
+    by_block = zip(*(blocks[configuration, cell] for cell in cells), strict=True)
     return [
         _together([part for part in parts if part is not None]) if all(parts) else None
         for parts in by_block
@@ -268,14 +269,14 @@ def _answers(
     ladder: _Ladder,
     goal: LatencyGoal,
     blocks: _Blocks,
-    treatments: Sequence[str],
-    contrasts: Sequence[HeadlineContrast],
+    configurations: Sequence[str],
+    contrasts: Sequence[ResultContrast],
 ) -> tuple[list[GoalRate], list[GoalContrast]]:
-    """Return the rate of every treatment under the goal, and how they compare."""
+    """Return the rate of every configuration under the goal, and how they compare."""
     first = next(iter(ladder.values()))[0]
     pool = replace(first.load, rate_per_s=None, share=None)
     cells = [cell for cells in ladder.values() for cell in cells]
-    sides = [t for t in treatments if all((t, cell) in blocks for cell in cells)]
+    sides = [t for t in configurations if all((t, cell) in blocks for cell in cells)]
     rungs = {t: {rate: _rung(blocks, t, cells) for rate, cells in ladder.items()} for t in sides}
     known = _known(rungs)
     told = [
@@ -289,7 +290,7 @@ def _answers(
         by_side = {t: _crossings(told, goal, known[t], size) for t in sides}
     goals = [
         GoalRate(
-            treatment=t,
+            configuration=t,
             workload=first.workload,
             load=pool,
             rates_per_s=tuple(told),
@@ -300,27 +301,29 @@ def _answers(
         )
         for t in sides
     ]
-    named = {goal.treatment: goal for goal in goals}
+    named = {goal.configuration: goal for goal in goals}
     return goals, [
-        _contrast(named[asked.baseline], named[asked.treatment], by_side)
+        _contrast(named[asked.baseline], named[asked.configuration], by_side)
         for asked in contrasts
-        if asked.baseline in by_side and asked.treatment in by_side
+        if asked.baseline in by_side and asked.configuration in by_side
     ]
 
 
 def _contrast(
-    baseline: GoalRate, treatment: GoalRate, by_side: Mapping[str, Sequence[Crossing]]
+    baseline: GoalRate, configuration: GoalRate, by_side: Mapping[str, Sequence[Crossing]]
 ) -> GoalContrast:
-    sides = [goal.reached.beyond for goal in (baseline, treatment) if goal.reached is not None]
+    sides = [goal.reached.beyond for goal in (baseline, configuration) if goal.reached is not None]
     return GoalContrast(
-        baseline=baseline.treatment,
-        treatment=treatment.treatment,
+        baseline=baseline.configuration,
+        configuration=configuration.configuration,
         workload=baseline.workload,
         load=baseline.load,
-        ratio=goal_ratio(by_side[baseline.treatment], by_side[treatment.treatment], LEVEL),
+        ratio=goal_ratio(
+            by_side[baseline.configuration], by_side[configuration.configuration], LEVEL
+        ),
         blocks=baseline.blocks,
         beyond=int(sides[0]) if len(set(sides)) == 1 else 0,
-        censored=any(_is_censored(goal.reached) for goal in (baseline, treatment)),
+        censored=any(_is_censored(goal.reached) for goal in (baseline, configuration)),
     )
 
 
@@ -338,12 +341,12 @@ def _known(rungs: Mapping[str, Mapping[float, _Taken_by_block]]) -> dict[str, _R
     kept = [parts for rate, parts in every if rate not in silent]
     whole = [all(parts) for parts in zip(*kept, strict=True)]
     return {
-        treatment: {
+        configuration: {
             rate: [part for part, counts in zip(parts, whole, strict=True) if counts and part]
             for rate, parts in side.items()
             if rate not in silent
         }
-        for treatment, side in rungs.items()
+        for configuration, side in rungs.items()
     }
 
 
@@ -368,7 +371,7 @@ def _crossings(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatePoint:
-    """One treatment at one rate: the percentiles are those of the latency section.
+    """One configuration at one rate: the percentiles are those of the latency section.
 
     Attributes:
         offered_per_s: What was scheduled; None where the capacity was not found.
@@ -380,7 +383,7 @@ class RatePoint:
         late: Share over the latency limit, likewise; None without a limit, too.
     """
 
-    treatment: str
+    configuration: str
     cell: CellKey
     offered_per_s: float | None
     achieved: Estimate | None
@@ -400,10 +403,10 @@ class OpenLoops:
 
     Attributes:
         capacities: Of the baseline before the first block; empty where no load is a share.
-        points: One per open load, treatment and workload, with blocks.
+        points: One per open load, configuration and workload, with blocks.
         goal: What was looked for; None: nothing.
-        goals: One per workload, treatment and pool of clients.
-        contrasts: Against the baseline, where both treatments tell a rate.
+        goals: One per workload, configuration and pool of clients.
+        contrasts: Against the baseline, where both configurations tell a rate.
     """
 
     capacities: tuple[Capacity, ...]
@@ -428,10 +431,10 @@ def open_loops(
     if not capacities and not offered:
         return None
     keys = [
-        (treatment, cell)
+        (configuration, cell)
         for cell in offered
-        for treatment in seen.treatments
-        if (treatment, cell) in seen.runs
+        for configuration in seen.configurations
+        if (configuration, cell) in seen.runs
     ]
     points = tuple(_point(seen, latency, key, offered[key[1]]) for key in keys)
     found = OpenLoops(capacities=capacities, points=points, goal=record.experiment.goal)
@@ -439,7 +442,7 @@ def open_loops(
         return found
     measured = {cell for _, cell in keys}
     rates = {cell: rate for cell, rate in offered.items() if cell in measured and rate is not None}
-    compared = headline_contrasts(record.experiment)
+    compared = result_contrasts(record.experiment)
     goals, contrasts = goal_rates(found.goal, seen, rates, compared)
     return replace(found, goals=goals, contrasts=contrasts)
 
@@ -461,19 +464,19 @@ def _point(
     key: tuple[str, CellKey],
     offered_per_s: float | None,
 ) -> RatePoint:
-    treatment, cell = key
-    side, column = seen.treatments.index(treatment), seen.cells.index(cell)
+    configuration, cell = key
+    side, column = seen.configurations.index(configuration), seen.cells.index(cell)
     logged = logged_only(runs_by_block(seen.runs[key])[: seen.blocks])
     late = [each.late for each in logged if each.late is not None]
     done = sum(histogram_of_run(each).total for each in logged)
     scheduled = max(done + sum(map(lost_of_run, logged)), 1)
     limited = bool(logged) and len(late) == len(logged)
     return RatePoint(
-        treatment=treatment,
+        configuration=configuration,
         cell=cell,
         offered_per_s=offered_per_s,
         achieved=level(np.exp(seen.log_tps[:, side, column])),
-        levels={} if latency is None else latency.times_of(treatment, cell),
+        levels={} if latency is None else latency.times_of(configuration, cell),
         skipped=sum(each.skipped for each in logged) / scheduled if logged else None,
         late=sum(late) / scheduled if limited else None,
     )

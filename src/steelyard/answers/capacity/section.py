@@ -54,7 +54,7 @@ _CAPACITY_NOTE = (
     " capacity has the fewest clients that are not clearly below the best; its throughput is read"
     " in each round where the other rounds choose, so that choosing gains nothing; its interval"
     f" held in {CAPACITY_COVERAGE} of simulated campaigns. Rates are shares of it, the same for all"
-    " treatments."
+    " configurations."
 )
 _RATE_NOTE = (
     f"Open loops: {MANY} start by schedule, and latency counts from the scheduled start."
@@ -79,12 +79,12 @@ _GOAL_NOTE = (
     "The value is read between two measured rates on a line of log latency, the median over blocks;"
     f" the {CONFIDENCE} interval rests on the measured rates alone: it assumes only that latency"
     " does not fall as the rate rises. Rates closer together make it narrower, and tell"
-    f" two treatments apart. Skipped and failed {MANY} count as having missed the goal."
+    f" two configurations apart. Skipped and failed {MANY} count as having missed the goal."
 )
 
 
 def rate_answers(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
-    """Return capacity and goal in sentences, for the place of the headlines."""
+    """Return capacity and goal in sentences, for the place of the results."""
     found = analysis.open_loops
     if found is None:
         return ()
@@ -124,7 +124,7 @@ def capacity_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
 def _capacity_sentence(capacity: Capacity) -> str:
     return (
         f"{capacity.workload}: {per_s(capacity.tps)}, from {count(capacity.clients, 'client')} on"
-        f" ({capacity.treatment}, before the first block)."
+        f" ({capacity.configuration}, before the first block)."
     )
 
 
@@ -136,12 +136,12 @@ def per_s(estimate: Estimate) -> str:
 
 
 def goal_sentence(experiment: Experiment, goal: GoalRate) -> str:
-    """Return what one treatment carries under the goal, in one sentence."""
+    """Return what one configuration carries under the goal, in one sentence."""
     return f"{_of(experiment, goal)}: {_told(goal)}."
 
 
 def _of(experiment: Experiment, goal: GoalRate) -> str:
-    return f"{goal.treatment}, {goal.workload}, {pool_name(experiment, goal.load)}"
+    return f"{goal.configuration}, {goal.workload}, {pool_name(experiment, goal.load)}"
 
 
 def _told(goal: GoalRate) -> str:
@@ -188,7 +188,7 @@ def _high(goal: GoalRate, high: float) -> str:
 
 def _contrast_sentence(experiment: Experiment, contrast: GoalContrast) -> str:
     return (
-        f"{contrast.treatment} against {contrast.baseline}, {contrast.workload},"
+        f"{contrast.configuration} against {contrast.baseline}, {contrast.workload},"
         f" {pool_name(experiment, contrast.load)}: {_ratio(contrast)}."
     )
 
@@ -221,7 +221,7 @@ def _side(bound: float | None) -> float | None:
 def _goal_table(experiment: Experiment, found: OpenLoops, goal: LatencyGoal) -> Table:
     columns = (
         Column(name="workload"),
-        Column(name="treatment"),
+        Column(name="configuration"),
         number_column("clients"),
         number_column("highest rate", "1/s"),
         number_column(f"{CONFIDENCE} interval", "1/s"),
@@ -240,7 +240,7 @@ def _goal_row(experiment: Experiment, goal: GoalRate) -> Row:
     return Row(
         cells=(
             goal.workload,
-            goal.treatment,
+            goal.configuration,
             short_pool(experiment, goal.load),
             NOT_ENOUGH if reached is None else _value(goal, reached),
             MISSING if reached is None else _interval(goal, reached),
@@ -283,7 +283,7 @@ def _goal_remark(experiment: Experiment, goal: GoalRate) -> str:
 def _rate_table(analysis: CampaignAnalysis, found: OpenLoops) -> Table:
     columns = (
         Column(name="workload"),
-        Column(name="treatment"),
+        Column(name="configuration"),
         number_column("clients"),
         number_column("offered", "1/s"),
         number_column("achieved", "1/s"),
@@ -301,7 +301,7 @@ def _rate_row(analysis: CampaignAnalysis, point: RatePoint) -> Row:
     return Row(
         cells=(
             point.cell.workload,
-            point.treatment,
+            point.configuration,
             short_pool(analysis.experiment, load),
             f"{rate(point.offered_per_s)}{shown}",
             _rated(point.achieved),
@@ -330,7 +330,7 @@ def _timed(point: RatePoint, timed: Timed, share: float) -> str:
 def _capacity_table(found: OpenLoops) -> Table:
     columns = (
         Column(name="workload"),
-        Column(name="treatment"),
+        Column(name="configuration"),
         number_column("clients"),
         number_column("threads", spare=True),
         number_column(RATE, RATE_UNIT),
@@ -348,7 +348,7 @@ def _capacity_row(capacity: Capacity, point: CapacityPoint) -> Row:
     return Row(
         cells=(
             capacity.workload,
-            capacity.treatment,
+            capacity.configuration,
             str(point.clients),
             str(point.threads),
             _rated(point.tps),
@@ -373,14 +373,14 @@ def _figure(analysis: CampaignAnalysis, found: OpenLoops) -> Figure:
         " clients that are not clearly below the best. Clients on a logarithmic axis.",
         alt=f"{MANY_FIRST} per second over clients, by workload. "
         + " ".join(_capacity_sentence(capacity) for capacity in found.capacities),
-        columns=("workload", "treatment", "clients", "tps", "low", "high", "capacity", "text"),
+        columns=("workload", "configuration", "clients", "tps", "low", "high", "capacity", "text"),
         rows=tuple(row for capacity in found.capacities for row in _rows(capacity)),
-        treatments=(experiment.baseline, *experiment.contenders),
+        configurations=(experiment.baseline, *experiment.contenders),
     )
 
 
 def _rows(capacity: Capacity) -> Iterator[tuple[Value, ...]]:
-    name = (capacity.workload, capacity.treatment)
+    name = (capacity.workload, capacity.configuration)
     for point in capacity.points:
         low, high = bounds(point.tps) or (None, None)
         yield (*name, point.clients, point.tps.value, low, high, False, "")
@@ -412,7 +412,7 @@ def open_loops_json(analysis: CampaignAnalysis) -> dict[str, Json]:
 def _capacity(capacity: Capacity) -> dict[str, Json]:
     return {
         "workload": capacity.workload,
-        "treatment": capacity.treatment,
+        "configuration": capacity.configuration,
         "clients": capacity.clients,
         "tps": interval(capacity.tps),
         "points": [
@@ -431,7 +431,7 @@ def _point(point: RatePoint) -> dict[str, Json]:
     return {
         "workload": point.cell.workload,
         **load_json(point.cell.load),
-        "treatment": point.treatment,
+        "configuration": point.configuration,
         "offered_per_s": number(point.offered_per_s),
         "achieved_per_s": interval(point.achieved),
         "logged_transactions": _logged(point),
@@ -459,7 +459,7 @@ def _goal(goal: GoalRate) -> dict[str, Json]:
     reached = goal.reached
     return {
         "workload": goal.workload,
-        "treatment": goal.treatment,
+        "configuration": goal.configuration,
         "clients": goal.load.clients,
         "threads": goal.load.threads,
         "rate_per_s": None if reached is None else _reached(reached),
@@ -495,7 +495,7 @@ def _contrasts(contrasts: Sequence[GoalContrast]) -> list[Json]:
         {
             "workload": contrast.workload,
             "baseline": contrast.baseline,
-            "treatment": contrast.treatment,
+            "configuration": contrast.configuration,
             "clients": contrast.load.clients,
             "threads": contrast.load.threads,
             "effect_percent": _effect(contrast),

@@ -1,4 +1,4 @@
-"""The ledger of runs: what a transaction costs, of each treatment and between them.
+"""The ledger of runs: what a transaction costs, of each configuration and between them.
 
 Totals are of the whole run with its ramp, so they are divided by all of its transactions.
 """
@@ -11,15 +11,15 @@ from functools import partial
 import numpy as np
 
 from steelyard.answers.observations import (
-    HeadlineContrast,
     Observations,
+    ResultContrast,
     RunsOfBlock,
     by_block,
     change,
-    headline_contrasts,
     is_clear,
     level,
     reason_among,
+    result_contrasts,
     side_means,
     subjects_of,
     sum_of,
@@ -109,7 +109,7 @@ _OWN_SCRIPTS = "the statements of own scripts are not counted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostLevel:
-    """One cost of a treatment in a cell.
+    """One cost of a configuration in a cell.
 
     Attributes:
         value: Median over blocks with its interval (none below 6 blocks); None when missing.
@@ -127,13 +127,13 @@ class CostLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellLedger:
-    """All costs of a treatment in a cell.
+    """All costs of a configuration in a cell.
 
     Attributes:
         tps_variation: Robust coefficient of variation of tps over the same blocks.
     """
 
-    treatment: str
+    configuration: str
     cell: CellKey
     costs: tuple[CostLevel, ...]
     tps_variation: float | None
@@ -145,11 +145,11 @@ class CellLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostChange:
-    """How one cost differs between two treatments, within blocks.
+    """How one cost differs between two configurations, within blocks.
 
     Attributes:
         baseline: Median over blocks of the baseline's side, None when missing.
-        treatment: Of the other side, likewise.
+        configuration: Of the other side, likewise.
         change: Relative where ``relative`` is set, else a difference in the cost's unit; with a
             pointwise interval, none below 6 blocks. None when missing.
         relative: Both sides are positive in every block, so that the ratio says it.
@@ -160,7 +160,7 @@ class CostChange:
 
     cost: Cost
     baseline: float | None
-    treatment: float | None
+    configuration: float | None
     change: Estimate | None
     relative: bool
     clear: bool
@@ -170,10 +170,10 @@ class CostChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerChange:
-    """What a transaction costs more or less under a treatment than under the baseline."""
+    """What a transaction costs more or less under a configuration than under the baseline."""
 
     baseline: str
-    treatment: str
+    configuration: str
     cell: CellKey
     costs: tuple[CostChange, ...]
 
@@ -205,12 +205,12 @@ def keep_ledger(seen: Observations, experiment: Experiment) -> Ledger | None:
         cells=tuple(
             _cell(seen, values, (side, column), experiment)
             for column, cell in places
-            for side in range(len(seen.treatments))
+            for side in range(len(seen.configurations))
         ),
         changes=tuple(
             _changes(seen, values, column, asked)
             for column, _ in places
-            for asked in headline_contrasts(experiment)
+            for asked in result_contrasts(experiment)
         ),
     )
 
@@ -251,10 +251,10 @@ def _cell(
     experiment: Experiment,
 ) -> CellLedger:
     side, column = place
-    key = seen.treatments[side], seen.cells[column]
+    key = seen.configurations[side], seen.cells[column]
     runs = seen.runs[key]
     return CellLedger(
-        treatment=key[0],
+        configuration=key[0],
         cell=key[1],
         costs=tuple(
             _round_trips(experiment.workload(key[1].workload))
@@ -304,15 +304,15 @@ def _why_missing(cost: Cost, runs: Sequence[Run]) -> str:
 
 
 def _changes(
-    seen: Observations, values: dict[Cost, FloatArray], column: int, asked: HeadlineContrast
+    seen: Observations, values: dict[Cost, FloatArray], column: int, asked: ResultContrast
 ) -> LedgerChange:
     places = [*asked.negative, *asked.positive]
-    runs = [run for p in places for run in seen.runs[seen.treatments[p], seen.cells[column]]]
+    runs = [run for p in places for run in seen.runs[seen.configurations[p], seen.cells[column]]]
     shared = {cost: _shared(of_cost[:, :, column], places) for cost, of_cost in values.items()}
     family = max(1, sum(bool(len(of_cost)) for of_cost in shared.values()))
     return LedgerChange(
         baseline=asked.baseline,
-        treatment=asked.treatment,
+        configuration=asked.configuration,
         cell=seen.cells[column],
         costs=tuple(
             _change(cost, of_cost, asked, family)
@@ -324,7 +324,7 @@ def _changes(
 
 
 def _shared(values: FloatArray, places: Sequence[int]) -> FloatArray:
-    """Return the blocks in which both sides have the value, shape (blocks, treatments)."""
+    """Return the blocks in which both sides have the value, shape (blocks, configurations)."""
     return values[np.isfinite(values[:, list(places)]).all(axis=1)]
 
 
@@ -332,7 +332,7 @@ def _no_change(cost: Cost, missing: str) -> CostChange:
     return CostChange(
         cost=cost,
         baseline=None,
-        treatment=None,
+        configuration=None,
         change=None,
         relative=False,
         clear=False,
@@ -341,7 +341,7 @@ def _no_change(cost: Cost, missing: str) -> CostChange:
     )
 
 
-def _change(cost: Cost, values: FloatArray, asked: HeadlineContrast, family: int) -> CostChange:
+def _change(cost: Cost, values: FloatArray, asked: ResultContrast, family: int) -> CostChange:
     places = [*asked.negative, *asked.positive]
     relative = bool((values[:, places] > 0.0).all())
     negative, positive = side_means(values, asked)
@@ -353,7 +353,7 @@ def _change(cost: Cost, values: FloatArray, asked: HeadlineContrast, family: int
     return CostChange(
         cost=cost,
         baseline=float(np.median(negative)),
-        treatment=float(np.median(positive)),
+        configuration=float(np.median(positive)),
         change=_as_ratio(change(differences)) if relative else change(differences),
         relative=relative,
         clear=is_clear(differences, family),

@@ -122,14 +122,14 @@ def change_table(analysis: CampaignAnalysis, change: LedgerChange) -> Table:
         Column(name=f"per {ONE}"),
         Column(name="unit"),
         number_column(change.baseline),
-        number_column(change.treatment),
+        number_column(change.configuration),
         number_column("difference"),
         number_column("95 % interval"),
     )
     told = [each for each in change.costs if each.change is not None]
     place = f"{change.cell.workload}, {cell_name(analysis.experiment, change.cell.load)}"
     return Table(
-        title=f"{place}: {change.treatment} against {change.baseline}",
+        title=f"{place}: {change.configuration} against {change.baseline}",
         columns=columns,
         rows=tuple(_change_row(each) for each in told),
         note=" ".join(_missing(change.costs)),
@@ -144,7 +144,7 @@ def _change_row(change: CostChange) -> Row:
             kind.label,
             kind.unit,
             _written(kind, change.baseline),
-            _written(kind, change.treatment),
+            _written(kind, change.configuration),
             effect_value(change.change) if relative else _difference(kind, change.change),
             effect_interval(change.change) if relative else _interval(kind, change.change),
         )
@@ -185,7 +185,7 @@ def _level_table(analysis: CampaignAnalysis, ledger: CellLedger) -> Table:
     columns = (
         Column(name=f"per {ONE}"),
         Column(name="unit"),
-        number_column(ledger.treatment),
+        number_column(ledger.configuration),
         number_column("95 % interval"),
     )
     rows = tuple(
@@ -220,7 +220,7 @@ def _steadiness(reasons: Reasons) -> Sequence[Table]:
         return ()
     columns = (
         Column(name="workload"),
-        Column(name="treatment"),
+        Column(name="configuration"),
         number_column("clients"),
         number_column("CPU of the server", "µs"),
         number_column("95 % interval", "µs"),
@@ -239,7 +239,7 @@ def _steadiness_row(ledger: CellLedger) -> Row:
     return Row(
         cells=(
             ledger.cell.workload,
-            ledger.treatment,
+            ledger.configuration,
             str(ledger.cell.load.clients),
             _written(kind, None if server.value is None else server.value.value),
             _level_interval(kind, server.value),

@@ -1,4 +1,4 @@
-"""What each treatment may lose, and what its writes take: the price of losing less.
+"""What each configuration may lose, and what its writes take: the price of losing less.
 
 The unit of replication is told here in words: what the interval may be generalised to.
 """
@@ -10,16 +10,16 @@ from typing import Final
 
 from steelyard.answers.crashes import NO_WAIT, Footing, Keeper, redis_survivals, survivals
 from steelyard.answers.durability.results import (
+    ConfigurationDurability,
     DurabilityTrade,
     Fate,
     Loss,
     Survival,
-    TreatmentDurability,
     WriteLatency,
 )
-from steelyard.answers.observations import HeadlineContrast, Observations, count, headline_contrasts
+from steelyard.answers.observations import Observations, ResultContrast, count, result_contrasts
 from steelyard.answers.results import CellSummary, Comparison
-from steelyard.core.experiment import Experiment, Reset, SwitchCost, Treatment, Workload
+from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost, Workload
 from steelyard.core.kubernetes import class_in
 from steelyard.core.measurement import Environment, Fact
 from steelyard.core.plan import ANEW, CampaignPlan
@@ -52,19 +52,19 @@ _WHEN: Final = {
 
 def durability_of(
     experiment: Experiment, environment: Environment | None, cells: Sequence[CellSummary]
-) -> tuple[TreatmentDurability, ...]:
-    """Return what every treatment may lose; nothing where that is beside the question.
+) -> tuple[ConfigurationDurability, ...]:
+    """Return what every configuration may lose; nothing where that is beside the question.
 
-    It is not where servers run in Kubernetes, where treatments differ in it, where settings give
-    up what PostgreSQL keeps by default, and where the server is a Redis.
+    It is not where servers run in Kubernetes, where configurations differ in it, where settings
+    give up what PostgreSQL keeps by default, and where the server is a Redis.
     """
     found = tuple(
-        TreatmentDurability(
-            treatment=treatment.name,
-            survivals=_survivals(treatment, environment),
-            latencies=_latencies(treatment.name, experiment, cells),
+        ConfigurationDurability(
+            configuration=configuration.name,
+            survivals=_survivals(configuration, environment),
+            latencies=_latencies(configuration.name, experiment, cells),
         )
-        for treatment in experiment.treatments
+        for configuration in experiment.configurations
     )
     always = experiment.is_in_kubernetes or experiment.engine is EngineName.REDIS
     return found if always or _is_at_stake(found) else ()
@@ -72,10 +72,10 @@ def durability_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Side:
-    """One side of a comparison: its name, and the treatments that it is made of."""
+    """One side of a comparison: its name, and the configurations that it is made of."""
 
     name: str
-    treatments: tuple[Treatment, ...]
+    configurations: tuple[Configuration, ...]
 
 
 def with_trades(
@@ -83,19 +83,22 @@ def with_trades(
 ) -> tuple[Comparison, ...]:
     """Return the comparisons, each with what one side may lose and the other keeps."""
     found = {
-        (asked.baseline, asked.treatment): _trades(asked, experiment, environment)
-        for asked in headline_contrasts(experiment)
+        (asked.baseline, asked.configuration): _trades(asked, experiment, environment)
+        for asked in result_contrasts(experiment)
     }
-    return tuple(replace(c, trades=found[c.baseline, c.treatment]) for c in comparisons)
+    return tuple(replace(c, trades=found[c.baseline, c.configuration]) for c in comparisons)
 
 
 def _trades(
-    asked: HeadlineContrast, experiment: Experiment, environment: Environment | None
+    asked: ResultContrast, experiment: Experiment, environment: Environment | None
 ) -> tuple[DurabilityTrade, ...]:
     """Return what is traded by settings, then what else differs, by failure."""
     mine, theirs = (
-        _Side(name=name, treatments=tuple(experiment.treatments[place] for place in places))
-        for name, places in ((asked.treatment, asked.positive), (asked.baseline, asked.negative))
+        _Side(name=name, configurations=tuple(experiment.configurations[place] for place in places))
+        for name, places in (
+            (asked.configuration, asked.positive),
+            (asked.baseline, asked.negative),
+        )
     )
     postgres = experiment.engine is EngineName.POSTGRES
     by_setting = tuple(_by_setting(mine, theirs, environment)) if postgres else ()
@@ -141,7 +144,7 @@ def _given_up(name: str, side: _Side, environment: Environment | None) -> str | 
 
     None where factors put both into a side: then another one decides it.
     """
-    settings = [_in_force(treatment, environment) for treatment in side.treatments]
+    settings = [_in_force(configuration, environment) for configuration in side.configurations]
     weak = [each[name] for each in settings if keeps_commits(name, each) is False]
     if not weak:
         return ""
@@ -159,7 +162,7 @@ def _by_failure(
             continue
         sides = ((mine, ours), (theirs, other))
         (strong, less), (weak, more) = sorted(sides, key=lambda pair: pair[1].rank)
-        one = weak.treatments[0]
+        one = weak.configurations[0]
         trade = DurabilityTrade(
             weaker=weak.name,
             stronger=strong.name,
@@ -177,17 +180,17 @@ def _fate_of(side: _Side, loss: Loss, environment: Environment | None) -> Surviv
     """Return what a side's commits survive; None where it is not known or not one answer."""
     found = [
         survival
-        for treatment in side.treatments
-        for survival in _survivals(treatment, environment)
+        for configuration in side.configurations
+        for survival in _survivals(configuration, environment)
         if survival.loss is loss
     ]
     unknown = any(survival.fate is Fate.UNKNOWN for survival in found)
     return found[0] if not unknown and len({each.rank for each in found}) == 1 else None
 
 
-def _lost(survival: Survival, treatment: Treatment) -> str:
+def _lost(survival: Survival, configuration: Configuration) -> str:
     """Return what may be lost as an object of a sentence; empty for nothing."""
-    noun = "writes" if treatment.target.system is EngineName.REDIS else "commits"
+    noun = "writes" if configuration.target.system is EngineName.REDIS else "commits"
     if survival.fate is Fate.KEPT or survival.known_as:
         return survival.known_as
     if survival.fate is Fate.ALL:
@@ -199,11 +202,13 @@ def _lost(survival: Survival, treatment: Treatment) -> str:
     )
 
 
-def _cause(survival: Survival, treatment: Treatment, environment: Environment | None) -> str:
+def _cause(
+    survival: Survival, configuration: Configuration, environment: Environment | None
+) -> str:
     """Return why: the settings of a Redis that starts again, else what the set-up says."""
-    if treatment.target.system is not EngineName.REDIS or survival.loss not in _OF_SETTINGS:
+    if configuration.target.system is not EngineName.REDIS or survival.loss not in _OF_SETTINGS:
         return survival.reason
-    settings = _in_force(treatment, environment)
+    settings = _in_force(configuration, environment)
     if settings.get("appendonly", "no") != "yes":
         saved = settings.get("save", "").replace('"', "").strip()
         return f"appendonly no, {f'save {saved}' if saved else 'no save points'}"
@@ -212,15 +217,17 @@ def _cause(survival: Survival, treatment: Treatment, environment: Environment | 
     return f"appendfsync {settings.get('appendfsync', 'everysec')}{on_rewrite}"
 
 
-def _survivals(treatment: Treatment, environment: Environment | None) -> tuple[Survival, ...]:
-    if treatment.target.system is EngineName.REDIS:
+def _survivals(
+    configuration: Configuration, environment: Environment | None
+) -> tuple[Survival, ...]:
+    if configuration.target.system is EngineName.REDIS:
         facts = () if environment is None else environment.facts
-        return redis_survivals(treatment.target, _in_force(treatment, environment), facts)
-    return survivals(footing(treatment, environment))
+        return redis_survivals(configuration.target, _in_force(configuration, environment), facts)
+    return survivals(footing(configuration, environment))
 
 
-def _is_at_stake(found: Sequence[TreatmentDurability]) -> bool:
-    """Return whether treatments differ in what they lose, or one loses what a restart brings."""
+def _is_at_stake(found: Sequence[ConfigurationDurability]) -> bool:
+    """Return whether they differ in what they lose, or one loses what a restart brings."""
     known = [
         {each.fate(loss) for each in found if each.fate(loss) is not Fate.UNKNOWN} for loss in Loss
     ]
@@ -232,10 +239,10 @@ def _is_at_stake(found: Sequence[TreatmentDurability]) -> bool:
     return weak or any(len(fates) > 1 for fates in known)
 
 
-def footing(treatment: Treatment, environment: Environment | None) -> Footing:
-    """Return what an acknowledged commit of a treatment rests on, by settings, target and facts."""
-    settings = _in_force(treatment, environment)
-    target = treatment.target
+def footing(configuration: Configuration, environment: Environment | None) -> Footing:
+    """Return what an acknowledged commit rests on, by settings, target and facts."""
+    settings = _in_force(configuration, environment)
+    target = configuration.target
     if isinstance(target, LocalTarget):
         return Footing(keeper=Keeper.MACHINE, settings=settings)
     if not isinstance(target, CloudNativePgTarget) or target.cluster is not None:
@@ -253,14 +260,14 @@ def footing(treatment: Treatment, environment: Environment | None) -> Footing:
     )
 
 
-def _in_force(treatment: Treatment, environment: Environment | None) -> Mapping[str, str]:
+def _in_force(configuration: Configuration, environment: Environment | None) -> Mapping[str, str]:
     """Return the settings as the server showed them; where none was seen, as they were asked."""
     servers = () if environment is None else environment.servers
-    seen = next((each for each in servers if each.treatment == treatment.name), None)
+    seen = next((each for each in servers if each.configuration == configuration.name), None)
     if seen is not None:
         return {each.name: each.value for each in seen.settings}
-    asked = treatment.asked_folded()
-    if treatment.target.system is EngineName.REDIS:
+    asked = configuration.asked_folded()
+    if configuration.target.system is EngineName.REDIS:
         return asked
     return {
         name: value if folded_switch(value) != "off" else "off" for name, value in asked.items()
@@ -289,11 +296,11 @@ def _volumes(
 
 
 def _latencies(
-    treatment: str, experiment: Experiment, cells: Sequence[CellSummary]
+    configuration: str, experiment: Experiment, cells: Sequence[CellSummary]
 ) -> tuple[WriteLatency, ...]:
     load = min(experiment.loads, key=lambda each: (each.is_open, each.size))
     keys = [CellKey(workload=w.name, load=load) for w in experiment.workloads if _may_write(w)]
-    seen = {each.cell: each for each in cells if each.treatment == treatment}
+    seen = {each.cell: each for each in cells if each.configuration == configuration}
     return tuple(
         WriteLatency(cell=key)
         if (cell := seen.get(key)) is None
@@ -325,31 +332,31 @@ def replication_unit(seen: Observations, plan: CampaignPlan | None, experiment: 
         return (
             f"nothing was replicated: a single unrepeated pass of {count(len(seen.cells), 'run')}"
         )
-    if not all(treatment.target.is_made for treatment in experiment.treatments):
+    if not all(configuration.target.is_made for configuration in experiment.configurations):
         return _at_endpoints(seen, plan, experiment)
     pods = experiment.is_in_kubernetes
     place = " in the Kubernetes cluster" if pods else " on this machine"
-    activations = _activations(seen, experiment.baseline)
+    starts = _starts(seen, experiment.baseline)
     if plan.mode is Mode.ALTERNATING:
         what = (
-            f"{count(activations, 'start')} of each treatment's server{place}, up together and"
+            f"{count(starts, 'start')} of each configuration's server{place}, up together and"
             " under load in turns"
         )
         limits = "not two machines, not two storage products"
     elif plan.mode is Mode.BACK_TO_BACK:
         what = (
-            f"{count(activations, 'visit')} to one server{place}, in which each cell ran the "
-            "treatments back to back"
+            f"{count(starts, 'start')} of one server{place}, in which each cell ran the "
+            "configurations back to back"
         )
         again = plan.reset is not Reset.CAMPAIGN
         what += ", each after a restart" if again else ""
         limits = f"{'' if again else 'not restarts of it, '}not two machines"
     elif plan.switch is SwitchCost.REPROVISION:
         made = _MADE[bool(experiment.cluster_targets)]
-        what = f"{count(activations, made)} per treatment{place}"
+        what = f"{count(starts, made)} per configuration{place}"
         limits = "not other nodes and disks than these" if pods else "not other machines than these"
     else:
-        what = f"{count(activations, 'restart')} of one server per treatment{place}"
+        what = f"{count(starts, 'restart')} of one server per configuration{place}"
         limits = "not two machines, not two storage products"
         limits = _not_two(experiment) if pods else limits
     data = "each with data loaded anew" if plan.restore == ANEW else _DATA[plan.reset]
@@ -365,37 +372,37 @@ def _not_two(experiment: Experiment) -> str:
 
 def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> str:
     """Return the sentence for servers that Steelyard did not start."""
-    activations = _activations(seen, experiment.baseline)
-    targets = {treatment.target for treatment in experiment.treatments}
+    starts = _starts(seen, experiment.baseline)
+    targets = {configuration.target for configuration in experiment.configurations}
     several = len(targets) > 1
     if plan.mode is Mode.ALTERNATING:
         place = "servers that were" if several else "one server that was"
-        what = f"{count(activations, 'block')} on {place} there already, under load in turns"
+        what = f"{count(starts, 'block')} on {place} there already, under load in turns"
         limits = "not restarts of them, not two machines"
     elif plan.mode is Mode.BACK_TO_BACK:
         what = (
-            f"{count(activations, 'visit')} to one server that was there already, in which each"
-            " cell ran the treatments back to back"
+            f"{count(starts, 'start')} of one server that was there already, in which each"
+            " cell ran the configurations back to back"
         )
         limits = "not restarts of it, not two machines"
     elif plan.switch is SwitchCost.RESTART and all(target.is_restarted for target in targets):
-        what = f"{count(activations, 'visit')} per treatment to servers that were there already"
+        what = f"{count(starts, 'start')} per configuration, on servers that were there already"
         limits = "not two machines, not two storage products"
     else:
-        what = f"{count(activations, 'visit')} per treatment to servers that were there already"
+        what = f"{count(starts, 'start')} per configuration, on servers that were there already"
         limits = "not restarts of them"
     limits += "; a difference belongs to this pair of servers" if several else ""
     data = _DATA[plan.reset] if plan.restore != "vacuum" else "on data that were only vacuumed"
     return f"{what}, {data}; {limits}"
 
 
-def _activations(seen: Observations, treatment: str) -> int:
-    """Return in how many visits a treatment was measured."""
+def _starts(seen: Observations, configuration: str) -> int:
+    """Return in how many visits a configuration was measured."""
     return len(
         {
             (run.block, run.attempt, run.visit)
             for (name, _), runs in seen.runs.items()
-            if name == treatment
+            if name == configuration
             for run in runs
         }
     )

@@ -102,15 +102,15 @@ class WriteLatency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TreatmentDurability:
-    """One treatment.
+class ConfigurationDurability:
+    """One configuration.
 
     Attributes:
         survivals: One for each failure, in their order.
         latencies: One for each workload that may write.
     """
 
-    treatment: str
+    configuration: str
     survivals: tuple[Survival, ...]
     latencies: tuple[WriteLatency, ...]
 
@@ -121,7 +121,7 @@ class TreatmentDurability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaLag:
-    """The replica of one treatment in one cell whose load writes.
+    """The replica of one configuration in one cell whose load writes.
 
     Attributes:
         runs: In which it was seen.
@@ -133,7 +133,7 @@ class ReplicaLag:
             knows of its replica once a second: a second of the stream is in it.
     """
 
-    treatment: str
+    configuration: str
     cell: CellKey
     runs: int
     most_bytes: float
@@ -146,21 +146,21 @@ Runs = Mapping[tuple[str, CellKey], Sequence[Run]]
 
 
 def replica_lags(runs: Runs) -> tuple[ReplicaLag, ...]:
-    """Return the lag by treatment and cell; nothing where no replica was seen under writes.
+    """Return the lag by configuration and cell; nothing where no replica was seen under writes.
 
     Args:
-        runs: That count, by treatment and cell.
+        runs: That count, by configuration and cell.
     """
     return tuple(_lags(runs))
 
 
 def _lags(all_runs: Runs) -> Iterator[ReplicaLag]:
-    for (treatment, cell), runs in all_runs.items():
+    for (configuration, cell), runs in all_runs.items():
         for quantity in (Quantity.REPLICA_LAG_BYTES, Quantity.REPLICA_BEHIND_BYTES):
             behind = _behind(runs, quantity)
             if behind:
                 yield ReplicaLag(
-                    treatment=treatment,
+                    configuration=configuration,
                     cell=cell,
                     runs=len(behind),
                     most_bytes=max(most for most, _ in behind),

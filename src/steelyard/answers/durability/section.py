@@ -1,14 +1,14 @@
-"""The section that says what each treatment may lose, beside what its writes take."""
+"""The section that says what each configuration may lose, beside what its writes take."""
 
 from collections.abc import Iterator, Sequence
 
 from steelyard.answers.durability.results import (
+    ConfigurationDurability,
     DurabilityTrade,
     Fate,
     Loss,
     ReplicaLag,
     Survival,
-    TreatmentDurability,
     WriteLatency,
 )
 from steelyard.answers.results import CampaignAnalysis
@@ -57,7 +57,7 @@ _BY_THE_PRIMARY = (
     " second of writes is in it."
 )
 _LAG_COLUMNS = (
-    Column(name="treatment"),
+    Column(name="configuration"),
     Column(name="under"),
     number_column("runs"),
     number_column("usual most"),
@@ -90,7 +90,7 @@ def durability_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     return (Section(anchor="durability", title=title, blocks=blocks),)
 
 
-def _table(experiment: Experiment, found: Sequence[TreatmentDurability], title: str) -> Table:
+def _table(experiment: Experiment, found: Sequence[ConfigurationDurability], title: str) -> Table:
     redis, noun = experiment.engine is EngineName.REDIS, _noun(experiment)
     latencies = tuple(
         number_column(_heading(experiment, each), "1/s" if redis else "ms", spare=place > 0)
@@ -99,7 +99,7 @@ def _table(experiment: Experiment, found: Sequence[TreatmentDurability], title: 
     rows = tuple(
         Row(
             cells=(
-                each.treatment,
+                each.configuration,
                 *(rate(s.per_s) if redis else milliseconds(s.mean_s) for s in each.latencies),
                 *(_told(survival, noun) for survival in each.survivals),
             )
@@ -107,7 +107,9 @@ def _table(experiment: Experiment, found: Sequence[TreatmentDurability], title: 
         for each in found
     )
     losses = (Column(name=loss.value) for loss in Loss)
-    return Table(title=title, columns=(Column(name="treatment"), *latencies, *losses), rows=rows)
+    return Table(
+        title=title, columns=(Column(name="configuration"), *latencies, *losses), rows=rows
+    )
 
 
 def _told(survival: Survival, noun: str) -> str:
@@ -125,15 +127,15 @@ def _heading(experiment: Experiment, latency: WriteLatency) -> str:
     return f"{latency.cell.workload}, {short_load(experiment, load)} {clients}"
 
 
-def _alike(found: Sequence[TreatmentDurability]) -> Iterator[list[TreatmentDurability]]:
-    """Yield the treatments in groups of which the same is to be said."""
-    groups: dict[tuple[Survival, ...], list[TreatmentDurability]] = {}
+def _alike(found: Sequence[ConfigurationDurability]) -> Iterator[list[ConfigurationDurability]]:
+    """Yield the configurations in groups of which the same is to be said."""
+    groups: dict[tuple[Survival, ...], list[ConfigurationDurability]] = {}
     for each in found:
         groups.setdefault(each.survivals, []).append(each)
     yield from groups.values()
 
 
-def _reasons(alike: Sequence[TreatmentDurability], noun: str) -> BulletList:
+def _reasons(alike: Sequence[ConfigurationDurability], noun: str) -> BulletList:
     """Return why, once for all failures of which the same is to be said."""
     losses: dict[tuple[str, str, str], list[str]] = {}
     for each in alike[0].survivals:
@@ -144,7 +146,7 @@ def _reasons(alike: Sequence[TreatmentDurability], noun: str) -> BulletList:
         + (f" Source: {ended(source)}" if source else "")
         for (words, reason, source), names in losses.items()
     )
-    return BulletList(lead=enumeration(tuple(each.treatment for each in alike)), items=items)
+    return BulletList(lead=enumeration(tuple(each.configuration for each in alike)), items=items)
 
 
 def _in_words(survival: Survival, noun: str) -> str:
@@ -161,7 +163,7 @@ def _lags(analysis: CampaignAnalysis) -> Iterator[Table]:
     rows = tuple(
         Row(
             cells=(
-                each.treatment,
+                each.configuration,
                 f"{each.cell.workload}, {short_load(experiment, each.cell.load)} clients",
                 str(each.runs),
                 format_bytes(each.usual_bytes),
@@ -187,7 +189,7 @@ def _lags_json(analysis: CampaignAnalysis) -> dict[str, Json]:
 
 def _lag_json(each: ReplicaLag) -> dict[str, Json]:
     return {
-        "treatment": each.treatment,
+        "configuration": each.configuration,
         "workload": each.cell.workload,
         **load_json(each.cell.load),
         "runs": each.runs,
@@ -208,7 +210,7 @@ def durability_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     told = _lags_json(analysis)
     if analysis.durability:
         redis = analysis.experiment.engine is EngineName.REDIS
-        told["durability"] = [_treatment(each, redis=redis) for each in analysis.durability]
+        told["durability"] = [_configuration(each, redis=redis) for each in analysis.durability]
     return told
 
 
@@ -231,9 +233,9 @@ def trades_json(trades: Sequence[DurabilityTrade]) -> dict[str, Json]:
     }
 
 
-def _treatment(each: TreatmentDurability, *, redis: bool) -> dict[str, Json]:
+def _configuration(each: ConfigurationDurability, *, redis: bool) -> dict[str, Json]:
     return {
-        "treatment": each.treatment,
+        "configuration": each.configuration,
         "may_lose": {
             survival.loss.value: {
                 "what": survival.fate.value,

@@ -30,8 +30,8 @@ from steelyard.answers.latency.results import (
     Timed,
 )
 from steelyard.answers.observations import (
-    HeadlineContrast,
     Observations,
+    ResultContrast,
     change,
     is_clear,
     level,
@@ -54,13 +54,13 @@ _STEPS = 12  # points to a decade of the share that is slower
 
 
 def tail_curve(
-    treatment: str, cell: CellKey, whole: Histogram, *, told_to_s: float | None = None
+    configuration: str, cell: CellKey, whole: Histogram, *, told_to_s: float | None = None
 ) -> TailCurve:
-    """Return the distribution function of a treatment in a cell, as far as it can be told."""
+    """Return the distribution function of a configuration in a cell, as far as it can be told."""
     points = tail_points(whole)
     if told_to_s is not None:
         points = tuple(point for point in points if point.latency_s <= told_to_s)
-    return TailCurve(treatment=treatment, cell=cell, points=points)
+    return TailCurve(configuration=configuration, cell=cell, points=points)
 
 
 def tail_points(whole: Histogram) -> tuple[TailPoint, ...]:
@@ -88,7 +88,7 @@ def slice_moments(seen: Observations) -> Iterator[Moment]:
         ):
             if run.latency is not None:
                 yield Moment(
-                    treatment=run.treatment,
+                    configuration=run.configuration,
                     cell=cell,
                     at=float(at),
                     values=_told(run.latency, OF_SLICES),
@@ -104,15 +104,17 @@ def _told(latency: RunLatency, shares: Sequence[float]) -> tuple[tuple[float, fl
     )
 
 
-def window_moments(record: CampaignRecord, treatments: Sequence[str]) -> Iterator[Moment]:
+def window_moments(record: CampaignRecord, configurations: Sequence[str]) -> Iterator[Moment]:
     """Yield the windows of the long runs, further parts going on where the first ended.
 
     Only parts of the last try, and none that is invalid.
     """
     for cell in dict.fromkeys(run.cell for run in record.sustained):
-        for treatment in treatments:
+        for configuration in configurations:
             tried = [
-                run for run in record.sustained if (run.cell, run.treatment) == (cell, treatment)
+                run
+                for run in record.sustained
+                if (run.cell, run.configuration) == (cell, configuration)
             ]
             parts = usable_parts(last_try(tried))
             for run in parts:
@@ -123,7 +125,7 @@ def window_moments(record: CampaignRecord, treatments: Sequence[str]) -> Iterato
 def _windows(run: SustainedRun, from_s: float) -> Iterator[Moment]:
     for window in run.latency.windows if run.latency is not None else ():
         yield Moment(
-            treatment=run.treatment,
+            configuration=run.configuration,
             cell=run.cell,
             at=from_s + window.end_s,
             values=_values(from_text(window.latency), OF_WINDOWS),
@@ -149,17 +151,17 @@ Key = tuple[str, CellKey]
 
 
 def analyse_latency(
-    record: CampaignRecord, seen: Observations, asked: Sequence[HeadlineContrast]
+    record: CampaignRecord, seen: Observations, asked: Sequence[ResultContrast]
 ) -> LatencyAnalysis | None:
     """Return what the logs say; None where no run that counts has one.
 
     Args:
         record: Of the campaign.
         seen: Its observations.
-        asked: What is compared, with weights in the order of ``seen.treatments``.
+        asked: What is compared, with weights in the order of ``seen.configurations``.
     """
     pools = _pools(seen)
-    windows = tuple(window_moments(record, seen.treatments))
+    windows = tuple(window_moments(record, seen.configurations))
     if not pools and not windows:
         return None
     cells = [cell for cell in seen.cells if any(key[1] == cell for key in pools)]
@@ -168,7 +170,7 @@ def analyse_latency(
         changes=tuple(
             each
             for contrast in asked
-            for each in compare_percentiles(contrast, seen.treatments, cells, pools)
+            for each in compare_percentiles(contrast, seen.configurations, cells, pools)
         ),
         tails=tuple(
             tail_curve(*key, pool.whole, told_to_s=pool.told_to_s) for key, pool in pools.items()
@@ -179,8 +181,8 @@ def analyse_latency(
 
 
 def compare_percentiles(
-    asked: HeadlineContrast,
-    treatments: Sequence[str],
+    asked: ResultContrast,
+    configurations: Sequence[str],
     cells: Sequence[CellKey],
     pools: Mapping[Key, Pool],
 ) -> tuple[LatencyChange, ...]:
@@ -189,13 +191,15 @@ def compare_percentiles(
     Of each block the weighted sum of the logarithms of its percentiles; the Hodges-Lehmann centre
     of these with its signed-rank interval. Bonferroni is over all that could be compared.
     """
-    compared = [_difference(asked, treatments, cell, pools, s) for cell in cells for s in SHARES]
+    compared = [
+        _difference(asked, configurations, cell, pools, s) for cell in cells for s in SHARES
+    ]
     family = sum(len(differences) > 0 for differences, _ in compared)
     places = ((cell, share) for cell in cells for share in SHARES)
     return tuple(
         LatencyChange(
             baseline=asked.baseline,
-            treatment=asked.treatment,
+            configuration=asked.configuration,
             workload=cell.workload,
             load=cell.load,
             share=share,
@@ -209,18 +213,18 @@ def compare_percentiles(
 
 
 def _pools(seen: Observations) -> dict[Key, Pool]:
-    """Return the pools of all treatments and cells of which a run has a log."""
+    """Return the pools of all configurations and cells of which a run has a log."""
     return {
-        (treatment, cell): pool_of(blocks)
+        (configuration, cell): pool_of(blocks)
         for cell in seen.cells
-        for treatment in seen.treatments
-        if (blocks := _blocks(seen, treatment, cell))
+        for configuration in seen.configurations
+        if (blocks := _blocks(seen, configuration, cell))
     }
 
 
-def _blocks(seen: Observations, treatment: str, cell: CellKey) -> list[Sequence[Run]]:
+def _blocks(seen: Observations, configuration: str, cell: CellKey) -> list[Sequence[Run]]:
     """Return the runs of each block; nothing where none of them has a log."""
-    runs = seen.runs.get((treatment, cell), ())
+    runs = seen.runs.get((configuration, cell), ())
     logged = any(run.latency is not None for run in runs)
     return runs_by_block(runs)[: seen.blocks] if logged else []
 
@@ -254,7 +258,7 @@ def _levels_of_pool(
 ) -> LatencyLevels:
     shares = SHARES if timed is Timed.LATENCY else _BRIEFLY
     return LatencyLevels(
-        treatment=key[0],
+        configuration=key[0],
         cell=key[1],
         timed=timed,
         script=script,
@@ -347,14 +351,14 @@ def _longest(pool: Pool, longest_s: float | None) -> PercentileLevel:
 
 
 def _difference(
-    asked: HeadlineContrast,
-    treatments: Sequence[str],
+    asked: ResultContrast,
+    configurations: Sequence[str],
     cell: CellKey,
     pools: Mapping[Key, Pool],
     share: float,
 ) -> tuple[FloatArray, str]:
     """Return the contrast of each block, or nothing and why."""
-    sides = [(weight, treatments[at]) for at, weight in enumerate(asked.weights) if weight]
+    sides = [(weight, configurations[at]) for at, weight in enumerate(asked.weights) if weight]
     found = [(weight, pools[name, cell]) for weight, name in sides if (name, cell) in pools]
     none = np.empty(0)
     if len(found) < len(sides):

@@ -22,8 +22,8 @@ from steelyard.report.formats import enumeration
 WINDOWS = "latency-windows"
 _MOST_PANELS = 6
 _MOST_POINTS = 6000  # as many as keep the page light
-_COLUMNS = ("workload", "load", "treatment", "percentile", "at", "latency")
-TAIL_COLUMNS = ("workload", "load", "treatment", "told", "latency", "place")
+_COLUMNS = ("workload", "load", "configuration", "percentile", "at", "latency")
+TAIL_COLUMNS = ("workload", "load", "configuration", "told", "latency", "place")
 TAIL_CAPTION = (
     "the axis of shares is stretched towards the tail. Of two lines the one to the left is faster."
     f" Dashed: fewer than 10 {MANY} lie beyond. Logarithmic in milliseconds."
@@ -36,7 +36,7 @@ def latency_figures(analysis: CampaignAnalysis, found: LatencyAnalysis) -> tuple
     return tuple(figure for figure in figures if figure.rows)
 
 
-def _treatments(analysis: CampaignAnalysis) -> tuple[str, ...]:
+def _configurations(analysis: CampaignAnalysis) -> tuple[str, ...]:
     """Return the baseline, then the others in file order: the order of the colours."""
     return (analysis.experiment.baseline, *analysis.experiment.contenders)
 
@@ -65,18 +65,18 @@ def _tails(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
         title="Distribution of latency, to its tail",
         caption=f"The share of all {MANY} that are not slower, blocks together; "
         f"{TAIL_CAPTION}{fewer}",
-        alt=f"Cumulative distribution of latency of {enumeration(_treatments(analysis))} by"
+        alt=f"Cumulative distribution of latency of {enumeration(_configurations(analysis))} by"
         f" workload and load, from the fastest {ONE} to beyond the 99.9th percentile; the"
         " table of levels holds the percentiles.",
         columns=TAIL_COLUMNS,
         rows=tuple(row for curve in curves for row in _tail_rows(analysis, curve)),
-        treatments=_treatments(analysis),
+        configurations=_configurations(analysis),
     )
 
 
 def _tail_rows(analysis: CampaignAnalysis, curve: TailCurve) -> Iterator[tuple[Value, ...]]:
     for values in tail_values(curve.points):
-        yield (*_panel(analysis, curve.cell), curve.treatment, *values)
+        yield (*_panel(analysis, curve.cell), curve.configuration, *values)
 
 
 def tail_values(points: Sequence[TailPoint]) -> Iterator[tuple[bool, float, float]]:
@@ -103,11 +103,11 @@ def _slices(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
         caption="Median (dots) and 99th percentile (triangles) of every run, runs in the order"
         f" they were made; a p99 of fewer than 1,000 {MANY} is not drawn. Logarithmic in"
         " milliseconds.",
-        alt=f"p50 and p99 of each run of {enumeration(_treatments(analysis))} in run order, by"
+        alt=f"p50 and p99 of each run of {enumeration(_configurations(analysis))} in run order, by"
         " workload and load.",
         columns=_COLUMNS,
         rows=tuple(_moment_rows(analysis, found.slices, shown)),
-        treatments=_treatments(analysis),
+        configurations=_configurations(analysis),
     )
 
 
@@ -120,11 +120,11 @@ def _windows(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
         title="Percentiles over the sustained runs",
         caption="Median, 95th and 99th percentile of every 10 s of each long run, over the seconds"
         " since its start. Logarithmic in milliseconds.",
-        alt=f"p50, p95 and p99 of windows of 10 s of {enumeration(_treatments(analysis))}, by"
+        alt=f"p50, p95 and p99 of windows of 10 s of {enumeration(_configurations(analysis))}, by"
         " workload.",
         columns=_COLUMNS,
         rows=tuple(_moment_rows(analysis, found.windows, shown)),
-        treatments=_treatments(analysis),
+        configurations=_configurations(analysis),
     )
 
 
@@ -138,4 +138,4 @@ def _moment_rows(
             if value is not None:
                 name, latency = percentile_name(share), round(MS_PER_S * value, 6)
                 panel = _panel(analysis, moment.cell)
-                yield (*panel, moment.treatment, name, round(moment.at, 1), latency)
+                yield (*panel, moment.configuration, name, round(moment.at, 1), latency)

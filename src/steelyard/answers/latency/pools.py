@@ -1,4 +1,4 @@
-"""The transactions of one treatment in one cell, block by block and all together.
+"""The transactions of one configuration in one cell, block by block and all together.
 
 Counts are added, percentiles never averaged: the runs of a block (its rounds, its scripts) give
 one histogram and so one value of each percentile.
@@ -105,7 +105,7 @@ def _with_cut(script: ScriptLatency) -> Histogram:
 
 
 def pool_of(blocks: Sequence[RunsOfBlock], counts: Counts = latencies) -> Pool:
-    """Return the pool of a treatment's runs in a cell, given block by block."""
+    """Return the pool of a configuration's runs in a cell, given block by block."""
     logged = [run.latency for runs in blocks for run in runs if run.latency is not None]
     sampled = min((latency.sampled for latency in logged), default=1.0)
     limits = [latency.told_to_s for latency in logged if latency.told_to_s is not None]

@@ -150,7 +150,7 @@ def percentile_name(share: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PercentileLevel:
-    """One percentile of one treatment in one cell.
+    """One percentile of one configuration in one cell.
 
     Attributes:
         share: Of the transactions that are not slower, 0.99 for p99; 1 for the longest.
@@ -173,7 +173,7 @@ class PercentileLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyLevels:
-    """The percentiles of one treatment in one cell.
+    """The percentiles of one configuration in one cell.
 
     Attributes:
         script: One of several that the workload has; empty for all together.
@@ -182,7 +182,7 @@ class LatencyLevels:
         sampled: Share of the transactions that the log holds.
     """
 
-    treatment: str
+    configuration: str
     cell: CellKey
     timed: Timed
     script: str
@@ -198,7 +198,7 @@ class LatencyLevels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyChange:
-    """One percentile of two treatments, or of a factor's two levels, compared within blocks.
+    """One percentile of two configurations, or of a factor's two levels, compared within blocks.
 
     Attributes:
         change: Relative difference with its interval taken alone; None without enough
@@ -210,7 +210,7 @@ class LatencyChange:
     """
 
     baseline: str
-    treatment: str
+    configuration: str
     workload: str
     load: Load
     share: float
@@ -243,9 +243,9 @@ class TailPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailCurve:
-    """The distribution of all transactions of one treatment in one cell, blocks together."""
+    """The distribution of all transactions of one configuration in one cell, blocks together."""
 
-    treatment: str
+    configuration: str
     cell: CellKey
     points: tuple[TailPoint, ...]
 
@@ -260,7 +260,7 @@ class Moment:
         values: One per share asked for, seconds; None where the transactions are too few.
     """
 
-    treatment: str
+    configuration: str
     cell: CellKey
     at: float
     values: tuple[tuple[float, float | None], ...]
@@ -271,9 +271,9 @@ class LatencyAnalysis:
     """Everything that the logs of a campaign say.
 
     Attributes:
-        levels: Cell by cell in treatment order, all scripts together before each alone.
+        levels: Cell by cell in configuration order, all scripts together before each alone.
         changes: Contrast by contrast, cell by cell.
-        tails: One per treatment and cell.
+        tails: One per configuration and cell.
         slices: Of each run, in run order.
         windows: Of the long runs.
     """
@@ -284,14 +284,14 @@ class LatencyAnalysis:
     slices: tuple[Moment, ...] = ()
     windows: tuple[Moment, ...] = ()
 
-    def of(self, treatment: str, cell: CellKey) -> LatencyLevels | None:
+    def of(self, configuration: str, cell: CellKey) -> LatencyLevels | None:
         """Return the latencies of all scripts together; None where none was logged."""
-        return self.times_of(treatment, cell).get(Timed.LATENCY)
+        return self.times_of(configuration, cell).get(Timed.LATENCY)
 
-    def times_of(self, treatment: str, cell: CellKey) -> dict[Timed, LatencyLevels]:
+    def times_of(self, configuration: str, cell: CellKey) -> dict[Timed, LatencyLevels]:
         """Return everything that was timed of all scripts together."""
         return {
             each.timed: each
             for each in self.levels
-            if (each.treatment, each.cell) == (treatment, cell) and not each.script
+            if (each.configuration, each.cell) == (configuration, cell) and not each.script
         }

@@ -85,7 +85,8 @@ _OPEN_NOTE = (
 _CHANGE_NOTE = (
     "Relative differences of the percentiles within blocks, Hodges-Lehmann with"
     f" {CONFIDENCE} intervals, each taken alone. Called lower or higher only where the interval"
-    " leaves out zero also when its error is shared by all percentiles and cells of the treatment"
+    " leaves out zero also when its error is shared by all percentiles and cells of the"
+    " configuration"
     f" (Bonferroni). They take no part in the verdicts, which are on {RATE}. A side with a block of"
     f" less than 10 / (1 - q) {MANY} is not compared."
 )
@@ -148,7 +149,7 @@ def _levels(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Table:
     whole = all(each.sampled >= 1.0 for each in told)
     columns = (
         Column(name="workload"),
-        Column(name="treatment"),
+        Column(name="configuration"),
         number_column("clients"),
         *((Column(name="script", spare=True),) if scripts else ()),
         number_column(MANY if whole else f"{MANY} logged", spare=True),
@@ -166,7 +167,7 @@ def _level_row(analysis: CampaignAnalysis, each: LatencyLevels, *, scripts: bool
     return Row(
         cells=(
             each.cell.workload,
-            each.treatment,
+            each.configuration,
             short_load(analysis.experiment, each.cell.load),
             *((each.script or "all",) if scripts else ()),
             f"{each.transactions:,}",
@@ -203,15 +204,17 @@ def level_text(found: PercentileLevel | None) -> str:
 def _changes(analysis: CampaignAnalysis, changes: Sequence[LatencyChange]) -> Table:
     columns = (
         Column(name="workload"),
-        Column(name="treatment"),
+        Column(name="configuration"),
         number_column("clients"),
         Column(name="clearly"),
         *(number_column(percentile_name(share), spare=share in _SPARE) for share in SHARES),
         number_column("blocks", spare=True),
     )
-    cells = dict.fromkeys((c.workload, c.load, c.treatment) for c in changes)
+    cells = dict.fromkeys((c.workload, c.load, c.configuration) for c in changes)
     rows = tuple(
-        _change_row(analysis, [c for c in changes if (c.workload, c.load, c.treatment) == place])
+        _change_row(
+            analysis, [c for c in changes if (c.workload, c.load, c.configuration) == place]
+        )
         for place in cells
     )
     return Table(
@@ -228,7 +231,7 @@ def _change_row(analysis: CampaignAnalysis, cell: Sequence[LatencyChange]) -> Ro
     return Row(
         cells=(
             first.workload,
-            first.treatment,
+            first.configuration,
             short_load(analysis.experiment, first.load),
             _called(cell),
             *(_change_text(each) for each in cell),
@@ -268,54 +271,52 @@ _AGAINST = {Verdict.FASTER: "higher", Verdict.SLOWER: "lower"}
 
 
 def tail_warnings(analysis: CampaignAnalysis) -> Iterator[Paragraph]:
-    """Yield a sentence per headline whose p99 clearly went the other way than its throughput."""
-    for headline in analysis.headlines:
+    """Yield a sentence per result whose p99 clearly went the other way than its throughput."""
+    for result in analysis.results:
         for verdict, word in _AGAINST.items():
             cells = [
                 change
-                for change in _tails_of(analysis, headline)
-                if change.called == word and _verdict_at(analysis, headline, change) is verdict
+                for change in _tails_of(analysis, result)
+                if change.called == word and _verdict_at(analysis, result, change) is verdict
             ]
             if cells:
-                yield Paragraph(
-                    text=_sentence(analysis, headline, verdict, cells), tone=Tone.WARNING
-                )
+                yield Paragraph(text=_sentence(analysis, result, verdict, cells), tone=Tone.WARNING)
 
 
-def _tails_of(analysis: CampaignAnalysis, headline: Comparison) -> Iterator[LatencyChange]:
+def _tails_of(analysis: CampaignAnalysis, result: Comparison) -> Iterator[LatencyChange]:
     for change in analysis.latency.changes if analysis.latency is not None else ():
-        if change.share == _TOLD and _is_of(headline, change):
+        if change.share == _TOLD and _is_of(result, change):
             yield change
 
 
-def _is_of(headline: Comparison, other: LatencyChange | Comparison) -> bool:
-    return (headline.workload, headline.baseline, headline.treatment) == (
-        *(other.workload, other.baseline, other.treatment),
+def _is_of(result: Comparison, other: LatencyChange | Comparison) -> bool:
+    return (result.workload, result.baseline, result.configuration) == (
+        *(other.workload, other.baseline, other.configuration),
     )
 
 
 def _verdict_at(
-    analysis: CampaignAnalysis, headline: Comparison, change: LatencyChange
+    analysis: CampaignAnalysis, result: Comparison, change: LatencyChange
 ) -> Verdict | None:
     """Return the cell's own verdict on throughput, else that over all loads."""
     for cell in analysis.comparisons:
-        if cell.load == change.load and _is_of(headline, cell) and cell.verdict.decided:
+        if cell.load == change.load and _is_of(result, cell) and cell.verdict.decided:
             return cell.verdict
-    return None if headline.depends_on_load else headline.verdict
+    return None if result.depends_on_load else result.verdict
 
 
 def _sentence(
-    analysis: CampaignAnalysis, headline: Comparison, verdict: Verdict, cells: list[LatencyChange]
+    analysis: CampaignAnalysis, result: Comparison, verdict: Verdict, cells: list[LatencyChange]
 ) -> str:
     told = "; ".join(
         f"{effect_value(cell.change)} {effect_interval(cell.change)} at"
         f" {cell_name(analysis.experiment, cell.load)}"
         for cell in cells
     )
-    ours, theirs = contestants(headline)
+    ours, theirs = contestants(result)
     word = "longer" if verdict is Verdict.FASTER else "shorter"
     return (
-        f"{headline.workload}: {ours} is {verdict.value}{durability_word(headline)} than {theirs},"
+        f"{result.workload}: {ours} is {verdict.value}{durability_word(result)} than {theirs},"
         f" but its slowest {MANY} take {word}: p99 latency {told}."
     )
 
@@ -337,7 +338,7 @@ def _levels_json(each: LatencyLevels) -> dict[str, Json]:
     return {
         "workload": each.cell.workload,
         **load_json(each.cell.load),
-        "treatment": each.treatment,
+        "configuration": each.configuration,
         "of": each.timed.value,
         "script": each.script or None,
         "blocks": each.blocks,
@@ -361,7 +362,7 @@ def _change(each: LatencyChange) -> dict[str, Json]:
     low, high = bounds(each.change) or (None, None)
     return {
         "baseline": each.baseline,
-        "treatment": each.treatment,
+        "configuration": each.configuration,
         "workload": each.workload,
         **load_json(each.load),
         "percentile": percentile_name(each.share),

@@ -210,7 +210,7 @@ def tail_figure(groups: Sequence[LoggedGroup]) -> Figure:
         " hundredth to the tail; the table of percentiles has the numbers.",
         columns=TAIL_COLUMNS,
         rows=rows,
-        treatments=names,
+        configurations=names,
     )
 
 

@@ -9,14 +9,14 @@ import numpy as np
 from steelyard.answers.noise.floor import MINUTES, NoiseFloor, Reach, Sight, WorkloadFloor
 from steelyard.answers.noise.turns import (
     design_sights,
-    headline_share,
     noise_in_turns,
     parts_in_turns,
+    result_share,
     start_share,
     step_s,
 )
 from steelyard.answers.observations import Observations
-from steelyard.answers.result.stopping import cell_level, headline_level, stopping_rule
+from steelyard.answers.result.stopping import cell_level, result_level, stopping_rule
 from steelyard.answers.results import Comparison
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment
@@ -78,13 +78,13 @@ def noise_floor(
         mode=plan.mode,
         turns=experiment.measure.turns if alternates else None,
         preparation_s=record.planned_at_s or 0.0,
-        block_s=_scaled(block_s, experiment, plan.mode, twin.treatments, plan.rounds),
+        block_s=_scaled(block_s, experiment, plan.mode, twin.configurations, plan.rounds),
         slice_s=experiment.measure.slice_s,
         workloads=(),
     )
     if seen.blocks < _REACH_FROM:
         return floor
-    design = _design(experiment, floor, twin.treatments, plan.rounds)
+    design = _design(experiment, floor, twin.configurations, plan.rounds)
     workloads = tuple(
         _workload(_Of(record, seen, workload.name), floor, comparisons, design)
         for workload in experiment.workloads
@@ -115,12 +115,12 @@ class _Design:
         return width_ratio(noise, self.shape, best.slice_s, self.overhead_s)
 
 
-def _design(experiment: Experiment, floor: NoiseFloor, treatments: int, rounds: int) -> _Design:
-    arms, cells = max(treatments, 2), len(experiment.workloads) * len(experiment.loads)
+def _design(experiment: Experiment, floor: NoiseFloor, configurations: int, rounds: int) -> _Design:
+    arms, cells = max(configurations, 2), len(experiment.workloads) * len(experiment.loads)
     runs = arms * cells * rounds
     shape = BlockShape(
         mode=floor.mode,
-        treatments=arms,
+        configurations=arms,
         cells=len(experiment.closed_loads),
         slice_s=floor.slice_s,
         step_s=step_s(experiment, floor.mode, floor.block_s, arms),
@@ -188,15 +188,15 @@ def _block_s(record: CampaignRecord, plan: CampaignPlan, blocks: int) -> float:
 
 
 def _scaled(
-    block_s: float, experiment: Experiment, mode: Mode, treatments: int, rounds: int
+    block_s: float, experiment: Experiment, mode: Mode, configurations: int, rounds: int
 ) -> float:
-    """Return the seconds of a block with another number of treatments."""
-    here = len(experiment.treatments)
+    """Return the seconds of a block with another number of configurations."""
+    here = len(experiment.configurations)
     if mode is not Mode.BACK_TO_BACK:
-        return block_s * max(treatments, 2) / here
+        return block_s * max(configurations, 2) / here
     cells = len(experiment.workloads) * len(experiment.loads) * rounds
     run_s = experiment.measure.slice_s + experiment.measure.ramp_s
-    return block_s + (max(treatments, 2) - here) * cells * run_s
+    return block_s + (max(configurations, 2) - here) * cells * run_s
 
 
 class _Of:
@@ -209,7 +209,7 @@ class _Of:
         self.workload = workload
         self.seen = seen
         self.columns = seen.columns_of(workload)
-        arms = seen.treatments[:2]
+        arms = seen.configurations[:2]
         self.contrasts = seen.contrasts(*arms)[:, self.columns]
         each = seen.slice_contrasts(*arms)
         self.single = each[:, :, self.columns].reshape(seen.blocks, -1)
@@ -217,7 +217,7 @@ class _Of:
 
     def runs(self, side: int, column: int, of_round: int = 0) -> tuple[Run, ...]:
         """Return the runs of an arm in a cell and a round, in block order."""
-        every = self.seen.runs[self.seen.treatments[side], self.seen.cells[column]]
+        every = self.seen.runs[self.seen.configurations[side], self.seen.cells[column]]
         return every[of_round :: self.seen.rounds]
 
     def seconds(self) -> FloatArray:
@@ -399,7 +399,7 @@ def _sight(
     level = _level(experiment, blocks, pooled=load is None)
     if level is None:
         return Sight(minutes=minutes, blocks=blocks, half_width=None, visible=None)
-    share = headline_share(experiment)
+    share = result_share(experiment)
     halves = [half_width(share * s, blocks, level) for s in (scale.estimate, scale.low, scale.high)]
     return Sight(
         minutes=minutes,
@@ -415,13 +415,13 @@ def _level(experiment: Experiment, blocks: int, *, pooled: bool) -> float | None
     assert twin is not None  # noqa: S101 - only a twin has a noise floor
     looks = min(blocks, _MOST_LOOKS)
     rule = stopping_rule(
-        headlines=len(experiment.workloads) * twin.headlines,
-        cells_per_headline=len(experiment.closed_loads),
+        results=len(experiment.workloads) * twin.results,
+        cells_per_result=len(experiment.closed_loads),
         max_blocks=looks,
         precision=twin.stop.precision,
     )
     if pooled:
-        return headline_level(rule, looks)
+        return result_level(rule, looks)
     return cell_level(rule, looks, len(experiment.closed_loads))
 
 

@@ -34,7 +34,7 @@ class Reach:
     """How far one comparison sees.
 
     Attributes:
-        load: The cell's load, or None for the pooled headline.
+        load: The cell's load, or None for the pooled result.
         contrast_sd: Of one block's contrast, as its interval shows it.
         seen: Half-width of this campaign's own interval, relative; None before the first look.
         sights: One per entry of ``MINUTES``.
@@ -48,7 +48,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesignSight:
-    """What one design of the experiment would see in one workload's headline.
+    """What one design of the experiment would see in one workload's result.
 
     Attributes:
         measured: It is the design that was measured; else its figures follow from the parts.

@@ -52,14 +52,15 @@ _WORTH = 0.1  # a guess: for less, another slice length is not worth a change
 _SEEN = "What this set-up can see"
 _SEES_NOTE = (
     "What the experiment itself would reach when it ends after so many minutes, its preparation "
-    "included, at the level of its last look; in brackets what this campaign leaves open. The "
+    "included, at the level of its last interim result; in brackets what this campaign leaves"
+    " open. The "
     "smallest effect is the one that nine of ten such campaigns would decide: the half-width over "
     "0.6."
 )
-_CELL_NOTE = "At the level of simultaneous cells, which is smaller than that of the headline."
+_CELL_NOTE = "At the level of simultaneous cells, which is smaller than that of the result."
 _PARTS_NOTE = (
     "Standard deviations of the logarithm of throughput, about percent; intervals of 95 % over "
-    "blocks. Slices and visits are what remains when the noise within the runs is subtracted."
+    "blocks. Slices and starts are what remains when the noise within the runs is subtracted."
 )
 _TURN_PARTS_NOTE = (
     "Standard deviations of the logarithm of throughput, about percent; intervals of 95 % over "
@@ -80,17 +81,18 @@ _UNKNOWN = {
 _LONG = 60
 _DESIGN_NOTE = (
     "For the experiment itself, pooled over its loads, preparation included: half-width at the "
-    "last look, and the least budget in which nine of ten campaigns decide an effect."
+    "last interim result, and the least budget in which nine of ten campaigns decide an effect."
 )
 # By whether turns were measured.
 _OTHER_NOTE = {
     True: "One by one is foretold from these runs, each compared with one of the next block, and "
     "from the length that its blocks would have.",
-    False: "Alternating is foretold from what visits say of it at most, else from the assumed "
+    False: "Alternating is foretold from what starts one by one say of it at most, else from the"
+    " assumed "
     "noise of turns: measure it to know.",
 }
 _HALVES = (
-    "With one run per visit, slices and visits cannot be told apart: their sum is measured, and "
+    "With one run per start, slices and starts cannot be told apart: their sum is measured, and "
     "each is shown with half of its variance."
 )
 
@@ -118,7 +120,7 @@ def _outcome(analysis: CampaignAnalysis, floor: NoiseFloor) -> Paragraph:
     if not floor.workloads:
         text = f"{named}: {count(analysis.blocks, 'complete block')} cannot say what the noise is."
         return Paragraph(text=text, tone=Tone.WARNING)
-    found = [c for c in analysis.headlines if c.verdict in (Verdict.FASTER, Verdict.SLOWER)]
+    found = [c for c in analysis.results if c.verdict in (Verdict.FASTER, Verdict.SLOWER)]
     if found:
         differences = "; ".join(_difference(c) for c in found)
         text = (
@@ -149,7 +151,7 @@ def _reaches(floor: NoiseFloor, *, pooled: bool) -> list[tuple[str, Reach]]:
 
 
 def _cell_table(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Table, ...]:
-    """Return the cells, where they are something else than the headlines."""
+    """Return the cells, where they are something else than the results."""
     cells = _reaches(floor, pooled=False)
     title = f"{_SEEN}, cell by cell"
     return (_sight_table(analysis, title, cells, _CELL_NOTE),) if cells else ()
@@ -175,7 +177,7 @@ def _sight_table(
 
 
 def _sight_cells(sight: Sight) -> tuple[str, ...]:
-    half = "no look" if sight.half_width is None else f"±{_ranged(sight.half_width)}"
+    half = "no interim result" if sight.half_width is None else f"±{_ranged(sight.half_width)}"
     visible = MISSING if sight.visible is None else _ranged(sight.visible)
     return str(sight.minutes), f"{sight.blocks:,}", half, visible
 
@@ -227,7 +229,7 @@ def _design_cells(each: DesignSight) -> tuple[str, ...]:
         f"{TAKEN[each.mode]}{'' if each.measured else ', foretold'}",
         f"{each.block_s:.1f}",
         format_percent(each.contrast_sd, signed=False),
-        *("no look" if half is None else f"±{_number(half)} %" for half in each.halves),
+        *("no interim result" if half is None else f"±{_number(half)} %" for half in each.halves),
         *(MISSING if needed is None else about(needed) for needed in each.needed_s),
     )
 
@@ -260,7 +262,7 @@ def _lines_in_visits(mode: Mode) -> tuple[tuple[str, Callable[[WorkloadFloor], s
         ("from second to second", lambda w: _sized(w.second_sd)),
         ("autocorrelation of seconds", lambda w: _plain(w.autocorrelation)),
         ("from slice to slice", lambda w: _sized(w.slice_sd)),
-        ("from visit to visit", lambda w: _visit(w, mode)),
+        ("from start to start", lambda w: _visit(w, mode)),
     )
 
 
@@ -403,7 +405,7 @@ def _mode(floor: NoiseFloor) -> str:
     ]
     part = f" Restarts bring {', '.join(shares)} of the variance of a cell." if shares else ""
     return (
-        f"Measured in visits, with a restart for each.{part} What a reload or a new session can "
+        f"Measured one by one, with a restart for each.{part} What a reload or a new session can "
         "change is better measured back to back, where they cancel (--switch session)."
     )
 
@@ -430,7 +432,7 @@ def _figure(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Figure, ...]
     if not rows:
         return ()
     several = len(analysis.experiment.closed_loads) > 1
-    lines = "the dark line is the headline over all loads, the grey ones are cells; " * several
+    lines = "the dark line is the result over all loads, the grey ones are cells; " * several
     said = "; ".join(_said(workload) for workload in floor.workloads)
     figure = Figure(
         specify=specification,
@@ -443,7 +445,7 @@ def _figure(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Figure, ...]
         alt=f"Half-width of the interval against minutes, by workload. {said}.",
         columns=("workload", "row", "pooled", "minutes", "half", "low", "high"),
         rows=rows,
-        treatments=(analysis.experiment.baseline, *analysis.experiment.contenders),
+        configurations=(analysis.experiment.baseline, *analysis.experiment.contenders),
     )
     return (figure,)
 
@@ -468,7 +470,7 @@ def _said(workload: WorkloadFloor) -> str:
         for sight in workload.reaches[0].sights
         if sight.half_width is not None
     ]
-    return f"{workload.workload}: {', '.join(points) or 'no look within two hours'}"
+    return f"{workload.workload}: {', '.join(points) or 'no interim result within two hours'}"
 
 
 def noise_json(analysis: CampaignAnalysis) -> dict[str, Json]:

@@ -43,7 +43,7 @@ def parts_in_turns(
     )
     if not np.isfinite(second).any():
         return None, "no block has turns enough to tell the noise within it"
-    first, again = seen.treatments[:2]
+    first, again = seen.configurations[:2]
     sample = TurnNoiseSample(
         levels=seen.log_tps[:, :2][:, :, columns],
         companions=np.delete(seen.contrasts(first, again), columns, axis=1),
@@ -59,7 +59,7 @@ def parts_in_turns(
 def _within(seen: Observations, column: int, sets: Sequence[range]) -> list[Within]:
     """Return what the turns of a cell tell, block by block; NaN where they tell nothing."""
     cell = seen.cells[column]
-    arms = [seen.runs[name, cell] for name in seen.treatments[:2]]
+    arms = [seen.runs[name, cell] for name in seen.configurations[:2]]
     return [_of_block(runs, sets) for runs in zip(*arms, strict=True)]
 
 
@@ -74,7 +74,7 @@ def _counted_s(seen: Observations, columns: Sequence[int]) -> float:
     taken = [
         run.measurement.seconds
         for column in columns
-        for name in seen.treatments[:2]
+        for name in seen.configurations[:2]
         for run in seen.runs[name, seen.cells[column]]
         if run.measurement is not None
     ]
@@ -140,7 +140,7 @@ def design_sights(
     """Yield what the measured design would see, and the one that the experiment does not take."""
     twin = experiment.twin_of
     assert twin is not None  # noqa: S101 - only a twin has a noise floor
-    share = headline_share(experiment)
+    share = result_share(experiment)
     for workload in floor.workloads:
         measured = workload.reaches[0].contrast_sd.value * share
         terms = _terms(experiment, floor, present, floor.block_s)
@@ -148,7 +148,7 @@ def design_sights(
         if twin.other is None or workload.noise is None:
             continue
         mode, block_s = twin.other.mode, twin.other.block_s
-        between_s = step_s(experiment, mode, block_s, present.treatments)
+        between_s = step_s(experiment, mode, block_s, present.configurations)
         shape = replace(present, mode=mode, step_s=between_s, rounds=1)
         other = contrast_sd(workload.noise, shape, pooled=True) * share
         terms = _terms(experiment, floor, shape, block_s)
@@ -162,7 +162,7 @@ def _terms(
     assert twin is not None  # noqa: S101 - only a twin has a noise floor
     return OutlookTerms(
         shape=shape,
-        headlines=len(experiment.workloads) * twin.headlines,
+        results=len(experiment.workloads) * twin.results,
         preparation_s=floor.preparation_s,
         block_s=block_s,
         budget_s=twin.stop.budget_s,
@@ -192,12 +192,15 @@ def _half_at(terms: OutlookTerms, deviation: float, minutes: int) -> float | Non
 
 
 def step_s(experiment: Experiment, mode: Mode, block_s: float, arms: int) -> float:
-    """Return the seconds between two treatments' runs in one cell; in turns it does not matter."""
+    """Return the seconds between two configurations' runs in one cell.
+
+    In turns it does not matter.
+    """
     measure = experiment.measure
-    return block_s / arms if mode is Mode.VISITS else measure.ramp_s + measure.slice_s
+    return block_s / arms if mode is Mode.STARTS else measure.ramp_s + measure.slice_s
 
 
-def headline_share(experiment: Experiment) -> float:
+def result_share(experiment: Experiment) -> float:
     """Return the deviation of the experiment's own contrast over that of the pair measured."""
     twin = experiment.twin_of
     return 1.0 if twin is None else math.sqrt(twin.squares / _PAIR_SQUARES)

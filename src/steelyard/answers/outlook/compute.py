@@ -32,18 +32,18 @@ class OutlookTerms:
     """The design whose minutes are asked for.
 
     Attributes:
-        shape: Of one block; its cells are those of one headline.
-        headlines: That share the error.
+        shape: Of one block; its cells are those of one result.
+        results: That share the error.
         preparation_s: Before the first block.
         block_s: Of one block with all its workloads.
         budget_s: From the start of the preparation.
         max_blocks: That fit into it.
         precision: Half-width asked for; then the verdicts do not stop the campaign.
-        weights: Of the treatments in a contrast.
+        weights: Of the configurations in a contrast.
     """
 
     shape: BlockShape
-    headlines: int
+    results: int
     preparation_s: float
     block_s: float
     budget_s: float
@@ -58,8 +58,8 @@ class OutlookTerms:
     def rule(self, max_blocks: int) -> StoppingRule:
         """Return what a campaign of at most so many blocks stops by."""
         return stopping_rule(
-            headlines=self.headlines,
-            cells_per_headline=self.shape.cells,
+            results=self.results,
+            cells_per_result=self.shape.cells,
             max_blocks=max_blocks,
             precision=self.precision,
         )
@@ -86,10 +86,10 @@ class EffectOutlook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeOutlook:
-    """The headline of a workload, or each of its cells.
+    """The result of a workload, or each of its cells.
 
     Attributes:
-        pooled: Whether it is the headline.
+        pooled: Whether it is the result.
         contrast_sd: Of one block's contrast, log scale.
         half_width: Relative, to expect at the end of the budget; None: no look before it.
         smallest: Least relative effect that nine in ten campaigns call within the budget.
@@ -110,13 +110,13 @@ class ScopeOutlook:
 def outlook(
     noise: WorkloadNoise, terms: OutlookTerms, effects: Sequence[float], *, pooled: bool
 ) -> ScopeOutlook:
-    """Return when a headline, or each of its cells, is decided.
+    """Return when a result, or each of its cells, is decided.
 
     Args:
         noise: Of the workload.
         terms: The design.
         effects: Relative, > 0; the minutes of a slowdown are those of the speed-up.
-        pooled: The headline, or the cells with their simultaneous intervals. Of many cells the one
+        pooled: The result, or the cells with their simultaneous intervals. Of many cells the one
             that differs alone has that level, too: the false discovery rate gives it its smallest.
     """
     deviation = contrast_sd(noise, terms.shape, pooled=pooled, weights=terms.weights)
@@ -154,7 +154,7 @@ def looks_of(
 
     Args:
         rule: Of the campaign.
-        cells: With simultaneous intervals; None for a headline.
+        cells: With simultaneous intervals; None for a result.
         most: Of a longer plan evenly spread looks stand for all.
     """
     first = rule.first_look if cells is None else rule.cell_first_look
@@ -172,7 +172,7 @@ def looks_of(
 
 
 def precision_s(noise: WorkloadNoise, terms: OutlookTerms) -> float | None:
-    """Return when a headline's interval is expected to be as narrow as asked; None: not asked."""
+    """Return when a result's interval is expected to be as narrow as asked; None: not asked."""
     if terms.precision is None:
         return None
     deviation = contrast_sd(noise, terms.shape, pooled=True, weights=terms.weights)
@@ -242,10 +242,10 @@ class SliceOutlook:
 
     Attributes:
         slice_s: In the file.
-        overhead_s: Per run, not measured: its share of switch and discard, and its ramp.
+        overhead_s: Per run, not measured: its share of switch and warm-up, and its ramp.
         single_s: The best for a single cell without drift.
-        best_s: The best for the headline, drift and pooling included.
-        cost: Time that the headline takes with ``best_s``, over that with the file's.
+        best_s: The best for the result, drift and pooling included.
+        cost: Time that the result takes with ``best_s``, over that with the file's.
         advised: Whether the best may be said: in turns not below ten starts.
         reconnections: In turns: the best number, beside ``best_s``; None where it is not known.
     """
@@ -265,10 +265,10 @@ class WorkloadOutlook:
 
     Attributes:
         names: Of the workloads.
-        cells: Of each cell; None where the headline is the only cell. Where they are many, of one
+        cells: Of each cell; None where the result is the only cell. Where they are many, of one
             that differs alone: the others it differs with only make it sooner.
         synergies: Of each synergy of two factors; None where the design tells none.
-        precision_s: When a headline is expected to be as narrow as asked; None: not asked.
+        precision_s: When a result is expected to be as narrow as asked; None: not asked.
     """
 
     names: tuple[str, ...]
@@ -285,7 +285,7 @@ class CheaperDesign:
     """A way to a decision that the budget does not allow as the file stands.
 
     Attributes:
-        pooled: Whether it decides the headlines, or the single cells.
+        pooled: Whether it decides the results, or the single cells.
         change: What to change, in words.
         needed_s: Budget in which nine in ten campaigns call the effect of ``stop.decide``.
         campaigns: How many of such campaigns replace the one.
@@ -314,11 +314,11 @@ class CampaignOutlook:
         noise: Measured or assumed; it says which.
         workloads: Empty where nothing is compared.
         cheaper: Where the budget does not decide ``stop.decide``: what would, cheapest first.
-        cached: Treatments whose data are prepared already.
+        cached: Configurations whose data are prepared already.
         sustained_most_s: What all long runs take when each falls near its end and is extended.
         rounds: Of each visit; the reason says why not one.
         capacity_s: Of finding the capacity, which is a part of the preparation.
-        design_reason: Why the treatments alternate or not, as a clause.
+        design_reason: Why the configurations alternate or not, as a clause.
         pausing: What stands still between turns; None where none are taken.
         memory: Of the servers that are up together; None likewise, and where it is not known.
     """
@@ -327,7 +327,7 @@ class CampaignOutlook:
     noise: NoiseProfile
     mode: Mode
     switch: SwitchCost
-    discard_s: float
+    warm_up_s: float
     preparation_s: float
     block_s: float
     max_blocks: int
@@ -347,8 +347,8 @@ class CampaignOutlook:
     memory: SharedMemory | None = None
 
     @property
-    def decides_headlines(self) -> bool:
-        """Return whether nine in ten campaigns call ``stop.decide`` in every headline."""
+    def decides_results(self) -> bool:
+        """Return whether nine in ten campaigns call ``stop.decide`` in every result."""
         return all(self._decided(each.pooled) for each in self.workloads)
 
     @property

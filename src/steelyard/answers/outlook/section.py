@@ -55,10 +55,10 @@ from steelyard.report.formats import (
 from steelyard.report.terminal import filled
 from steelyard.stats.planning import turn_noise
 
-ASSUMED = "assumed: METHOD's typical profile, nobody measured this machine: run `steelyard noise`"
+ASSUMED = "assumed, not measured here: the typical profile of METHOD; `steelyard noise` measures it"
 ASSUMED_TURNS = (
     "assumed: what reads varied by in turns on one busy virtual machine with 2 CPUs (METHOD 3.18),"
-    " nobody measured this machine: run `steelyard noise`"
+    " not measured here: `steelyard noise` measures it"
 )
 OTHER_DESIGN = {
     True: "; it was measured one by one, so that turns show no more than these parts: the assumed"
@@ -67,13 +67,13 @@ OTHER_DESIGN = {
 }
 SINGLE = "Nothing is compared, so no effect is decided."
 _HOW_TO_READ = (
-    "A campaign that looks after every block calls an effect of this true size faster or slower,"
-    " at this noise: half of the campaigns by the first time, nine in ten by the second, counted"
-    " from the start of the preparation. A cell's minutes are those of any one cell, at the level"
-    " that the cells share. In brackets the least budget in which nine in ten do."
+    "Time to a verdict, preparation included, for an effect of this true size at this noise: median"
+    " and 90th percentile over campaigns. A cell's minutes are those of any one cell, at the level"
+    " that the cells share. In brackets: the least budget that detects it with 90 % power."
 )
 _PRECISION = (
-    "With a precision asked for, no verdict ends the campaign: each look is judged by itself, and"
+    "With a precision asked for, no verdict ends the campaign: each interim result is judged by"
+    " itself, and"
     " the campaign ends when the precision is reached, also before these times."
 )
 _MANY_CELLS = (
@@ -83,7 +83,7 @@ _MANY_CELLS = (
 )
 _SYNERGIES = (
     "A pooled effect is that of one factor, a synergy what two do together beyond both: its"
-    " interval is twice as wide. A campaign ends with its headlines and does not wait for"
+    " interval is twice as wide. A campaign ends with its results and does not wait for"
     " synergies; with a precision asked for it goes on."
 )
 _PART_NAMES = {"slice_sd": "runs", "visit_sd": "restarts", "drift_sd": "drift"}
@@ -93,7 +93,7 @@ _AS_GOOD = 0.05  # of the time: less is not worth a changed file
 def outlook_document(found: CampaignOutlook) -> Document:
     """Return a plan as a document."""
     experiment = found.experiment
-    against = " against ".join(treatment.name for treatment in experiment.treatments)
+    against = " against ".join(configuration.name for configuration in experiment.configurations)
     document = Document(
         title=f"Plan of {experiment.name}",
         subtitle=f"{against} · nothing was started",
@@ -110,14 +110,14 @@ def outlook_document(found: CampaignOutlook) -> Document:
 
 def shortfall(found: CampaignOutlook, source: str) -> str:
     """Return one sentence where the budget does not decide what is asked; else nothing."""
-    if not found.workloads or (found.decides_headlines and found.decides_cells):
+    if not found.workloads or (found.decides_results and found.decides_cells):
         return ""
     experiment = found.experiment
-    scope = "single cells" if found.decides_headlines else "the headlines"
+    scope = "single cells" if found.decides_results else "the results"
     budget = format_duration(experiment.stop.budget_s)
     noise = "measured" if found.noise.origin is NoiseOrigin.MEASURED else "assumed"
     fact = f"at the {noise} noise {budget} do not decide {share(experiment.stop.decide)} in {scope}"
-    ways = [design for design in found.cheaper if design.pooled or found.decides_headlines]
+    ways = [design for design in found.cheaper if design.pooled or found.decides_results]
     way = f"; cheaper: {design_sentence(ways[0])}" if ways else ""
     return f"{fact}{way}; see `steelyard plan {quoted(source)}`"
 
@@ -128,10 +128,12 @@ def _decidable(found: CampaignOutlook) -> Section:
         remark = Paragraph(text=_nothing_decided(found.experiment))
         return Section(anchor="decidable", title=title, blocks=(remark,))
     items = tuple(item for each in found.workloads for item in _scope_sentences(each, found))
-    tone = Tone.PLAIN if found.decides_headlines else Tone.WARNING
+    tone = Tone.PLAIN if found.decides_results else Tone.WARNING
     wish = share(found.experiment.stop.decide)
-    word = "is" if found.decides_headlines else "is not"
-    lead = Paragraph(text=f"An effect of {wish} {word} decided in the headlines.", tone=tone)
+    length = "long enough" if found.decides_results else "too short"
+    budget = format_duration(found.experiment.stop.budget_s)
+    text = f"{budget} are {length} to detect an effect of {wish} in the results."
+    lead = Paragraph(text=text, tone=tone)
     cells: tuple[Block, ...] = ()
     if not found.decides_cells:
         number_of = len(found.experiment.closed_loads)
@@ -140,7 +142,7 @@ def _decidable(found: CampaignOutlook) -> Section:
             f"It is not decided in single cells{alone}: {number_of} per workload share the error."
         )
         cells = (Paragraph(text=text, tone=Tone.WARNING),)
-    listed = BulletList(lead="What nine in ten campaigns decide:", items=items)
+    listed = BulletList(lead="Detectable with 90 % power:", items=items)
     return Section(anchor="decidable", title=title, blocks=(lead, *cells, listed))
 
 
@@ -167,7 +169,7 @@ def _scope_sentences(each: WorkloadOutlook, found: CampaignOutlook) -> list[str]
 
 def _reach(scope: ScopeOutlook) -> str:
     if scope.smallest is None or scope.half_width is None:
-        return "nothing, the budget ends before the first look"
+        return "nothing, the budget ends before the first interim result"
     least = format_percent(scope.smallest, signed=False)
     width = format_percent(scope.half_width, signed=False)
     open_effects = [share(e.effect) for e in scope.effects if e.within_budget < 0.9]
@@ -197,8 +199,8 @@ def _table(each: WorkloadOutlook, found: CampaignOutlook) -> Table:
         scopes.append(("synergy", each.synergies))
     columns = [Column(name="true effect", align=Align.RIGHT)]
     for name, _ in scopes:
-        columns.append(Column(name=f"{name}, half", align=Align.RIGHT))
-        columns.append(Column(name=f"{name}, nine in ten"))
+        columns.append(Column(name=f"{name}, median", align=Align.RIGHT))
+        columns.append(Column(name=f"{name}, 90th percentile"))
     budget_s = found.experiment.stop.budget_s
     rows = tuple(
         Row(cells=(share(effect.effect), *_row_cells(place, scopes, budget_s)))
@@ -230,7 +232,7 @@ def _cheaper(found: CampaignOutlook) -> tuple[Section, ...]:
     if not found.cheaper:
         return ()
     blocks: list[Block] = []
-    for pooled, scope in ((True, "headlines"), (False, "single cells")):
+    for pooled, scope in ((True, "results"), (False, "single cells")):
         ways = tuple(design_sentence(each) for each in found.cheaper if each.pooled is pooled)
         lead = f"Nine in ten campaigns decide {share(found.experiment.stop.decide)} in {scope} with"
         blocks += [BulletList(lead=lead, items=ways)] if ways else []
@@ -310,7 +312,7 @@ def _deviation(log: float) -> str:
 def slice_sentence(slices: SliceOutlook) -> str:
     """Return the slice of the file beside the best one, in words."""
     file = f"{slices.slice_s:g} s in the file, beside {slices.overhead_s:.1f} s not measured"
-    best = f"best for the headline {slices.best_s:.0f} s"
+    best = f"best for the result {slices.best_s:.0f} s"
     saved = 1.0 - slices.cost
     gain = "about as good" if saved < _AS_GOOD else f"{100 * saved:.0f} % less time"
     return f"{file}; {best} ({gain}); for a single cell without drift {slices.single_s:.0f} s"
@@ -325,25 +327,25 @@ def turns_sentence(slices: SliceOutlook) -> str:
     with_new = "" if anew is None else f" with {count(anew, 'reconnection')}"
     saved = 1.0 - slices.cost
     gain = "about as good" if saved < _AS_GOOD else f"{100 * saved:.0f} % less time"
-    return f"{file}; best for the headline {slices.best_s:.0f} s{with_new} ({gain})"
+    return f"{file}; best for the result {slices.best_s:.0f} s{with_new} ({gain})"
 
 
 def _time_and_disk(found: CampaignOutlook) -> Section:
     experiment = found.experiment
     cells = len(experiment.workloads) * len(experiment.loads)
-    arms = len(experiment.treatments)
+    arms = len(experiment.configurations)
     block = format_duration(found.block_s)
     pairs = [
         ("design", taken_words(found.mode, found.design_reason, found.switch)),
         *_turns(found),
         ("preparation", _preparation(found)),
-        ("block", f"{count(arms, 'treatment')} x {count(cells, 'cell')}, about {block}"),
+        ("block", f"{count(arms, 'configuration')} x {count(cells, 'cell')}, about {block}"),
         *_rounds(found),
         ("blocks", f"about {found.max_blocks} within {format_duration(experiment.stop.budget_s)}"),
     ]
     if found.workloads:
         first = f"after {found.first_look} blocks, at about {format_duration(found.first_look_s)}"
-        pairs.append(("first look", first))
+        pairs.append(("first interim result", first))
     if found.sustained_s:
         most_s = found.sustained_most_s
         late = f", up to {format_duration(most_s)} where they fall near their ends"
@@ -361,17 +363,17 @@ def _turns(found: CampaignOutlook) -> Iterator[tuple[str, str]]:
     measure = found.experiment.measure
     yield "turns", f"{turn_words(measure.turns)}; longer for a workload with long {MANY}"
     yield "measured", seconds_words(measure.turns, measure.slice_s)
-    yield "warm-up", warm_up_words(found.discard_s)
+    yield "warm-up", warm_up_words(found.warm_up_s)
     yield from shared_pairs(found.pausing, found.memory)
 
 
 def _rounds(found: CampaignOutlook) -> list[tuple[str, str]]:
     rounds = found.rounds
-    return [("rounds", f"{rounds} per visit, {found.rounds_reason}")] if rounds > 1 else []
+    return [("rounds", f"{rounds} per start, {found.rounds_reason}")] if rounds > 1 else []
 
 
 def _preparation(found: CampaignOutlook) -> str:
-    arms = len(found.experiment.treatments)
+    arms = len(found.experiment.configurations)
     cached = "; all data are in the cache" if found.cached == arms else ""
     capacity = f" (of them {format_duration(found.capacity_s)} for the capacity)"
     asked = capacity if found.capacity_s else ""
@@ -397,7 +399,7 @@ def outlook_json(found: CampaignOutlook) -> dict[str, Json]:
         "format": FORMAT,
         "kind": "plan",
         "name": experiment.name,
-        "treatments": [treatment.name for treatment in experiment.treatments],
+        "configurations": [configuration.name for configuration in experiment.configurations],
         "baseline": experiment.baseline,
         "mode": found.mode.value,
         "switch": found.switch.value,
@@ -406,12 +408,12 @@ def outlook_json(found: CampaignOutlook) -> dict[str, Json]:
         "budget_s": number(experiment.stop.budget_s),
         "decide_percent": percent(experiment.stop.decide),
         "precision_percent": percent(experiment.stop.precision),
-        "decides_headlines": found.decides_headlines if found.workloads else None,
+        "decides_results": found.decides_results if found.workloads else None,
         "cells_differ_alone": found.has_many_cells,
         "decides_cells": found.decides_cells if _has_cells(found) else None,
         "preparation_s": number(round(found.preparation_s, 1)),
         **({"capacity_s": number(round(found.capacity_s, 1))} if found.capacity_s else {}),
-        "discard_s": number(found.discard_s),
+        "warm_up_s": number(found.warm_up_s),
         "block_s": number(round(found.block_s, 1)),
         "rounds": found.rounds,
         "max_blocks": found.max_blocks,

@@ -15,11 +15,11 @@ from steelyard.answers.budget.compute import Budget, BudgetChange, PartChange, s
 from steelyard.answers.costs.compute import Cost, CostChange, Ledger, LedgerChange, keep_ledger
 from steelyard.answers.latency.results import Part, class_of
 from steelyard.answers.observations import (
-    HeadlineContrast,
     Observations,
+    ResultContrast,
     Watching,
-    headline_contrasts,
     median_over,
+    result_contrasts,
     watching,
 )
 from steelyard.answers.reasons import waits as device
@@ -48,7 +48,7 @@ class Persisting:
     """What is known of both sides.
 
     Attributes:
-        names: Of the baseline and the treatment.
+        names: Of the baseline and the configuration.
         evidence: Of their runs, likewise.
         costs: How the ledger differs.
     """
@@ -97,7 +97,7 @@ def forked(persisting: Persisting, side: int) -> Iterator[str]:
 def cost_clause(cost: CostChange) -> str:
     """Return how one cost of a request differs."""
     label = NAMED_COSTS[cost.cost]
-    return f"{label} per request {_number(cost.baseline)} to {_number(cost.treatment)}"
+    return f"{label} per request {_number(cost.baseline)} to {_number(cost.configuration)}"
 
 
 def _number(value: float | None) -> str:
@@ -164,7 +164,7 @@ class Explanation:
     """
 
     baseline: str
-    treatment: str
+    configuration: str
     cell: CellKey
     sentence: str
     parts: tuple[Part, ...] = ()
@@ -172,7 +172,7 @@ class Explanation:
     differing: tuple[str, ...] = ()
 
 
-Differing = Mapping[tuple[str, str], tuple[str, ...]]  # by baseline and treatment
+Differing = Mapping[tuple[str, str], tuple[str, ...]]  # by baseline and configuration
 
 
 def explain(
@@ -183,11 +183,11 @@ def explain(
     differing: Differing,
 ) -> tuple[Explanation, ...]:
     """Return an explanation of every comparison in every cell, cell by cell."""
-    asked = {(each.baseline, each.treatment): each for each in headline_contrasts(experiment)}
-    costs = {(each.baseline, each.treatment, each.cell): each for each in ledger.changes}
+    asked = {(each.baseline, each.configuration): each for each in result_contrasts(experiment)}
+    costs = {(each.baseline, each.configuration, each.cell): each for each in ledger.changes}
     explained = []
     for change in budget.changes:
-        pair = change.baseline, change.treatment
+        pair = change.baseline, change.configuration
         case = _Case(
             change=change,
             costs=costs[*pair, change.cell],
@@ -220,7 +220,7 @@ class _Case:
     def persisting(self) -> Persisting:
         """Return what is known of what both sides do for persistence."""
         return Persisting(
-            names=(self.change.baseline, self.change.treatment),
+            names=(self.change.baseline, self.change.configuration),
             evidence=(self.evidence(0), self.evidence(1)),
             costs=self.costs,
         )
@@ -231,17 +231,19 @@ class _Case:
 
 
 def _sides(
-    seen: Observations, asked: HeadlineContrast, cell: CellKey
+    seen: Observations, asked: ResultContrast, cell: CellKey
 ) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
     def of(places: Sequence[int]) -> tuple[Run, ...]:
-        return tuple(run for place in places for run in seen.runs[seen.treatments[place], cell])
+        return tuple(run for place in places for run in seen.runs[seen.configurations[place], cell])
 
     return of(asked.negative), of(asked.positive)
 
 
 def _read_limit(seen: Observations, experiment: Experiment, places: Sequence[int]) -> float | None:
-    """Return the limit of reads per second that all treatments of a side ask for, or None."""
-    asked = [experiment.treatment(seen.treatments[place]).asked(Layer.CGROUP) for place in places]
+    """Return the limit of reads per second that all configurations of a side ask for, or None."""
+    asked = [
+        experiment.configuration(seen.configurations[place]).asked(Layer.CGROUP) for place in places
+    ]
     limits = {limited.get("read_iops") for limited in asked}
     only = limits.pop() if len(limits) == 1 else None
     return float(only) if only else None
@@ -253,7 +255,7 @@ def _explanation(case: _Case) -> Explanation:
     costs = tuple(_named_costs(case, parts))
     return Explanation(
         baseline=change.baseline,
-        treatment=change.treatment,
+        configuration=change.configuration,
         cell=change.cell,
         sentence="; ".join([_finding(case, parts, costs), *_apart(case, parts, costs)]),
         parts=tuple(part.part for part in parts),
@@ -304,8 +306,8 @@ def format_change(seconds: Estimate) -> str:
 def _part_clause(case: _Case, part: PartChange) -> str:
     details = "; ".join(_DETAILS.get(part.part, _events)(case, part))
     remark = f" ({details})" if details else ""
-    gone = part.treatment_s < _GONE * part.baseline_s and part.baseline_s > 0.0
-    left = ", which is all but gone" if gone else ""
+    gone = part.configuration_s < _GONE * part.baseline_s and part.baseline_s > 0.0
+    left = " (almost gone)" if gone else ""
     return f"{format_change(part.change)} is {_name(case, part)}{remark}{left}"
 
 
@@ -337,14 +339,14 @@ def _top_events(case: _Case, part: PartChange) -> list[str]:
 
 
 def _larger_side(part: PartChange) -> int:
-    return int(part.treatment_s > part.baseline_s)
+    return int(part.configuration_s > part.baseline_s)
 
 
 def _wal(case: _Case, part: PartChange) -> Iterator[str]:
     yield from _events(case, part)
     syncs = case.costs.cost(Cost.WAL_SYNCS)
-    if syncs.clear and syncs.baseline is not None and syncs.treatment is not None:
-        yield f"WAL syncs per transaction {syncs.baseline:.3g} to {syncs.treatment:.3g}"
+    if syncs.clear and syncs.baseline is not None and syncs.configuration is not None:
+        yield f"WAL syncs per transaction {syncs.baseline:.3g} to {syncs.configuration:.3g}"
 
 
 def _io(case: _Case, part: PartChange) -> Iterator[str]:
@@ -377,7 +379,7 @@ def _device(case: _Case, part: PartChange) -> Iterator[str]:
         return
     await_s = median_over(evidence, device.wait_s)
     each = "" if await_s is None else f", {format_latencies([await_s])[0]} each"
-    who = (case.change.baseline, case.change.treatment)[side]
+    who = (case.change.baseline, case.change.configuration)[side]
     yield (
         f"under {who} the data device was {format_percent(busy, signed=False)} busy with"
         f" {requests:,.0f} requests/s{each}"
@@ -395,7 +397,7 @@ def _cpu_wait(case: _Case, part: PartChange) -> Iterator[str]:
     side = _larger_side(part)
     periods = median_over(case.evidence(side), _throttled_share)
     if periods:
-        who = (case.change.baseline, case.change.treatment)[side]
+        who = (case.change.baseline, case.change.configuration)[side]
         yield (
             f"a CPU quota stopped the server of {who} in"
             f" {format_percent(periods, signed=False)} of its periods"
@@ -473,8 +475,8 @@ class Reasons:
     """Where the time of transactions goes, what they cost, and how both differ.
 
     Attributes:
-        explanations: One per comparison and cell; empty for a single treatment.
-        timelines: One block of each workload at its largest load, treatment by treatment.
+        explanations: One per comparison and cell; empty for a single configuration.
+        timelines: One block of each workload at its largest load, configuration by configuration.
         watching: What could not be seen, and what the watching cost.
     """
 

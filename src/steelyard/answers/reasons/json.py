@@ -33,7 +33,7 @@ _LEAD = (
 )
 _SUSPECTS = (
     "What the record shows of the campaign's machine, as it was found at the start, that makes"
-    " wake-ups slow. A treatment that changes one of them can be the cause:"
+    " wake-ups slow. A configuration that changes one of them can be the cause:"
 )
 _WAITING = (
     "so it is waiting: being woken up (idle states, halted virtual CPUs, the hypervisor's"
@@ -66,7 +66,7 @@ def wait_blocks(waits: Sequence[WaitReasoning]) -> tuple[BulletList, ...]:
 
 def _sentence(each: WaitReasoning) -> str:
     change = signed_ms(each.per_statement_s, plus=True)
-    begun = f"{each.treatment} against {each.baseline}: each statement {change} ms"
+    begun = f"{each.configuration} against {each.baseline}: each statement {change} ms"
     shares = each.cpu_shares
     if shares is None:
         return f"{begun}; how much of it is CPU time is not known ({each.missing})."
@@ -111,7 +111,7 @@ def cell_json(cell: CellKey) -> dict[str, Json]:
 def _explanation(explanation: Explanation) -> dict[str, Json]:
     return {
         "baseline": explanation.baseline,
-        "treatment": explanation.treatment,
+        "configuration": explanation.configuration,
         **cell_json(explanation.cell),
         "sentence": explanation.sentence,
         "parts": [part.value for part in explanation.parts],
@@ -129,7 +129,7 @@ def _estimate(estimate: Estimate | None) -> dict[str, Json] | None:
 
 def _cell_budget(budget: CellBudget) -> dict[str, Json]:
     return {
-        "treatment": budget.treatment,
+        "configuration": budget.configuration,
         **cell_json(budget.cell),
         "blocks": budget.blocks,
         "latency_s": _estimate(budget.latency),
@@ -144,11 +144,11 @@ def budget_change(change: BudgetChange) -> dict[str, Json]:
     """Return a waterfall."""
     return {
         "baseline": change.baseline,
-        "treatment": change.treatment,
+        "configuration": change.configuration,
         **cell_json(change.cell),
         "blocks": change.blocks,
         "baseline_s": number(change.start_s),
-        "treatment_s": number(change.end_s),
+        "configuration_s": number(change.end_s),
         "change_s": _estimate(change.change),
         "parts": [_part(part) for part in change.parts],
         "remainder_s": number(change.remainder_s) if change.parts else None,
@@ -160,7 +160,7 @@ def _part(part: PartChange) -> dict[str, Json]:
     return {
         "part": part.part.value,
         "baseline_s": number(part.baseline_s),
-        "treatment_s": number(part.treatment_s),
+        "configuration_s": number(part.configuration_s),
         "change_s": _estimate(part.change),
         "clear": part.clear,
     }
@@ -168,7 +168,7 @@ def _part(part: PartChange) -> dict[str, Json]:
 
 def _cell_ledger(ledger: CellLedger) -> dict[str, Json]:
     return {
-        "treatment": ledger.treatment,
+        "configuration": ledger.configuration,
         **cell_json(ledger.cell),
         "tps_variation": number(ledger.tps_variation),
         "costs": {
@@ -187,7 +187,7 @@ def ledger_change(change: LedgerChange) -> dict[str, Json]:
     """Return how the costs differ."""
     return {
         "baseline": change.baseline,
-        "treatment": change.treatment,
+        "configuration": change.configuration,
         **cell_json(change.cell),
         "costs": {each.cost.value: _cost(each) for each in change.costs},
     }
@@ -198,7 +198,7 @@ def _cost(change: CostChange) -> dict[str, Json]:
     value = None if change.change is None else change.change.value
     told: dict[str, Json] = {
         "baseline": number(change.baseline),
-        "treatment": number(change.treatment),
+        "configuration": number(change.configuration),
     }
     if change.relative:
         told |= {"change_percent": percent(value)}

@@ -91,7 +91,7 @@ def _waits(analysis: CampaignAnalysis) -> tuple[Section, ...]:
 
 
 def _comparison(analysis: CampaignAnalysis, reasons: Reasons, explanation: Explanation) -> Section:
-    who = f"{explanation.treatment} against {explanation.baseline}"
+    who = f"{explanation.configuration} against {explanation.baseline}"
     place = cell_name(analysis.experiment, explanation.cell.load)
     budget = _budget_of(reasons, explanation)
     costs = next(each for each in reasons.ledger.changes if _is_of(each, explanation))
@@ -108,8 +108,8 @@ def _comparison(analysis: CampaignAnalysis, reasons: Reasons, explanation: Expla
 
 
 def _is_of(change: BudgetChange | LedgerChange, explanation: Explanation) -> bool:
-    wanted = explanation.baseline, explanation.treatment, explanation.cell
-    return (change.baseline, change.treatment, change.cell) == wanted
+    wanted = explanation.baseline, explanation.configuration, explanation.cell
+    return (change.baseline, change.configuration, change.cell) == wanted
 
 
 def _budget_of(reasons: Reasons, explanation: Explanation) -> BudgetChange:
@@ -120,8 +120,8 @@ def _verdicts(analysis: CampaignAnalysis, explanation: Explanation) -> list[str]
     return [
         ended(verdict_sentence(analysis, comparison))
         for comparison in analysis.comparisons
-        if (comparison.baseline, comparison.treatment)
-        == (explanation.baseline, explanation.treatment)
+        if (comparison.baseline, comparison.configuration)
+        == (explanation.baseline, explanation.configuration)
         and (comparison.workload, comparison.load)
         == (explanation.cell.workload, explanation.cell.load)
     ]
@@ -153,7 +153,7 @@ def _comparison_json(
     costs = next(each for each in reasons.ledger.changes if _is_of(each, explanation))
     return {
         "baseline": explanation.baseline,
-        "treatment": explanation.treatment,
+        "configuration": explanation.configuration,
         **cell_json(explanation.cell),
         "verdict": "; ".join(_verdicts(analysis, explanation)) or None,
         "explanation": explanation.sentence,

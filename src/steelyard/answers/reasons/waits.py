@@ -42,7 +42,7 @@ class WaitCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitReasoning:
-    """What is behind a sure change of every statement's latency, between two treatments.
+    """What is behind a sure change of every statement's latency, between two configurations.
 
     Attributes:
         per_statement_s: The change.
@@ -56,7 +56,7 @@ class WaitReasoning:
     """
 
     baseline: str
-    treatment: str
+    configuration: str
     cause: WaitCause
     per_statement_s: Estimate
     cpu_s: tuple[float, float] | None = None
@@ -125,13 +125,13 @@ def _is_one_statement(cell: CellKey, experiment: Experiment) -> bool:
 
 
 def _reasoning(each: StatementDifference, changes: Sequence[LedgerChange]) -> WaitReasoning:
-    pair = each.baseline, each.treatment
-    found = next((c for c in changes if (c.baseline, c.treatment) == pair), None)
+    pair = each.baseline, each.configuration
+    found = next((c for c in changes if (c.baseline, c.configuration) == pair), None)
     parts = [found.cost(cost) for cost in _ON_CPU] if found is not None else []
     queued = [found.cost(cost) for cost in _QUEUED] if found is not None else []
     told = WaitReasoning(
         baseline=each.baseline,
-        treatment=each.treatment,
+        configuration=each.configuration,
         cause=WaitCause.UNKNOWN,
         per_statement_s=each.per_statement_s,
         cpu_s=_range(parts),

@@ -1,4 +1,4 @@
-"""Treatments against the baseline: effects, intervals, verdicts, and when a campaign may end.
+"""Configurations against the baseline: effects, intervals, verdicts, and when a campaign may end.
 
 Everything here works on arrays of log ratios, one row per block, so that the same code judges a
 campaign and the simulator's.
@@ -14,7 +14,7 @@ from steelyard.answers.result.stopping import (
     PRECISION_FROM,
     cell_level,
     has_many_cells,
-    headline_level,
+    result_level,
 )
 from steelyard.answers.results import Comparison
 from steelyard.core.findings import Estimate, Verdict
@@ -40,7 +40,7 @@ class Pair:
     """Who is compared, under which workload."""
 
     baseline: str
-    treatment: str
+    configuration: str
     workload: str
 
 
@@ -53,7 +53,7 @@ class Terms:
         margin: Relative difference of no practical weight.
         decide: Relative effect the user wants decided.
         block_s: Seconds that one more block takes.
-        stopped_early: The campaign ended because its headlines were decided, before its last look.
+        stopped_early: The campaign ended because its results were decided, before its last look.
     """
 
     rule: StoppingRule
@@ -66,7 +66,7 @@ class Terms:
 def compare(
     contrasts: FloatArray, pair: Pair, loads: Sequence[Load], terms: Terms
 ) -> tuple[Comparison, ...]:
-    """Return a workload's headline, then its cells.
+    """Return a workload's result, then its cells.
 
     Args:
         contrasts: Shape (blocks, loads), log ratio, paired; no block is needed.
@@ -75,22 +75,22 @@ def compare(
         terms: What they are judged by.
     """
     together = _simultaneous(contrasts, pair, loads, terms)
-    headline = compare_headline(contrasts, pair, terms, depends_on_load=disagree(together))
-    return (headline, *_with_discoveries(together, contrasts, terms))
+    result = compare_result(contrasts, pair, terms, depends_on_load=disagree(together))
+    return (result, *_with_discoveries(together, contrasts, terms))
 
 
-def compare_headline(
+def compare_result(
     contrasts: FloatArray, pair: Pair, terms: Terms, *, depends_on_load: bool = False
 ) -> Comparison:
     """Return the effect pooled over the cells: one number per block, one test."""
     blocks = len(contrasts)
     pooled = pooled_contrasts(contrasts) if blocks else np.empty(0)
-    level = headline_level(terms.rule, blocks)
+    level = result_level(terms.rule, blocks)
     weighed = _weigh(pooled, level, terms)
     decided_early = terms.stopped_early and weighed.verdict.decided
     return Comparison(
         baseline=pair.baseline,
-        treatment=pair.treatment,
+        configuration=pair.configuration,
         workload=pair.workload,
         load=None,
         effect=weighed.effect,
@@ -182,7 +182,7 @@ def _cell(
     weighed = _weigh(contrasts, level, terms)
     return Comparison(
         baseline=pair.baseline,
-        treatment=pair.treatment,
+        configuration=pair.configuration,
         workload=pair.workload,
         load=load,
         effect=weighed.effect,
@@ -197,7 +197,7 @@ def _cell(
 
 
 def _at_level(cell: Comparison, contrasts: FloatArray, level: float, terms: Terms) -> Comparison:
-    pair = Pair(baseline=cell.baseline, treatment=cell.treatment, workload=cell.workload)
+    pair = Pair(baseline=cell.baseline, configuration=cell.configuration, workload=cell.workload)
     return _cell(contrasts, pair, cell.load, level, terms)
 
 
@@ -208,7 +208,7 @@ def _weigh(contrasts: FloatArray, level: float | None, terms: Terms) -> _Weighed
         return _Weighed(
             blocks=len(contrasts),
             effect=effect,
-            verdict=Verdict.NOT_DISTINGUISHABLE,
+            verdict=Verdict.NO_CLEAR_DIFFERENCE,
             no_practical_weight=False,
             looked=False,
         )
@@ -240,9 +240,11 @@ def _limit(weighed: _Weighed, terms: Terms, first_look: int) -> str:
         return ""
     blocks = count(weighed.blocks, "block")
     if not weighed.looked:
-        return f"{blocks}; the first look is at {first_look}"
+        return f"{blocks}; the first interim result is at {first_look}"
     if weighed.width is None:
-        return f"{blocks} cannot bound the effect at the level of this look; more blocks can"
+        return (
+            f"{blocks} cannot bound the effect at the level of this interim result; more blocks can"
+        )
     if _minutes_to_decide(weighed, terms) is None:
         wanted = format_percent(terms.decide, signed=False)
         return f"precise enough to decide an effect of {wanted}; one that is there is smaller"
@@ -253,17 +255,17 @@ def decide(comparisons: Sequence[Comparison], rule: StoppingRule) -> Status | No
     """Return why the campaign may stop now, or None to go on; the budget is the runner's.
 
     Args:
-        comparisons: Of the blocks so far; only the headlines count.
+        comparisons: Of the blocks so far; only the results count.
         rule: With a precision, intervals as narrow as asked end the campaign and verdicts do
-            not; without, a verdict in every headline does.
+            not; without, a verdict in every result does.
     """
-    headlines = [comparison for comparison in comparisons if comparison.load is None]
-    if not headlines:
+    results = [comparison for comparison in comparisons if comparison.load is None]
+    if not results:
         return None
     if rule.precision is None:
-        decided = all(headline.verdict.decided for headline in headlines)
+        decided = all(result.verdict.decided for result in results)
         return Status.DECIDED if decided else None
-    narrow = all(_is_narrow(headline, rule.precision) for headline in headlines)
+    narrow = all(_is_narrow(result, rule.precision) for result in results)
     return Status.PRECISION if narrow else None
 
 
@@ -276,9 +278,9 @@ def stopped_early(status: Status, rule: StoppingRule, blocks: int) -> bool:
     return status is Status.DECIDED and blocks < rule.max_blocks
 
 
-def _is_narrow(headline: Comparison, half_width: float) -> bool:
-    effect = headline.effect
-    if headline.blocks < PRECISION_FROM or effect is None:
+def _is_narrow(result: Comparison, half_width: float) -> bool:
+    effect = result.effect
+    if result.blocks < PRECISION_FROM or effect is None:
         return False
     if effect.low is None or effect.high is None:
         return False

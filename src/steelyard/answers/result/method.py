@@ -17,10 +17,10 @@ from steelyard.core.findings import Verdict
 from steelyard.core.plan import (
     ANEW,
     CampaignPlan,
-    DiscardChoice,
     RoundsFor,
     Status,
     StoppingRule,
+    WarmUpChoice,
     settling_s,
 )
 from steelyard.core.schedule import Mode, Pausing
@@ -44,7 +44,7 @@ def limits_section(analysis: CampaignAnalysis) -> Section:
     """Return two lists: what the design supports, and what it does not."""
     title = "What this does and does not show"
     if not analysis.blocks or analysis.plan is None:
-        text = "Nothing about the treatments: no block is complete, so nothing was compared."
+        text = "Nothing about the configurations: no block is complete, so nothing was compared."
         return Section(anchor="limits", title=title, blocks=(Paragraph(text=text),))
     shown = BulletList(lead="It shows", items=tuple(_shown(analysis, analysis.plan)))
     hidden = BulletList(lead="It does not show", items=tuple(_not_shown(analysis, analysis.plan)))
@@ -52,11 +52,11 @@ def limits_section(analysis: CampaignAnalysis) -> Section:
 
 
 def _shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
-    yield f"The unit of replication is: {analysis.unit}. The intervals speak of nothing else."
+    yield f"Valid for: {analysis.unit}. The intervals cover nothing else."
     yield _blocks(analysis, plan)
     yield _stopping(analysis, plan)
-    yield _thrown_away(analysis, plan.discard)
-    thrown_s = settling_s(analysis.experiment.engine, plan.discard.discard_s)
+    yield _thrown_away(analysis, plan.warm_up)
+    thrown_s = settling_s(analysis.experiment.engine, plan.warm_up.warm_up_s)
     if thrown_s and plan.mode is Mode.BACK_TO_BACK:
         yield (
             f"After each switch on the running server {thrown_s} s of the workload were thrown"
@@ -65,8 +65,9 @@ def _shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
     if analysis.blocks_redone:
         tries = len(analysis.blocks_redone)
         yield (
-            f"Thrown away and repeated: {count(tries, 'block')}, as a whole, in all treatments "
-            "alike. The findings say why; what a treatment itself brings about is hidden by this."
+            f"Thrown away and repeated: {count(tries, 'block')}, as a whole, in all configurations "
+            "alike. The findings say why; what a configuration itself brings about is hidden by"
+            " this."
         )
 
 
@@ -92,24 +93,24 @@ def _blocks(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
     )
 
 
-def _thrown_away(analysis: CampaignAnalysis, discard: DiscardChoice) -> str:
+def _thrown_away(analysis: CampaignAnalysis, warm_up: WarmUpChoice) -> str:
     if analysis.is_in_turns:
-        first, *longer = analysis.warm_ups_s or (discard.discard_s,)
+        first, *longer = analysis.warm_ups_s or (warm_up.warm_up_s,)
         later = f", later {enumeration(tuple(f'{s:g} s' for s in longer))}" if longer else ""
         return (
             f"Under each workload the first {first:g} s under load after each start{later} were"
-            f" thrown away, for all treatments alike. {ended(discard.risk)}"
+            f" thrown away, for all configurations alike. {ended(warm_up.risk)}"
         ).strip()
     return (
-        f"The first {discard.discard_s:g} s after each activation were thrown away, for all "
-        f"treatments alike ({discard.how}). {ended(discard.risk)}"
+        f"The first {warm_up.warm_up_s:g} s after each start were thrown away, for all "
+        f"configurations alike ({warm_up.how}). {ended(warm_up.risk)}"
     ).strip()
 
 
 def _names(experiment: Experiment) -> str:
     if experiment.attribution is not None:
-        return f"the {len(experiment.treatments)} combinations of levels"
-    return enumeration(tuple(t.name for t in experiment.treatments))
+        return f"the {len(experiment.configurations)} combinations of levels"
+    return enumeration(tuple(t.name for t in experiment.configurations))
 
 
 def _times(plan: CampaignPlan) -> str:
@@ -125,7 +126,7 @@ def _stopping(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
         )
     if stopped_early(analysis):
         return (
-            f"It stopped when every headline was decided, after {analysis.blocks} of at most "
+            f"It stopped when every result was decided, after {analysis.blocks} of at most "
             f"{count(rule.max_blocks, 'block')}. The intervals allow for that; the estimates are, "
             "on average, a little too large, so quote the interval."
         )
@@ -156,9 +157,9 @@ def _not_shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
     yield from _unclear(analysis.experiment)
     yield from _turned(plan)
     yield from _state(plan)
-    if any(c.verdict is Verdict.NOT_DISTINGUISHABLE for c in analysis.comparisons):
+    if any(c.verdict is Verdict.NO_CLEAR_DIFFERENCE for c in analysis.comparisons):
         yield (
-            '"Not distinguishable" does not mean equal: it means that this many blocks allow any '
+            '"No clear difference" does not mean equal: it means that this many blocks allow any '
             "effect within the interval."
         )
 
@@ -169,7 +170,7 @@ def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
     seconds = f"{experiment.measure.slice_s:g}"
     if plan.rounds_for is RoundsFor.CYCLE:
         return (
-            f"The sustained rate: the slices of {seconds} s of each visit are spread over the"
+            f"The sustained rate: the slices of {seconds} s of each start are spread over the"
             " length of one checkpoint cycle, and no longer. What vacuum or a burst credit does"
             " later is not in them."
         )
@@ -179,8 +180,10 @@ def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
             " early phase of a checkpoint cycle, with little WAL. What changes the cost of"
             " checkpoints, full-page writes or vacuum may do something else later."
         )
-    restarted = all(treatment.target.is_restarted for treatment in experiment.treatments)
-    if plan.mode is Mode.VISITS and plan.switch.rank >= SwitchCost.RESTART.rank and restarted:
+    restarted = all(
+        configuration.target.is_restarted for configuration in experiment.configurations
+    )
+    if plan.mode is Mode.STARTS and plan.switch.rank >= SwitchCost.RESTART.rank and restarted:
         if plan.rounds > 1:
             return _early_rounds(experiment, plan)
         return (
@@ -200,7 +203,7 @@ def _early_rounds(experiment: Experiment, plan: CampaignPlan) -> str:
     runs = plan.rounds * len(experiment.workloads) * len(experiment.loads)
     covered = format_duration(runs * (measure.slice_s + measure.ramp_s))
     return (
-        f"The sustained rate: every run is a slice of {measure.slice_s:g} s, and those of a visit "
+        f"The sustained rate: every run is a slice of {measure.slice_s:g} s, and those of a start "
         f"cover about {covered} after a restart. What changes the cost of checkpoints, full-page "
         "writes or vacuum may do something else later."
     )
@@ -210,7 +213,7 @@ def _elsewhere(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
     pairs = [c for c in analysis.comparisons if c.is_of_pair]
     if pairs:
         return (
-            "What makes the difference: the treatments live on different instances,"
+            "What makes the difference: the configurations live on different instances,"
             f" {pairs[0].instances} per side, and two equal instances differ, too. With at least"
             f" {LEAST_INSTANCES} newly made ones per side it could be said."
         )
@@ -220,7 +223,7 @@ def _elsewhere(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
     if remade:
         return (
             f"More than these instances: with fewer than {LEAST_INSTANCES} per side a difference "
-            "may belong to this pair of instances instead of the treatment."
+            "may belong to this pair of instances instead of the configuration."
         )
     return "Another machine or instance: one was measured, and no other."
 
@@ -230,7 +233,7 @@ def _untested(experiment: Experiment) -> str:
     told = "; ".join(_asked(workload) for workload in experiment.workloads)
     if experiment.engine is EngineName.REDIS:
         return f"Other loads, keys or values: measured were {loads}; {told}."
-    used = dict.fromkeys(t.protocol or experiment.protocol for t in experiment.treatments)
+    used = dict.fromkeys(t.protocol or experiment.protocol for t in experiment.configurations)
     protocol = f"protocol {enumeration(tuple(used))}"
     return f"Other loads or data: measured were {loads}, {protocol}; {told}."
 
@@ -257,22 +260,24 @@ def _offered(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
             f"{ONE} when the last was answered, so the faster server did more."
         )
     elif not plan.capacities:
-        yield "The highest possible rate: the load was offered at a fixed rate to all treatments."
+        yield (
+            "The highest possible rate: the load was offered at a fixed rate to all configurations."
+        )
     elif experiment.contenders:
         yield (
             f"The highest possible rate of {enumeration(experiment.contenders)}: the capacity is"
-            f" that of {plan.capacities[0].treatment}, and all were offered shares of it."
+            f" that of {plan.capacities[0].configuration}, and all were offered shares of it."
         )
 
 
 def _generator(experiment: Experiment) -> Iterator[str]:
-    places = [treatment.target.home for treatment in experiment.treatments]
+    places = [configuration.target.home for configuration in experiment.configurations]
     if any(place is not None and place.generators.same_node for place in places):
         yield (
             "A network between client and server: pods of load generators were allowed on the"
             " database's node, where they take their share of its CPUs."
         )
-    if all(t.target.kind.endswith("local") for t in experiment.treatments):
+    if all(t.target.kind.endswith("local") for t in experiment.configurations):
         yield (
             "A network between client and server: the load generator ran on the same machine and "
             "took its share of the CPUs."
@@ -286,8 +291,8 @@ def _unclear(experiment: Experiment) -> Iterator[str]:
     yield from warnings(experiment.attribution)
     if experiment.attribution.is_full and len(experiment.attribution.factors) > 1:
         yield (
-            "That factors do not change each other's effect, where a synergy is not"
-            " distinguishable: its interval is twice as wide as a main effect's."
+            "That factors do not change each other's effect, where a synergy shows no"
+            " clear difference: its interval is twice as wide as a main effect's."
         )
 
 
@@ -301,7 +306,8 @@ def _turned(plan: CampaignPlan) -> Iterator[str]:
     )
     yield (
         "What acts by the clock: it goes on in the pauses, so what comes at times"
-        " (autovacuum, the background writer) came more often for the same work, in all treatments."
+        " (autovacuum, the background writer) came more often for the same work, in all"
+        " configurations."
     )
     yield (
         "That no turn leaves anything to the next one (caches of the CPUs, pages of the kernel): in"
@@ -315,9 +321,11 @@ def _turned(plan: CampaignPlan) -> Iterator[str]:
 def _bundles(experiment: Experiment) -> Iterator[str]:
     if experiment.attribution is not None:
         return  # the factors are there to tell them apart
-    base = {(s.layer, s.name): s.value for s in experiment.treatment(experiment.baseline).settings}
+    base = {
+        (s.layer, s.name): s.value for s in experiment.configuration(experiment.baseline).settings
+    }
     for name in experiment.contenders:
-        own = {(s.layer, s.name): s.value for s in experiment.treatment(name).settings}
+        own = {(s.layer, s.name): s.value for s in experiment.configuration(name).settings}
         changed = [key for key in {**base, **own} if base.get(key) != own.get(key)]
         if len(changed) > 1:
             yield (
@@ -330,24 +338,26 @@ def _state(plan: CampaignPlan) -> Iterator[str]:
     if plan.restore == "vacuum":
         yield (
             "Effects free of history: the data were vacuumed and their history truncated, not "
-            "brought back, so rows that were changed and bloat that stays met the next treatment."
+            "brought back, so rows that were changed and bloat that stays met the next"
+            " configuration."
         )
     if plan.reset is Reset.CAMPAIGN:
         yield (
-            "Effects free of history: the data were not reset between visits, so what one "
-            "treatment left behind (bloat, cache, credits) met the next."
+            "Effects free of history: the data were not reset between starts, so what one "
+            "configuration left behind (bloat, cache, credits) met the next."
         )
     elif plan.reset is Reset.BLOCK:
         yield (
             "Effects free of history within a block: the data were reset between blocks only. What "
-            "one treatment leaves to the next is spread evenly by the coin, not removed."
+            "one configuration leaves to the next is spread evenly by the coin, not removed."
         )
 
 
 _MODE = {
-    Mode.VISITS: "a visit per treatment: activate, discard, one run per load",
-    Mode.ALTERNATING: "all treatments of a block up at the same time, the load takes turns",
-    Mode.BACK_TO_BACK: "back to back: in each cell all treatments one after another in one visit",
+    Mode.STARTS: "for each configuration a start, a warm-up and one run per load",
+    Mode.ALTERNATING: "all configurations of a block up at the same time, the load takes turns",
+    Mode.BACK_TO_BACK: "back to back: in each cell all configurations one after another in one"
+    " start",
 }
 
 # By whether it is a single pass.
@@ -385,12 +395,12 @@ def _execution(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
 
 
 def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
-    """Return run, mode, looks, error rate, discard and data of a frozen plan."""
+    """Return run, mode, looks, error rate, warm-up and data of a frozen plan."""
     if analysis.experiment.is_single_pass:
         return (
             ("run", _run(analysis.experiment)),
-            ("mode", f"a {LABEL}: activate, discard, every cell once in file order"),
-            ("discard", _discard(plan.discard)),
+            ("mode", f"a {LABEL}: start, warm-up, every cell once in file order"),
+            ("warm-up", _chosen_warm_up(plan.warm_up)),
             ("data", f"prepared once, by {plan.restore}; not restored between runs"),
         )
     if plan.mode is Mode.ALTERNATING:
@@ -401,7 +411,7 @@ def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[
         ("mode", f"{_MODE[plan.mode]} (switch cost: {plan.switch.value})"),
         *_rounds(plan),
         *_judging(analysis, plan),
-        ("discard", _discard(plan.discard)),
+        ("warm-up", _chosen_warm_up(plan.warm_up)),
         ("data", _reset(plan)),
     )
 
@@ -415,7 +425,7 @@ def _alternating_pairs(
         *turn_pairs(plan.turns, analysis.experiment.measure.slice_s),
         *shared_pairs(plan.pausing, plan.memory),
         *_judging(analysis, plan),
-        ("warm-up", _warm_up(analysis, plan.discard)),
+        ("warm-up", _warm_up(analysis, plan.warm_up)),
         ("data", _data_of_turns(plan)),
     )
 
@@ -423,17 +433,17 @@ def _alternating_pairs(
 def _data_of_turns(plan: CampaignPlan) -> str:
     if plan.reset is Reset.CAMPAIGN:
         return f"prepared once, by {plan.restore}: sessions of one server read the same data"
-    return f"each treatment from a fresh copy in every block, {_means(plan)}"
+    return f"each configuration from a fresh copy in every block, {_means(plan)}"
 
 
 def _design(plan: CampaignPlan) -> str:
     return taken_words(plan.mode, plan.design_reason, plan.switch)
 
 
-def _warm_up(analysis: CampaignAnalysis, choice: DiscardChoice) -> str:
+def _warm_up(analysis: CampaignAnalysis, choice: WarmUpChoice) -> str:
     """Return how long starts were warmed up, and from when on longer."""
-    first, *longer = analysis.warm_ups_s or (choice.discard_s,)
-    more = [f"then {each:g} s, because a treatment was still warming up" for each in longer]
+    first, *longer = analysis.warm_ups_s or (choice.warm_up_s,)
+    more = [f"then {each:g} s, because a configuration was still warming up" for each in longer]
     return "; ".join((warm_up_words(first), *more))
 
 
@@ -448,11 +458,11 @@ def _run(experiment: Experiment) -> str:
 
 
 def _judging(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
-    """Return looks and error rate, or that there is nothing to look at."""
+    """Return interim results and error rate, or that there is nothing to look at."""
     if not analysis.experiment.compares_throughput:
-        return (("looks", "none: no throughput is compared, so only the budget ends it"),)
+        return (("interim results", "none: no throughput is compared, so only the budget ends it"),)
     return (
-        ("looks", f"{analysis.looks} so far, {_looks(plan.stopping)}"),
+        ("interim results", f"{analysis.looks} so far, {_looks(plan.stopping)}"),
         ("error rate", _alpha_rule(plan.stopping)),
         *_many_cells(analysis),
     )
@@ -463,7 +473,7 @@ def _rounds(plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
     if plan.rounds_for is RoundsFor.ONE:
         return ()
     return (
-        ("rounds", f"{count(plan.rounds, 'run')} of each cell per visit: {plan.rounds_reason}"),
+        ("rounds", f"{count(plan.rounds, 'run')} of each cell per start: {plan.rounds_reason}"),
     )
 
 
@@ -479,16 +489,16 @@ def _looks(rule: StoppingRule) -> str:
 
 
 def _alpha_rule(rule: StoppingRule) -> str:
-    over = f"{share(rule.alpha)} for the one headline"
-    if rule.headlines > 1:
-        total = share(rule.alpha * rule.headlines)
-        over = f"{total} for {rule.headlines} headlines, {share(rule.alpha)} each (Bonferroni)"
+    over = f"{share(rule.alpha)} for the one result"
+    if rule.results > 1:
+        total = share(rule.alpha * rule.results)
+        over = f"{total} for {rule.results} results, {share(rule.alpha)} each (Bonferroni)"
     if rule.precision is not None:
         asked = f"stops at a half-width of ±{share(rule.precision)}, verdicts do not stop it"
         return f"{over}; {asked}; with a margin for that, printed as {CONFIDENCE}"
     power = f"alpha · (n/{rule.max_blocks})^{rule.spending_power:g}"
-    spent = f"spent over the looks as {power}"
-    return f"{over}, {spent}; with a margin for many looks, printed as {CONFIDENCE}"
+    spent = f"spent over the interim results as {power}"
+    return f"{over}, {spent}; with a margin for many interim results, printed as {CONFIDENCE}"
 
 
 def _many_cells(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
@@ -497,26 +507,26 @@ def _many_cells(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
     if not has_many_cells(cells):
         return ()
     rule = (
-        f"{cells} per headline: those called different by Benjamini and Hochberg's false discovery"
-        " rate at the headline's error rate and this look, with intervals of the same false"
+        f"{cells} per result: those called different by Benjamini and Hochberg's false discovery"
+        " rate at the result's error rate and this interim result, with intervals of the same false"
         " coverage rate; the others by simultaneous intervals (Bonferroni)"
     )
     return (("cells", rule),)
 
 
-def _discard(choice: DiscardChoice) -> str:
+def _chosen_warm_up(choice: WarmUpChoice) -> str:
     how = {
         "declared": "declared in the experiment",
         "floor": "the least the method allows, not measured",
-        "measured": f"measured by {count(choice.restarts, 'activation')} per treatment",
+        "measured": f"measured by {count(choice.restarts, 'start')} per configuration",
     }.get(choice.how, choice.how)
-    thrown = f"{choice.discard_s:g} s after each activation, equal for all, {how}"
+    thrown = f"{choice.warm_up_s:g} s after each start, equal for all, {how}"
     return f"{thrown}. {ended(choice.risk)}".strip()
 
 
 def _reset(plan: CampaignPlan) -> str:
     if plan.restore == ANEW:
-        return "every visit makes its server and its data from nothing"
+        return "every start makes its server and its data from nothing"
     return f"back to the prepared state every {plan.reset.value} {_means(plan)}"
 
 
@@ -529,8 +539,8 @@ def _means(plan: CampaignPlan) -> str:
 def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
     pairs = []
     for check in analysis.warmup:
-        slope = f"{format_percent(math.expm1(check.slope_per_position))} per place in the visit"
-        text = f"{check.treatment}: the contrast changes by {slope} ({p_value(check.p_value)})"
+        slope = f"{format_percent(math.expm1(check.slope_per_position))} per place in the start"
+        text = f"{check.configuration}: the contrast changes by {slope} ({p_value(check.p_value)})"
         pairs.append(("warm-up check", text))
     if analysis.checkpoints:
         text = "; ".join(_phase(phase) for phase in analysis.checkpoints)
@@ -540,7 +550,7 @@ def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
         text = f"{len(analysis.blocks_redone)}, the valid runs before them kept"
         pairs.append(("interruptions", f"{text}: {'; '.join(analysis.blocks_redone)}"))
     elif analysis.blocks_redone:
-        thrown = f"{len(analysis.blocks_redone)} thrown away, in all treatments alike"
+        thrown = f"{len(analysis.blocks_redone)} thrown away, in all configurations alike"
         text = f"{thrown}: {'; '.join(analysis.blocks_redone)}"
         pairs.append(("repeated blocks", text))
     return tuple(pairs)
@@ -548,11 +558,11 @@ def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
 
 def _phase(phase: CheckpointPhase) -> str:
     if phase.least_s is None or phase.median_s is None or phase.most_s is None:
-        return f"{phase.treatment}: not known ({ended(phase.unknown)})"
+        return f"{phase.configuration}: not known ({ended(phase.unknown)})"
     span = f"{format_duration(phase.least_s)} to {format_duration(phase.most_s)}"
     known = "" if phase.known == phase.runs else f", {phase.known} of them known"
     return (
-        f"{phase.treatment}: runs began {span} after the last checkpoint or start, median"
+        f"{phase.configuration}: runs began {span} after the last checkpoint or start, median"
         f" {format_duration(phase.median_s)} ({count(phase.runs, 'run')}{known})"
     )
 
@@ -565,7 +575,7 @@ def _instance_noise(noise: InstanceNoise) -> str:
     ends = (parts.instance_low, parts.instance_high)
     low, high = (format_percent(value, signed=False) for value in ends)
     return (
-        f"{noise.workload}, {noise.treatment}: standard deviation {sd} between servers"
+        f"{noise.workload}, {noise.configuration}: standard deviation {sd} between servers"
         f" [{low}, {high}] (95 %, {parts.instances} per side), {run_sd} between runs of one server;"
         f" best at these: {count(noise.best_rounds, 'run')} per server"
     )

@@ -1,4 +1,4 @@
-"""The first section of a report: one card per workload and treatment."""
+"""The first section of a report: one card per workload and configuration."""
 
 from collections.abc import Sequence
 
@@ -40,12 +40,12 @@ _DIVIDED = "depends on load"
 _DRAWING_SLACK = 0.08  # of the line's length, free at each end
 
 
-def headline_section(analysis: CampaignAnalysis) -> Section:
+def result_section(analysis: CampaignAnalysis) -> Section:
     """Return the verdicts, or what there is instead when nothing was compared."""
     blocks: list[Block] = []
     why = uncompared(analysis.experiment)
-    if analysis.headlines:
-        blocks.append(VerdictCards(cards=tuple(_card(analysis, c) for c in analysis.headlines)))
+    if analysis.results:
+        blocks.append(VerdictCards(cards=tuple(_card(analysis, c) for c in analysis.results)))
     elif analysis.blocks and why:
         blocks.append(Paragraph(text=f"{why} {_looked_for(analysis)}"))
     else:
@@ -84,7 +84,7 @@ def _was(status: Status) -> str:
 
 def _remarks(analysis: CampaignAnalysis) -> list[Paragraph]:
     remarks = []
-    if analysis.headlines and is_interim(analysis):
+    if analysis.results and is_interim(analysis):
         there = f"these are interim results after {count(analysis.blocks, 'block')}"
         text = f"The campaign {_was(analysis.status)}; {there}."
         remarks.append(Paragraph(text=text, tone=Tone.WARNING))
@@ -161,12 +161,12 @@ def _details(analysis: CampaignAnalysis, comparison: Comparison) -> tuple[str, .
     return (*details, more) if more else tuple(details)
 
 
-def _details_by_load(analysis: CampaignAnalysis, headline: Comparison) -> tuple[str, ...]:
-    extremes = extreme_cells(analysis, headline)
+def _details_by_load(analysis: CampaignAnalysis, result: Comparison) -> tuple[str, ...]:
+    extremes = extreme_cells(analysis, result)
     together = f"simultaneous {CONFIDENCE} intervals"
     if has_many_cells(len(analysis.experiment.closed_loads)):
         together = f"intervals at {cells_together(analysis.experiment)}"
-    blocks = f"{together}, {count(headline.blocks, 'block')}"
+    blocks = f"{together}, {count(result.blocks, 'block')}"
     if extremes is None:
         return (blocks,)
     return (f"least: {extremes[0]}", f"largest: {extremes[1]}", blocks)

@@ -10,29 +10,29 @@ FIXED_ALPHA = 0.045  # the same for one look
 FIRST_LOOK_POOLED = 8
 FIRST_LOOK_CELL = 6
 PRECISION_FROM = 12
-SIMULTANEOUS_UP_TO = 10  # cells of a headline; beyond, the false discovery rate is what is kept
+SIMULTANEOUS_UP_TO = 10  # cells of a result; beyond, the false discovery rate is what is kept
 
 
 def stopping_rule(
-    *, headlines: int, cells_per_headline: int, max_blocks: int, precision: float | None
+    *, results: int, cells_per_result: int, max_blocks: int, precision: float | None
 ) -> StoppingRule:
     """Return the rule that a campaign freezes and a resumed campaign keeps.
 
     Args:
-        headlines: Pooled comparisons (workloads times contenders, or times factors) that share
+        results: Pooled comparisons (workloads times contenders, or times factors) that share
             the error, by Bonferroni; 0 counts as 1.
-        cells_per_headline: Loads pooled in one; a single cell needs no centring and can be
+        cells_per_result: Loads pooled in one; a single cell needs no centring and can be
             looked at earlier.
         max_blocks: What the budget allows, at least 0.
         precision: Half-width asked for, relative; None stops at verdicts.
     """
     total = SEQUENTIAL_ALPHA if precision is None else FIXED_ALPHA
-    shared_by = max(headlines, 1)
+    shared_by = max(results, 1)
     return StoppingRule(
         max_blocks=max_blocks,
         alpha=total / shared_by,
-        headlines=shared_by,
-        first_look=FIRST_LOOK_POOLED if cells_per_headline > 1 else FIRST_LOOK_CELL,
+        results=shared_by,
+        first_look=FIRST_LOOK_POOLED if cells_per_result > 1 else FIRST_LOOK_CELL,
         cell_first_look=FIRST_LOOK_CELL,
         spending_power=spending_power(max_blocks),
         precision=precision,
@@ -44,8 +44,8 @@ def blocks_within(budget_s: float, block_s: float) -> int:
     return max(math.floor(budget_s / block_s), 0)
 
 
-def headline_level(rule: StoppingRule, blocks: int) -> float | None:
-    """Return the two-sided level of a headline's interval; None before the first look."""
+def result_level(rule: StoppingRule, blocks: int) -> float | None:
+    """Return the two-sided level of a result's interval; None before the first look."""
     return _level(rule, blocks, first_look=rule.first_look, alpha=rule.alpha)
 
 
@@ -55,7 +55,7 @@ def cell_level(rule: StoppingRule, blocks: int, cells: int, called: int = 1) -> 
     Args:
         rule: Of the campaign.
         blocks: Seen so far.
-        cells: Of the headline.
+        cells: Of the result.
         called: How many of them are called different: 1 gives simultaneous intervals, more gives
             those of the false discovery rate.
     """
@@ -64,12 +64,12 @@ def cell_level(rule: StoppingRule, blocks: int, cells: int, called: int = 1) -> 
 
 
 def has_many_cells(cells: int) -> bool:
-    """Return whether a headline has too many cells for simultaneous intervals (METHOD 3.5)."""
+    """Return whether a result has too many cells for simultaneous intervals (METHOD 3.5)."""
     return cells > SIMULTANEOUS_UP_TO
 
 
 def looks_taken(rule: StoppingRule, blocks: int) -> int:
-    """Return how often the headlines have been looked at."""
+    """Return how often the results have been looked at."""
     return max(min(blocks, rule.max_blocks) - rule.first_look + 1, 0)
 
 

@@ -354,7 +354,7 @@ def _folded(rules: Sequence[JudgedRule]) -> Block:
     items = [f"{fact} ({', '.join(codes)})" for fact, codes in by_number[:_MOST_NAMED]]
     left = len(by_number) - len(items)
     more = (f"and {count(left, 'further fact')}: `--all` names them",) if left > 0 else ()
-    lead = f"{count(len(rules), 'rule')} not applicable, which is no pass. Missing:"
+    lead = f"{count(len(rules), 'rule')} could not be checked. Missing:"
     return BulletList(lead=lead, items=(*items, *more))
 
 

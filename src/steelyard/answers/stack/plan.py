@@ -194,7 +194,7 @@ def _assumptions(plan: StackPlan) -> Iterator[Block]:
 
 def _left(plan: StackPlan) -> Iterator[Block]:
     if plan.left:
-        yield BulletList(lead="Rules that no knob of this plan serves:", items=plan.left)
+        yield BulletList(lead="Not covered by this plan:", items=plan.left)
 
 
 _SETTING = (Column(name="setting"), Column(name="value"), Column(name="reason, source"))

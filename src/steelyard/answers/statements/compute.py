@@ -32,7 +32,7 @@ def fit_of_statements(seen: Observations, experiment: Experiment) -> StatementFi
         return None
     fitted = {
         name: _fit(np.exp(-seen.log_tps[:, side, columns]))
-        for side, name in enumerate(seen.treatments)
+        for side, name in enumerate(seen.configurations)
     }
     return StatementFit(
         costs=tuple(_cost(name, seen.blocks, *found) for name, found in fitted.items()),
@@ -89,11 +89,11 @@ def _cost(
 
 
 def _difference(
-    baseline: str, treatment: str, before: StatementCosts, after: StatementCosts
+    baseline: str, configuration: str, before: StatementCosts, after: StatementCosts
 ) -> StatementDifference:
     return StatementDifference(
         baseline=baseline,
-        treatment=treatment,
+        configuration=configuration,
         per_statement_s=_estimate(after.per_statement - before.per_statement),
         per_commit_s=_estimate(after.per_commit - before.per_commit),
     )

@@ -16,10 +16,10 @@ SCRIPTS: Mapping[str, tuple[int, int]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementCost:
-    """The two costs in one treatment, or in one published environment.
+    """The two costs in one configuration, or in one published environment.
 
     Attributes:
-        name: Of the treatment or the environment.
+        name: Of the configuration or the environment.
         blocks: Behind it; None of published figures, which are one run each.
         latency_s: At one client by script, in the order of ``SCRIPTS``: medians over blocks.
         residual_s: Largest miss of the fit; three scripts and two costs leave one degree of
@@ -36,10 +36,10 @@ class StatementCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementDifference:
-    """How both costs differ between two treatments, block by block."""
+    """How both costs differ between two configurations, block by block."""
 
     baseline: str
-    treatment: str
+    configuration: str
     per_statement_s: Estimate
     per_commit_s: Estimate
 
@@ -56,7 +56,7 @@ class StatementDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementFit:
-    """Both costs of all treatments, their differences, and the published case beside them."""
+    """Both costs of all configurations, their differences, and the published case beside them."""
 
     costs: tuple[StatementCost, ...]
     differences: tuple[StatementDifference, ...]

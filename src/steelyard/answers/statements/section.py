@@ -63,7 +63,7 @@ def measured_apart(ceilings: Sequence[Ceiling]) -> tuple[BulletList, ...]:
     """Return the round trips and wake-ups measured before the first block, to split a statement."""
     known = [each for each in ceilings if each.latency_s is not None]
     told = [
-        f"round trip of an empty statement ({', '.join(each.treatments)}):"
+        f"round trip of an empty statement ({', '.join(each.configurations)}):"
         f" {milliseconds(each.latency_s)} ms"
         for each in known
         if each.kind is CeilingKind.ROUND_TRIP
@@ -83,7 +83,7 @@ def measured_apart(ceilings: Sequence[Ceiling]) -> tuple[BulletList, ...]:
 
 def _costs(title: str, costs: Sequence[StatementCost], note: str) -> Table:
     columns = (
-        Column(name="treatment" if costs and costs[0].blocks else "environment"),
+        Column(name="configuration" if costs and costs[0].blocks else "environment"),
         *(_right(script, spare=True) for script in SCRIPTS),
         _right("each statement"),
         _right("commit"),
@@ -105,11 +105,11 @@ def _costs(title: str, costs: Sequence[StatementCost], note: str) -> Table:
 
 
 def _differences(fit: StatementFit) -> Table:
-    columns = (Column(name="treatment"), _right("each statement"), _right("commit"))
+    columns = (Column(name="configuration"), _right("each statement"), _right("commit"))
     rows = tuple(
         Row(
             cells=(
-                f"{each.treatment} against {each.baseline}",
+                f"{each.configuration} against {each.baseline}",
                 signed_ms(each.per_statement_s, plus=True),
                 signed_ms(each.per_commit_s, plus=True),
             )
@@ -124,7 +124,7 @@ def _right(name: str, *, spare: bool = False) -> Column:
 
 
 def _words(each: StatementDifference) -> str:
-    names = f"{each.treatment} against {each.baseline}"
+    names = f"{each.configuration} against {each.baseline}"
     statement = f"each statement {signed_ms(each.per_statement_s, plus=True)} ms"
     commit = f"the commit {signed_ms(each.per_commit_s, plus=True)} ms"
     if each.is_of_round_trips and each.is_of_commits:
@@ -157,7 +157,7 @@ def statements_json(analysis: CampaignAnalysis) -> dict[str, Json]:
             "differences": [
                 {
                     "baseline": each.baseline,
-                    "treatment": each.treatment,
+                    "configuration": each.configuration,
                     "per_statement_s": interval(each.per_statement_s),
                     "per_commit_s": interval(each.per_commit_s),
                 }
@@ -174,7 +174,7 @@ def waits_json(waits: Sequence[WaitReasoning]) -> list[Json]:
     return [
         {
             "baseline": each.baseline,
-            "treatment": each.treatment,
+            "configuration": each.configuration,
             "cause": each.cause.value,
             "per_statement_s": interval(each.per_statement_s),
             "cpu_s": None if each.cpu_s is None else [number(bound) for bound in each.cpu_s],

@@ -1,4 +1,4 @@
-"""Long runs, each described on its own: one per treatment is no sample and supports no verdict.
+"""Long runs, each described on its own: one per configuration is no sample and supports no verdict.
 
 A long run and the parts that went on right after it are one series of seconds. Between two parts
 the generator connects anew, and the ramp of the later one holds sessions with cold caches. These
@@ -114,7 +114,7 @@ class SustainedSummary:
 
 
 def last_try(runs: Sequence[SustainedRun]) -> tuple[SustainedRun, ...]:
-    """Return the parts of the last try, of the runs of one treatment and cell in their order."""
+    """Return the parts of the last try, of the runs of one cell, in order."""
     first = max((place for place, run in enumerate(runs) if run.part == 0), default=0)
     return tuple(runs[first:])
 
@@ -175,7 +175,7 @@ def burst_findings(
     Args:
         record: Of the campaign.
         sustained: Its long runs.
-        within: Treatments and workloads that were measured within known burst credits alone.
+        within: Configurations and workloads that were measured within known burst credits alone.
     """
     return (
         *(
@@ -205,14 +205,14 @@ def _beside(long: SustainedSummary, drop: BurstCliff) -> Finding:
         code="drop-beside-neighbours",
         severity=Severity.WARNING,
         message=(
-            f"{run.treatment}, {run.cell.workload}: the rate fell by"
+            f"{run.configuration}, {run.cell.workload}: the rate fell by"
             f" {format_percent(scan.drop, signed=False)} after {drop.at_s:,.0f} s of the long run;"
             " other processes took the CPU time that the server and the generator had less, so it"
             " is no sign of burst credits"
         ),
         remedy="Repeat it on a quiet machine: what lasts there was not measured.",
         source="the machine's CPU time by who used it, second by second",
-        subject=run.treatment,
+        subject=run.configuration,
     )
 
 
@@ -222,7 +222,7 @@ def _cliff(long: SustainedSummary, cliff: BurstCliff, many: str) -> Finding:
         code="burst-cliff",
         severity=Severity.WARNING,
         message=(
-            f"{run.treatment}, {run.cell.workload}: the rate fell by"
+            f"{run.configuration}, {run.cell.workload}: the rate fell by"
             f" {format_percent(scan.drop, signed=False)} after {cliff.at_s:,.0f} s of the long run"
             f" ({cliff.at_low_s:,.0f} to {cliff.at_high_s:,.0f}),"
             f" from {scan.burst:,.0f} to {scan.sustained:,.0f} {many} a second, and stayed"
@@ -233,7 +233,7 @@ def _cliff(long: SustainedSummary, cliff: BurstCliff, many: str) -> Finding:
             f" credits, idle for {format_duration(scan.refill_s)} or more and repeat."
         ),
         source="METHOD 7",
-        subject=run.treatment,
+        subject=run.configuration,
     )
 
 
@@ -249,12 +249,12 @@ def _unsettled(long: SustainedSummary) -> Finding:
         code="late-fall",
         severity=Severity.INFO,
         message=(
-            f"{long.run.treatment}, {long.run.cell.workload}: the long run ended in a fall that"
+            f"{long.run.configuration}, {long.run.cell.workload}: the long run ended in a fall that"
             f" {format_duration(long.length_s)} cannot tell from noise"
         ),
         remedy="Ask for a longer `sustain`.",
         source="METHOD 7",
-        subject=long.run.treatment,
+        subject=long.run.configuration,
     )
 
 
@@ -280,17 +280,17 @@ def _burst_only(
     sustained: tuple[SustainedSummary, ...],
     within: frozenset[tuple[str, str]],
 ) -> Iterator[Finding]:
-    for treatment in record.experiment.treatments:
+    for configuration in record.experiment.configurations:
         workloads = [
             each.name
             for each in record.experiment.workloads
-            if (treatment.name, each.name) in within
+            if (configuration.name, each.name) in within
         ]
-        lasts_s = treatment.target.burst_lasts_s
+        lasts_s = configuration.target.burst_lasts_s
         if not workloads or lasts_s is None:
             continue
         longest = max(
-            (each for each in sustained if each.run.treatment == treatment.name),
+            (each for each in sustained if each.run.configuration == configuration.name),
             key=lambda each: each.length_s,
             default=None,
         )
@@ -300,13 +300,14 @@ def _burst_only(
             code="burst-not-sustained",
             severity=Severity.WARNING,
             message=(
-                f"{treatment.name}: {BURST_ONLY} ({', '.join(workloads)}): its burst credits last"
+                f"{configuration.name}: {BURST_ONLY} ({', '.join(workloads)}): its burst credits"
+                " last"
                 f" {format_duration(lasts_s)} at full load by `burst_lasts`,"
                 f" and {_longest(longest)}"
             ),
             remedy=f"Ask for `sustain: {_beyond(lasts_s)}` or longer{closed}, with full credits.",
             source="METHOD 7; `burst_lasts` of the experiment file",
-            subject=treatment.name,
+            subject=configuration.name,
         )
 
 
@@ -431,33 +432,35 @@ _WORST_FIRST = (Validity.INVALID, Validity.SUSPECT, Validity.VALID)
 
 
 def summarise_sustained(record: CampaignRecord) -> tuple[SustainedSummary, ...]:
-    """Return the last try of each long run, workload by workload in treatment order."""
+    """Return the last try of each long run, workload by workload in configuration order."""
     cells = dict.fromkeys(run.cell for run in record.sustained)
-    of_treatment = {
-        (cell, treatment.name): tuple(
-            run for run in record.sustained if (run.cell, run.treatment) == (cell, treatment.name)
+    of_configuration = {
+        (cell, configuration.name): tuple(
+            run
+            for run in record.sustained
+            if (run.cell, run.configuration) == (cell, configuration.name)
         )
         for cell in cells
-        for treatment in record.experiment.treatments
+        for configuration in record.experiment.configurations
     }
-    return tuple(_summary(record, last_try(runs)) for runs in of_treatment.values() if runs)
+    return tuple(_summary(record, last_try(runs)) for runs in of_configuration.values() if runs)
 
 
 def burst_only(
     record: CampaignRecord, sustained: Sequence[SustainedSummary]
 ) -> frozenset[tuple[str, str]]:
-    """Return the treatments and workloads that no run outlasted the target's burst credits of."""
+    """Return the configurations and workloads whose burst credits no run outlasted."""
     outlasted = {
-        (each.run.treatment, each.run.cell.workload)
+        (each.run.configuration, each.run.cell.workload)
         for each in sustained
         if each.tps is not None and not each.burst_only
     }
     return frozenset(
-        (treatment.name, workload.name)
-        for treatment in record.experiment.treatments
-        if treatment.target.burst_lasts_s is not None
+        (configuration.name, workload.name)
+        for configuration in record.experiment.configurations
+        if configuration.target.burst_lasts_s is not None
         for workload in record.experiment.workloads
-        if (treatment.name, workload.name) not in outlasted
+        if (configuration.name, workload.name) not in outlasted
     )
 
 
@@ -470,7 +473,7 @@ def _summary(record: CampaignRecord, tried: Sequence[SustainedRun]) -> Sustained
     seconds = sum(each.seconds for each in measured)
     drop = _drop(record, parts[0], series, scan) if scan is not None and scan.found else None
     beside = drop is not None and taken_by_neighbours(parts, drop.at_s, drop.scan)
-    lasts_s = record.experiment.treatment(parts[0].treatment).target.burst_lasts_s
+    lasts_s = record.experiment.configuration(parts[0].configuration).target.burst_lasts_s
     return SustainedSummary(
         run=parts[0],
         parts=parts,
@@ -496,7 +499,8 @@ def _drop(
     slices = [
         each.measurement.tps
         for each in record.counted_runs
-        if (each.treatment, each.cell) == (run.treatment, run.cell) and each.measurement is not None
+        if (each.configuration, each.cell) == (run.configuration, run.cell)
+        and each.measurement is not None
     ]
     return BurstCliff(
         scan=scan,

@@ -27,7 +27,8 @@ from steelyard.report.formats import CONFIDENCE, MISSING, Json, ended, milliseco
 
 TITLE = "Sustained runs"
 _NOTE = (
-    "One long run per treatment and workload after the last block, at the largest load, over whole"
+    "One long run per configuration and workload after the last block, at the largest load, over"
+    " whole"
     " checkpoint cycles: not repeated, so there is no interval and no verdict, and they take no"
     " part in the comparisons of slices. Variation is the standard deviation of the means of 10 s"
     " over their mean; the worst is the least of these means."
@@ -52,7 +53,7 @@ def sustained_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
 def _table(analysis: CampaignAnalysis) -> Table:
     columns = (
         Column(name="workload"),
-        Column(name="treatment"),
+        Column(name="configuration"),
         Column(name="load", spare=True),
         number_column("length"),
         number_column(RATE, RATE_UNIT),
@@ -73,7 +74,7 @@ def _row(analysis: CampaignAnalysis, each: SustainedSummary) -> Row:
     return Row(
         cells=(
             run.cell.workload,
-            run.treatment,
+            run.configuration,
             cell_name(analysis.experiment, run.cell.load),
             MISSING if each.seconds is None else format_duration(each.seconds),
             rate(each.tps),
@@ -104,7 +105,7 @@ def _cliff_word(each: SustainedSummary) -> str:
 
 def _note(analysis: CampaignAnalysis) -> str:
     told = [
-        f"{each.run.treatment}, {each.run.cell.workload}: {ended(text)}"
+        f"{each.run.configuration}, {each.run.cell.workload}: {ended(text)}"
         for each in analysis.sustained
         for text in (*_extended(each), *_found(each))
     ]
@@ -135,7 +136,7 @@ def _cliff_table(analysis: CampaignAnalysis) -> tuple[Table, ...]:
         return ()
     columns = (
         Column(name="workload"),
-        Column(name="treatment"),
+        Column(name="configuration"),
         number_column("burst", "1/s"),
         number_column("sustained", "1/s"),
         number_column("drop"),
@@ -154,7 +155,7 @@ def _cliff_row(each: SustainedSummary, cliff: BurstCliff) -> Row:
     return Row(
         cells=(
             each.run.cell.workload,
-            each.run.treatment,
+            each.run.configuration,
             rate(scan.burst),
             rate(scan.sustained),
             format_percent(scan.drop, signed=False),
@@ -183,24 +184,26 @@ def _strips(analysis: CampaignAnalysis) -> tuple[Figure, ...]:
         identity="sustained",
         kind=ChartKind.STRIPS,
         title="Sustained runs, second by second",
-        caption=f"{MANY_FIRST} per second of each long run, side by side in treatment order; the "
+        caption=f"{MANY_FIRST} per second of each long run, side by side in configuration order;"
+        " the "
         f"faded start of each is the ramp, which does not count.{cliffs if marked else ''}"
         f"{thinned}",
-        alt="One-second rates of the long runs, by workload, coloured by treatment; the table "
+        alt="One-second rates of the long runs, by workload, coloured by configuration; the table "
         f"above holds their means and their worst ten seconds{_cliffs_told(analysis)}.",
         columns=(
-            *("workload", "load", "treatment", "run", "at", "tps", "ramp"),
+            *("workload", "load", "configuration", "run", "at", "tps", "ramp"),
             *("mark", "begin", "end"),
         ),
         rows=rows,
-        treatments=(experiment.baseline, *experiment.contenders),
+        configurations=(experiment.baseline, *experiment.contenders),
     )
     return (figure,)
 
 
 def _cliffs_told(analysis: CampaignAnalysis) -> str:
     return "".join(
-        f"; {each.run.treatment}, {each.run.cell.workload} falls from {rate(each.cliff.scan.burst)}"
+        f"; {each.run.configuration}, {each.run.cell.workload} falls from"
+        f" {rate(each.cliff.scan.burst)}"
         f" to {rate(each.cliff.scan.sustained)} per second after {each.cliff.at_s:,.0f} s"
         for each in analysis.sustained
         if each.cliff is not None
@@ -223,7 +226,7 @@ def _strip_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
         workload = run.cell.workload
         strip = _Strip(place=places.get(workload, 0) + 1, whole_s=_whole_s(each))
         places[workload] = strip.place
-        named = (workload, cell_name(analysis.experiment, run.cell.load), run.treatment)
+        named = (workload, cell_name(analysis.experiment, run.cell.load), run.configuration)
         lead = (*named, strip.place)
         for part in each.parts:
             yield (*lead, strip.at(part.started_at - run.started_at), None, False, *_NO_MARK)
@@ -302,8 +305,8 @@ def _bounds(name: str, bounds: tuple[float, float]) -> dict[str, Json]:
 def sustained_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the long runs, where there are some, apart from the cells, and what needs one."""
     within: list[Json] = [
-        {"treatment": treatment, "workload": workload}
-        for treatment, workload in sorted(analysis.burst_only)
+        {"configuration": configuration, "workload": workload}
+        for configuration, workload in sorted(analysis.burst_only)
     ]
     told: dict[str, Json] = {"burst_only": within} if within else {}
     if not analysis.sustained:
@@ -315,7 +318,7 @@ def sustained_json(analysis: CampaignAnalysis) -> dict[str, Json]:
                 "workload": each.run.cell.workload,
                 "clients": each.run.cell.load.clients,
                 "threads": each.run.cell.load.threads,
-                "treatment": each.run.treatment,
+                "configuration": each.run.configuration,
                 "seconds": number(each.seconds),
                 "tps": number(each.tps),
                 "variation_10s": number(each.variation),

@@ -1,4 +1,4 @@
-"""Rules for treatments, comparisons and campaigns: what a treatment brings about itself stays in.
+"""Rules for configurations, comparisons and campaigns: what one brings about itself stays in.
 
 Each rule looks at the runs that count and at what was seen around them; none throws anything away.
 """

@@ -1,4 +1,4 @@
-"""What the rules of a campaign look at: runs by treatment and side, sums, events, and promises.
+"""What the rules of a campaign look at: runs by configuration and side, sums, events, and promises.
 
 Events are work of the server that falls into some runs, so that one side of a comparison may have
 had more of it. Promises are what the settings in force say of the two sides' durability.
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from steelyard.answers.observations import HeadlineContrast, Observations, count, headline_contrasts
+from steelyard.answers.observations import Observations, ResultContrast, count, result_contrasts
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Evidence, Quantity
-from steelyard.core.experiment import Experiment, Treatment
+from steelyard.core.experiment import Configuration, Experiment
 from steelyard.core.findings import KEPT, Ruling, Threshold, broken, lacking
 from steelyard.core.measurement import Run, ServerEnvironment
 from steelyard.core.schedule import Ceiling
@@ -22,7 +22,7 @@ Runs = Sequence[Run]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """The two sides of a headline: two treatments, or the two levels of a factor.
+    """The two sides of a result: two configurations, or the two levels of a factor.
 
     Attributes:
         name: Of the side that is compared.
@@ -48,9 +48,9 @@ class CampaignFacts:
         return self.record.experiment
 
     @property
-    def treatments(self) -> tuple[Treatment, ...]:
-        """Return the treatments in file order."""
-        return self.experiment.treatments
+    def configurations(self) -> tuple[Configuration, ...]:
+        """Return the configurations in file order."""
+        return self.experiment.configurations
 
     @property
     def ceilings(self) -> tuple[Ceiling, ...]:
@@ -64,34 +64,39 @@ class CampaignFacts:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Return all runs that count, treatment by treatment."""
-        return tuple(run for name in self.seen.treatments for run in self.runs_of(name))
+        """Return all runs that count, configuration by configuration."""
+        return tuple(run for name in self.seen.configurations for run in self.runs_of(name))
 
-    def runs_of(self, treatment: str) -> tuple[Run, ...]:
-        """Return the runs of a treatment that count, cell by cell."""
+    def runs_of(self, configuration: str) -> tuple[Run, ...]:
+        """Return the runs of a configuration that count, cell by cell."""
         return tuple(
-            run for (name, _), runs in self.seen.runs.items() if name == treatment for run in runs
+            run
+            for (name, _), runs in self.seen.runs.items()
+            if name == configuration
+            for run in runs
         )
 
     def sides(self) -> Iterator[Sides]:
-        """Yield the two sides of every headline, where both have runs."""
-        names = self.seen.treatments
-        for asked in headline_contrasts(self.experiment):
+        """Yield the two sides of every result, where both have runs."""
+        names = self.seen.configurations
+        for asked in result_contrasts(self.experiment):
             mine, theirs = (
                 tuple(run for place in places for run in self.runs_of(names[place]))
                 for places in (asked.positive, asked.negative)
             )
             if mine and theirs:
-                yield Sides(name=asked.treatment, other=asked.baseline, mine=mine, theirs=theirs)
+                yield Sides(
+                    name=asked.configuration, other=asked.baseline, mine=mine, theirs=theirs
+                )
 
-    def server(self, treatment: str) -> ServerEnvironment | None:
-        """Return a treatment's server as it was found running, or None."""
+    def server(self, configuration: str) -> ServerEnvironment | None:
+        """Return a configuration's server as it was found running, or None."""
         servers = self.record.environment.servers if self.record.environment is not None else ()
-        return next((server for server in servers if server.treatment == treatment), None)
+        return next((server for server in servers if server.configuration == configuration), None)
 
-    def in_force(self, treatment: str) -> Mapping[str, str]:
+    def in_force(self, configuration: str) -> Mapping[str, str]:
         """Return the settings of its server by name; empty when it was never seen."""
-        server = self.server(treatment)
+        server = self.server(configuration)
         return {} if server is None else {s.name: s.value for s in server.settings}
 
 
@@ -143,7 +148,7 @@ BY_RUNS: Final = (
     Threshold(
         value=EVENT_LEVEL,
         shown=f"p < {EVENT_LEVEL}, shared by the comparisons (Fisher's exact test over runs)",
-        reason="the usual level, as for stalls; runs of one visit count as independent",
+        reason="the usual level, as for stalls; runs of one start count as independent",
     ),
 )
 
@@ -172,7 +177,7 @@ def events_differ(
             yield broken(
                 f"{sides.name}: {what} fell into {mine} of {count(my_runs, 'run')}, under"
                 f" {sides.other} into {theirs} of {their_runs} (p = {p_value:.2g}, too small"
-                " where runs of one visit share an event: they count as independent)",
+                " where runs of one start share an event: they count as independent)",
                 subject=sides.name,
             )
         else:
@@ -191,7 +196,7 @@ _Promise = TypeVar("_Promise")
 
 def weighed(
     facts: CampaignFacts,
-    asked: HeadlineContrast,
+    asked: ResultContrast,
     promised: Callable[[Mapping[str, str]], _Promise | None],
     traded: Callable[[tuple[str, _Promise], tuple[str, _Promise]], Ruling],
     needed: str,
@@ -202,10 +207,10 @@ def weighed(
         facts: Of the campaign.
         asked: The comparison.
         promised: By the settings in force; None where those that decide it are not known.
-        traded: Rules on the names of the two sides, the treatment's first, and their promises.
+        traded: Rules on the names of the two sides, the configuration's first, and their promises.
         needed: What has to be known for that.
     """
-    names = facts.seen.treatments
+    names = facts.seen.configurations
     told = [
         [promised(facts.in_force(names[place])) for place in places]
         for places in (asked.positive, asked.negative)
@@ -215,4 +220,4 @@ def weighed(
         return lacking(needed)
     if len(mine) > 1 or len(theirs) > 1:
         return KEPT  # with factors another one decides it, on both sides alike
-    return traded((asked.treatment, mine.pop()), (asked.baseline, theirs.pop()))
+    return traded((asked.configuration, mine.pop()), (asked.baseline, theirs.pop()))

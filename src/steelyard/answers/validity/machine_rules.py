@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from steelyard.answers.durability.compute import GIVEN_UP, keeps_commits
-from steelyard.answers.observations import WAITS, count, headline_contrasts
+from steelyard.answers.observations import WAITS, count, result_contrasts
 from steelyard.answers.validity.facts import (
     CampaignFacts,
     Runs,
@@ -22,7 +22,7 @@ from steelyard.answers.validity.facts import (
     weighed,
 )
 from steelyard.core.evidence import Quantity
-from steelyard.core.experiment import Layer, Treatment
+from steelyard.core.experiment import Configuration, Layer
 from steelyard.core.findings import (
     BESIDE_NEIGHBOUR,
     ENVIRONMENT,
@@ -52,11 +52,11 @@ _MOST_ABSENCES: Final = 8
 
 
 def _throttled(facts: CampaignFacts) -> Iterator[Ruling]:
-    for treatment in facts.treatments:
-        name, runs = treatment.name, facts.runs_of(treatment.name)
+    for configuration in facts.configurations:
+        name, runs = configuration.name, facts.runs_of(configuration.name)
         found = totals(runs, Quantity.QUOTA_PERIODS, Quantity.THROTTLED_PERIODS)
         if found is None:
-            limited = "cpus" in treatment.asked(Layer.CGROUP)
+            limited = "cpus" in configuration.asked(Layer.CGROUP)
             yield lacking("throttled_periods") if limited else NOTHING_TO_JUDGE
         elif found[1] > 0:
             waited_s = totals(runs, Quantity.THROTTLED_S)
@@ -72,7 +72,7 @@ def _throttled(facts: CampaignFacts) -> Iterator[Ruling]:
 
 
 def _memory_pressure(facts: CampaignFacts) -> Iterator[Ruling]:
-    for name in facts.seen.treatments:
+    for name in facts.seen.configurations:
         share = rate(facts.runs_of(name), Quantity.MEMORY_PRESSURE_S)
         if share is None:
             yield lacking("memory_pressure_s")
@@ -84,7 +84,7 @@ def _memory_pressure(facts: CampaignFacts) -> Iterator[Ruling]:
 
 
 def _swapping(facts: CampaignFacts) -> Iterator[Ruling]:
-    for name in facts.seen.treatments:
+    for name in facts.seen.configurations:
         pages_per_s = rate(facts.runs_of(name), Quantity.SWAPPED_PAGES)
         if pages_per_s is None:
             yield lacking("swapped_pages")
@@ -101,7 +101,7 @@ def _disk_nearly_full(facts: CampaignFacts) -> Iterator[Ruling]:
     if not disks:
         yield lacking("disk_free_bytes and disk_bytes")
         return
-    free, size = min(disks, key=lambda disk: disk[0] / disk[1])  # treatments may have several
+    free, size = min(disks, key=lambda disk: disk[0] / disk[1])  # configurations may have several
     if free / size < DISK_FREE_SHARE:
         yield broken(
             f"only {format_share(free / size)} of the data's disk was free at the least"
@@ -123,7 +123,7 @@ def _disk(run: Run) -> tuple[float, float] | None:
 
 
 def _read_amplification(facts: CampaignFacts) -> Iterator[Ruling]:
-    for name in facts.seen.treatments:
+    for name in facts.seen.configurations:
         found = totals(
             facts.runs_of(name), Quantity.DEVICE_READ_BYTES, Quantity.RELATION_READ_BYTES
         )
@@ -142,29 +142,30 @@ def _read_amplification(facts: CampaignFacts) -> Iterator[Ruling]:
 
 
 def _huge_pages_tried(facts: CampaignFacts) -> Iterator[Ruling]:
-    for treatment in facts.treatments:
-        if treatment.asked_folded().get("huge_pages", "").lower() != "try":
+    for configuration in facts.configurations:
+        if configuration.asked_folded().get("huge_pages", "").lower() != "try":
             yield NOTHING_TO_JUDGE
             continue
-        status = facts.in_force(treatment.name).get("huge_pages_status", "")
-        used = levels(facts.runs_of(treatment.name), Quantity.SERVER_HUGE_BYTES)
+        status = facts.in_force(configuration.name).get("huge_pages_status", "")
+        used = levels(facts.runs_of(configuration.name), Quantity.SERVER_HUGE_BYTES)
         if status not in ("on", "off") and not used:
             yield lacking("huge_pages_status or server_huge_bytes")
         elif status == "off" or (used and max(used) == 0):
-            yield _not_on_huge_pages(facts, treatment)
+            yield _not_on_huge_pages(facts, configuration)
         else:
             yield KEPT
 
 
-def _not_on_huge_pages(facts: CampaignFacts, treatment: Treatment) -> Ruling:
-    free = levels(facts.runs_of(treatment.name), Quantity.HUGE_PAGES_FREE)
+def _not_on_huge_pages(facts: CampaignFacts, configuration: Configuration) -> Ruling:
+    free = levels(facts.runs_of(configuration.name), Quantity.HUGE_PAGES_FREE)
     there = f"; {free[-1]:.0f} huge pages were free" if free else ""
-    needed = facts.in_force(treatment.name).get("shared_memory_size_in_huge_pages", "")
+    needed = facts.in_force(configuration.name).get("shared_memory_size_in_huge_pages", "")
     needs = f" of the {needed} that it needs" if free and needed.isdigit() else ""
     pages = needed if needed.isdigit() else "..."
     return broken(
-        f"{treatment.name}: huge_pages = try is not in effect: the server uses none{there}{needs}",
-        subject=treatment.name,
+        f"{configuration.name}: huge_pages = try is not in effect: the server uses"
+        f" none{there}{needs}",
+        subject=configuration.name,
         remedy=f"Reserve them (root): sysctl -w vm.nr_hugepages={pages}, and ask for"
         ' `huge_pages: "on"`, which does not start without them.',
     )
@@ -175,8 +176,8 @@ def _shared_machine(facts: CampaignFacts) -> Iterator[Ruling]:
     if beside:
         yield _shared_node(beside, facts)
         return
-    local = all(treatment.target.is_here for treatment in facts.treatments)
-    limits = [name for t in facts.treatments for name in t.asked(Layer.CGROUP)]
+    local = all(configuration.target.is_here for configuration in facts.configurations)
+    limits = [name for t in facts.configurations for name in t.asked(Layer.CGROUP)]
     if not local or any("cpuset" in name for name in limits):
         yield NOTHING_TO_JUDGE
         return
@@ -186,8 +187,8 @@ def _shared_machine(facts: CampaignFacts) -> Iterator[Ruling]:
         yield lacking("generator_cpu_s and cpus")
         return
     yield broken(
-        f"server and load generator shared the machine's {count(int(cpus[-1]), 'CPU')}; the"
-        f" generator used {format_share(per_s / cpus[-1])} of their time",
+        f"the load generator ran on the server's {count(int(cpus[-1]), 'CPU')} and used"
+        f" {format_share(per_s / cpus[-1])} of their time",
         subject="campaign",
     )
 
@@ -279,7 +280,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         what="Blocks count although a neighbour was there (neighbour-cpu, steal, foreign-disk):"
         " they had been redone as often as is allowed.",
         why="Redoing is limited, else a machine that is never quiet would use up the budget. The"
-        " intervals keep their level, because it is decided without a look at arms or results;"
+        " intervals keep their level, because it is decided without regard to arms or results;"
         " they are wider. With `measure.neighbours: ignore` it is only noted.",
         thresholds=(
             Threshold(
@@ -295,11 +296,11 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     ),
     Rule(
         code="quota-throttled",
-        judges=Judges.TREATMENT,
+        judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
         what="The server had used up its CPU quota and was held back (nr_throttled of its control"
         " group).",
-        why="Throughput is then the quota's. It belongs to the treatment and stays in.",
+        why="Throughput is then the quota's. It belongs to the configuration and stays in.",
         thresholds=(
             Threshold(value=0, shown="any period", reason="a quota that never bites is not seen"),
         ),
@@ -309,7 +310,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     ),
     Rule(
         code="memory-pressure",
-        judges=Judges.TREATMENT,
+        judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
         what="Processes of the machine waited for memory (PSI, some).",
         why="Pages are thrown out and read again: another machine than one with enough memory.",
@@ -320,13 +321,13 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
                 reason="a guess: on a machine with enough memory it is 0",
             ),
         ),
-        remedy="Lower shared_buffers or work_mem of the treatment, or give the machine more.",
+        remedy="Lower shared_buffers or work_mem of the configuration, or give the machine more.",
         source="the kernel's pressure stall information; threshold: a guess",
         judge=_memory_pressure,
     ),
     Rule(
         code="swapping",
-        judges=Judges.TREATMENT,
+        judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
         what="The machine moved pages from or to swap during the runs.",
         why="A page of the server that was swapped out costs as much as a read of the disk.",
@@ -337,7 +338,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
                 reason="a guess: a process that wakes up after hours brings a few pages back",
             ),
         ),
-        remedy="Lower what the treatment keeps in memory, or give the machine more.",
+        remedy="Lower what the configuration keeps in memory, or give the machine more.",
         source="the kernel's /proc/vmstat; threshold: a guess",
         judge=_swapping,
     ),
@@ -362,7 +363,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     Rule(
         code="read-amplification",
         engine=EngineName.POSTGRES,
-        judges=Judges.TREATMENT,
+        judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
         what="The disk read more bytes than the server asked the operating system for.",
         why="Read-ahead, or blocks of the device larger than a page, read what nobody wants.",
@@ -380,7 +381,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     Rule(
         code="huge-pages-not-in-effect",
         engine=EngineName.POSTGRES,
-        judges=Judges.TREATMENT,
+        judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
         what="`huge_pages = try` was asked for, and the server uses none.",
         why="The server starts without them and says nothing: the comparison weighs nothing.",
@@ -394,7 +395,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         severity=Severity.INFO,
         what="Server and load generator ran on the same CPUs, as on every local target without"
         " CPU sets, or as pods on one machine (one kernel, however the cluster names its nodes).",
-        why="What the generator uses the server lacks: a treatment that saves CPU time looks"
+        why="What the generator uses the server lacks: a configuration that saves CPU time looks"
         " better or worse than with a generator elsewhere.",
         remedy="For numbers of the server alone put the load generator elsewhere, or bind both"
         " with `cgroup`.",
@@ -478,7 +479,7 @@ def _reads_differ(reads: list[float | None], sides: Sides, one: str) -> Iterator
 
 
 def _durability(facts: CampaignFacts) -> Iterator[Ruling]:
-    for asked in headline_contrasts(facts.experiment):
+    for asked in result_contrasts(facts.experiment):
         for setting in GIVEN_UP:
             promised, traded = partial(keeps_commits, setting), partial(_traded, setting)
             yield weighed(facts, asked, promised, traded, f"{setting} in force")
@@ -500,7 +501,7 @@ def _fits_in_memory(facts: CampaignFacts) -> Iterator[Ruling]:
     sizes = levels(facts.runs, Quantity.DATABASE_BYTES)
     buffers = levels(facts.runs, Quantity.SHARED_BUFFERS_BYTES)
     # Direct I/O of data files goes past the operating system's memory.
-    direct = all("data" in facts.in_force(t.name).get(_DIRECT, "") for t in facts.treatments)
+    direct = all("data" in facts.in_force(t.name).get(_DIRECT, "") for t in facts.configurations)
     memory = [] if direct else levels(facts.runs, Quantity.MEMORY_BYTES)
     held = [
         (what, min(found))
@@ -512,7 +513,8 @@ def _fits_in_memory(facts: CampaignFacts) -> Iterator[Ruling]:
     elif held:
         what, room = held[0]
         yield broken(
-            f"the treatments differ in storage ({why}), and the data ({format_bytes(max(sizes))})"
+            f"the configurations differ in storage ({why}), and the data"
+            f" ({format_bytes(max(sizes))})"
             f" fit in {what} ({format_bytes(room)}): reads do not reach it",
             subject="campaign",
         )
@@ -521,12 +523,12 @@ def _fits_in_memory(facts: CampaignFacts) -> Iterator[Ruling]:
 
 
 def _judges_storage(facts: CampaignFacts) -> str:
-    """Return by what the treatments differ that concerns storage; empty for nothing."""
+    """Return by what the configurations differ that concerns storage; empty for nothing."""
     for key in ("directory", "storage_class", "wal_storage_class", "wal_storage"):
-        if len({getattr(each.target, key, None) for each in facts.treatments}) > 1:
+        if len({getattr(each.target, key, None) for each in facts.configurations}) > 1:
             return f"target.{key}"
-    settings = [treatment.asked_folded() for treatment in facts.treatments]
-    limits = [treatment.asked(Layer.CGROUP) for treatment in facts.treatments]
+    settings = [configuration.asked_folded() for configuration in facts.configurations]
+    limits = [configuration.asked(Layer.CGROUP) for configuration in facts.configurations]
     for names, asked in ((sorted(_IO_SETTINGS), settings), (THROTTLES, limits)):
         for name in names:
             if len({each.get(name) for each in asked}) > 1:
@@ -542,7 +544,8 @@ STORAGE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         severity=Severity.WARNING,
         what="One side found its pages in shared_buffers, or without reading the disk, and the"
         " other did not.",
-        why="Then the sides do different work. It may be the treatment's very effect; with other"
+        why="Then the sides do different work. It may be the configuration's very effect; with"
+        " other"
         " sizes of data or memory the effect is another one.",
         thresholds=(
             Threshold(
@@ -579,7 +582,8 @@ STORAGE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         engine=EngineName.POSTGRES,
         judges=Judges.CAMPAIGN,
         severity=Severity.WARNING,
-        what="The treatments differ in storage (`target.directory`, block throttles, settings of"
+        what="The configurations differ in storage (`target.directory`, block throttles, settings"
+        " of"
         " I/O), and the data fit in memory.",
         why="Reads are then answered from memory whatever the storage is; only writes and syncs"
         " are judged.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from steelyard.answers.observations import headline_contrasts
+from steelyard.answers.observations import result_contrasts
 from steelyard.answers.validity.facts import (
     BY_RUNS,
     CampaignFacts,
@@ -42,7 +42,7 @@ RESIDENT_SHARE: Final = 0.9
 
 
 def _evicted(facts: CampaignFacts) -> Iterator[Ruling]:
-    for name in facts.seen.treatments:
+    for name in facts.seen.configurations:
         found = totals(facts.runs_of(name), Quantity.EVICTED_KEYS)
         if found is None:
             yield lacking(Quantity.EVICTED_KEYS)
@@ -55,7 +55,7 @@ def _evicted(facts: CampaignFacts) -> Iterator[Ruling]:
 
 
 def _missed(facts: CampaignFacts) -> Iterator[Ruling]:
-    for name in facts.seen.treatments:
+    for name in facts.seen.configurations:
         found = totals(facts.runs_of(name), Quantity.KEYSPACE_MISSES, Quantity.KEYSPACE_HITS)
         if found is None:
             yield lacking("keyspace_misses and keyspace_hits")
@@ -69,7 +69,7 @@ def _missed(facts: CampaignFacts) -> Iterator[Ruling]:
 
 
 def _network_bound(facts: CampaignFacts) -> Iterator[Ruling]:
-    for name in facts.seen.treatments:
+    for name in facts.seen.configurations:
         runs = facts.runs_of(name)
         # Beside pods the links that are read are those of neither the server nor the generator.
         beside_pods = facts.experiment.is_in_kubernetes
@@ -100,7 +100,7 @@ def _payload_bytes(runs: Runs) -> float | None:
 
 
 def _swapped_out(facts: CampaignFacts) -> Iterator[Ruling]:
-    for name in facts.seen.treatments:
+    for name in facts.seen.configurations:
         seen = [run.evidence for run in facts.runs_of(name) if run.evidence is not None]
         shares = [share for each in seen if (share := _resident_share(each)) is not None]
         if not shares:
@@ -126,7 +126,7 @@ KEYSPACE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     Rule(
         code="keys-evicted",
         engine=EngineName.REDIS,
-        judges=Judges.TREATMENT,
+        judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
         what="The server evicted keys, because it had reached maxmemory.",
         why="Writes pay for evictions, and reads of keys that are gone are cheap: neither is what"
@@ -139,7 +139,7 @@ KEYSPACE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     Rule(
         code="keys-missing",
         engine=EngineName.REDIS,
-        judges=Judges.TREATMENT,
+        judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
         what="Reads asked for keys that do not exist.",
         why="A miss sends no value: it is cheaper than the read that was meant.",
@@ -157,7 +157,7 @@ KEYSPACE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     Rule(
         code="network-bound",
         engine=EngineName.REDIS,
-        judges=Judges.TREATMENT,
+        judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
         what="Large values were moved rather than commands executed, or a network link was nearly"
         " full.",
@@ -185,7 +185,7 @@ KEYSPACE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     Rule(
         code="data-swapped-out",
         engine=EngineName.REDIS,
-        judges=Judges.TREATMENT,
+        judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
         what="Less of the server was in memory than it has allocated.",
         why="The rest may be swapped out: then every command that needs it waits for the disk, and"
@@ -239,7 +239,7 @@ def _held_any(quantities: tuple[Quantity, Quantity], evidence: Evidence) -> bool
 
 def _persistence(facts: CampaignFacts) -> Iterator[Ruling]:
     needed = "appendonly, appendfsync and save in force"
-    for asked in headline_contrasts(facts.experiment):
+    for asked in result_contrasts(facts.experiment):
         yield weighed(facts, asked, _promised, partial(_traded, facts), needed)
 
 
@@ -260,7 +260,7 @@ def _traded(
 
 
 def _replicas(facts: CampaignFacts, weaker: Sequence[str]) -> str:
-    here = [t.target for t in facts.treatments if t.name in weaker]
+    here = [t.target for t in facts.configurations if t.name in weaker]
     split = any(isinstance(each, RedisLocalTarget) and each.replica is not None for each in here)
     return "; its replica may keep more" if split else ""
 
@@ -274,7 +274,7 @@ def _promised(in_force: Mapping[str, str]) -> PromisedLoss | None:
 
 def _forks_on_huge_pages(facts: CampaignFacts) -> Iterator[Ruling]:
     machine = _fact(facts, _THP)
-    for name in facts.seen.treatments:
+    for name in facts.seen.configurations:
         persists = _persists(facts.in_force(name))
         allowed = levels(facts.runs_of(name), Quantity.SERVER_TRANSPARENT_HUGE)
         if persists is False:
@@ -292,7 +292,7 @@ def _forks_on_huge_pages(facts: CampaignFacts) -> Iterator[Ruling]:
 
 def _may_not_fork(facts: CampaignFacts) -> Iterator[Ruling]:
     mode = _fact(facts, _OVERCOMMIT)
-    for name in facts.seen.treatments:
+    for name in facts.seen.configurations:
         persists = _persists(facts.in_force(name))
         if persists is False:
             yield NOTHING_TO_JUDGE
@@ -306,7 +306,7 @@ def _may_not_fork(facts: CampaignFacts) -> Iterator[Ruling]:
 
 def _is_here(facts: CampaignFacts, name: str) -> bool:
     """Return whether a server runs on the machine whose facts and memory the record has."""
-    started = any(t.name == name and t.target.is_here for t in facts.treatments)
+    started = any(t.name == name and t.target.is_here for t in facts.configurations)
     # This one is read from the server's process: it was seen on this machine.
     return started or bool(levels(facts.runs_of(name), Quantity.SERVER_TRANSPARENT_HUGE))
 
@@ -344,7 +344,7 @@ def _persists(in_force: Mapping[str, str]) -> bool | None:
 
 _COPY: Final = (
     "It forks, copies every page that is written meanwhile, and writes beside the append-only"
-    " file. Where a treatment asks for it that is a part of its effect, at this length of a run"
+    " file. Where a configuration asks for it that is a part of its effect, at this length of a run"
 )
 
 PERSISTENCE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
@@ -391,7 +391,7 @@ PERSISTENCE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     Rule(
         code="fork-on-huge-pages",
         engine=EngineName.REDIS,
-        judges=Judges.TREATMENT,
+        judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
         what="The server saves snapshots or rewrites its log while transparent huge pages are"
         " always given to it.",
@@ -404,7 +404,7 @@ PERSISTENCE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     Rule(
         code="fork-may-fail",
         engine=EngineName.REDIS,
-        judges=Judges.TREATMENT,
+        judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
         what="The server saves, the kernel does not promise memory beyond what there is"
         " (vm.overcommit_memory is not 1), and less is available than the server uses.",

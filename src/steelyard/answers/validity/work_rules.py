@@ -96,7 +96,7 @@ def _judge_trace(check: TraceCheck, told: Callable[[TraceCheck, str], str]) -> R
         return lacking(f"{count(LEAST_BLOCKS, 'block')} in turns; {check.of} are there")
     if not is_suspect(found):
         return KEPT
-    names = check.treatment, check.baseline
+    names = check.configuration, check.baseline
     more, less = names if found.estimate > 0 else reversed(names)
     message = f"{more}: under {check.workload} {told(check, less)}"
     return broken(f"{message}, {count(check.blocks, 'block')})", subject=more)
@@ -122,7 +122,7 @@ def _told_of_pages(check: TraceCheck, less: str) -> str:
 
 def _levels(check: TraceCheck) -> tuple[float, float]:
     """Return the higher and the lower level."""
-    levels = sorted([check.baseline_level or 0.0, check.treatment_level or 0.0], reverse=True)
+    levels = sorted([check.baseline_level or 0.0, check.configuration_level or 0.0], reverse=True)
     return levels[0], levels[1]
 
 
@@ -138,7 +138,7 @@ def _judge(facts: CampaignFacts, changes: Sequence[TurnChange]) -> Iterator[Ruli
         if check.change is None:
             yield lacking(f"{count(LEAST_BLOCKS, 'block')} in turns; {check.blocks} are there")
         elif check.is_suspect:
-            yield broken(_message(check, check.change), subject=check.treatment)
+            yield broken(_message(check, check.change), subject=check.configuration)
         else:
             yield KEPT
 
@@ -148,7 +148,7 @@ def _message(check: TurnCheck, change: Interval) -> str:
     blocks = count(check.blocks, "block")
     among = blocks if check.blocks == check.of else f"{blocks} of {check.of} that can say"
     return (
-        f"{check.treatment}: under {check.workload} its rate against {check.baseline}"
+        f"{check.configuration}: under {check.workload} its rate against {check.baseline}"
         f" {_TOLD[check.what]} {found} ({100 * (1 - SUSPECT_LEVEL):g} % interval {low} to {high},"
         f" {among})"
     )
@@ -182,7 +182,7 @@ TURN_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         why="One configuration still warms up while it is measured, and the other does not, or"
         " not as long: the effect is not that of warm servers, and mostly too small.",
         thresholds=(_BEYOND,),
-        remedy="Repeat it with a longer `measure.discard`. Where the experiment declares none, the"
+        remedy="Repeat it with a longer `measure.warm_up`. Where the experiment declares none, the"
         " blocks that follow warm up longer, in all configurations; those before stay in.",
         source="METHOD 3.17",
         judge=_still_warming,
@@ -266,9 +266,9 @@ def _has_event(quantity: Quantity, evidence: Evidence) -> bool | None:
 
 def _trend(facts: CampaignFacts) -> Iterator[Ruling]:
     ramp_s = facts.experiment.measure.ramp_s
-    every = [(t, w.name) for t in facts.seen.treatments for w in facts.experiment.workloads]
-    for treatment, workload in every:
-        runs = [run for run in facts.runs_of(treatment) if run.cell.workload == workload]
+    every = [(t, w.name) for t in facts.seen.configurations for w in facts.experiment.workloads]
+    for configuration, workload in every:
+        runs = [run for run in facts.runs_of(configuration) if run.cell.workload == workload]
         by_block: dict[int, list[float]] = {}
         for run in runs:
             change = half_change(run, 0.0 if run.turns else ramp_s)
@@ -281,9 +281,9 @@ def _trend(facts: CampaignFacts) -> Iterator[Ruling]:
         found = block_interval(changes, TREND_LEVEL / len(every))
         if abs(np.expm1(found.estimate)) > TREND and not found.low <= 0.0 <= found.high:
             yield broken(
-                f"{treatment}: in its runs of {workload} the second half is"
+                f"{configuration}: in its runs of {workload} the second half is"
                 f" {format_percent(float(np.expm1(found.estimate)))} faster than the first",
-                subject=treatment,
+                subject=configuration,
             )
         else:
             yield KEPT
@@ -307,11 +307,11 @@ def half_change(run: Run, ramp_s: float) -> float | None:
 
 
 def _few_transactions(facts: CampaignFacts) -> Iterator[Ruling]:
-    for treatment in facts.seen.treatments:
+    for configuration in facts.seen.configurations:
         cells = {
             cell: float(np.median([r.measurement.transactions for r in runs if r.measurement]))
             for (name, cell), runs in facts.seen.runs.items()
-            if name == treatment and any(run.measurement for run in runs)
+            if name == configuration and any(run.measurement for run in runs)
         }
         if not cells:
             yield NOTHING_TO_JUDGE
@@ -319,9 +319,10 @@ def _few_transactions(facts: CampaignFacts) -> Iterator[Ruling]:
         cell = min(cells, key=lambda each: cells[each])
         if cells[cell] < FEW_TRANSACTIONS:
             yield broken(
-                f"{treatment}: half of the runs of {cell.workload}, {cell.load.label}, have at most"
+                f"{configuration}: half of the runs of {cell.workload}, {cell.load.label}, have at"
+                " most"
                 f" {cells[cell]:.0f} {facts.experiment.words.many}",
-                subject=treatment,
+                subject=configuration,
             )
         else:
             yield KEPT
@@ -346,13 +347,13 @@ def _round_trip(facts: CampaignFacts) -> Iterator[Ruling]:
 
 def _trip_s(ceilings: Sequence[Ceiling], runs: Runs) -> float | None:
     """Return the median round trip of the runs' servers, in seconds."""
-    names = {run.treatment for run in runs}
+    names = {run.configuration for run in runs}
     found = [
         each.latency_s
         for each in ceilings
         if each.kind is CeilingKind.ROUND_TRIP
         and each.latency_s is not None
-        and names & set(each.treatments)
+        and names & set(each.configurations)
     ]
     return float(np.median(found)) if found else None
 
@@ -364,7 +365,8 @@ WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         judges=Judges.COMPARISON,
         severity=Severity.WARNING,
         what="Checkpoints fell into more runs of one side than of the other.",
-        why="A run with a checkpoint writes whole pages and waits for the disk. Where a treatment"
+        why="A run with a checkpoint writes whole pages and waits for the disk. Where a"
+        " configuration"
         " makes them rarer that is a part of its effect, at this length of a run.",
         thresholds=BY_RUNS,
         remedy="Cover whole checkpoint cycles with `measure.rounds`, or ask for `sustain`.",
@@ -379,32 +381,32 @@ WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         what="Autovacuum worked in more runs of one side than of the other.",
         why="It reads, writes and cleans; short runs count its cost and not its use.",
         thresholds=BY_RUNS,
-        remedy="Restore the data per visit (`measure.reset`), or ask for `sustain`.",
+        remedy="Restore the data per start (`measure.reset`), or ask for `sustain`.",
         source="METHOD 3.6 (the test)",
         judge=_autovacuums,
     ),
     Rule(
         code="trend-in-runs",
-        judges=Judges.TREATMENT,
+        judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
         what="The second half of the runs is faster or slower than the first, block after block.",
-        why="The value then depends on the length of the slice: warm-up that the discard and the"
+        why="The value then depends on the length of the slice: warm-up that the warm-up and the"
         " ramp left in, or a decline that goes on.",
         thresholds=(
             Threshold(
                 value=TREND,
                 shown=f"{format_share(TREND)} between the halves, at level {TREND_LEVEL} shared by"
-                f" treatments and workloads, from {TREND_FROM} blocks on",
-                reason="a guess: less than that hardly moves a ratio of two treatments",
+                f" configurations and workloads, from {TREND_FROM} blocks on",
+                reason="a guess: less than that hardly moves a ratio of two configurations",
             ),
         ),
-        remedy="Set a longer discard or ramp; ask for `sustain` to see where it leads.",
+        remedy="Set a longer warm-up or ramp; ask for `sustain` to see where it leads.",
         source="METHOD 3.3 (the interval), METHOD 3.7",
         judge=_trend,
     ),
     Rule(
         code="few-transactions",
-        judges=Judges.TREATMENT,
+        judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
         what="Runs have few transactions.",
         why="A run that ends just before or after one more transaction gives another value.",
@@ -425,7 +427,8 @@ WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         severity=Severity.WARNING,
         what="The round trip of an empty statement differs between the sides, as it was measured"
         " before the first block.",
-        why="Every statement pays it. Where the treatments connect differently it is their effect;"
+        why="Every statement pays it. Where the configurations connect differently it is their"
+        " effect;"
         " elsewhere the servers are not compared over the same way.",
         thresholds=(
             Threshold(

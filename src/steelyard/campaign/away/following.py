@@ -109,7 +109,7 @@ class Echo:
 
 
 def _named(run: Run | SustainedRun) -> str:
-    return f"{run.treatment}, {run.cell.workload}, {run.cell.load.label}"
+    return f"{run.configuration}, {run.cell.workload}, {run.cell.load.label}"
 
 
 class Follower:

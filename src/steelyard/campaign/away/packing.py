@@ -121,9 +121,9 @@ def at_home(experiment: Experiment, namespace: str) -> Experiment:
     """
     return replace(
         experiment,
-        treatments=tuple(
-            replace(treatment, target=_at_home(treatment.target, namespace))
-            for treatment in experiment.treatments
+        configurations=tuple(
+            replace(configuration, target=_at_home(configuration.target, namespace))
+            for configuration in experiment.configurations
         ),
     )
 

@@ -23,7 +23,7 @@ from steelyard.core.errors import (
     RecordError,
     SteelyardError,
 )
-from steelyard.core.experiment import Treatment, Workload
+from steelyard.core.experiment import Configuration, Workload
 from steelyard.core.kubernetes import (
     ACCOUNT,
     CAMPAIGN,
@@ -69,7 +69,7 @@ from steelyard.systems.redis.existing.settings import undo_on_redis
 from steelyard.systems.service_place import reached
 from steelyard.tuning.apply.kernel import stack_doors
 
-_TREATMENT: Final = TypeAdapter(Treatment)
+_CONFIGURATION: Final = TypeAdapter(Configuration)
 _WORKLOAD: Final = TypeAdapter(Workload)
 
 
@@ -111,9 +111,9 @@ def claim(made: Created) -> Iterator[str]:
 
 def does(record: CampaignRecord) -> Iterator[str]:
     """Yield what going on with a campaign would use and run, by configuration."""
-    for treatment in record.experiment.treatments:
-        yield f"configuration {treatment.name}:"
-        yield f"  {_TREATMENT.dump_json(treatment, exclude_defaults=True).decode()}"
+    for configuration in record.experiment.configurations:
+        yield f"configuration {configuration.name}:"
+        yield f"  {_CONFIGURATION.dump_json(configuration, exclude_defaults=True).decode()}"
     if record.experiment.generator_flags:
         yield f"flags of the load generator: {shlex.join(record.experiment.generator_flags)}"
     for workload in record.experiment.workloads:

@@ -124,7 +124,7 @@ def _profile(
         switch=None if plan is None else plan.switch,
         start_s=None if plan is None else plan.start_s,
         restore_s=None if plan is None else plan.data_s,
-        discard_s=None if plan is None else plan.discard.discard_s,
+        warm_up_s=None if plan is None else plan.warm_up.warm_up_s,
         blocks=analysis.blocks,
         campaign_id=analysis.campaign_id,
         measured_at=analysis.started_at,
@@ -134,7 +134,7 @@ def _profile(
 
 def place_of(experiment: Experiment, host: Host) -> str:
     """Return machine and target of an experiment's baseline, in words that tell places apart."""
-    target = experiment.treatment(experiment.baseline).target
+    target = experiment.configuration(experiment.baseline).target
     if experiment.is_in_kubernetes:
         return _in_kubernetes(target)
     facts = {fact.name: fact.value for fact in machine_facts(host, Path("/"))}
@@ -205,7 +205,7 @@ def _is_sound(stored: StoredProfile) -> bool:
     if (stored.format, profile.format) != known or len(stored.contents) != len(profile.workloads):
         return False
     times = (
-        *(profile.start_s, profile.restore_s, profile.discard_s),
+        *(profile.start_s, profile.restore_s, profile.warm_up_s),
         *(profile.measured_at, profile.block_s),
     )
     return all(_is_size(value) for value in times if value is not None) and all(

@@ -3,8 +3,8 @@
 The comparison is valid because of this coin, whatever the noise: never replace it by a pattern.
 
 A visit has one round, as many as a checkpoint cycle needs, or the best for instances. A round is
-one run in every cell (back to back: of every treatment). What a visit costs before its first run is
-paid once, whatever the rounds.
+one run in every cell (back to back: of every configuration). What a visit costs before its first
+run is paid once, whatever the rounds.
 """
 
 import math
@@ -16,7 +16,7 @@ import numpy as np
 
 from steelyard.answers.result.stopping import blocks_within
 from steelyard.core.errors import InputError
-from steelyard.core.experiment import Experiment, Reset, SwitchCost, Treatment
+from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import ServerEnvironment
 from steelyard.core.plan import (
@@ -46,12 +46,12 @@ from steelyard.targets.differences import differing_settings
 def mode_for(switch: SwitchCost, *, single_pass: bool = False, alternates: bool = False) -> Mode:
     """Return how blocks are made: back to back where a running server can change sides."""
     if single_pass:
-        return Mode.VISITS
+        return Mode.STARTS
     if alternates:
         return Mode.ALTERNATING
     if switch in (SwitchCost.SESSION, SwitchCost.RELOAD):
         return Mode.BACK_TO_BACK
-    return Mode.VISITS
+    return Mode.STARTS
 
 
 def blocks_planned(experiment: Experiment, left_s: float, block_s: float) -> int:
@@ -80,11 +80,11 @@ def schedule_of(
 
     Workloads that only read are named in ``reading``: alternating blocks begin with them.
     """
-    names = [treatment.name for treatment in experiment.treatments]
+    names = [configuration.name for configuration in experiment.configurations]
     if experiment.is_single_pass:
         return single_pass(names[0], cells_of(experiment), seed=experiment.seed)
     drawn = make_schedule(
-        treatments=names,
+        configurations=names,
         cells=cells_of(experiment),
         seed=experiment.seed,
         mode=mode,
@@ -96,21 +96,21 @@ def schedule_of(
     return replace(drawn, blocks=tuple(_reads_first(block, reading) for block in drawn.blocks))
 
 
-def single_pass(treatment: str, cells: Sequence[CellKey], *, seed: int) -> Schedule:
+def single_pass(configuration: str, cells: Sequence[CellKey], *, seed: int) -> Schedule:
     """Return one visit with every cell once, in the order given: no coin is tossed.
 
     It copies what is usually published, order and time confounded with the load, so that it can
     be put beside it. Nothing may be compared by it.
     """
-    runs = tuple(PlannedRun(treatment=treatment, cell=cell) for cell in cells)
-    visit = PlannedVisit(treatment=treatment, runs=runs)
+    runs = tuple(PlannedRun(configuration=configuration, cell=cell) for cell in cells)
+    visit = PlannedVisit(configuration=configuration, runs=runs)
     block = PlannedBlock(index=0, visits=(visit,))
-    return Schedule(seed=seed, mode=Mode.VISITS, blocks=(block,))
+    return Schedule(seed=seed, mode=Mode.STARTS, blocks=(block,))
 
 
 def make_schedule(
     *,
-    treatments: Sequence[str],
+    configurations: Sequence[str],
     cells: Sequence[CellKey],
     seed: int,
     mode: Mode,
@@ -119,30 +119,33 @@ def make_schedule(
 ) -> Schedule:
     """Return complete blocks in random order, a function of the arguments alone.
 
-    Every block holds each treatment in each cell exactly ``rounds`` times. Block i is the same
+    Every block holds each configuration in each cell exactly ``rounds`` times. Block i is the same
     however many blocks are asked for, so a longer campaign continues a shorter one.
 
     Args:
-        treatments: Names, the baseline among them; with two, a coin says which goes first.
+        configurations: Names, the baseline among them; with two, a coin says which goes first.
         cells: In a block's visits they come in one random order, the same in all its visits, so
             that warm-up and checkpoints meet both sides alike. Every round has an order of its own.
         seed: Not negative.
-        mode: Visits: one visit per treatment. Alternating: likewise, and all of them at the same
-            time, the first in the first slot. Back to back: one visit in which each cell runs all
-            treatments, with a coin of its own.
+        mode: Visits: one visit per configuration. Alternating: likewise, and all of them at the
+            same time, the first in the first slot. Back to back: one visit in which each cell runs
+            all configurations, with a coin of its own.
         blocks: How many to plan.
         rounds: Passes over the cells in one visit.
 
     Raises:
-        ValueError: The seed is negative, or there is no treatment, no cell or no round.
+        ValueError: The seed is negative, or there is no configuration, no cell or no round.
     """
-    if not treatments or not cells or rounds < 1:
+    if not configurations or not cells or rounds < 1:
         raise ValueError(
-            f"no block from {len(treatments)} treatments in {len(cells)} cells, {rounds} times"
+            f"no block from {len(configurations)} configurations in {len(cells)} cells, {rounds}"
+            " times"
         )
     draw = _back_to_back if mode is Mode.BACK_TO_BACK else _visits
     planned = tuple(
-        PlannedBlock(index=index, visits=draw(treatments, cells, block_coin(seed, index), rounds))
+        PlannedBlock(
+            index=index, visits=draw(configurations, cells, block_coin(seed, index), rounds)
+        )
         for index in range(blocks)
     )
     return Schedule(seed=seed, mode=mode, blocks=planned)
@@ -165,29 +168,29 @@ def block_coin(seed: int, index: int, *further: int) -> np.random.Generator:
 
 
 def _visits(
-    treatments: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator, rounds: int
+    configurations: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator, rounds: int
 ) -> tuple[PlannedVisit, ...]:
-    first_to_last = [treatments[place] for place in coin.permutation(len(treatments))]
+    first_to_last = [configurations[place] for place in coin.permutation(len(configurations))]
     order = [cells[place] for _ in range(rounds) for place in coin.permutation(len(cells))]
     return tuple(
         PlannedVisit(
-            treatment=treatment,
-            runs=tuple(PlannedRun(treatment=treatment, cell=cell) for cell in order),
+            configuration=configuration,
+            runs=tuple(PlannedRun(configuration=configuration, cell=cell) for cell in order),
         )
-        for treatment in first_to_last
+        for configuration in first_to_last
     )
 
 
 def _back_to_back(
-    treatments: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator, rounds: int
+    configurations: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator, rounds: int
 ) -> tuple[PlannedVisit, ...]:
     runs = tuple(
-        PlannedRun(treatment=treatments[side], cell=cells[place])
+        PlannedRun(configuration=configurations[side], cell=cells[place])
         for _ in range(rounds)
         for place in coin.permutation(len(cells))
-        for side in coin.permutation(len(treatments))
+        for side in coin.permutation(len(configurations))
     )
-    return (PlannedVisit(treatment=runs[0].treatment, runs=runs),)
+    return (PlannedVisit(configuration=runs[0].configuration, runs=runs),)
 
 
 # From research on one machine; replaced by measured values before the plan is frozen.
@@ -213,10 +216,10 @@ RUN_OVERHEAD_S = 0.25
 # Placing an order in a pod, agreeing on an instant, fetching what came of it: 1 to 3 s were seen on
 # a small busy cluster.
 POD_RUN_OVERHEAD_S = 2.0
-DEFAULT_DISCARD_S = 20.0  # METHOD 3.7
-# Seconds under load where treatments alternate. Measured: with 2 s an effect of 16 against 512 MB
-# of shared buffers (160 MB of data) is the same as in long turns, with 1 s it is smaller.
-TURNS_DISCARD_S = 2.0
+DEFAULT_WARM_UP_S = 20.0  # METHOD 3.7
+# Seconds under load where configurations alternate. Measured: with 2 s an effect of 16 against 512
+# MB of shared buffers (160 MB of data) is the same as in long turns, with 1 s it is smaller.
+TURNS_WARM_UP_S = 2.0
 # Under load after new generators of a run in turns, of which nothing counts: connecting 50 clients
 # took 0.1 s. Rounds in which a client still connected do not count.
 CONNECT_S = 0.25
@@ -226,12 +229,12 @@ TAIL_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchTimes:
-    """Seconds of one activation's parts.
+    """Seconds of one start's parts.
 
     Attributes:
         restore_s: Bringing the data back, per visit in which it happens.
         start_s: From the server's start to verified and prewarmed.
-        switch_s: From one treatment to another on a running server.
+        switch_s: From one configuration to another on a running server.
     """
 
     restore_s: float
@@ -265,48 +268,48 @@ def block_s(
     *,
     mode: Mode,
     reset: Reset,
-    discard_s: float,
+    warm_up_s: float,
     times: SwitchTimes,
     rounds: int = 1,
 ) -> float:
     """Return the seconds one block takes, by arithmetic from its parts."""
-    arms = len(experiment.treatments)
+    arms = len(experiment.configurations)
     cells = len(experiment.workloads) * len(experiment.loads) * rounds
     runs = arms * rounds * cells_s(experiment)
     between_s = len(experiment.workloads) * run_overhead_s(experiment)
-    discards = discard_s + between_s if discard_s else 0.0
+    warm_ups = warm_up_s + between_s if warm_up_s else 0.0
     if mode is Mode.ALTERNATING:
-        return alternating_block_s(experiment, discard_s=discard_s, times=times)
+        return alternating_block_s(experiment, warm_up_s=warm_up_s, times=times)
     if mode is Mode.BACK_TO_BACK:
-        again = times.restore_s + times.start_s + discards if reset is not Reset.CAMPAIGN else 0.0
-        settling = float(settling_s(experiment.engine, discard_s))
+        again = times.restore_s + times.start_s + warm_ups if reset is not Reset.CAMPAIGN else 0.0
+        settling = float(settling_s(experiment.engine, warm_up_s))
         settling += run_overhead_s(experiment) if settling else 0.0
         return again + runs + arms * cells * (times.switch_s + settling)
     restores = {Reset.VISIT: arms, Reset.BLOCK: 1, Reset.CAMPAIGN: 0}[reset]
-    return restores * times.restore_s + arms * (times.start_s + discards) + runs
+    return restores * times.restore_s + arms * (times.start_s + warm_ups) + runs
 
 
-def alternating_block_s(experiment: Experiment, *, discard_s: float, times: SwitchTimes) -> float:
+def alternating_block_s(experiment: Experiment, *, warm_up_s: float, times: SwitchTimes) -> float:
     """Return the seconds of one block in turns.
 
     Servers are brought up side by side, and take as long as one after another: they copy from one
     disk on to one, with the CPUs that there are. Measured with two and three of them on two CPUs.
     """
-    arms, workloads = len(experiment.treatments), len(experiment.workloads)
+    arms, workloads = len(experiment.configurations), len(experiment.workloads)
     run_s = experiment.measure.slice_s + connecting_s(experiment)
-    warming_s = _warming_s(experiment, discard_s) if discard_s else 0.0
+    warming_s = _warming_s(experiment, warm_up_s) if warm_up_s else 0.0
     cells_s = workloads * (warming_s + len(experiment.loads) * run_s)
     return arms * (times.restore_s + times.start_s + cells_s)
 
 
-def _warming_s(experiment: Experiment, discard_s: float) -> float:
+def _warming_s(experiment: Experiment, warm_up_s: float) -> float:
     """Return the seconds of warming a server up for one workload.
 
     The generators of its first cell do it while they connect, if that cell has the largest load;
     else generators of its own do.
     """
     own = 1.0 - 1.0 / len(experiment.loads)  # the share of blocks in which another cell is first
-    return discard_s + own * RUN_OVERHEAD_S - (1.0 - own) * CONNECT_S
+    return warm_up_s + own * RUN_OVERHEAD_S - (1.0 - own) * CONNECT_S
 
 
 def connecting_s(experiment: Experiment) -> float:
@@ -325,20 +328,20 @@ class VisitFrame:
 
     Attributes:
         times: Guessed before the start, measured before the plan is frozen.
-        cycle_s: The longest checkpoint cycle of the treatments.
+        cycle_s: The longest checkpoint cycle of the configurations.
     """
 
     mode: Mode
     switch: SwitchCost
     reset: Reset
-    discard_s: float
+    warm_up_s: float
     times: SwitchTimes
     cycle_s: float
 
     @property
     def instance_s(self) -> float:
         """Return the seconds from nothing to a server that can be measured."""
-        return self.times.restore_s + self.times.start_s + self.discard_s
+        return self.times.restore_s + self.times.start_s + self.warm_up_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -389,7 +392,7 @@ def choose_rounds(
             number=needed,
             chosen_for=RoundsFor.CYCLE,
             reason=f"the effect of {', '.join(names)} changes over a checkpoint cycle, and the runs"
-            f" of one visit cover a whole one of {format_duration(frame.cycle_s)}",
+            f" of one start cover a whole one of {format_duration(frame.cycle_s)}",
             covered_s=needed * round_s,
         )
     return chosen
@@ -461,7 +464,7 @@ def _round_s(experiment: Experiment, frame: VisitFrame) -> float:
     """Return the seconds of one round in a visit."""
     cells = len(experiment.workloads) * len(experiment.loads)
     runs_s = cells_s(experiment)
-    arms = len(experiment.treatments)
+    arms = len(experiment.configurations)
     if frame.mode is Mode.BACK_TO_BACK:
         return arms * (runs_s + cells * frame.times.switch_s)
     if frame.mode is Mode.ALTERNATING:
@@ -476,8 +479,8 @@ def _least_round_s(experiment: Experiment, frame: VisitFrame) -> float:
     """
     cells = len(experiment.workloads) * len(experiment.loads)
     if frame.mode is Mode.ALTERNATING:
-        return len(experiment.treatments) * cells * experiment.measure.slice_s
-    arms = len(experiment.treatments) if frame.mode is Mode.BACK_TO_BACK else 1
+        return len(experiment.configurations) * cells * experiment.measure.slice_s
+    arms = len(experiment.configurations) if frame.mode is Mode.BACK_TO_BACK else 1
     return arms * cells * (experiment.measure.ramp_s + experiment.measure.slice_s)
 
 
@@ -492,7 +495,7 @@ def _cycle_settings(experiment: Experiment, engine: Engine, frame: VisitFrame) -
         return ()
     names = {
         name
-        for one, other in combinations(experiment.treatments, 2)
+        for one, other in combinations(experiment.configurations, 2)
         for name in differing_settings(one, other)
     }
     return engine.checkpoint_settings(sorted(names))
@@ -500,12 +503,12 @@ def _cycle_settings(experiment: Experiment, engine: Engine, frame: VisitFrame) -
 
 def asked_cycle_s(experiment: Experiment) -> float:
     """Return the longest checkpoint cycle asked for, PostgreSQL's default where none is."""
-    return max(_cycle_s(treatment) for treatment in experiment.treatments)
+    return max(_cycle_s(configuration) for configuration in experiment.configurations)
 
 
-def _cycle_s(treatment: Treatment) -> float:
+def _cycle_s(configuration: Configuration) -> float:
     try:
-        return parse_duration_s(treatment.asked_folded()["checkpoint_timeout"])
+        return parse_duration_s(configuration.asked_folded()["checkpoint_timeout"])
     except (KeyError, InputError):
         return DEFAULT_CYCLE_S
 
@@ -525,8 +528,8 @@ def early_phase_finding(rounds: Rounds, cycle_s: float) -> Finding | None:
         severity=Severity.WARNING,
         message=f"only the early phase of the checkpoint cycle was measured: the effect of"
         f" {', '.join(rounds.early_only)} changes over a cycle of {format_duration(cycle_s)}, and"
-        f" the runs of one visit cover {format_duration(rounds.covered_s)} of it",
-        remedy="Leave `measure.rounds` out, so that each visit covers a whole cycle, or ask for"
+        f" the runs of one start cover {format_duration(rounds.covered_s)} of it",
+        remedy="Leave `measure.rounds` out, so that each start covers a whole cycle, or ask for"
         " `sustain:` runs.",
         source="METHOD 3.7 and 12",
         subject="campaign",

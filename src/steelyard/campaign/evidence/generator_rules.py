@@ -40,8 +40,8 @@ class RunFacts:
         server_died: It was not there any more after the run.
         last_words: Of the server that died, by its log; empty where it logged nothing.
         deviations: A sentence for each setting that is not in force as asked.
-        asked: Settings of the treatment's server, by name.
-        limits: Control group limits that the treatment asks for, by name.
+        asked: Settings of the configuration's server, by name.
+        limits: Control group limits that the configuration asks for, by name.
         in_force: Settings as the running server reports them, by name.
         asked_s: Length of the measured part as it was asked for; None: as long as it took.
         skipped: Transactions that were never started, after the ramp; None: no result.
@@ -50,7 +50,7 @@ class RunFacts:
         neighbours: Share of CPU and disk that others may use; None: whatever they like.
     """
 
-    treatment: str = ""
+    configuration: str = ""
     load: Load = field(default_factory=lambda: Load(clients=1, threads=1))
     measurement: Measurement | None = None
     evidence: Evidence | None = None
@@ -226,7 +226,7 @@ SATURATED: Final[Rule[RunFacts]] = Rule(
     severity=Severity.ERROR,
     what="The load generator used nearly all CPU time that its threads can use; in pods, that"
     " their CPU limits allow.",
-    why="Throughput is then the generator's, and treatments look alike.",
+    why="Throughput is then the generator's, and configurations look alike.",
     thresholds=(
         Threshold(
             value=SATURATED_SHARE,

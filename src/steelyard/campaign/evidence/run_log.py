@@ -1,8 +1,8 @@
 """The generator's log of one run: read behind it, counted, kept where asked, and removed.
 
 What a slice logs is read after it, so that nothing disturbs it while it is measured, and a faster
-treatment no more than a slower one. Only the log of a long run is read while it goes on, and that
-of a slice for which memory has no room left.
+configuration no more than a slower one. Only the log of a long run is read while it goes on, and
+that of a slice for which memory has no room left.
 """
 
 import threading

@@ -1,7 +1,7 @@
-"""Whether a run may be believed: only causes from outside the treatments make it invalid.
+"""Whether a run may be believed: only causes from outside the configurations make it invalid.
 
-What a treatment brings about itself stays in; the rules for that are in ``answers.validity``. Of an
-open loop it is asked whether it did what was due.
+What a configuration brings about itself stays in; the rules for that are in ``answers.validity``.
+Of an open loop it is asked whether it did what was due.
 """
 
 import math
@@ -90,7 +90,7 @@ RATE_NOT_REACHED: Final[Rule[RunFacts]] = Rule(
     judges=Judges.RUN,
     severity=Severity.WARNING,
     what="In an open loop fewer transactions were done (with those skipped) than were due by"
-    " its rate, or fewer without them because many were skipped. It stays in: the treatment"
+    " its rate, or fewer without them because many were skipped. It stays in: the configuration"
     " may be the cause.",
     why="What is not done waits: latency then grows with the length of the run, and its"
     " percentiles are those of this length alone.",
@@ -110,7 +110,7 @@ RATE_NOT_REACHED: Final[Rule[RunFacts]] = Rule(
         ),
     ),
     remedy="Lower the rate, add clients (all of them were busy), or read it as what this"
-    " treatment does at this rate.",
+    " configuration does at this rate.",
     source="PostgreSQL's documentation, pgbench --rate; thresholds as above",
     judge=_rate_not_reached,
 )
@@ -154,7 +154,7 @@ def _clock_jump(facts: RunFacts) -> Iterator[Ruling]:
 def _not_in_force(facts: RunFacts) -> Iterator[Ruling]:
     if facts.deviations:
         told = "; ".join(facts.deviations)
-        yield broken(f"treatment `{facts.treatment}` is not in force: {told}")
+        yield broken(f"configuration `{facts.configuration}` is not in force: {told}")
     else:
         yield KEPT
 
@@ -266,7 +266,7 @@ def _shared_cpus(facts: RunFacts) -> Iterator[Ruling]:
     elif theirs is None:
         yield broken(f"the server may run on the load generator's CPUs ({mine}), unasked")
     else:
-        yield KEPT  # where they overlap, the treatment asks for it
+        yield KEPT  # where they overlap, the configuration asks for it
 
 
 def _no_transactions(facts: RunFacts) -> Iterator[Ruling]:
@@ -341,8 +341,8 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         code="not-in-force",
         judges=Judges.RUN,
         severity=Severity.ERROR,
-        what="A setting that the treatment asks for is not in force on the running server.",
-        why="Something else than the treatment would be measured.",
+        what="A setting that the configuration asks for is not in force on the running server.",
+        why="Something else than the configuration would be measured.",
         remedy="Correct the setting, or what keeps the server from taking it.",
         source="METHOD 3.1",
         judge=_not_in_force,
@@ -353,7 +353,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         severity=Severity.ERROR,
         what="`huge_pages = on` is asked for, and none of the server's shared memory is on huge"
         " pages.",
-        why="The treatment would be compared without what it is about.",
+        why="The configuration would be compared without what it is about.",
         remedy="Reserve the pages (vm.nr_hugepages).",
         source="PostgreSQL's documentation, huge_pages and huge_pages_status",
         judge=_no_huge_pages,
@@ -377,8 +377,9 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         severity=Severity.ERROR,
         what="The hypervisor gave CPU time to others that this machine had asked for.",
         why="The machine was smaller during this run than during others. Where the own load has"
-        " used up a budget of CPU credits the cause is the treatment; then steal falls under one"
-        " treatment alone, and the finding blocks-redone says so.",
+        " used up a budget of CPU credits the cause is the configuration; then steal falls under"
+        " one"
+        " configuration alone, and the finding blocks-redone says so.",
         thresholds=(
             Threshold(
                 value=STEAL_SHARE,
@@ -520,7 +521,7 @@ def generator_failed(message: str, *, server_died: bool, last_words: str = "") -
     return finding
 
 
-def not_in_force(treatment: str, deviations: tuple[str, ...]) -> Finding | None:
-    """Return the finding that a treatment is not what is measured; None when it is."""
-    facts = RunFacts(treatment=treatment, deviations=deviations)
+def not_in_force(configuration: str, deviations: tuple[str, ...]) -> Finding | None:
+    """Return the finding that a configuration is not what is measured; None when it is."""
+    facts = RunFacts(configuration=configuration, deviations=deviations)
     return next(iter(_found(rule_of("not-in-force"), facts)), None)

@@ -294,7 +294,8 @@ def probes_for(place: Place, host: Host, clock: Clock, *, ramp_s: float) -> tupl
 _PACE_IN_TURNS = "in turns"
 _OF_ALL_SESSIONS = Absence(
     subject="server",
-    reason="Sessions of other treatments are on the same server, which counts what all of them do.",
+    reason="Sessions of other configurations are on the same server, which counts what all of them"
+    " do.",
 )
 
 

@@ -44,11 +44,11 @@ def load_issues(draft: Draft) -> Iterator[Issue]:
 
 
 def compares(draft: Draft) -> bool:
-    """Return whether throughput is compared: several treatments, and a closed loop among the loads.
+    """Whether throughput is compared: several configurations, and a closed loop among the loads.
 
     Loads that are not sound are taken to be closed unless a rate stands there.
     """
-    several = bool(draft.factor_kinds) or len(draft.treatment_names) > 1
+    several = bool(draft.factor_kinds) or len(draft.configuration_names) > 1
     return several and not measures_open_loops_only(draft)
 
 
@@ -150,11 +150,11 @@ def _precision(draft: Draft) -> Iterator[Issue]:
     single = draft.document.at(("design",)) == Design.ONCE
     if draft.stop is None or draft.stop.precision is None or single or compares(draft):
         return
-    why = "there is one treatment"
+    why = "there is one configuration"
     if measures_open_loops_only(draft):
         why = "the throughput of an open loop is what was asked for"
     elif not draft.goal:
-        return  # one treatment in closed loops is refused as such
+        return  # one configuration in closed loops is refused as such
     message = f"`precision` is the width of a comparison of throughput, and {why}"
     hint = "Remove it: the campaign then ends at its budget."
     yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
@@ -201,13 +201,13 @@ def checked(draft: Draft) -> Iterator[Issue]:
     yield from load_issues(draft)
     yield from _measure(draft)
     yield from _stop(draft)
-    yield from _treatment_names(draft)
-    for name in draft.treatment_names:
-        yield from _settings(draft, ("treatments", name))
+    yield from _configuration_names(draft)
+    for name in draft.configuration_names:
+        yield from _settings(draft, ("configurations", name))
     for path in level_paths(draft.document):
         yield from _settings(draft, path)
-    for name, treatment in draft.treatments.items():
-        yield from manual_issues(("treatments", name), treatment)
+    for name, configuration in draft.configurations.items():
+        yield from manual_issues(("configurations", name), configuration)
     for path, level in draft.levels.items():
         yield from manual_issues(path, level)
 
@@ -270,7 +270,7 @@ def _measure(draft: Draft) -> Iterator[Issue]:
 
 def _visits(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
     if measure.switch == SwitchCost.REPROVISION and measure.reset in ("block", "campaign"):
-        message = f"data cannot be kept for a {measure.reset} where every visit makes its server"
+        message = f"data cannot be kept for a {measure.reset} where every start makes its server"
         yield Issue(path=("measure", "reset"), message=message, hint="Leave `reset` out.")
     single = draft.document.at(("design",)) == Design.ONCE
     if single and measure.rounds is not None and measure.rounds > 1:
@@ -305,9 +305,9 @@ def _calibration(measure: MeasureForm) -> Iterator[Issue]:
     if measure.calibration is None:
         return
     path = ("measure", "calibration")
-    if measure.discard is not None:
-        message = "a calibration measures the discard, and `discard` already declares it"
-        hint = "Remove one of the two, or write `discard: auto`."
+    if measure.warm_up is not None:
+        message = "a calibration measures the warm-up, and `warm_up` already declares it"
+        hint = "Remove one of the two, or write `warm_up: auto`."
         yield Issue(path=path, message=message, hint=hint, at_key=True)
     calibration = measure.calibration
     if calibration.at_least > calibration.run:
@@ -315,7 +315,7 @@ def _calibration(measure: MeasureForm) -> Iterator[Issue]:
             f"at_least ({calibration.at_least:g} s) is longer than run ({calibration.run:g} s), "
             "so the calibration could change nothing"
         )
-        hint = "Make `run` longer, or declare the discard."
+        hint = "Make `run` longer, or declare the warm-up."
         yield Issue(path=(*path, "at_least"), message=message, hint=hint)
 
 
@@ -327,39 +327,39 @@ def _stop(draft: Draft) -> Iterator[Issue]:
         yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
 
 
-def _treatment_names(draft: Draft) -> Iterator[Issue]:
-    names = draft.treatment_names
+def _configuration_names(draft: Draft) -> Iterator[Issue]:
+    names = draft.configuration_names
     for name in names:
         try:
             word(name)
         except ValueError as error:
             hint = "Use up to 40 letters, digits, hyphens and underscores."
-            yield Issue(path=("treatments", name), message=str(error), hint=hint, at_key=True)
+            yield Issue(path=("configurations", name), message=str(error), hint=hint, at_key=True)
     if draft.factor_kinds:
         return  # ``factors`` says what fits beside them
     if draft.document.at(("design",)) == Design.ONCE:
         yield from _single_pass(draft, names)
     elif len(names) == 1 and not _measures_latency(draft):
-        message = "there is one treatment, and a comparison needs two"
+        message = "there is one configuration, and a comparison needs two"
         hint = (
             f"Add another; `again: {{extends: {names[0]}}}` compares it with itself. `design:"
             " single-pass` runs one without comparing it; with `loads.rate` or `slo` its"
             " latency is measured."
         )
-        yield Issue(path=("treatments",), message=message, hint=hint, at_key=True)
+        yield Issue(path=("configurations",), message=message, hint=hint, at_key=True)
     yield from _baseline(draft, names)
 
 
 def _measures_latency(draft: Draft) -> bool:
-    """Return whether one treatment is enough; a goal that cannot be read may say so."""
+    """Return whether one configuration is enough; a goal that cannot be read may say so."""
     return draft.document.at(("slo",)) is not None or measures_open_loops_only(draft)
 
 
 def _single_pass(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
     if len(names) > 1:
-        message = f"a single pass takes one treatment, and there are {len(names)}"
-        hint = "Remove `design`: blocks are what compares treatments."
-        yield Issue(path=("treatments",), message=message, hint=hint, at_key=True)
+        message = f"a single pass takes one configuration, and there are {len(names)}"
+        hint = "Remove `design`: blocks are what compares configurations."
+        yield Issue(path=("configurations",), message=message, hint=hint, at_key=True)
     if draft.stop is not None and draft.stop.precision is not None:
         message = "a single pass has no interval, so `precision` can never be reached"
         hint = "Remove one of the two."
@@ -369,16 +369,16 @@ def _single_pass(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
 def _baseline(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
     baseline = draft.document.at(("baseline",))
     if isinstance(baseline, str) and names and baseline not in names:
-        message = f"there is no treatment {shown(baseline)}"
+        message = f"there is no configuration {shown(baseline)}"
         yield Issue(path=("baseline",), message=message, hint=choice(baseline, names))
     if baseline is None and len(names) > 1 and implied_baseline(names) is None:
         message = "`baseline` is missing"
-        hint = f"Add `baseline: {names[0]}`, or call one treatment `baseline` or `default`."
+        hint = f"Add `baseline: {names[0]}`, or call one configuration `baseline` or `default`."
         yield Issue(path=("baseline",), message=message, hint=hint, at_key=True)
 
 
 def implied_baseline(names: tuple[str, ...]) -> str | None:
-    """Return the treatment that is the baseline by its name, None when none or two are."""
+    """Return the configuration that is the baseline by its name, None when none or two are."""
     called = [name for name in names if name in ("baseline", "default")]
     return called[0] if len(called) == 1 else None
 

@@ -1,6 +1,6 @@
-"""Factors of an experiment file: their short form, what is wrong with them, and their treatments.
+"""Factors of an experiment file: their short form, what is wrong with them, what they become.
 
-The treatments are the combinations that are measured, each with its name.
+The configurations are the combinations that are measured, each with its name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -106,9 +106,9 @@ def factor_issues(draft: Draft, facts: MachineFacts) -> Iterator[Issue]:
     """Yield everything that is wrong with factors, or that there is nothing to compare at all."""
     kinds = draft.factor_kinds
     if not kinds:
-        if isinstance(draft.document.value, dict) and not draft.treatment_names:
-            empty = draft.document.at(("treatments",)) is not None
-            yield from () if empty else (missing_key(("treatments",)),)
+        if isinstance(draft.document.value, dict) and not draft.configuration_names:
+            empty = draft.document.at(("configurations",)) is not None
+            yield from () if empty else (missing_key(("configurations",)),)
         return
     for kind in kinds[1:]:
         message = f"`{kinds[0]}` and `{kind}` exclude each other"
@@ -123,14 +123,14 @@ def factor_issues(draft: Draft, facts: MachineFacts) -> Iterator[Issue]:
 
 def _beside(draft: Draft, kind: str) -> Iterator[Issue]:
     """Yield what does not go together with factors."""
-    names = draft.treatment_names
+    names = draft.configuration_names
     if len(names) > 1:
-        message = f"beside `{kind}` there is at most one treatment, and there are {len(names)}"
+        message = f"beside `{kind}` there is at most one configuration, and there are {len(names)}"
         hint = "Keep what all combinations have in common, and write what varies as factors."
-        yield Issue(path=("treatments", names[1]), message=message, hint=hint, at_key=True)
+        yield Issue(path=("configurations", names[1]), message=message, hint=hint, at_key=True)
     if draft.document.at(("design",)) == Design.ONCE:
-        message = f"a single pass takes one treatment, and `{kind}` makes several"
-        hint = "Remove `design`: blocks are what compares treatments."
+        message = f"a single pass takes one configuration, and `{kind}` makes several"
+        hint = "Remove `design`: blocks are what compares configurations."
         yield Issue(path=("design",), message=message, hint=hint, at_key=True)
     baseline = draft.document.at(("baseline",))
     own = baseline_name(draft, kind)
@@ -143,7 +143,7 @@ def baseline_name(draft: Draft, kind: str) -> str:
     """Return the name of the combination that the others stand against."""
     if kind == AttributionKind.ABLATION:
         return "all"
-    return next(iter(draft.treatment_names), "default")
+    return next(iter(draft.configuration_names), "default")
 
 
 def _each(draft: Draft, kind: str) -> Iterator[Issue]:
@@ -168,8 +168,8 @@ def _named(draft: Draft, path: KeyPath) -> Iterator[Issue]:
     except ValueError as error:
         hint = "Use up to 40 letters, digits, hyphens and underscores."
         yield Issue(path=path, message=str(error), hint=hint, at_key=True)
-    if path[-1] in draft.treatment_names:
-        message = f"a treatment and a factor are both called {shown(path[-1])}"
+    if path[-1] in draft.configuration_names:
+        message = f"a configuration and a factor are both called {shown(path[-1])}"
         yield Issue(path=path, message=message, hint="Give each its own name.", at_key=True)
 
 
@@ -246,7 +246,7 @@ def _outside(level: LevelForm, path: KeyPath) -> SettingKeys:
 
 def _missing(draft: Draft, kind: str, facts: MachineFacts) -> Iterator[Issue]:
     """Yield settings that a level removes although nothing gives them."""
-    base = [*draft.treatments.values()][:1]
+    base = [*draft.configurations.values()][:1]
     for path, level in draft.levels.items():
         if path[0] == kind:
             merged = merge([*base, level], facts)
@@ -256,7 +256,9 @@ def _missing(draft: Draft, kind: str, facts: MachineFacts) -> Iterator[Issue]:
             vain += [("redis", name) for name in merged.missing_redis]
             for layer, setting in vain:
                 message = f"there is no inherited `{setting}` to remove"
-                hint = "Remove the line, or give it in the treatment that all combinations share."
+                hint = (
+                    "Remove the line, or give it in the configuration that all combinations share."
+                )
                 yield Issue(path=(*path, layer, setting), message=message, hint=hint)
 
 
@@ -265,12 +267,12 @@ LONGEST_NAME: Final = 40  # as of names in the file: tables and legends are made
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Combined:
-    """The treatments that factors make.
+    """The configurations that factors make.
 
     Attributes:
         baseline: Name of the combination that the others stand against.
-        merged: Every treatment with all it has, in the order of the combinations.
-        written_in: Where a treatment's keys may be written, what counts most first.
+        merged: Every configuration with all it has, in the order of the combinations.
+        written_in: Where a configuration's keys may be written, what counts most first.
     """
 
     attribution: Attribution
@@ -280,19 +282,19 @@ class Combined:
 
 
 def combined(draft: Draft, facts: MachineFacts) -> Combined | None:
-    """Return the treatments of a draft without issues of its factors; None without factors."""
+    """Return the configurations of a draft without issues of its factors; None without factors."""
     if not draft.factor_kinds:
         return None
     kind = AttributionKind(draft.factor_kinds[0])
     attribution = _designed(kind, _factors(draft, kind))
     baseline = baseline_name(draft, kind)
     names = combination_names(attribution, baseline)
-    base = tuple(("treatments", name) for name in draft.treatment_names)
+    base = tuple(("configurations", name) for name in draft.configuration_names)
     levels = {
         name: _levels_of_combination(attribution, combination)
         for name, combination in zip(names, attribution.combinations, strict=True)
     }
-    forms = [draft.treatments[name] for name in draft.treatment_names]
+    forms = [draft.configurations[name] for name in draft.configuration_names]
     return Combined(
         attribution=attribution,
         baseline=baseline,
@@ -371,7 +373,7 @@ def relocated(issues: Iterable[Issue], plan: Combined, draft: Draft) -> list[Iss
 def _relocated(issue: Issue, plan: Combined, draft: Draft) -> Issue:
     name = str(issue.path[1]) if len(issue.path) > 1 else ""
     sources = plan.written_in.get(name, ())
-    if issue.path[:1] != ("treatments",) or not sources:
+    if issue.path[:1] != ("configurations",) or not sources:
         return issue
     below = issue.path[2:]
     found = (path for source in sources if (path := (*source, *below)) in draft.document.places)

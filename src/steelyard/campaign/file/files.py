@@ -29,15 +29,15 @@ from steelyard.campaign.file.host_checks import domain_issue
 from steelyard.campaign.file.inheritance import (
     Merged,
     extends_issues,
+    merged_configurations,
     merged_issues,
-    merged_treatments,
 )
 from steelyard.campaign.file.overrides import apply_overrides
 from steelyard.campaign.file.resolution import Surroundings, resolve
 from steelyard.campaign.file.systems import SYSTEMS
 from steelyard.campaign.file.validation import Draft, validate
 from steelyard.core.errors import ExperimentFileError, InputError, Problem
-from steelyard.core.experiment import Experiment, Layer, Treatment
+from steelyard.core.experiment import Configuration, Experiment, Layer
 from steelyard.core.spelling import choice, closest, did_you_mean
 from steelyard.tuning.profiles import MachineFacts
 
@@ -113,9 +113,9 @@ def _named(workloads: Mapping[int, WorkloadForm]) -> Iterator[tuple[KeyPath, str
 
 
 def _domains(draft: Draft) -> Iterator[tuple[KeyPath, str]]:
-    for name, treatment in draft.treatments.items():
-        if treatment.kvm.domain is not None:
-            yield ("treatments", name, "kvm", "domain"), treatment.kvm.domain
+    for name, configuration in draft.configurations.items():
+        if configuration.kvm.domain is not None:
+            yield ("configurations", name, "kvm", "domain"), configuration.kvm.domain
     for path, level in draft.levels.items():
         if level.kvm.domain is not None:
             yield (*path, "kvm", "domain"), level.kvm.domain
@@ -163,7 +163,7 @@ class LoadedExperiment:
     Attributes:
         source: Name of the file, or ``preset:NAME``.
         text: As given, for the record.
-        parents: What each treatment extends.
+        parents: What each configuration extends.
         written_in: For combinations of factors, where the keys of each may be written.
     """
 
@@ -177,18 +177,18 @@ class LoadedExperiment:
     def problem(
         self, path: Sequence[str | int], message: str, hint: str = "", *, at_key: bool = False
     ) -> Problem:
-        """Return a problem at a place such as ``("treatments", "a", "postgres", "work_mem")``.
+        """Return a problem at a place such as ``("configurations", "a", "postgres", "work_mem")``.
 
-        A value that a treatment inherits is found where it was written. ``at_key`` points at
+        A value that a configuration inherits is found where it was written. ``at_key`` points at
         the key, not at its value.
         """
         written = self._written(tuple(path))
         issue = Issue(path=written, message=message, hint=hint, at_key=at_key)
         return self.document.problem(issue)
 
-    def only_extends(self, treatment: str) -> bool:
-        """Return whether the file has nothing of a treatment but what it extends."""
-        written = self.document.at(("treatments", treatment))
+    def only_extends(self, configuration: str) -> bool:
+        """Return whether the file has nothing of a configuration but what it extends."""
+        written = self.document.at(("configurations", configuration))
         return isinstance(written, dict) and list(written) == ["extends"]
 
     def error(self, problems: Sequence[Problem]) -> ExperimentFileError:
@@ -196,14 +196,14 @@ class LoadedExperiment:
         return ExperimentFileError(self.source, in_line_order(problems))
 
     def _written(self, path: KeyPath) -> KeyPath:
-        if len(path) < 3 or path[0] != "treatments":
+        if len(path) < 3 or path[0] != "configurations":
             return path
         for source in self.written_in.get(str(path[1]), ()):
             if (*source, *path[2:]) in self.document.places:
                 return (*source, *path[2:])
         owner: str | None = str(path[1])
         while owner is not None:
-            candidate = ("treatments", owner, *path[2:])
+            candidate = ("configurations", owner, *path[2:])
             if candidate in self.document.places:
                 return candidate
             owner = self.parents.get(owner)
@@ -254,7 +254,7 @@ def load_text(
     scripts = read_scripts(draft, surroundings.base)
     unsound = (*issues, *factor_issues(draft, surroundings.facts))
     plan = None if unsound or document.problems else combined(draft, surroundings.facts)
-    own = merged_treatments(draft, surroundings.facts)
+    own = merged_configurations(draft, surroundings.facts)
     between = (
         *_between_sections(draft, own, plan),
         *SYSTEMS[draft.engine].memory_issues(draft, surroundings.facts),
@@ -272,7 +272,7 @@ def load_text(
         source=source,
         text=text,
         document=document,
-        parents={name: form.extends for name, form in draft.treatments.items()},
+        parents={name: form.extends for name, form in draft.configurations.items()},
         written_in=plan.written_in if plan else {},
     )
 
@@ -333,16 +333,17 @@ def allow_existing(loaded: LoadedExperiment) -> LoadedExperiment:
         InputError: It has neither.
     """
     experiment = loaded.experiment
-    there = [t.name for t in experiment.treatments if not t.target.is_made]
+    there = [t.name for t in experiment.configurations if not t.target.is_made]
     if not there:
         raise InputError(
             "--allow-existing is for servers that are there, and the experiment has none",
             hint="Leave it out.",
         )
-    treatments = tuple(
-        replace(treatment, target=treatment.target.opened()) for treatment in experiment.treatments
+    configurations = tuple(
+        replace(configuration, target=configuration.target.opened())
+        for configuration in experiment.configurations
     )
-    return replace(loaded, experiment=replace(experiment, treatments=treatments))
+    return replace(loaded, experiment=replace(experiment, configurations=configurations))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,30 +362,30 @@ class SettingCatalogue:
 def check_settings(
     loaded: LoadedExperiment, catalogues: Mapping[str, SettingCatalogue]
 ) -> tuple[Problem, ...]:
-    """Return a problem for every setting that its treatment's server does not know.
+    """Return a problem for every setting that its configuration's server does not know.
 
     PostgreSQL's names with a dot belong to extensions, which are not loaded yet: they pass.
-    Treatments without a catalogue are not checked.
+    Configurations without a catalogue are not checked.
     """
     problems = dict.fromkeys(
         problem
-        for treatment in loaded.experiment.treatments
-        if treatment.name in catalogues
-        for problem in _unknown(loaded, treatment, catalogues[treatment.name])
+        for configuration in loaded.experiment.configurations
+        if configuration.name in catalogues
+        for problem in _unknown(loaded, configuration, catalogues[configuration.name])
     )
     return tuple(problems)
 
 
 def _unknown(
-    loaded: LoadedExperiment, treatment: Treatment, catalogue: SettingCatalogue
+    loaded: LoadedExperiment, configuration: Configuration, catalogue: SettingCatalogue
 ) -> Iterator[Problem]:
     known = {name.lower() for name in catalogue.names}
-    for setting in treatment.settings:
-        if setting.layer is treatment.server_layer:
+    for setting in configuration.settings:
+        if setting.layer is configuration.server_layer:
             of_extension = setting.layer is Layer.POSTGRES and "." in setting.name
             if of_extension or setting.name.lower() in known:
                 continue
-            path = ("treatments", treatment.name, setting.layer.value, setting.name)
+            path = ("configurations", configuration.name, setting.layer.value, setting.name)
             hint = did_you_mean(setting.name, sorted(catalogue.names))
             message = f"`{setting.name}` is not a setting of {catalogue.server}"
             yield loaded.problem(path, message, hint or "Remove it.", at_key=True)

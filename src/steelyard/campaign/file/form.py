@@ -166,7 +166,7 @@ Settings = Annotated[
 
 
 class LevelForm(Form):
-    """What one level of a factor sets: a treatment's own keys."""
+    """What one level of a factor sets: a configuration's own keys."""
 
     model_config = ConfigDict(json_schema_extra=_describe_later_layers)
 
@@ -210,21 +210,22 @@ class LevelForm(Form):
     )
     manual: Annotated[ManualForm, BeforeValidator(empty_as_mapping)] = Field(
         default_factory=ManualForm,
-        description="What a person or a command does when this treatment comes into force after "
+        description="What a person or a command does when this configuration comes into force"
+        " after "
         "another one.",
         examples=[{"text": "Switch SMT off in the firmware.", "timeout": "15m"}],
     )
 
 
 class _Extending(Form):
-    """What a treatment has that a level has not."""
+    """What a configuration has that a level has not."""
 
     extends: values.Name | None = Field(
-        default=None, description="The treatment that this one changes.", examples=["default"]
+        default=None, description="The configuration that this one changes.", examples=["default"]
     )
 
 
-class TreatmentForm(LevelForm, _Extending):
+class ConfigurationForm(LevelForm, _Extending):
     """One combination of levels; what is not given is inherited through `extends`."""
 
 
@@ -251,10 +252,10 @@ class _TwoLevels:
 
 Factor = Annotated[dict[str, Annotated[LevelForm, BeforeValidator(empty_as_mapping)]], _TwoLevels()]
 Factors = Annotated[dict[str, Factor], MinLen(1)]
-Treatments = Annotated[
-    dict[str, Annotated[TreatmentForm, BeforeValidator(empty_as_mapping)]], MinLen(1)
+Configurations = Annotated[
+    dict[str, Annotated[ConfigurationForm, BeforeValidator(empty_as_mapping)]], MinLen(1)
 ]
-WHAT_IS_COMPARED: Final = ("treatments", "factors", "ladder", "ablation")
+WHAT_IS_COMPARED: Final = ("configurations", "factors", "ladder", "ablation")
 _BUFFERS: Final = {
     "128MB": {"postgres": {"shared_buffers": "128MB"}},
     "2GB": {"postgres": {"shared_buffers": "2GB"}},
@@ -262,7 +263,7 @@ _BUFFERS: Final = {
 
 
 class ExperimentForm(Form):
-    """An experiment: which treatments are weighed, on which work, and when it is enough."""
+    """An experiment: which configurations are weighed, on which work, and when it is enough."""
 
     model_config = ConfigDict(
         json_schema_extra={"anyOf": [{"required": [key]} for key in WHAT_IS_COMPARED]}
@@ -275,15 +276,17 @@ class ExperimentForm(Form):
     )
     design: values.DesignWord = Field(
         default="auto",
-        description="How treatments are compared in blocks: `alternating` has all of them up and "
+        description="How configurations are compared in blocks: `alternating` has all of them up"
+        " and "
         "lets the load take turns, `one-by-one` brings up one after another, `auto` alternates "
-        "where that can be. `single-pass` runs one treatment once per cell in file order, without "
+        "where that can be. `single-pass` runs one configuration once per cell in file order,"
+        " without "
         "interval or verdict.",
     )
     baseline: values.Name | None = Field(
         default=None,
-        description="Treatment that the others are compared with; may be left out when one "
-        "treatment is called `baseline` or `default`.",
+        description="Configuration that the others are compared with; may be left out when one "
+        "configuration is called `baseline` or `default`.",
         examples=["default"],
     )
     workloads: list[WorkloadForm] = Field(
@@ -314,7 +317,7 @@ class ExperimentForm(Form):
     )
     sustain: values.LongLength | None = Field(
         default=None,
-        description="Least length of one long run per treatment and workload after the last "
+        description="Least length of one long run per configuration and workload after the last "
         "block, beside the budget; rounded up to whole checkpoint cycles.",
         examples=["10m"],
     )
@@ -325,7 +328,7 @@ class ExperimentForm(Form):
         default_factory=GeneratorForm,
         description="Which load generator, and what goes to it as it is.",
     )
-    treatments: Treatments | None = Field(
+    configurations: Configurations | None = Field(
         default=None,
         description="What is compared, by name; beside factors the one that all combinations "
         "start from.",
@@ -382,8 +385,8 @@ SECTIONS: Final[Mapping[tuple[str, ...], type[Form]]] = {
     ("measure", "calibration"): CalibrationForm,
     ("stop",): StopForm,
     ("generator",): GeneratorForm,
-    ("treatments", "*"): TreatmentForm,
-    **{("treatments", "*", *rest): form for rest, form in _OF_A_LEVEL.items()},
+    ("configurations", "*"): ConfigurationForm,
+    **{("configurations", "*", *rest): form for rest, form in _OF_A_LEVEL.items()},
     **{(kind, "*", "*"): LevelForm for kind in WHAT_IS_COMPARED[1:]},
     **{
         (kind, "*", "*", *rest): form

@@ -1,7 +1,7 @@
-"""The sections ``loads``, ``capacity``, ``slo``, ``measure``, and host settings of treatments.
+"""The sections ``loads``, ``capacity``, ``slo``, ``measure``, and host settings of configurations.
 
-The host settings of a treatment are what is outside its server: ``linux``, ``kvm``, ``manual``, and
-``cgroup``, the limits of the server and the load generator.
+The host settings of a configuration are what is outside its server: ``linux``, ``kvm``, ``manual``,
+and ``cgroup``, the limits of the server and the load generator.
 
 A rate is a number of transactions per second, a share of the capacity, or ``closed``: none.
 """
@@ -86,8 +86,8 @@ def _share_of_capacity(value: object, text: str) -> float:
     try:
         return parse_fraction(text)
     except InputError:
-        message = f"{shown(value)} is not a share between 0 % and 100 % of the capacity"
-        hint = "Write at most 99%: from 100 % on the queue only grows; a number asks for more."
+        message = f"rates are below 100 % of the capacity, and {shown(value)} is not"
+        hint = "Write at most 99%, or an absolute number to overload on purpose."
         raise refusal(message, hint) from None
 
 
@@ -201,16 +201,14 @@ def asked_rates(form: LoadsForm, goal: LatencyGoal | None) -> tuple[Rate, ...]:
 
 
 class CalibrationForm(Form):
-    """How the discard is measured before the first block."""
+    """How the warm-up is measured before the first block."""
 
-    restarts: values.Count = Field(
-        default=5, description="Activations per treatment.", examples=[5]
-    )
+    restarts: values.Count = Field(default=5, description="Starts per configuration.", examples=[5])
     run: values.LongLength = Field(
         default=90.0, description="Length of the run after each.", examples=["90s"]
     )
     at_least: values.Length = Field(
-        default=20.0, description="The discard is never shorter than this.", examples=["20s"]
+        default=20.0, description="The warm-up is never shorter than this.", examples=["20s"]
     )
 
 
@@ -225,31 +223,32 @@ class MeasureForm(Form):
         description="Thrown away at the start of each run; 0 for Redis.",
         examples=["2s"],
     )
-    discard: values.Discard = Field(
+    warm_up: values.WarmUp = Field(
         default=None,
-        description="Thrown away after each activation, the same for all treatments.",
+        description="Thrown away after each start, the same for all configurations.",
         examples=["auto"],
     )
     calibration: CalibrationForm | None = Field(
         default=None,
-        description="Measures the discard; only with `discard: auto`.",
+        description="Measures the warm-up; only with `warm_up: auto`.",
         examples=[{"restarts": 5, "run": "90s", "at_least": "20s"}],
     )
     reset: values.ResetWord = Field(
         default="auto", description="When the data go back to the prepared state."
     )
     switch: values.SwitchWord = Field(
-        default="auto", description="The least that is done to go from one treatment to another."
+        default="auto",
+        description="The least that is done to go from one configuration to another.",
     )
     rounds: values.Rounds = Field(
         default=None,
-        description="Runs of each cell in a visit; auto is one, unless the differences or the"
+        description="Runs of each cell in a start; auto is one, unless the differences or the"
         " making of servers call for more.",
         examples=["auto"],
     )
     turn: values.Turn = Field(
         default=DEFAULT_TURN_S,
-        description="Length of one turn where treatments alternate.",
+        description="Length of one turn where configurations alternate.",
         examples=["250ms"],
     )
     settling: values.Settling = Field(
@@ -263,7 +262,7 @@ class MeasureForm(Form):
         examples=[5],
     )
     prewarm: values.Switch = Field(
-        default=False, description="Load the data into memory after each activation."
+        default=False, description="Load the data into memory after each start."
     )
     ceilings: values.CeilingsWord = Field(
         default="auto",
@@ -312,7 +311,7 @@ LinuxSettings = Annotated[dict[str, values.SettingValue], BeforeValidator(empty_
 
 
 class KvmForm(Form):
-    """The virtual machine that the treatment's server runs in."""
+    """The virtual machine that the configuration's server runs in."""
 
     domain: values.Text | None = Field(
         default=None,

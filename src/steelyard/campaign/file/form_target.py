@@ -55,7 +55,7 @@ class SynchronousForm(Form):
 
 
 class GeneratorsForm(Form):
-    """The pods of the load generators; equal in all treatments."""
+    """The pods of the load generators; equal in all configurations."""
 
     image: kubernetes.Image | None = Field(
         default=None,
@@ -282,7 +282,7 @@ class RedisWorkForm(Form):
     )
     loaded: Whole | None = Field(
         default=None,
-        description="Redis: so many keys exist when a visit begins.",
+        description="Redis: so many keys exist when a start begins.",
         examples=[100000],
     )
 
@@ -433,7 +433,7 @@ class ServerForm(Form):
     )
     initdb: InitdbOptions | None = Field(
         default=None,
-        description="Further initdb options, equal in all treatments.",
+        description="Further initdb options, equal in all configurations.",
         examples=[["--data-checksums"]],
     )
     restore: values.Restore | None = Field(

@@ -142,7 +142,7 @@ def _seconds(value: object) -> float:
     return seconds
 
 
-def discard(value: object) -> float | None:
+def warm_up(value: object) -> float | None:
     """Return seconds, or None for ``auto``."""
     return None if value == "auto" else duration(0.0)(value)
 
@@ -307,7 +307,7 @@ Reconnections = Annotated[
 ]
 LongLength = Annotated[float, PlainValidator(duration(5.0, whole=True)), _schema(**_DURATION)]
 Budget = Annotated[float, PlainValidator(duration(0.0, above=True)), _schema(**_DURATION)]
-Discard = Annotated[float | None, PlainValidator(discard), _schema(**_DURATION)]
+WarmUp = Annotated[float | None, PlainValidator(warm_up), _schema(**_DURATION)]
 Share = Annotated[float, PlainValidator(share), _schema(**_SHARE)]
 LogSampling = Annotated[float, PlainValidator(log_sampling), _schema(**_SHARE)]
 Neighbours = Annotated[float | None, PlainValidator(neighbours), _schema(**_ALLOWANCE)]
@@ -330,8 +330,8 @@ DesignWord = Annotated[
 ]
 ResetWord = Annotated[
     str,
-    PlainValidator(one_of("auto", "visit", "block", "campaign")),
-    _schema(enum=["auto", "visit", "block", "campaign"]),
+    PlainValidator(one_of("auto", "start", "block", "campaign")),
+    _schema(enum=["auto", "start", "block", "campaign"]),
 ]
 SwitchWord = Annotated[
     str,

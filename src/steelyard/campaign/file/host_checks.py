@@ -28,7 +28,7 @@ _COMMON: Final = ("vm.nr_hugepages", "vm.swappiness", *host_settings.SHORT_NAMES
 
 
 class HasHost(Protocol):
-    """A treatment with everything it inherits, as far as it is outside the server."""
+    """A configuration with everything it inherits, as far as it is outside the server."""
 
     @property
     def target(self) -> TargetForm:
@@ -52,7 +52,7 @@ class HasHost(Protocol):
 
 
 def linux_issues(draft: Draft, path: KeyPath) -> Iterator[Issue]:
-    """Yield what is wrong with the names and values of one treatment's or level's ``linux``."""
+    """Yield what is wrong with the names and values of one configuration's or level's ``linux``."""
     given = draft.document.at((*path, "linux"))
     for name, value in given.items() if isinstance(given, dict) else ():
         where = (*path, "linux", name)
@@ -83,25 +83,25 @@ def manual_issues(path: KeyPath, level: LevelForm) -> Iterator[Issue]:
 
 def host_issues(draft: Draft, merged: Mapping[str, HasHost]) -> Iterator[Issue]:
     """Yield what does not go together once everything is inherited."""
-    for name, treatment in merged.items():
-        for key, message, hint in _misplaced(name, treatment):
-            path: KeyPath = ("treatments", name, key)
+    for name, configuration in merged.items():
+        for key, message, hint in _misplaced(name, configuration):
+            path: KeyPath = ("configurations", name, key)
             written = draft.document.at(path) is not None
             yield Issue(path=path if written else path[:2], message=message, hint=hint, at_key=True)
     yield from _no_way_back(merged)
 
 
-def _misplaced(name: str, treatment: HasHost) -> Iterator[tuple[str, str, str]]:
-    target = model_of(treatment.target)
+def _misplaced(name: str, configuration: HasHost) -> Iterator[tuple[str, str, str]]:
+    target = model_of(configuration.target)
     local, pod = target.is_here, target.home is not None
-    if treatment.linux and not local:
+    if configuration.linux and not local:
         what = "a pod" if pod else "an endpoint"
         yield (
             "linux",
             f"the server of `{name}` is {what}, and `linux` turns knobs of this machine",
             "Remove `linux`, use `kind: local`, or turn them by `manual` with a command.",
         )
-    if treatment.domain is None:
+    if configuration.domain is None:
         return
     if pod:
         yield (
@@ -116,7 +116,7 @@ def _misplaced(name: str, treatment: HasHost) -> Iterator[tuple[str, str, str]]:
             f"the server of `{name}` runs on this machine, which cannot power-cycle itself",
             "Run Steelyard on the hypervisor, with `kind: endpoint` for the server in the guest.",
         )
-    elif treatment.manual is None:
+    elif configuration.manual is None:
         yield (
             "kvm",
             f"nothing power-cycles the virtual machine of `{name}` so that its definition holds",
@@ -125,7 +125,7 @@ def _misplaced(name: str, treatment: HasHost) -> Iterator[tuple[str, str, str]]:
 
 
 def _no_way_back(merged: Mapping[str, HasHost]) -> Iterator[Issue]:
-    """Yield treatments that nothing leads back to."""
+    """Yield configurations that nothing leads back to."""
     for key, given in (
         ("manual", {name: each.manual is not None for name, each in merged.items()}),
         ("kvm", {name: each.domain is not None for name, each in merged.items()}),
@@ -134,9 +134,9 @@ def _no_way_back(merged: Mapping[str, HasHost]) -> Iterator[Issue]:
             without = next(name for name, there in given.items() if not there)
             other = next(name for name, there in given.items() if there)
             yield Issue(
-                path=("treatments", without),
+                path=("configurations", without),
                 message=f"`{other}` has `{key}` and `{without}` has none: nothing leads back",
-                hint=f"Give `{key}` to every treatment.",
+                hint=f"Give `{key}` to every configuration.",
                 at_key=True,
             )
 

@@ -1,4 +1,4 @@
-"""Treatments that extend one another, what each comes down to, and what only whole targets show.
+"""What extends another, what each comes down to, and what only whole targets show.
 
 Whole targets show keys of another kind, and targets of two kinds in one file.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from steelyard.campaign.file.document import Issue, Value
-from steelyard.campaign.file.form import LevelForm, TreatmentForm
+from steelyard.campaign.file.form import ConfigurationForm, LevelForm
 from steelyard.campaign.file.form_parts import ManualForm
 from steelyard.campaign.file.form_target import NESTED, TargetForm
 from steelyard.campaign.file.form_values import shown
@@ -29,7 +29,7 @@ _MAKERS: Final = {
 
 
 class HasTarget(Protocol):
-    """A treatment with everything it inherits."""
+    """A configuration with everything it inherits."""
 
     @property
     def target(self) -> TargetForm:
@@ -49,26 +49,26 @@ class HasTarget(Protocol):
 
 def target_issues(draft: Draft, merged: Mapping[str, HasTarget]) -> Iterator[Issue]:
     """Yield what is wrong with targets once everything is inherited."""
-    for name, treatment in merged.items():
-        for key, message, hint in target_problems(treatment.target):
-            path = ("treatments", name, "target", key)
+    for name, configuration in merged.items():
+        for key, message, hint in target_problems(configuration.target):
+            path = ("configurations", name, "target", key)
             written = draft.document.at(path) is not None
             yield Issue(path=path if written else path[:2], message=message, hint=hint)
-        yield from _unfit(draft, name, treatment)
+        yield from _unfit(draft, name, configuration)
     kinds = {name: each.target.kind or "local" for name, each in merged.items()}
     mixed = sorted(set(kinds.values()))
     if len(mixed) > 1:
         other = next(name for name in kinds if kinds[name] != next(iter(kinds.values())))
         yield Issue(
-            path=("treatments", other),
-            message=f"the treatments have targets of different kinds: {listed(mixed)}",
+            path=("configurations", other),
+            message=f"the configurations have targets of different kinds: {listed(mixed)}",
             hint="Use one kind in an experiment: this version cannot mix them.",
             at_key=True,
         )
         return
     targets = {name: each.target for name, each in merged.items()}
     for name, message, hint in _pair_problems(targets):
-        yield Issue(path=("treatments", name), message=message, hint=hint, at_key=True)
+        yield Issue(path=("configurations", name), message=message, hint=hint, at_key=True)
     yield from _kept_data(draft, list(targets.values()))
 
 
@@ -79,48 +79,48 @@ def _kept_data(draft: Draft, targets: Sequence[TargetForm]) -> Iterator[Issue]:
     if reset in ("block", "campaign") and several and all(map(_is_provisioned, targets)):
         yield Issue(
             path=("measure", "reset"),
-            message=f"data cannot be kept for a {reset}: the Clusters differ, so that every visit"
+            message=f"data cannot be kept for a {reset}: the Clusters differ, so that every start"
             " makes its own",
             hint="Leave `reset` out.",
         )
 
 
-def _unfit(draft: Draft, name: str, treatment: HasTarget) -> Iterator[Issue]:
-    """Yield what does not go together with how the treatment's server comes about."""
+def _unfit(draft: Draft, name: str, configuration: HasTarget) -> Iterator[Issue]:
+    """Yield what does not go together with how the configuration's server comes about."""
     switch = None if draft.measure is None else draft.measure.switch
-    target = treatment.target
+    target = configuration.target
     if model_of(target).is_here:
         if switch == SwitchCost.REPROVISION and target.restore is not None:
             yield Issue(
                 path=("measure", "switch"),
-                message=f"`{name}` restores by {target.restore}, and where every visit"
+                message=f"`{name}` restores by {target.restore}, and where every start"
                 " makes its server anew nothing is restored",
                 hint="Remove `restore` from its target, or `switch`.",
             )
         return
-    yield from _of_this_machine(name, treatment)
+    yield from _of_this_machine(name, configuration)
     if not _is_provisioned(target):
         yield from _switched(name, target, switch)
 
 
-def _of_this_machine(name: str, treatment: HasTarget) -> Iterator[Issue]:
+def _of_this_machine(name: str, configuration: HasTarget) -> Iterator[Issue]:
     """Yield what is of this machine, on which the server is not."""
-    kind = kind_of(treatment.target)
-    pod = model_of(treatment.target).home is not None
-    if treatment.limits:
+    kind = kind_of(configuration.target)
+    pod = model_of(configuration.target).home is not None
+    if configuration.limits:
         whose = "a pod" if pod else "an endpoint"
         yield Issue(
-            path=("treatments", name, "cgroup"),
+            path=("configurations", name, "cgroup"),
             message=f"the server of `{name}` is {whose}, whose processes Steelyard did not"
             " start and cannot limit",
             hint="Write its limits below `resources` of the target."
-            if _is_provisioned(treatment.target)
+            if _is_provisioned(configuration.target)
             else f"Remove `cgroup`, or use `kind: {_HERE[kind.system]}`.",
             at_key=True,
         )
-    for profile in filter(follows_the_machine, treatment.profiles):
+    for profile in filter(follows_the_machine, configuration.profiles):
         yield Issue(
-            path=("treatments", name),
+            path=("configurations", name),
             message=f"the profile `{profile}` fits this machine, not the one of"
             f" {'a pod' if pod else 'an endpoint'}",
             hint="Write the settings below `postgres:`.",
@@ -154,7 +154,7 @@ def _is_provisioned(form: TargetForm) -> bool:
 
 
 def _pair_problems(targets: Mapping[str, TargetForm]) -> Iterator[tuple[str, str, str]]:
-    """Yield what keeps treatments in Kubernetes apart: the treatment, the fact, the way out."""
+    """Yield what keeps those in Kubernetes apart: the configuration, the fact, the way out."""
     models = {name: model_of(target) for name, target in targets.items()}
     inside = {name: model.home is not None for name, model in models.items()}
     if not any(inside.values()):
@@ -172,7 +172,7 @@ def _pair_problems(targets: Mapping[str, TargetForm]) -> Iterator[tuple[str, str
 
 
 def _differing(one: TargetForm, other: TargetForm) -> Iterator[tuple[str, str, str]]:
-    """Yield what two treatments of one experiment must share."""
+    """Yield what two configurations of one experiment must share."""
     if _is_provisioned(one) != _is_provisioned(other):
         noun = kind_of(one).noun
         key = next(key for key in ("cluster", "service") if key in kind_of(one).keys)
@@ -192,8 +192,8 @@ def _differing(one: TargetForm, other: TargetForm) -> Iterator[tuple[str, str, s
     shared = (_shared(one), _shared(other))
     for place, what in enumerate(("context", "namespace", "generators")):
         if shared[0][place] != shared[1][place]:
-            hint = "Write it once, in a treatment that the others extend"
-            yield what, f"differ in `{what}`, which all treatments share", hint
+            hint = "Write it once, in a configuration that the others extend"
+            yield what, f"differ in `{what}`, which all configurations share", hint
 
 
 def _shared(target: TargetForm) -> tuple[object, ...]:
@@ -220,7 +220,7 @@ def _unnamed_image(targets: Mapping[str, TargetForm]) -> Iterator[tuple[str, str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """One treatment with everything it inherits.
+    """One configuration with everything it inherits.
 
     Attributes:
         target: Keys of its target that were given anywhere in its line.
@@ -252,37 +252,37 @@ class Merged:
 
 
 def lineages(draft: Draft) -> dict[str, tuple[str, ...]]:
-    """Return each treatment's line of descent, oldest first; broken lines are left out."""
-    found = {name: _ancestors(name, draft.treatments) for name in draft.treatments}
+    """Return each configuration's line of descent, oldest first; broken lines are left out."""
+    found = {name: _ancestors(name, draft.configurations) for name in draft.configurations}
     return {name: line for name, line in found.items() if line}
 
 
-def _ancestors(name: str, treatments: Mapping[str, TreatmentForm]) -> tuple[str, ...]:
+def _ancestors(name: str, configurations: Mapping[str, ConfigurationForm]) -> tuple[str, ...]:
     line: list[str] = []
     step: str | None = name
     while step is not None:
-        if step in line or step not in treatments:
+        if step in line or step not in configurations:
             return ()
         line.append(step)
-        step = treatments[step].extends
+        step = configurations[step].extends
     return tuple(reversed(line))
 
 
 def extends_issues(draft: Draft) -> Iterator[Issue]:
     """Yield what is wrong with `extends`: unknown names, and rings (once each)."""
-    names = draft.treatment_names
-    parents = {name: _parent(draft.document.at(("treatments", name))) for name in names}
+    names = draft.configuration_names
+    parents = {name: _parent(draft.document.at(("configurations", name))) for name in names}
     for name, parent in parents.items():
         if parent is not None and parent not in names:
-            message = f"there is no treatment {shown(parent)}"
+            message = f"there is no configuration {shown(parent)}"
             hint = choice(parent, [other for other in names if other != name])
-            yield Issue(path=("treatments", name, "extends"), message=message, hint=hint)
+            yield Issue(path=("configurations", name, "extends"), message=message, hint=hint)
     for ring in _rings(parents):
-        message = f"treatments extend each other in a ring: {' -> '.join([*ring, ring[0]])}"
+        message = f"configurations extend each other in a ring: {' -> '.join([*ring, ring[0]])}"
         if len(ring) == 1:
             message = f"`{ring[0]}` extends itself"
         hint = "Remove one `extends`."
-        yield Issue(path=("treatments", ring[0], "extends"), message=message, hint=hint)
+        yield Issue(path=("configurations", ring[0], "extends"), message=message, hint=hint)
 
 
 def _parent(raw: Value) -> str | None:
@@ -309,9 +309,9 @@ def _rings(parents: Mapping[str, str | None]) -> list[tuple[str, ...]]:
 def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
     """Return what forms come down to, one over the other: later ones win, layer by layer.
 
-    They are a treatment's line of descent, or a treatment and the levels of its factors. Within
-    one its profiles come first and its explicit settings after them, so a
-    child's profile also replaces what the parent set.
+    They are a configuration's line of descent, or a configuration and the levels of its factors.
+    Within one its profiles come first and its explicit settings after them, so a child's profile
+    also replaces what the parent set.
     """
     settings = _Settings()
     profiles: list[str] = []
@@ -364,7 +364,7 @@ def _inherited(target: Mapping[str, object], given: Mapping[str, object]) -> dic
 
 
 def _overlaid(values: dict[str, str], given: Mapping[str, str | None]) -> list[str]:
-    """Put one treatment's values over those before it; return what it removes in vain."""
+    """Put one configuration's values over those before it; return what it removes in vain."""
     missing = [key for key, value in given.items() if value is None and key not in values]
     for key, value in given.items():
         values.pop(key, None)
@@ -381,7 +381,7 @@ class _Settings:
         self.missing: list[str] = []
 
     def apply(self, form: LevelForm, facts: MachineFacts) -> None:
-        """Put one treatment's settings over the ones before it."""
+        """Put one configuration's settings over the ones before it."""
         for profile in form.profile:
             for profiled in profiled_settings(profile, facts):
                 setting = profiled.setting
@@ -394,31 +394,31 @@ class _Settings:
                 self.missing.append(name)
 
 
-def merged_treatments(draft: Draft, facts: MachineFacts) -> dict[str, Merged]:
-    """Return every treatment whose line is sound, merged."""
+def merged_configurations(draft: Draft, facts: MachineFacts) -> dict[str, Merged]:
+    """Return every configuration whose line is sound, merged."""
     return {
-        name: merge([draft.treatments[ancestor] for ancestor in line], facts)
+        name: merge([draft.configurations[ancestor] for ancestor in line], facts)
         for name, line in lineages(draft).items()
     }
 
 
 def merged_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]:
     """Yield what only inheritance shows: nothing to remove, different initdb options."""
-    for name, treatment in merged.items():
-        for missing in treatment.missing:
+    for name, configuration in merged.items():
+        for missing in configuration.missing:
             yield Issue(
-                path=("treatments", name, "postgres", missing),
+                path=("configurations", name, "postgres", missing),
                 message=f"there is no inherited `{missing}` to remove",
-                hint=did_you_mean(missing, treatment.settings) or "Remove the line.",
+                hint=did_you_mean(missing, configuration.settings) or "Remove the line.",
             )
         for layer, names in (
-            ("cgroup", treatment.missing_limits),
-            ("linux", treatment.missing_linux),
-            ("redis", treatment.missing_redis),
+            ("cgroup", configuration.missing_limits),
+            ("linux", configuration.missing_linux),
+            ("redis", configuration.missing_redis),
         ):
             for missing in names:
                 yield Issue(
-                    path=("treatments", name, layer, missing),
+                    path=("configurations", name, layer, missing),
                     message=f"there is no inherited `{missing}` to remove",
                     hint="Remove the line.",
                 )
@@ -437,13 +437,13 @@ def _unequal_initdb(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issu
             yield Issue(
                 path=_where_given(draft, name, first),
                 message=f"the initdb options of `{name}` differ from those of `{first}`",
-                hint="They must be equal in all treatments; put them into one that all extend.",
+                hint="They must be equal in all configurations; put them into one that all extend.",
             )
 
 
 def _where_given(draft: Draft, name: str, other: str) -> tuple[str, ...]:
     for owner in (name, other):
-        path = ("treatments", owner, "target", "initdb")
+        path = ("configurations", owner, "target", "initdb")
         if draft.document.at(path) is not None:
             return path
-    return ("treatments", name)
+    return ("configurations", name)

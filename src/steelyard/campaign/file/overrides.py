@@ -32,7 +32,7 @@ from steelyard.core.spelling import choice, listed
 from steelyard.core.target import TARGETS, CloudNativePgTarget, EngineName
 from steelyard.systems.redis.redis_benchmark import BUILTINS as TESTS
 
-_EXCLUDING: Final = "Change them one by one: `--set treatments.NAME.target={kind: ..., ...}`."
+_EXCLUDING: Final = "Change them one by one: `--set configurations.NAME.target={kind: ..., ...}`."
 _KINDS: Final = tuple(kind.value for kind in AttributionKind)
 _IN_KUBERNETES: Final = "kubernetes://"
 _EMBEDDED: Final = "embedded"
@@ -40,20 +40,22 @@ _SHARED: Final = "default"  # what the combination of all first levels is called
 _ROOM: Final = "max_connections"  # what a preset asks for so that its clients fit
 
 
-def retargeted(treatments: Mapping[str, Value], target: Mapping[str, Value]) -> dict[str, Value]:
-    """Return treatments that all run on one target.
+def retargeted(
+    configurations: Mapping[str, Value], target: Mapping[str, Value]
+) -> dict[str, Value]:
+    """Return configurations that all run on one target.
 
     On a server that is there already and that nobody restarts, ``max_connections`` is left as it
-    is where all treatments ask for the same: it makes room there and is not what is compared.
+    is where all configurations ask for the same: it makes room there and is not what is compared.
 
     Raises:
-        InputError: The treatments differ by their targets.
+        InputError: The configurations differ by their targets.
     """
-    own = [form.get("target") for form in treatments.values() if isinstance(form, dict)]
+    own = [form.get("target") for form in configurations.values() if isinstance(form, dict)]
     stated = [target for target in own if target is not None]
     if any(each != stated[0] for each in stated):
-        raise InputError("the treatments have targets of their own", hint=_EXCLUDING)
-    replaced = {name: _on(dict(target), form) for name, form in treatments.items()}
+        raise InputError("the configurations have targets of their own", hint=_EXCLUDING)
+    replaced = {name: _on(dict(target), form) for name, form in configurations.items()}
     if _keeps_its_settings(target):
         _leave_room_to_server(replaced)
     return replaced
@@ -68,17 +70,17 @@ def _keeps_its_settings(target: Mapping[str, Value]) -> bool:
     return not model.is_made and not model.is_restarted
 
 
-def treatments_of(root: Mapping[str, Value]) -> dict[str, Value] | None:
-    """Return the treatments of a file; where factors make them, the one that they all share.
+def configurations_of(root: Mapping[str, Value]) -> dict[str, Value] | None:
+    """Return the configurations of a file; where factors make them, the one that they all share.
 
     A file of factors need not write it. None where there is nothing that could have a target.
     """
-    treatments = root.get("treatments")
-    if isinstance(treatments, dict) and treatments:
-        return treatments
+    configurations = root.get("configurations")
+    if isinstance(configurations, dict) and configurations:
+        return configurations
     factors = [name for kind in _KINDS for name in _mapping(root.get(kind))]
     if not factors:
-        return treatments if isinstance(treatments, dict) else None
+        return configurations if isinstance(configurations, dict) else None
     return {_SHARED if _SHARED not in factors else f"{_SHARED}-target": {}}
 
 
@@ -191,21 +193,21 @@ def _has(form: Value, key: str) -> bool:
 
 
 def _on(target: Value, form: Value) -> Value:
-    """Return a treatment on the target, which one that extends another inherits."""
+    """Return a configuration on the target, which one that extends another inherits."""
     if form is not None and not isinstance(form, dict):
         return form  # refused by its form
     rest = {key: value for key, value in (form or {}).items() if key != "target"}
     return rest if _has(rest, "extends") else {**rest, "target": target}
 
 
-def _leave_room_to_server(treatments: Mapping[str, Value]) -> None:
-    """Withdraw ``max_connections`` where it is the same for all treatments."""
-    asked = {name: _room(form) for name, form in treatments.items()}
-    roots = [asked[name] for name, form in treatments.items() if not _has(form, "extends")]
-    heirs = [asked[name] for name, form in treatments.items() if _has(form, "extends")]
+def _leave_room_to_server(configurations: Mapping[str, Value]) -> None:
+    """Withdraw ``max_connections`` where it is the same for all configurations."""
+    asked = {name: _room(form) for name, form in configurations.items()}
+    roots = [asked[name] for name, form in configurations.items() if not _has(form, "extends")]
+    heirs = [asked[name] for name, form in configurations.items() if _has(form, "extends")]
     if any(heirs) or len(set(roots)) != 1:
         return
-    for form in treatments.values():
+    for form in configurations.values():
         if isinstance(form, dict) and isinstance(settings := form.get("postgres"), dict):
             form["postgres"] = {n: v for n, v in settings.items() if n.lower() != _ROOM}
 
@@ -216,7 +218,7 @@ def _room(form: Value) -> str | None:
     return next((str(value) for name, value in given.items() if name.lower() == _ROOM), None)
 
 
-# `--target` stands for this path, which no file has: the target of every treatment.
+# `--target` stands for this path, which no file has: the target of every configuration.
 TARGET: Final = "target"
 
 # Asking for the one on the command line withdraws the other of the file.
@@ -227,7 +229,7 @@ _EXCLUDES: Final[Mapping[KeyPath, KeyPath]] = {
 
 # Where the settings stand in a path; a factor's short form has no level.
 _SETTINGS_AT: Final[Mapping[str, tuple[int, ...]]] = {
-    "treatments": (2,),
+    "configurations": (2,),
     **dict.fromkeys(WHAT_IS_COMPARED[1:], (2, 3)),
 }
 
@@ -266,18 +268,18 @@ def _is_target(override: str) -> bool:
 
 
 def _retarget(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPath:
-    """Put one target in place of those of all treatments."""
-    treatments = treatments_of(root) if isinstance(root, dict) else None
-    if isinstance(root, dict) and treatments is not None:
+    """Put one target in place of those of all configurations."""
+    configurations = configurations_of(root) if isinstance(root, dict) else None
+    if isinstance(root, dict) and configurations is not None:
         try:
             require_no_targets_below(root)
             target = fitting_target(root, override.partition("=")[2])
-            root["treatments"] = retargeted(treatments, target)
+            root["configurations"] = retargeted(configurations, target)
         except InputError as error:
             problem = Problem(message=error.message, hint=error.hint, path="--target")
             raise _Refused(problem) from None
-        for name in treatments:
-            _displace(places, ("treatments", name, "target"), "--target")
+        for name in configurations:
+            _displace(places, ("configurations", name, "target"), "--target")
     return (TARGET,)
 
 
@@ -371,8 +373,8 @@ def _key(holder: Value, override: str, steps: Sequence[str]) -> str | int:
     if not isinstance(holder, dict):
         hint = "Shorten the path."
         raise _refused(override, f"`{where}` has nothing below it", hint)
-    if steps[:-1] == ["treatments"] and step not in holder:
-        message = f"there is no treatment {shown(step)}"
+    if steps[:-1] == ["configurations"] and step not in holder:
+        message = f"there is no configuration {shown(step)}"
         raise _refused(override, message, choice(step, holder))
     return step
 
@@ -400,7 +402,7 @@ def _withdraw(value: Value, path: KeyPath, given: set[KeyPath]) -> None:
 
 def _withdraw_old_kind(file: Document, value: Value, path: KeyPath, given: set[KeyPath]) -> None:
     """Withdraw a target's keys in the file when its kind changes: they were the old one's."""
-    if len(path) != 4 or path[0] != "treatments" or path[2:] != ("target", "kind"):
+    if len(path) != 4 or path[0] != "configurations" or path[2:] != ("target", "kind"):
         return
     target = Document(value=value, places={}).at(path[:3])
     old = file.at(path) or "local"
@@ -427,7 +429,7 @@ RATES = "50%,70%,90%"
 _ROOMY = 90  # clients that fit into the default max_connections = 100, with what we keep for us
 _KEPT = 10
 _NAME = "capacity"
-_TREATMENT = "server"
+_CONFIGURATION = "server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -495,11 +497,11 @@ loads:
   slice: {_yaml(asked.run_s)}
   ramp: 1s
   prewarm: true
-  discard: 5s
+  warm_up: 5s
 stop: {{budget: {_yaml(asked.budget)}}}
 seed: {asked.seed}
-treatments:
-  {_TREATMENT}:
+configurations:
+  {_CONFIGURATION}:
     target: {_yaml(target)}{room}
 """
 

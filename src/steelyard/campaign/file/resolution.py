@@ -23,6 +23,7 @@ from steelyard.campaign.file.systems import SYSTEMS, System
 from steelyard.core.experiment import (
     Calibration,
     CapacityAsked,
+    Configuration,
     Design,
     Experiment,
     Layer,
@@ -33,7 +34,6 @@ from steelyard.core.experiment import (
     Setting,
     Stop,
     SwitchCost,
-    Treatment,
     Workload,
 )
 from steelyard.core.latency import LatencyGoal, LogPolicy
@@ -66,18 +66,19 @@ def resolve(
 ) -> Experiment:
     """Return the experiment of a form that all checks have passed."""
     names = tuple(merged)
-    treatments = tuple(
-        _treatment(name, treatment, texts, surroundings.base) for name, treatment in merged.items()
+    configurations = tuple(
+        _configuration(name, configuration, texts, surroundings.base)
+        for name, configuration in merged.items()
     )
-    engine = treatments[0].target.system  # one kind in an experiment
+    engine = configurations[0].target.system  # one kind in an experiment
     system = SYSTEMS[engine]
-    cpus = _generator_cpus(treatments, form.loads, surroundings)
+    cpus = _generator_cpus(configurations, form.loads, surroundings)
     loads = _loads(form.loads, form.slo, cpus, system)
     return Experiment(
         name=form.name,
         description=form.description or "",
         baseline=form.baseline or implied_baseline(names) or names[0],
-        treatments=treatments,
+        configurations=configurations,
         workloads=tuple(_workload(workload, texts, system) for workload in form.workloads),
         loads=loads,
         protocol=form.loads.protocol,
@@ -99,8 +100,10 @@ def _seed(asked: int | None, written: int | None) -> int:
     return secrets.randbelow(SEED_LIMIT) if given is None else given
 
 
-def _treatment(name: str, merged: Merged, texts: Mapping[str, str], base: Path) -> Treatment:
-    return Treatment(
+def _configuration(
+    name: str, merged: Merged, texts: Mapping[str, str], base: Path
+) -> Configuration:
+    return Configuration(
         name=name,
         target=model_of(merged.target, located(base)),
         settings=tuple(
@@ -142,10 +145,10 @@ def _workload(form: WorkloadForm, texts: Mapping[str, str], system: System) -> W
 
 
 def _generator_cpus(
-    treatments: Sequence[Treatment], form: LoadsForm, surroundings: Surroundings
+    configurations: Sequence[Configuration], form: LoadsForm, surroundings: Surroundings
 ) -> int:
     """Return how many threads have a CPU of their own: here, or in all pods of generators."""
-    place = treatments[0].target.home if treatments else None
+    place = configurations[0].target.home if configurations else None
     if place is not None:
         return place.generators.cpus * form.generators
     return max(1, math.floor(surroundings.facts.cpus), form.generators)
@@ -187,7 +190,7 @@ def _measure(form: MeasureForm, system: System) -> Measure:
     return Measure(
         slice_s=form.slice,
         ramp_s=form.ramp if system.has_ramp else 0.0,
-        discard_s=form.discard,
+        warm_up_s=form.warm_up,
         calibration=None if form.calibration is None else _calibration(form.calibration),
         reset=None if form.reset == "auto" else Reset(form.reset),
         switch=None if form.switch == "auto" else SwitchCost(form.switch),

@@ -65,8 +65,8 @@ class System:
         threads: Threads of ``threads: auto`` by clients, CPUs and processes of the generator.
         has_ramp: Its generator can leave out the start of a run.
         work: What a workload asks of it beyond scripts; None where that is nothing.
-        draft_issues: Yields keys of a file, outside of treatments, that it has no use for.
-        treatment_issues: The same of one treatment or level, by its path.
+        draft_issues: Yields keys of a file, outside of configurations, that it has no use for.
+        configuration_issues: The same of one configuration or level, by its path.
         work_issues: Yields what is wrong with one workload, by its path.
         memory_issues: Yields that the data do not fit into this machine.
     """
@@ -81,7 +81,7 @@ class System:
     has_ramp: bool = True
     work: Callable[[WorkloadForm], RedisWork | None] = lambda _: None
     draft_issues: Callable[[Draft], Iterator[Issue]]
-    treatment_issues: Callable[[Draft, KeyPath], Iterator[Issue]]
+    configuration_issues: Callable[[Draft, KeyPath], Iterator[Issue]]
     work_issues: Callable[[Draft, KeyPath, WorkloadForm], Iterator[Issue]]
     memory_issues: Callable[[Draft, MachineFacts], Iterator[Issue]] = _nothing
 
@@ -95,7 +95,7 @@ def system_issues(draft: Draft) -> Iterator[Issue]:
     system = SYSTEMS[draft.engine]
     yield from _program(draft, system)
     for home in draft.homes:
-        yield from system.treatment_issues(draft, home)
+        yield from system.configuration_issues(draft, home)
     yield from system.draft_issues(draft)
 
 
@@ -155,7 +155,7 @@ def _of_redis(draft: Draft) -> Iterator[Issue]:
 def _redis_settings(draft: Draft, home: KeyPath) -> Iterator[Issue]:
     if draft.document.at((*home, "redis")) is not None:
         message = "`redis` has settings of Redis, and the targets are of PostgreSQL"
-        hint = "Give the treatment `target: {kind: redis-local}`, or remove it."
+        hint = "Give the configuration `target: {kind: redis-local}`, or remove it."
         yield Issue(path=(*home, "redis"), message=message, hint=hint, at_key=True)
 
 
@@ -197,8 +197,8 @@ def _redis_work(form: WorkloadForm) -> RedisWork:
     )
 
 
-def _redis_treatment(draft: Draft, home: KeyPath) -> Iterator[Issue]:
-    """Yield settings of PostgreSQL in one treatment or level, and what is wrong with its own."""
+def _redis_configuration(draft: Draft, home: KeyPath) -> Iterator[Issue]:
+    """Yield settings of PostgreSQL of one configuration, and what is wrong with its own."""
     for key, message, hint in (
         (
             "postgres",
@@ -266,7 +266,7 @@ def _measure(draft: Draft) -> Iterator[Issue]:
         message = (
             "redis-benchmark cannot leave out the start of a run; its clients are connected before"
         )
-        hint = "Write `ramp: 0`, or leave it out; the discard warms the server up."
+        hint = "Write `ramp: 0`, or leave it out; the warm-up warms the server up."
         yield Issue(path=("measure", "ramp"), message=message, hint=hint)
     if measure.prewarm:
         message = "Redis has its data in memory, and nothing is to be loaded into it"
@@ -373,7 +373,7 @@ SYSTEMS: Final[Mapping[EngineName, System]] = {
         work_keys=POSTGRES_WORK_KEYS,
         threads=_pgbench_threads,
         draft_issues=_of_redis,
-        treatment_issues=_redis_settings,
+        configuration_issues=_redis_settings,
         work_issues=_postgres_work,
     ),
     EngineName.REDIS: System(
@@ -387,7 +387,7 @@ SYSTEMS: Final[Mapping[EngineName, System]] = {
         has_ramp=False,
         work=_redis_work,
         draft_issues=_of_postgres,
-        treatment_issues=_redis_treatment,
+        configuration_issues=_redis_configuration,
         work_issues=_redis_work_issues,
         memory_issues=_key_memory,
     ),

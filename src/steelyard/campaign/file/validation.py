@@ -18,10 +18,10 @@ from steelyard.campaign.file.form import (
     LATER_LAYERS,
     SECTIONS,
     WHAT_IS_COMPARED,
+    ConfigurationForm,
     ExperimentForm,
     LevelForm,
     StopForm,
-    TreatmentForm,
     WorkloadForm,
     section,
 )
@@ -34,7 +34,7 @@ from steelyard.core.target import TARGETS, EngineName, LocalTarget
 
 FormT = TypeVar("FormT", bound=Form)
 
-# Levels take a treatment's keys: where such a key belongs is said once.
+# Levels take a configuration's keys: where such a key belongs is said once.
 _OTHER_HOMES: Final = tuple((kind,) for kind in WHAT_IS_COMPARED[1:])
 _RENAMED: Final = {"sustained": "sustain"}  # keys of the top level, from old to new
 _LEAST_MISSPELLED: Final = 5  # letters: shorter ones are like some key of some other section
@@ -58,7 +58,7 @@ class Draft:
     Attributes:
         form: The whole file, None when anything in it is not sound.
         workloads: By their place in the list.
-        treatments: By name.
+        configurations: By name.
         capacity: None also when it is not given.
         goal: Of `slo`; None also when it is not given.
         levels: Of factors, by the path of each; after ``factors.spelled_out``.
@@ -67,7 +67,7 @@ class Draft:
     document: Document
     form: ExperimentForm | None
     workloads: Mapping[int, WorkloadForm]
-    treatments: Mapping[str, TreatmentForm]
+    configurations: Mapping[str, ConfigurationForm]
     loads: LoadsForm | None
     measure: MeasureForm | None
     stop: StopForm | None
@@ -76,16 +76,16 @@ class Draft:
     levels: Mapping[KeyPath, LevelForm] = field(default_factory=dict)
 
     @property
-    def treatment_names(self) -> tuple[str, ...]:
-        """Return the names of all treatments, sound or not."""
-        named = self.document.at(("treatments",))
+    def configuration_names(self) -> tuple[str, ...]:
+        """Return the names of all configurations, sound or not."""
+        named = self.document.at(("configurations",))
         return tuple(named) if isinstance(named, dict) else ()
 
     @property
     def homes(self) -> tuple[KeyPath, ...]:
-        """Return where keys of a treatment may stand: treatments, and levels of factors."""
-        treatments = (("treatments", name) for name in self.treatment_names)
-        return (*treatments, *level_paths(self.document))
+        """Return where keys of a configuration may stand: configurations, and levels of factors."""
+        configurations = (("configurations", name) for name in self.configuration_names)
+        return (*configurations, *level_paths(self.document))
 
     @property
     def engine(self) -> EngineName:
@@ -115,14 +115,16 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
         details = error.errors(include_url=False)
         issues = tuple(issue for each in details for issue in _issues(document, each))
     workloads = document.at(("workloads",))
-    treatments = document.at(("treatments",))
+    configurations = document.at(("configurations",))
     draft = Draft(
         document=document,
         form=form,
         workloads=_sound(
             WorkloadForm, dict(enumerate(workloads)) if isinstance(workloads, list) else {}
         ),
-        treatments=_sound(TreatmentForm, treatments if isinstance(treatments, dict) else {}),
+        configurations=_sound(
+            ConfigurationForm, configurations if isinstance(configurations, dict) else {}
+        ),
         loads=_attempt(LoadsForm, document.at(("loads",))),
         measure=_attempt(MeasureForm, document.at(("measure",))),
         stop=_attempt(StopForm, document.at(("stop",))),
@@ -205,7 +207,7 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
         return
     if holder[-1:] == ("target",) and document.at((*holder, "kind")) in LATER_TARGETS:
         return  # what such a target needs is not known here; its kind is already refused
-    if form in (TreatmentForm, LevelForm) and key in LATER_LAYERS:
+    if form in (ConfigurationForm, LevelForm) and key in LATER_LAYERS:
         message = f"the layer `{key}` is not supported yet"
         hint = "Remove it: this version sets `postgres:`, `redis:`, `cgroup:`, `linux:` and `kvm:`."
     else:
@@ -224,7 +226,7 @@ def _way_out(key: str, form: type[Form] | None) -> str:
         return "Use `extends` instead of YAML's merge key."
     if elsewhere := _belongs_to(key):
         return elsewhere
-    takes_settings = form in (TreatmentForm, LevelForm)
+    takes_settings = form in (ConfigurationForm, LevelForm)
     advice = "; PostgreSQL settings go below `postgres:`" if takes_settings else ""
     return f"known: {listed(known)}{advice}"
 

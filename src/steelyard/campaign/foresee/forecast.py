@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from steelyard.answers.observations import headline_contrasts, headline_count
+from steelyard.answers.observations import result_contrasts, result_count
 from steelyard.answers.result.stopping import stopping_rule
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.design.schedule import (
@@ -27,6 +27,7 @@ from steelyard.campaign.run.capacity import capacity_s
 from steelyard.campaign.run.ceilings import ceilings_s
 from steelyard.core.errors import InputError, PreflightError
 from steelyard.core.experiment import (
+    Configuration,
     Design,
     Experiment,
     Layer,
@@ -34,7 +35,6 @@ from steelyard.core.experiment import (
     Reset,
     Stop,
     SwitchCost,
-    Treatment,
     TwinOf,
 )
 from steelyard.core.plan import ASSUMED_NOISE, NoiseProfile, RoundsFor, StoppingRule
@@ -56,17 +56,17 @@ class Forecast:
     """An estimate of a campaign, from guesses where nothing was measured yet.
 
     Attributes:
-        preparation_s: Data, calibration, the first start of every treatment, the ceilings, and the
-            capacity.
+        preparation_s: Data, calibration, the first start of every configuration, the ceilings, and
+            the capacity.
         block_s: Of one block.
         max_blocks: That fit into the budget after the preparation.
         disk_bytes: Needed and free, by the directory they are needed in.
-        cached: Treatments whose data are prepared already.
+        cached: Configurations whose data are prepared already.
         sustained_s: Of all long runs after the last block; they come on top of the budget.
         sustained_most_s: The same, when each of them falls near its end and is extended.
         rounds: Of each visit.
         capacity_s: Of finding the capacity, which is a part of the preparation.
-        design_reason: Why the treatments alternate or not, as a clause.
+        design_reason: Why the configurations alternate or not, as a clause.
         pausing: What stands still between turns; None where none are taken.
         memory: Of the servers that are up together; None likewise, and where it is not known.
         reading: Workloads that only read, which come first in a block of turns.
@@ -79,7 +79,7 @@ class Forecast:
     block_s: float
     max_blocks: int
     stopping: StoppingRule
-    discard_s: float
+    warm_up_s: float
     disk_bytes: Mapping[Path, tuple[int, int]]
     cached: int
     sustained_s: float = 0.0
@@ -93,7 +93,7 @@ class Forecast:
 
     @property
     def first_look_s(self) -> float:
-        """Return seconds from the start to the first look at the headlines."""
+        """Return seconds from the start to the first look at the results."""
         return self.preparation_s + self.stopping.first_look * self.block_s
 
     @property
@@ -110,7 +110,7 @@ def forecast(
     Args:
         experiment: As resolved.
         assembly: Its engine and platforms.
-        measured: Whose times of restart, restore and discard take the place of guesses, and whose
+        measured: Whose times of restart, restore and warm-up take the place of guesses, and whose
             noise says how many rounds a newly made server is worth.
 
     Raises:
@@ -121,18 +121,18 @@ def forecast(
     choice = choose_design(experiment, engine, assembly.room)
     mode = mode_for(switch, single_pass=experiment.is_single_pass, alternates=choice.alternates)
     reset = reset_for(experiment, mode, writes=engine.writes())
-    discard_s = expected_discard_s(experiment, measured, alternates=choice.alternates)
+    warm_up_s = expected_warm_up_s(experiment, measured, alternates=choice.alternates)
     times = _times(experiment, engine, measured)
     cached = _prepared_already(experiment, assembly)
-    activation_s = times.restore_s + times.start_s
-    finding_s = capacity_s(experiment, discard_s=discard_s, activation_s=activation_s)
+    start_s = times.restore_s + times.start_s
+    finding_s = capacity_s(experiment, warm_up_s=warm_up_s, start_s=start_s)
     preparation = finding_s + _preparation_s(experiment, engine, times)
     preparation += ceilings_s(experiment, engine, assembly.platforms)
     frame = VisitFrame(
         mode=mode,
         switch=switch,
         reset=reset,
-        discard_s=discard_s,
+        warm_up_s=warm_up_s,
         times=times,
         cycle_s=asked_cycle_s(experiment),
     )
@@ -141,13 +141,13 @@ def forecast(
         experiment,
         mode=mode,
         reset=reset,
-        discard_s=discard_s,
+        warm_up_s=warm_up_s,
         times=times,
         rounds=rounds.number,
     )
     max_blocks = blocks_planned(experiment, experiment.stop.budget_s - preparation, block)
     sustained_s = sustained.forecast_s(
-        experiment, discard_s=discard_s, switch_s=times.restore_s + times.start_s
+        experiment, warm_up_s=warm_up_s, switch_s=times.restore_s + times.start_s
     )
     return Forecast(
         mode=mode,
@@ -157,16 +157,16 @@ def forecast(
         block_s=block,
         max_blocks=max_blocks,
         stopping=stopping_rule(
-            headlines=headline_count(experiment),
-            cells_per_headline=len(experiment.closed_loads),
+            results=result_count(experiment),
+            cells_per_result=len(experiment.closed_loads),
             max_blocks=max_blocks,
             precision=experiment.stop.precision,
         ),
-        discard_s=discard_s,
+        warm_up_s=warm_up_s,
         disk_bytes=_disk(
             experiment,
             assembly,
-            cached_all=cached == len(experiment.treatments),
+            cached_all=cached == len(experiment.configurations),
             together=choice.alternates,
         ),
         cached=cached,
@@ -182,11 +182,11 @@ def forecast(
 
 
 def _prepared_already(experiment: Experiment, assembly: Assembly) -> int:
-    """Return how many treatments have their data in the cache."""
+    """Return how many configurations have their data in the cache."""
     engine = assembly.engine
     return sum(
         assembly.platforms[t.name].find(engine.program(t.name), engine.datasets()) is not None
-        for t in experiment.treatments
+        for t in experiment.configurations
     )
 
 
@@ -209,15 +209,15 @@ def require_first_look(expected: Forecast, experiment: Experiment) -> None:
             f"the budget of {format_duration(budget_s)} ends before the first block, which is"
             f" complete after about {format_duration(needed)}",
             hint=f"Give it --budget {int(-(-needed * 1.05 // 60))}m, fewer loads, or a shorter"
-            " discard.",
+            " warm-up.",
         )
     if experiment.compares_throughput and expected.first_look_s > budget_s:
         needed = expected.first_look_s * 1.05
         raise PreflightError(
-            f"the budget of {format_duration(budget_s)} ends before the first look:"
+            f"the budget of {format_duration(budget_s)} ends before the first interim result:"
             f" {expected.stopping.first_look} blocks of about {format_duration(expected.block_s)}"
             f" after {format_duration(expected.preparation_s)} of preparation",
-            hint=f"Give it --budget {int(-(-needed // 60))}m, fewer loads, or a shorter discard."
+            hint=f"Give it --budget {int(-(-needed // 60))}m, fewer loads, or a shorter warm-up."
             f"{_one_round(expected.rounds)}",
         )
 
@@ -233,7 +233,7 @@ def _one_round(rounds: Rounds) -> str:
     if rounds.chosen_for is not RoundsFor.CYCLE:
         return ""
     return (
-        f" {rounds.number} rounds per visit are planned, because {rounds.reason}. With"
+        f" {rounds.number} rounds per start are planned, because {rounds.reason}. With"
         " `measure.rounds: 1` only the early phase of the cycle is measured, and the report says"
         " so."
     )
@@ -256,19 +256,19 @@ def require_disk(expected: Forecast) -> None:
             )
 
 
-def expected_discard_s(
+def expected_warm_up_s(
     experiment: Experiment, measured: NoiseProfile | None = None, *, alternates: bool = False
 ) -> float:
-    """Return the discard as declared, as it was calibrated before, or what it will at least be."""
+    """Return the warm-up as declared, as it was calibrated before, or what it will at least be."""
     measure = experiment.measure
-    if measure.discard_s is not None:
-        return measure.discard_s
+    if measure.warm_up_s is not None:
+        return measure.warm_up_s
     if alternates:
-        return durations.TURNS_DISCARD_S
+        return durations.TURNS_WARM_UP_S
     if measure.calibration is not None:
-        before_s = measured.discard_s if measured is not None else None
+        before_s = measured.warm_up_s if measured is not None else None
         return max(before_s or 0.0, measure.calibration.at_least_s)
-    return durations.DEFAULT_DISCARD_S
+    return durations.DEFAULT_WARM_UP_S
 
 
 def _guessed_times(experiment: Experiment, engine: Engine) -> durations.SwitchTimes:
@@ -304,15 +304,15 @@ def _times(
 
 
 def _preparation_s(experiment: Experiment, engine: Engine, times: durations.SwitchTimes) -> float:
-    states = {engine.program(t.name).identity for t in experiment.treatments}
+    states = {engine.program(t.name).identity for t in experiment.configurations}
     loading = 0.0 if experiment.is_made_anew else _making_s(experiment, engine)
-    activation = times.restore_s + times.start_s
-    arms = len(experiment.treatments)
+    start = times.restore_s + times.start_s
+    arms = len(experiment.configurations)
     calibration = experiment.measure.calibration
-    if calibration is None or experiment.measure.discard_s is not None:
-        return len(states) * loading + arms * activation
+    if calibration is None or experiment.measure.warm_up_s is not None:
+        return len(states) * loading + arms * start
     restarts = max(calibration.restarts, len(experiment.workloads))
-    return len(states) * loading + arms * restarts * (activation + calibration.run_s)
+    return len(states) * loading + arms * restarts * (start + calibration.run_s)
 
 
 def _making_s(experiment: Experiment, engine: Engine) -> float:
@@ -345,19 +345,19 @@ def _disk(
     Args:
         experiment: As resolved.
         assembly: Its engine and platforms.
-        cached_all: The data of all treatments are prepared already.
+        cached_all: The data of all configurations are prepared already.
         together: All servers are up at the same time, each on a copy of its own.
     """
     data = sum(d.expected_bytes for d in assembly.engine.datasets())
     one = int((_empty_bytes(experiment) + data) * _GROWTH)
     needs: dict[Path, int] = {}
-    places = {t.name: assembly.platforms[t.name].root for t in experiment.treatments}
+    places = {t.name: assembly.platforms[t.name].root for t in experiment.configurations}
     for root in dict.fromkeys(path for path in places.values() if path is not None):
-        here = [t for t in experiment.treatments if places[t.name] == root]
+        here = [t for t in experiment.configurations if places[t.name] == root]
         states = {assembly.engine.program(t.name).identity for t in here}
         anew = experiment.is_made_anew
         prepared = 0 if cached_all or anew else len(states) * one
-        written = [_written_bytes(treatment, data) for treatment in here]
+        written = [_written_bytes(configuration, data) for configuration in here]
         if together:
             needs[root] = prepared + len(here) * one + sum(written)
             continue
@@ -366,10 +366,10 @@ def _disk(
     return {root: (needed, free_bytes(root)) for root, needed in needs.items()}
 
 
-def _copies(treatments: Sequence[Treatment]) -> int:
+def _copies(configurations: Sequence[Configuration]) -> int:
     """Return how many live copies of the data there may be: a template keeps one beside it."""
-    copied = all(t.target.restore in ("copy", "reflink") for t in treatments)
-    return 1 if copied or treatments[0].server_layer is Layer.REDIS else 2
+    copied = all(t.target.restore in ("copy", "reflink") for t in configurations)
+    return 1 if copied or configurations[0].server_layer is Layer.REDIS else 2
 
 
 def _empty_bytes(experiment: Experiment) -> int:
@@ -377,15 +377,15 @@ def _empty_bytes(experiment: Experiment) -> int:
     return 0 if experiment.redis_targets else _EMPTY_DATA_DIRECTORY_BYTES
 
 
-def _written_bytes(treatment: Treatment, data: int) -> int:
+def _written_bytes(configuration: Configuration, data: int) -> int:
     """Return how much a server writes beside its data, by its settings."""
-    if treatment.server_layer is Layer.REDIS:
-        return aof_bytes(treatment.asked_folded(), data)
-    return _max_wal_bytes(treatment)
+    if configuration.server_layer is Layer.REDIS:
+        return aof_bytes(configuration.asked_folded(), data)
+    return _max_wal_bytes(configuration)
 
 
-def _max_wal_bytes(treatment: Treatment) -> int:
-    text = treatment.asked().get("max_wal_size")
+def _max_wal_bytes(configuration: Configuration) -> int:
+    text = configuration.asked().get("max_wal_size")
     if text is None:
         return _DEFAULT_MAX_WAL_BYTES
     return int(text) * MIB if text.isdigit() else parse_bytes(text)
@@ -410,11 +410,11 @@ def aa_twin(
     """Return an experiment's A/A twin; only its budget ends it.
 
     Args:
-        loaded: The experiment, with any number of treatments.
+        loaded: The experiment, with any number of configurations.
         switch: How the arms are brought together: what its differences need, or as asked.
         budget_s: Seconds from the start of preparation to the end of the last block.
-        alternates: The experiment's treatments do, whatever its twin could: what keeps them from
-            it may be their differences, of which the twin has none.
+        alternates: The experiment's configurations do, whatever its twin could: what keeps them
+            from it may be their differences, of which the twin has none.
         other: The design that it does not take.
 
     Raises:
@@ -426,14 +426,14 @@ def aa_twin(
             "the noise is that of comparisons of throughput, and all loads are open loops",
             hint="Add a closed loop: --set loads.rate=closed.",
         )
-    baseline = given.treatment(given.baseline)
-    headlines = headline_contrasts(given)
+    baseline = given.configuration(given.baseline)
+    results = result_contrasts(given)
     again = AGAIN if baseline.name != AGAIN else f"{AGAIN}-2"
     twin = replace(
         given,
         name=f"noise of {given.name}",
         description="What can this set-up see? The baseline against itself.",
-        treatments=(baseline, replace(baseline, name=again)),
+        configurations=(baseline, replace(baseline, name=again)),
         measure=given.measure if alternates else replace(given.measure, switch=switch),
         stop=Stop(budget_s=budget_s, decide=given.stop.decide, equivalence=given.stop.equivalence),
         design=given.design if alternates else Design.ONE_BY_ONE,
@@ -442,11 +442,11 @@ def aa_twin(
         goal=None,
         twin_of=TwinOf(
             name=given.name,
-            treatments=len(given.treatments),
+            configurations=len(given.configurations),
             stop=given.stop,
-            contrasts=len(headlines),
+            contrasts=len(results),
             other=other,
-            squares=max((sum(w * w for w in each.weights) for each in headlines), default=2.0),
+            squares=max((sum(w * w for w in each.weights) for each in results), default=2.0),
         ),
     )
     return replace(loaded, experiment=twin, parents={**loaded.parents, again: baseline.name})

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from steelyard.answers.attribution import synergies
-from steelyard.answers.observations import headline_contrasts
+from steelyard.answers.observations import result_contrasts
 from steelyard.answers.outlook.compute import (
     EFFECTS,
     CampaignOutlook,
@@ -71,11 +71,11 @@ def cheaper_designs(
 
     The last of each scope is the file's own design with the budget that it needs.
     """
-    if not found.workloads or (found.decides_headlines and found.decides_cells):
+    if not found.workloads or (found.decides_results and found.decides_cells):
         return ()
     variants = list(_variants(found, assembly))
     designs: list[CheaperDesign] = []
-    if not found.decides_headlines:
+    if not found.decides_results:
         designs += _designs(found, variants, assembly, terms, pooled=True)
     elif not found.decides_cells:
         designs += _instead_of_cells(found)
@@ -85,12 +85,12 @@ def cheaper_designs(
 
 
 def _instead_of_cells(found: CampaignOutlook) -> Iterator[CheaperDesign]:
-    """Yield the headline, which this budget decides."""
+    """Yield the result, which this budget decides."""
     decide = found.experiment.stop.decide
     needed = [each.pooled.at(decide).most_s for each in found.workloads]
     known = [seconds for seconds in needed if seconds is not None]
     if len(known) == len(needed):
-        change = "this file, read by its pooled headlines and not by single cells"
+        change = "the overall result only, not each load"
         yield CheaperDesign(pooled=True, change=change, needed_s=max(known))
 
 
@@ -207,7 +207,7 @@ def _workload_each(found: CampaignOutlook) -> Iterator[_Variant]:
 def _contender_each(experiment: Experiment) -> _Variant:
     pair = (experiment.baseline, experiment.contenders[0])
     alone = replace(
-        experiment, treatments=tuple(t for t in experiment.treatments if t.name in pair)
+        experiment, configurations=tuple(t for t in experiment.configurations if t.name in pair)
     )
     count = len(experiment.contenders)
     return _Variant(
@@ -225,12 +225,12 @@ def _fewer_factors(experiment: Experiment, attribution: Attribution) -> Iterator
         places = _places_in(attribution, smaller)
         if places is None or len(places) == len(attribution.combinations):
             continue
-        treatments = tuple(experiment.treatments[place] for place in places)
+        configurations = tuple(experiment.configurations[place] for place in places)
         left_out = ", ".join(factor.name for factor in factors[kept:])
         noun = "factor" if kept == 1 else "factors"
         yield _Variant(
             change=f"{kept} {noun} instead of {len(factors)} (without {left_out})",
-            experiment=replace(experiment, treatments=treatments, attribution=smaller),
+            experiment=replace(experiment, configurations=configurations, attribution=smaller),
             alike="fewer factors",
         )
 
@@ -283,7 +283,7 @@ def _alternating(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Varian
 def _back_to_back(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
     """Yield the design without the restarts that the file asks for and the differences do not."""
     experiment = found.experiment
-    if experiment.measure.switch is None or found.mode is not Mode.VISITS:
+    if experiment.measure.switch is None or found.mode is not Mode.STARTS:
         return
     needed = replace(experiment, measure=replace(experiment.measure, switch=None))
     if mode_for(switch_cost(needed, assembly.engine)) is Mode.BACK_TO_BACK:
@@ -324,7 +324,7 @@ def plan_campaign(
         noise=noise,
         mode=expected.mode,
         switch=expected.switch,
-        discard_s=expected.discard_s,
+        warm_up_s=expected.warm_up_s,
         preparation_s=expected.preparation_s,
         capacity_s=expected.capacity_s,
         block_s=expected.block_s,
@@ -350,11 +350,11 @@ def plan_campaign(
 
 def outlook_terms(experiment: Experiment, expected: Forecast) -> OutlookTerms:
     """Return the design of an experiment as the arithmetic of its minutes needs it."""
-    arms = len(experiment.treatments)
-    visits = expected.mode is Mode.VISITS
+    arms = len(experiment.configurations)
+    visits = expected.mode is Mode.STARTS
     shape = BlockShape(
         mode=expected.mode,
-        treatments=arms,
+        configurations=arms,
         cells=max(len(experiment.closed_loads), 1),
         slice_s=experiment.measure.slice_s,
         step_s=expected.block_s / arms if visits else run_s(experiment) + GUESSED_SWITCH_S,
@@ -363,7 +363,7 @@ def outlook_terms(experiment: Experiment, expected: Forecast) -> OutlookTerms:
     )
     return OutlookTerms(
         shape=shape,
-        headlines=expected.stopping.headlines,
+        results=expected.stopping.results,
         preparation_s=expected.preparation_s,
         block_s=expected.block_s,
         budget_s=experiment.stop.budget_s,
@@ -374,8 +374,8 @@ def outlook_terms(experiment: Experiment, expected: Forecast) -> OutlookTerms:
 
 
 def _weights(experiment: Experiment) -> tuple[float, ...]:
-    """Return those of one headline: all headlines of a design have the same sum of squares."""
-    return next((asked.weights for asked in headline_contrasts(experiment)), PAIR)
+    """Return those of one result: all results of a design have the same sum of squares."""
+    return next((asked.weights for asked in result_contrasts(experiment)), PAIR)
 
 
 def synergy_terms(experiment: Experiment, terms: OutlookTerms) -> OutlookTerms | None:
@@ -387,7 +387,7 @@ def synergy_terms(experiment: Experiment, terms: OutlookTerms) -> OutlookTerms |
     if not told:
         return None
     weights = tuple(float(weight) for weight in told[0][1])
-    return replace(terms, weights=weights, headlines=len(told) * len(experiment.workloads))
+    return replace(terms, weights=weights, results=len(told) * len(experiment.workloads))
 
 
 def slice_outlook(
@@ -405,7 +405,7 @@ def slice_outlook(
     """
     shape = outlook_terms(experiment, expected).shape
     cells = len(experiment.workloads) * len(experiment.loads)
-    runs = len(experiment.treatments) * cells * shape.rounds
+    runs = len(experiment.configurations) * cells * shape.rounds
     overhead_s = expected.block_s / runs - shape.slice_s
     if expected.mode is Mode.ALTERNATING:
         return _turn_outlook(noise, shape, overhead_s, advises=advises)

@@ -1,6 +1,7 @@
-"""Taking one block in turns: every treatment up, each from the same data, the load goes around.
+"""Taking one block in turns: every configuration up, each from the same data, the load goes around.
 
-Only causes from outside the treatments void a block, and then for all of them: it is redone whole.
+Only causes from outside the configurations void a block, and then for all of them: it is redone
+whole.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,7 +17,7 @@ from steelyard.answers.turns import still_warming
 from steelyard.campaign.design.schedule import block_coin
 from steelyard.campaign.evidence.run_log import LogOrder, RawStore
 from steelyard.campaign.evidence.run_rules import generator_failed, not_in_force
-from steelyard.campaign.run.bench import Activation
+from steelyard.campaign.run.bench import Start
 from steelyard.campaign.run.blocks import Place, Void, require_valid, run_of
 from steelyard.campaign.run.turns import Seat, Slot, TurnTaker, Work, seat_of
 from steelyard.core.campaign import CampaignRecord
@@ -80,42 +81,42 @@ class Slots:
         free = list(self.slots)
         found = []
         for visit in visits:
-            slot = next(slot for slot in free if visit.treatment in slot.platforms)
+            slot = next(slot for slot in free if visit.configuration in slot.platforms)
             free.remove(slot)
             found.append(slot)
         return tuple(found)
 
     def prepare(self, told: Callable[[str], None]) -> None:
-        """Find the prepared state of every treatment for every slot."""
+        """Find the prepared state of every configuration for every slot."""
         for slot in self.slots:
             slot.bench.prepare(told)
 
     def bring_up(
         self, visits: Sequence[PlannedVisit], means: str, failed: list[str]
-    ) -> list[Activation]:
-        """Bring each visit's treatment into force on restored data, side by side.
+    ) -> list[Start]:
+        """Bring each visit's configuration into force on restored data, side by side.
 
         The first time one after another: then it is noted what is made for each slot.
 
         Args:
             visits: One for each slot.
             means: Of restoring the data.
-            failed: Gets the treatments that did not start.
+            failed: Gets the configurations that did not start.
 
         Raises:
             TargetError: One did not start; the others are up or failed, too.
         """
         self._guarded()
 
-        def activate(slot: Slot, treatment: str) -> Activation:
+        def activate(slot: Slot, configuration: str) -> Start:
             try:
-                return slot.bench.activate(treatment, restore=True, means=means)
+                return slot.bench.activate(configuration, restore=True, means=means)
             except SteelyardError:
-                failed.append(treatment)
+                failed.append(configuration)
                 raise
 
         steps = [
-            partial(activate, slot, visit.treatment)
+            partial(activate, slot, visit.configuration)
             for slot, visit in zip(self.of(visits), visits, strict=True)
         ]
         if not self._was_up:
@@ -173,8 +174,8 @@ def warm_up_s(record: CampaignRecord, plan: CampaignPlan) -> float:
     that it is too short.
     """
     known = [o.warm_up_s for o in record.blocks if o.complete and o.warm_up_s is not None]
-    if not known or record.experiment.measure.discard_s is not None:
-        return plan.discard.discard_s
+    if not known or record.experiment.measure.warm_up_s is not None:
+        return plan.warm_up.warm_up_s
     present_s = known[-1]
     same = [o.index for o in record.blocks if o.complete and o.warm_up_s == present_s]
     if present_s < LONGEST_WARM_UP_S and still_warming(record, since=min(same)):
@@ -199,10 +200,10 @@ class AlternatingTaker:
     way_out: str = ""
     warmed_s: float | None = None
     _up: dict[str, Slot] = field(default_factory=dict)
-    _activations: dict[str, Activation] = field(default_factory=dict)
+    _starts: dict[str, Start] = field(default_factory=dict)
 
     def learn(self, record: CampaignRecord) -> None:
-        """Warm up longer from now on where a treatment was still warming up."""
+        """Warm up longer from now on where a configuration was still warming up."""
         self.warmed_s = warm_up_s(record, self.plan)
 
     def take(
@@ -234,7 +235,7 @@ class AlternatingTaker:
         self.slots.stop()
 
     def _bring_up(self, block: PlannedBlock) -> None:
-        """Start every treatment on its copy of the data, and let all stand still.
+        """Start every configuration on its copy of the data, and let all stand still.
 
         Raises:
             Void: A setting is not in force.
@@ -242,20 +243,20 @@ class AlternatingTaker:
         self.started(block=block.index, label=f"starting {len(block.visits)} servers")
         failed: list[str] = []
         try:
-            activations = self.slots.bring_up(block.visits, self.plan.restore, failed)
+            starts = self.slots.bring_up(block.visits, self.plan.restore, failed)
         except SteelyardError:
             self.void_under = failed[0] if len(failed) == 1 else ""
             raise
-        treatments = [visit.treatment for visit in block.visits]
-        self._up = dict(zip(treatments, self.slots.of(block.visits), strict=True))
-        self._activations = dict(zip(treatments, activations, strict=True))
-        for treatment, activation in self._activations.items():
-            finding = not_in_force(treatment, activation.deviations)
+        configurations = [visit.configuration for visit in block.visits]
+        self._up = dict(zip(configurations, self.slots.of(block.visits), strict=True))
+        self._starts = dict(zip(configurations, starts, strict=True))
+        for configuration, start in self._starts.items():
+            finding = not_in_force(configuration, start.deviations)
             if finding is not None:
-                self.void_under = treatment
+                self.void_under = configuration
                 raise Void(finding.message, finding)
-        for treatment, slot in self._up.items():
-            slot.platforms[treatment].standstill.pause()
+        for configuration, slot in self._up.items():
+            slot.platforms[configuration].standstill.pause()
 
     def _cells(self, block: PlannedBlock, attempt: int, *, bearing: bool) -> Iterator[Run]:
         """Yield the runs of each cell; before the first of a workload all servers warm up."""
@@ -281,8 +282,8 @@ class AlternatingTaker:
         invalid = [run for run in runs if run.validity is Validity.INVALID]
         self.void_under = _culprit(seats)
         if not self.void_under and len(invalid) < len(runs):  # what all lack is nobody's
-            self.void_under = next((run.treatment for run in invalid), "")
-        for run in sorted(invalid, key=lambda run: run.treatment != self.void_under):
+            self.void_under = next((run.configuration for run in invalid), "")
+        for run in sorted(invalid, key=lambda run: run.configuration != self.void_under):
             require_valid(run)
 
     def _cell(self, seats: Sequence[Seat], place: Place, work: Work, *, bearing: bool) -> list[Run]:
@@ -302,7 +303,7 @@ class AlternatingTaker:
             self.void_under = _culprit(seats)
             raise
         return [
-            run_of(one, at, done, self._activations[one.treatment].at, self.raw)
+            run_of(one, at, done, self._starts[one.configuration].at, self.raw)
             for one, at, done in zip([seat.planned for seat in seats], places, taken, strict=True)
         ]
 
@@ -324,7 +325,7 @@ class AlternatingTaker:
         Raises:
             Void: A generator failed.
         """
-        seconds = self.plan.discard.discard_s if self.warmed_s is None else self.warmed_s
+        seconds = self.plan.warm_up.warm_up_s if self.warmed_s is None else self.warmed_s
         if planned[0].cell.load == self.slots.slots[0].bench.warming_load:
             return seconds
         self.started(block=place.block, label=f"{planned[0].cell.workload}, warming up in turns")
@@ -339,7 +340,7 @@ class AlternatingTaker:
 
     def _warm_up_failed(self, seats: Sequence[Seat], said: str) -> Void:
         dead = [seat for seat in seats if not seat.slot.bench.is_running()]
-        words = [seat.slot.bench.last_words(seat.planned.treatment) for seat in dead]
+        words = [seat.slot.bench.last_words(seat.planned.configuration) for seat in dead]
         self.void_under = _culprit(seats)
         finding = generator_failed(
             f"the generator failed in the warm-up: {said}",
@@ -356,8 +357,8 @@ class AlternatingTaker:
         """
         seats = []
         for one in planned:
-            self.void_under = one.treatment
-            slot = self._up[one.treatment]
+            self.void_under = one.configuration
+            slot = self._up[one.configuration]
             seats.append(seat_of(slot, one, self.engine, self.clock, warming=warming))
         self.void_under = ""
         return seats
@@ -368,8 +369,11 @@ class AlternatingTaker:
 
 
 def _culprit(seats: Sequence[Seat]) -> str:
-    """Return the treatment whose generators failed or whose server died; empty: it is nobody's."""
+    """Return the configuration whose generators failed or whose server died.
+
+    Empty: it is nobody's.
+    """
     for seat in seats:
         if seat.failure or not seat.slot.bench.is_running():
-            return seat.planned.treatment
+            return seat.planned.configuration
     return ""

@@ -1,7 +1,7 @@
 """The servers of an experiment, ready to be measured: restore, activate, switch, verify, run.
 
 Knows the order of these steps and nothing of blocks, verdicts or the journal. The prepared state of
-every treatment is kept here, and how the live data come back from it.
+every configuration is kept here, and how the live data come back from it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from steelyard.campaign.evidence.turn_watch import Place, probes_for
 from steelyard.campaign.evidence.watch import Probe
 from steelyard.core.command import Completed, ServerAddress
 from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError, TargetError
-from steelyard.core.experiment import Experiment, Layer, Treatment, Workload
+from steelyard.core.experiment import Configuration, Experiment, Layer, Workload
 from steelyard.core.measurement import CheckpointAge, EffectiveSetting
 from steelyard.core.plan import ANEW, CellRate
 from steelyard.core.schedule import CellKey, Load, PlannedRun
@@ -25,11 +25,11 @@ from steelyard.targets.assembly import Assembly
 
 
 class PreparedStates:
-    """The states of one experiment, by treatment.
+    """The states of one experiment, by configuration.
 
     Args:
         engine: Builds the data sets.
-        platforms: Of each treatment, by name.
+        platforms: Of each configuration, by name.
     """
 
     def __init__(self, engine: Engine, platforms: Mapping[str, Platform]) -> None:
@@ -38,48 +38,52 @@ class PreparedStates:
         self._states: dict[str, PreparedState] = {}
         self._templated: set[object] = set()  # live data whose server holds templates of them
 
-    def __getitem__(self, treatment: str) -> PreparedState:
-        """Return the state of a treatment, which has one."""
-        return self._states[treatment]
+    def __getitem__(self, configuration: str) -> PreparedState:
+        """Return the state of a configuration, which has one."""
+        return self._states[configuration]
 
-    def prepare(self, treatment: str, told: Callable[[str], None]) -> None:
-        """Make the state of a treatment, or find it in the cache."""
-        program = self._engine.program(treatment)
-        platform = self._platforms[treatment]
+    def prepare(self, configuration: str, told: Callable[[str], None]) -> None:
+        """Make the state of a configuration, or find it in the cache."""
+        program = self._engine.program(configuration)
+        platform = self._platforms[configuration]
         content = self._engine.datasets()
         if platform.find(program, content) is None:
             sizes = ", ".join(dataset.name for dataset in content)
-            told(f"preparing data: {self._engine.label(treatment)}, {sizes}")
-        self._states[treatment] = platform.prepare(program, content, self._builder(treatment))
+            told(f"preparing data: {self._engine.label(configuration)}, {sizes}")
+        self._states[configuration] = platform.prepare(
+            program, content, self._builder(configuration)
+        )
 
-    def make_anew(self, treatment: str) -> None:
-        """Make a treatment's server anew, with its data.
+    def make_anew(self, configuration: str) -> None:
+        """Make a configuration's server anew, with its data.
 
         Raises:
             TargetError: It could not be made.
         """
-        self._states[treatment] = self._platforms[treatment].reprovision(
-            self._engine.program(treatment), self._engine.datasets(), self._builder(treatment)
+        self._states[configuration] = self._platforms[configuration].reprovision(
+            self._engine.program(configuration),
+            self._engine.datasets(),
+            self._builder(configuration),
         )
 
-    def restore(self, treatment: str, means: str) -> None:
-        """Make the live data of a treatment anew from its files; the server is stopped.
+    def restore(self, configuration: str, means: str) -> None:
+        """Make the live data of a configuration anew from its files; the server is stopped.
 
         Raises:
             TargetError: Copying failed.
         """
-        self._platforms[treatment].restore(self._states[treatment], means)
-        self._templated.discard(self.data_of(treatment))
+        self._platforms[configuration].restore(self._states[configuration], means)
+        self._templated.discard(self.data_of(configuration))
 
-    def restore_templates(self, treatment: str, *, asked: bool) -> None:
+    def restore_templates(self, configuration: str, *, asked: bool) -> None:
         """Bring the data back on the running server, from templates that it keeps first.
 
         Args:
-            treatment: Whose server runs.
+            configuration: Whose server runs.
             asked: Bring them back where there are templates already, too.
         """
-        address = self._platforms[treatment].address
-        place = self.data_of(treatment)
+        address = self._platforms[configuration].address
+        place = self.data_of(configuration)
         if place not in self._templated:
             self._engine.keep_templates(address)
             self._templated.add(place)
@@ -87,19 +91,19 @@ class PreparedStates:
         if asked:
             self._engine.restore_from_templates(address)
 
-    def data_of(self, treatment: str) -> object:
-        """Return what tells the live data of one treatment from those of another.
+    def data_of(self, configuration: str) -> object:
+        """Return what tells the live data of one configuration from those of another.
 
-        Treatments on one platform with one prepared state run on the same live data; another
+        Configurations on one platform with one prepared state run on the same live data; another
         version or another directory has data of its own.
         """
-        state = self._states.get(treatment)  # none yet of a server that is made for each visit
-        return (id(self._platforms[treatment]), treatment if state is None else state.key)
+        state = self._states.get(configuration)  # none yet of a server that is made for each visit
+        return (id(self._platforms[configuration]), configuration if state is None else state.key)
 
-    def _builder(self, treatment: str) -> Callable[[ServerAddress], None]:
+    def _builder(self, configuration: str) -> Callable[[ServerAddress], None]:
         def build(address: ServerAddress) -> None:
             for dataset in self._engine.datasets():
-                self._engine.build(dataset, address, treatment)
+                self._engine.build(dataset, address, configuration)
 
         return build
 
@@ -109,8 +113,8 @@ _LAST_LINES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Activation:
-    """A treatment in force.
+class Start:
+    """A configuration in force.
 
     Attributes:
         restore_s: Seconds of bringing the data back; 0.0 when they were left as they were.
@@ -127,7 +131,7 @@ class Activation:
 
 
 class Bench:
-    """One live server at a time, on whichever platform its treatment has."""
+    """One live server at a time, on whichever platform its configuration has."""
 
     def __init__(
         self, experiment: Experiment, assembly: Assembly, clock: Clock, host: Host
@@ -160,7 +164,7 @@ class Bench:
 
     @property
     def warming_load(self) -> Load:
-        """Return the load of every discard: the largest, as a closed loop."""
+        """Return the load of every warm-up: the largest, as a closed loop."""
         return self._experiment.largest_load.as_closed
 
     def offer(self, rates: Sequence[CellRate]) -> None:
@@ -175,35 +179,35 @@ class Bench:
         return replace(cell.load, rate_per_s=rate_per_s, share=None)
 
     def prepare(self, told: Callable[[str], None]) -> None:
-        """Make the prepared state of every treatment, or find it in the cache.
+        """Make the prepared state of every configuration, or find it in the cache.
 
         Where every visit makes its server anew there is none.
         """
         if self._experiment.is_made_anew:
             return
-        for treatment in self._experiment.treatments:
-            if treatment.name in self._platforms:  # a slot may be for one of them
-                self._states.prepare(treatment.name, told)
+        for configuration in self._experiment.configurations:
+            if configuration.name in self._platforms:  # a slot may be for one of them
+                self._states.prepare(configuration.name, told)
 
-    def state(self, treatment: str) -> PreparedState:
-        """Return the prepared state of a treatment."""
-        return self._states[treatment]
+    def state(self, configuration: str) -> PreparedState:
+        """Return the prepared state of a configuration."""
+        return self._states[configuration]
 
-    def data_of(self, treatment: str) -> object:
-        """Return what tells the live data of one treatment from those of another."""
-        return self._states.data_of(treatment)
+    def data_of(self, configuration: str) -> object:
+        """Return what tells the live data of one configuration from those of another."""
+        return self._states.data_of(configuration)
 
-    def platform(self, treatment: str) -> Platform:
-        """Return the platform of a treatment."""
-        return self._platforms[treatment]
+    def platform(self, configuration: str) -> Platform:
+        """Return the platform of a configuration."""
+        return self._platforms[configuration]
 
-    def activate(self, name: str, *, restore: bool, means: str) -> Activation:
-        """Bring a treatment into force by a restart, with restored data when asked.
+    def activate(self, name: str, *, restore: bool, means: str) -> Start:
+        """Bring a configuration into force by a restart, with restored data when asked.
 
         Raises:
             TargetError: The server did not start, or copying failed.
         """
-        treatment = self._experiment.treatment(name)
+        configuration = self._experiment.configuration(name)
         platform = self._platforms[name]
         self.stop(keep_data=means == TEMPLATE or not restore)
         if self._stack is not None:  # while no server holds its huge pages
@@ -214,21 +218,21 @@ class Bench:
         elif not platform.has_live_copy(self._states[name]) or (restore and means != TEMPLATE):
             self._states.restore(name, "copy" if means == TEMPLATE else means)
         copied = self._clock.monotonic()
-        self._start(treatment)
+        self._start(configuration)
         templated_s = self._restore_templates(name, restore=restore, means=means)
         effective = self._effective = self._engine.effective(platform.address)
         missing = self._engine.missing_data(platform.address) if restore else ()
         if self._experiment.measure.prewarm:
             self._engine.prewarm(platform.address)
         # Last: starting, restoring and prewarming are no part of what is compared.
-        limits, stack = platform.limit(treatment.asked(Layer.CGROUP)), self._stack_in_force()
+        limits, stack = platform.limit(configuration.asked(Layer.CGROUP)), self._stack_in_force()
         ready = self._clock.monotonic()
-        return Activation(
+        return Start(
             restore_s=copied - begun + templated_s if restore else 0.0,
             start_s=ready - copied - templated_s,
             at=ready,
             deviations=(
-                *self._engine.deviations(treatment.settings, effective),
+                *self._engine.deviations(configuration.settings, effective),
                 *missing,
                 *limits.deviations,
                 *stack.deviations,
@@ -236,16 +240,16 @@ class Bench:
             effective=(*effective, *limits.effective, *stack.effective),
         )
 
-    def _start(self, treatment: Treatment) -> None:
-        """Start the server of a treatment.
+    def _start(self, configuration: Configuration) -> None:
+        """Start the server of a configuration.
 
         Raises:
             TargetError: It did not start; with what of the stack below it is not as asked.
         """
-        name = treatment.name
+        name = configuration.name
         program = self._engine.program(name)
         try:
-            self._platforms[name].start(self._states[name], program, treatment.asked())
+            self._platforms[name].start(self._states[name], program, configuration.asked())
         except TargetError as error:
             missing = self._stack_in_force().deviations
             if not missing:
@@ -270,24 +274,24 @@ class Bench:
         self._engine.restore_from_templates(self._platforms[name].address)
 
     def switch(self, name: str) -> tuple[str, ...]:
-        """Bring a treatment into force on the running server; return what did not take effect.
+        """Bring a configuration into force on the running server; return what did not take effect.
 
         Raises:
             TargetError: The server is gone or did not reload.
         """
-        treatment = self._experiment.treatment(name)
+        configuration = self._experiment.configuration(name)
         platform = self._platforms[name]
         if self._stack is not None:
             self._stack.put(name)
-        if platform.configure(treatment.asked()):
+        if platform.configure(configuration.asked()):
             self._engine.reload(platform.address, name, self._clock)
-        limits = platform.limit(treatment.asked(Layer.CGROUP))
+        limits = platform.limit(configuration.asked(Layer.CGROUP))
         self._effective = self._engine.effective(platform.address)
-        deviations = self._engine.deviations(treatment.settings, self._effective)
+        deviations = self._engine.deviations(configuration.settings, self._effective)
         return (*deviations, *limits.deviations, *self._stack_in_force().deviations)
 
     def checkpoint_age(self, name: str) -> CheckpointAge:
-        """Return where a treatment's server stands in its checkpoint cycle, or why nobody knows."""
+        """Return where a server stands in its checkpoint cycle, or why nobody knows."""
         try:
             return self._engine.checkpoint_age(self._platforms[name].address)
         except TargetError as error:
@@ -303,7 +307,7 @@ class Bench:
     def place(self, planned: PlannedRun) -> Place | None:
         """Return what probes see of the server in force; None where it is gone."""
         try:
-            platform = self._platforms[planned.treatment]
+            platform = self._platforms[planned.configuration]
             return Place(
                 engine=self._engine,
                 address=platform.address,
@@ -326,19 +330,21 @@ class Bench:
             TargetError: The server is gone.
         """
         workload = self._experiment.workload(planned.cell.workload)
-        treatment = self._experiment.treatment(planned.treatment)
-        platform = self._platforms[planned.treatment]
+        configuration = self._experiment.configuration(planned.configuration)
+        platform = self._platforms[planned.configuration]
         return RunRequest(
             workload=workload,
             load=self.load_of(planned.cell),
-            protocol=treatment.protocol or self._experiment.protocol,
+            protocol=configuration.protocol or self._experiment.protocol,
             seconds=seconds,
-            address=self._engine.generator_address(platform.address, treatment.target.connection),
+            address=self._engine.generator_address(
+                platform.address, configuration.target.connection
+            ),
             flags=self._experiment.generator_flags,
             scripts=self._scripts(workload, platform.scripts) if workload.scripts else (),
             log=log,
             sampling=self._experiment.measure.log_sampling,
-            treatment=planned.treatment,
+            configuration=planned.configuration,
         )
 
     def rehearse(self, planned: PlannedRun, request: RunRequest) -> None:
@@ -349,7 +355,7 @@ class Bench:
             TargetError: The server is gone.
         """
         while commands := self._engine.pilot(request):
-            completed = self._platforms[planned.treatment].run_together(
+            completed = self._platforms[planned.configuration].run_together(
                 commands, timeout_s=self._engine.deadline_s(request.seconds)
             )
             self._engine.learn(request, completed)
@@ -361,12 +367,12 @@ class Bench:
             MeasurementError: One did not end in time.
             TargetError: The server is gone.
         """
-        return self._platforms[planned.treatment].run_together(
+        return self._platforms[planned.configuration].run_together(
             self._engine.run_commands(request),
             timeout_s=self._engine.deadline_s(request.seconds),
         )
 
-    def discard(self, planned: PlannedRun, *, seconds: int) -> str:
+    def warm_up(self, planned: PlannedRun, *, seconds: int) -> str:
         """Run the generator for its effect on the server alone; return how it failed, or nothing.
 
         The load is that of ``warming_load``, whatever runs afterwards: how warm a server is must
@@ -389,34 +395,34 @@ class Bench:
         failed.sort(key=lambda each: each.exit_status, reverse=True)
         return failed[0].tail(2) or f"it exited with {failed[0].exit_status}" if failed else ""
 
-    def enter(self, planned: PlannedRun, *, means: str, discard_s: float) -> None:
-        """Bring a run's treatment into force on restored data, and discard.
+    def enter(self, planned: PlannedRun, *, means: str, warm_up_s: float) -> None:
+        """Bring a run's configuration into force on restored data, and warm-up.
 
         Raises:
-            MeasurementError: A setting is not in force, or the generator failed in the discard.
+            MeasurementError: A setting is not in force, or the generator failed in the warm-up.
             TargetError: The server did not start.
         """
-        activation = self.activate(planned.treatment, restore=True, means=means)
-        if activation.deviations:
+        start = self.activate(planned.configuration, restore=True, means=means)
+        if start.deviations:
             raise MeasurementError(
-                f"treatment `{planned.treatment}` is not in force:"
-                f" {'; '.join(activation.deviations)}",
+                f"configuration `{planned.configuration}` is not in force:"
+                f" {'; '.join(start.deviations)}",
                 hint="Correct the setting, or what keeps the server from taking it.",
             )
-        if round(discard_s):
-            failure = self.discard(planned, seconds=round(discard_s))
+        if round(warm_up_s):
+            failure = self.warm_up(planned, seconds=round(warm_up_s))
             if failure:
                 raise MeasurementError(
-                    f"the generator failed in the discard: {failure}",
+                    f"the generator failed in the warm-up: {failure}",
                     hint="Look into the server's log in raw/.",
                 )
 
-    def log_directory(self, treatment: str) -> Path:
-        """Return where the generator's logs of a treatment go."""
-        return self._platforms[treatment].log_directory()
+    def log_directory(self, configuration: str) -> Path:
+        """Return where the generator's logs of a configuration go."""
+        return self._platforms[configuration].log_directory()
 
     def logs_in_memory(self) -> bool:
-        """Return whether the logs of all treatments go into memory, not to a disk."""
+        """Return whether the logs of all configurations go into memory, not to a disk."""
         places = [platform.logs_in_memory() for platform in self._distinct()]  # each chooses now
         return all(places)
 
@@ -440,9 +446,9 @@ class Bench:
         for platform in self._distinct():
             platform.stop(keep_data=keep_data)
 
-    def last_words(self, treatment: str) -> str:
-        """Return the end of what the servers of a treatment's place logged, in one line."""
-        lines = self._platforms[treatment].logs().strip().splitlines()
+    def last_words(self, configuration: str) -> str:
+        """Return the end of what the servers of a configuration's place logged, in one line."""
+        lines = self._platforms[configuration].logs().strip().splitlines()
         return " ".join(line.strip() for line in lines[-_LAST_LINES:])
 
     def logs(self) -> str:

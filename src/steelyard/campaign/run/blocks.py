@@ -1,16 +1,16 @@
-"""From a planned block to one that counts: visits, discards, runs, and tries.
+"""From a planned block to one that counts: visits, warm-ups, runs, and tries.
 
-Only causes from outside the treatments void a block, and then in all arms: it is redone whole. Each
-try is in the journal.
+Only causes from outside the configurations void a block, and then in all arms: it is redone whole.
+Each try is in the journal.
 
 A cause like a dead server ends the campaign when it comes three times in a row. A neighbour does
 not: after as many redos as are allowed its runs count as suspect. Whether a block is redone may
-depend on the neighbour alone, never on results or arms. Then exchanging the treatments' labels
-would change nothing about which tries are kept, so between equal treatments each block's sign is
-still the coin's, and the interval keeps its level however the neighbour comes and goes. A rule that
-looks at the arm ("the slower one was disturbed") keeps the other arm's disturbances and is biased;
-``tests/method/test_redone_blocks.py`` shows both. That is why the decision here is made before a
-try begins, from the causes of earlier tries and nothing else.
+    depend on the neighbour alone, never on results or arms. Then exchanging the configurations'
+    labels would change nothing about which tries are kept, so between equal configurations each
+    block's sign is still the coin's, and the interval keeps its level however the neighbour comes
+    and goes. A rule that looks at the arm ("the slower one was disturbed") keeps the other arm's
+    disturbances and is biased; ``tests/method/test_redone_blocks.py`` shows both. That is why the
+    decision here is made before a try begins, from the causes of earlier tries and nothing else.
 """
 
 import math
@@ -83,7 +83,7 @@ class BlockTaker:
 
     Attributes:
         void_because: Why the last try was thrown away; empty when it counts.
-        void_under: The treatment that was in force then.
+        void_under: The configuration that was in force then.
         void_by: Code of the rule that threw it away.
         way_out: What that rule advises.
         made: Hears of each server that was made for a visit in a cluster.
@@ -164,17 +164,17 @@ class BlockTaker:
         self.bench.stop(keep_data=False)
 
     def _enter(self, visit: PlannedVisit) -> None:
-        """Bring the visit's treatment into force on the data the reset asks for, and discard."""
-        place = self.bench.data_of(visit.treatment)
+        """Bring the configuration into force on the data the reset asks for, and warm-up."""
+        place = self.bench.data_of(visit.configuration)
         restore = self.plan.reset is Reset.VISIT or place not in self._restored
         if self.plan.mode is Mode.BACK_TO_BACK and not restore and self.bench.is_running():
             return
-        self._active = visit.treatment
-        activation = self.bench.activate(visit.treatment, restore=restore, means=self.plan.restore)
+        self._active = visit.configuration
+        start = self.bench.activate(visit.configuration, restore=restore, means=self.plan.restore)
         self._restored.add(place)
-        self._activated_at = activation.at
-        self._require(activation.deviations)
-        self._discard(visit)
+        self._activated_at = start.at
+        self._require(start.deviations)
+        self._warm_up(visit)
 
     def _tell(self, block: int, attempt: int, visit: int) -> None:
         """Tell what the place of a server is that was made for this visit."""
@@ -183,30 +183,30 @@ class BlockTaker:
                 block=block,
                 attempt=attempt,
                 visit=visit,
-                treatment=self._active,
+                configuration=self._active,
                 facts=self.bench.platform(self._active).facts(),
             )
             self.made(made)
 
-    def _discard(self, visit: PlannedVisit) -> None:
+    def _warm_up(self, visit: PlannedVisit) -> None:
         """Put the visit's own workloads on the server and throw the result away."""
         workloads = list(dict.fromkeys(run.cell.workload for run in visit.runs))
-        seconds = math.ceil(self.plan.discard.discard_s)  # pgbench takes whole seconds
+        seconds = math.ceil(self.plan.warm_up.warm_up_s)  # pgbench takes whole seconds
         for number, name in enumerate(workloads):
             share = (number + 1) * seconds // len(workloads) - number * seconds // len(workloads)
             cell = next(run.cell for run in visit.runs if run.cell.workload == name)
-            self._throw_away(PlannedRun(treatment=visit.treatment, cell=cell), share)
+            self._throw_away(PlannedRun(configuration=visit.configuration, cell=cell), share)
 
     def _throw_away(self, planned: PlannedRun, seconds: int) -> None:
         """Put a run's workload on the server for whole seconds, if for any."""
-        failure = self.bench.discard(planned, seconds=seconds) if seconds else ""
+        failure = self.bench.warm_up(planned, seconds=seconds) if seconds else ""
         if failure:
-            raise self._discard_failed(planned.treatment, failure)
+            raise self._warm_up_failed(planned.configuration, failure)
 
-    def _discard_failed(self, treatment: str, failure: str) -> Void:
-        reason = f"the generator failed in the discard: {failure}"
+    def _warm_up_failed(self, configuration: str, failure: str) -> Void:
+        reason = f"the generator failed in the warm-up: {failure}"
         died = not self.bench.is_running()
-        said = self.bench.last_words(treatment) if died else ""
+        said = self.bench.last_words(configuration) if died else ""
         finding = generator_failed(reason, server_died=died, last_words=said)
         return Void(finding.message, finding)
 
@@ -216,12 +216,12 @@ class BlockTaker:
             raise Void(finding.message, finding)
 
     def _run(self, planned: PlannedRun, place: Place) -> Run:
-        if planned.treatment != self._active:
-            self._active = planned.treatment
-            self._require(self.bench.switch(planned.treatment))
-            discard_s = self.plan.discard.discard_s
-            self._throw_away(planned, settling_s(self.experiment.engine, discard_s))
-        label = f"{planned.cell.workload}, {planned.cell.load.label}, {planned.treatment}"
+        if planned.configuration != self._active:
+            self._active = planned.configuration
+            self._require(self.bench.switch(planned.configuration))
+            warm_up_s = self.plan.warm_up.warm_up_s
+            self._throw_away(planned, settling_s(self.experiment.engine, warm_up_s))
+        label = f"{planned.cell.workload}, {planned.cell.load.label}, {planned.configuration}"
         self.started(block=place.block, label=label)
         return run_of(planned, place, self._take(planned, place), self._activated_at, self.raw)
 
@@ -250,10 +250,10 @@ def run_of(
         attempt=place.attempt,
         visit=place.visit,
         position=place.position,
-        treatment=planned.treatment,
+        configuration=planned.configuration,
         cell=planned.cell,
         started_at=taken.wall,
-        since_activation_s=round(taken.monotonic - activated_at, 3),
+        since_start_s=round(taken.monotonic - activated_at, 3),
         measurement=taken.measurement,
         validity=validity_of(taken.findings),
         findings=taken.findings,
@@ -307,7 +307,7 @@ class TakesBlocks(Protocol):
 
     Attributes:
         void_because: Why the last try was thrown away; empty when it counts.
-        void_under: The treatment that was in force then.
+        void_under: The configuration that was in force then.
         void_by: Code of the rule that threw it away.
         way_out: What that rule advises.
         warmed_s: For how long of load each server was warmed up in the last try; None where the
@@ -390,7 +390,7 @@ class BlockCompleter:
             attempt=attempt,
             complete=not self.taker.void_because,
             reason=self.taker.void_because,
-            treatment=self.taker.void_under,
+            configuration=self.taker.void_under,
             cause=self.taker.void_by,
             warm_up_s=self.taker.warmed_s,
         )

@@ -1,6 +1,6 @@
-"""What is chosen before anything is measured: the discard, a place for logs, a means of restoring.
+"""What is chosen before anything is measured: the warm-up, a place for logs, a means of restoring.
 
-The discard after an activation is declared, measured by runs after fresh activations, or the floor
+The warm-up after a start is declared, measured by runs after fresh starts, or the floor
 of METHOD 3.7. The means of bringing the data back is the cheapest that works here, by a quick
 measurement.
 """
@@ -20,7 +20,7 @@ from steelyard.core.experiment import Calibration, Experiment
 from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.latency import LogPolicy
 from steelyard.core.measurement import Fact, Measurement
-from steelyard.core.plan import ANEW, DiscardChoice
+from steelyard.core.plan import ANEW, WarmUpChoice
 from steelyard.core.schedule import CellKey, PlannedRun
 from steelyard.core.units import format_percent
 from steelyard.gateways.clock import Clock
@@ -66,38 +66,40 @@ _GOOD_RESTARTS, _GOOD_RUN_S = 5, 90.0  # what METHOD 3.7 asks for
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmupRuns:
-    """Calibration runs of one treatment: by workload, one measurement per activation."""
+    """Calibration runs of one configuration: by workload, one measurement per start."""
 
-    treatment: str
+    configuration: str
     by_workload: dict[str, list[Measurement]] = field(default_factory=dict)
 
 
-def declared_discard(experiment: Experiment, *, alternates: bool = False) -> DiscardChoice | None:
-    """Return the discard when nothing is to be measured; None asks for a calibration.
+def declared_warm_up(experiment: Experiment, *, alternates: bool = False) -> WarmUpChoice | None:
+    """Return the warm-up when nothing is to be measured; None asks for a calibration.
 
-    Where treatments alternate it is counted in seconds under load, and made longer in the next
+    Where configurations alternate it is counted in seconds under load, and made longer in the next
     blocks when one of them was still warming up.
     """
     measure = experiment.measure
-    if alternates and measure.discard_s is None:
-        return DiscardChoice(
-            discard_s=durations.TURNS_DISCARD_S,
+    if alternates and measure.warm_up_s is None:
+        return WarmUpChoice(
+            warm_up_s=durations.TURNS_WARM_UP_S,
             how="floor",
             risk="The warm-up is tested in every block, and longer in the next one where a"
-            " treatment was still warming up.",
+            " configuration was still warming up.",
         )
-    if measure.discard_s is not None:
-        return DiscardChoice(
-            discard_s=measure.discard_s,
+    if measure.warm_up_s is not None:
+        return WarmUpChoice(
+            warm_up_s=measure.warm_up_s,
             how="declared",
-            risk="The discard was declared, not measured: a treatment that warms up more slowly is"
+            risk="The warm-up was declared, not measured: a configuration that warms up more"
+            " slowly is"
             " understated.",
         )
     if measure.calibration is None:
-        return DiscardChoice(
-            discard_s=durations.DEFAULT_DISCARD_S,
+        return WarmUpChoice(
+            warm_up_s=durations.DEFAULT_WARM_UP_S,
             how="floor",
-            risk="The discard was not measured here: a treatment that needs longer to warm up is"
+            risk="The warm-up was not measured here: a configuration that needs longer to warm up"
+            " is"
             " understated.",
         )
     return None
@@ -107,47 +109,49 @@ def calibrate(
     experiment: Experiment,
     calibration: Calibration,
     take: Callable[[str, str, int], Measurement],
-) -> DiscardChoice:
-    """Return the discard from runs after fresh activations, the same for all treatments.
+) -> WarmUpChoice:
+    """Return the warm-up from runs after fresh starts, the same for all configurations.
 
     Args:
-        experiment: Whose treatments and workloads are run.
+        experiment: Whose configurations and workloads are run.
         calibration: How often and how long.
-        take: Activates a treatment on restored data, runs a workload for some seconds and
+        take: Activates a configuration on restored data, runs a workload for some seconds and
             returns what it measured, ramp included.
     """
     workloads = [workload.name for workload in experiment.workloads]
     restarts = max(calibration.restarts, len(workloads))
     collected = []
-    for treatment in experiment.treatments:
-        runs = WarmupRuns(treatment=treatment.name)
+    for configuration in experiment.configurations:
+        runs = WarmupRuns(configuration=configuration.name)
         for number in range(restarts):
             workload = workloads[number % len(workloads)]
-            taken = take(treatment.name, workload, int(calibration.run_s))
+            taken = take(configuration.name, workload, int(calibration.run_s))
             runs.by_workload.setdefault(workload, []).append(taken)
         collected.append(runs)
-    return choose_discard(collected, calibration, restarts)
+    return choose_warm_up(collected, calibration, restarts)
 
 
-def choose_discard(
+def choose_warm_up(
     collected: Sequence[WarmupRuns], calibration: Calibration, restarts: int
-) -> DiscardChoice:
-    """Return the longest discard that any treatment under any workload asks for."""
+) -> WarmUpChoice:
+    """Return the longest warm-up that any configuration under any workload asks for."""
     series = [[_log_series(runs) for runs in one.by_workload.values()] for one in collected]
     batch_s = _batch_s(calibration.run_s)
     measured = [
-        max(float(settled_after_s(of_workload, batch_s=batch_s)) for of_workload in of_treatment)
-        for of_treatment in series
+        max(
+            float(settled_after_s(of_workload, batch_s=batch_s)) for of_workload in of_configuration
+        )
+        for of_configuration in series
     ]
-    discard = max([calibration.at_least_s, *measured])
+    warm_up = max([calibration.at_least_s, *measured])
     residual = [
         _worst(
-            [residual_loss(of_workload, round(discard), window_s=2 * batch_s) for of_workload in s]
+            [residual_loss(of_workload, round(warm_up), window_s=2 * batch_s) for of_workload in s]
         )
         for s in series
     ]
-    return DiscardChoice(
-        discard_s=discard,
+    return WarmUpChoice(
+        warm_up_s=warm_up,
         how="measured",
         risk=_risk(calibration, restarts, residual),
         measured_s=tuple(measured),
@@ -167,7 +171,7 @@ def _log_series(runs: Sequence[Measurement]) -> "np.ndarray[tuple[int, int], np.
     if seconds < _LEAST_SECONDS:
         raise MeasurementError(
             f"a calibration run gave only {seconds} seconds of progress",
-            hint="Is the server stalled? Otherwise declare a discard in `measure.discard`.",
+            hint="Is the server stalled? Otherwise declare a warm-up in `measure.warm_up`.",
         )
     rates = [[max(s.transactions, 1.0) / s.seconds for s in run.series[:seconds]] for run in runs]
     return np.log(np.asarray(rates, dtype=np.float64))
@@ -187,24 +191,25 @@ def _risk(calibration: Calibration, restarts: int, residual: Sequence[float | No
         else "no loss was seen after it"
     )
     if restarts >= _GOOD_RESTARTS and calibration.run_s >= _GOOD_RUN_S:
-        return f"The discard was measured on {restarts} activations per treatment: {left}."
+        return f"The warm-up was measured on {restarts} starts per configuration: {left}."
     return (
-        f"The discard was measured on only {restarts} activations of {calibration.run_s:.0f} s"
-        f" per treatment ({_GOOD_RESTARTS} of {_GOOD_RUN_S:.0f} s are advised): {left}; a slower"
-        " warm-up of one treatment would go unseen and would understate it."
+        f"The warm-up was measured on only {restarts} starts of {calibration.run_s:.0f} s"
+        f" per configuration ({_GOOD_RESTARTS} of {_GOOD_RUN_S:.0f} s are advised): {left}; a"
+        " slower"
+        " warm-up of one configuration would go unseen and would understate it."
     )
 
 
 def warm_up_runs(taker: Taker, means: str) -> Callable[[str, str, int], Measurement]:
-    """Return what activates a treatment, runs a workload for some seconds, and measures it."""
+    """Return what activates a configuration, runs a workload for some seconds, and measures it."""
 
-    def take(treatment: str, workload: str, seconds: int) -> Measurement:
+    def take(configuration: str, workload: str, seconds: int) -> Measurement:
         cell = CellKey(workload=workload, load=taker.bench.warming_load)
-        planned = PlannedRun(treatment=treatment, cell=cell)
+        planned = PlannedRun(configuration=configuration, cell=cell)
         reason = ""
         for attempt in range(1, MAX_TRIES + 1):
-            taker.bench.activate(treatment, restore=True, means=means)
-            last = attempt == MAX_TRIES  # what the neighbour does then is in the discard
+            taker.bench.activate(configuration, restore=True, means=means)
+            last = attempt == MAX_TRIES  # what the neighbour does then is in the warm-up
             taken = taker.take(planned, seconds=seconds, ramp_s=0.0, bearing=last)
             valid = validity_of(taken.findings) is not Validity.INVALID
             if taken.measurement is not None and valid:
@@ -212,7 +217,7 @@ def warm_up_runs(taker: Taker, means: str) -> Callable[[str, str, int], Measurem
             reason = "; ".join(finding.message for finding in taken.findings)
         raise MeasurementError(
             f"measuring the warm-up failed {MAX_TRIES} times: {reason}",
-            hint="Remove the cause, or declare a discard in `measure.discard`.",
+            hint="Remove the cause, or declare a warm-up in `measure.warm_up`.",
         )
 
     return take
@@ -241,18 +246,19 @@ def choose_means(
     """
     if experiment.is_made_anew:
         return Restoring(means=ANEW, tried_s=())
-    baseline = experiment.treatment(experiment.baseline)
+    baseline = experiment.configuration(experiment.baseline)
     state, platform = bench.state(baseline.name), bench.platform(baseline.name)
     if platform.root is None:
         return _without_files(experiment, bench)
-    asked = {t.target.restore for t in experiment.treatments if t.target.restore}
+    asked = {t.target.restore for t in experiment.configurations if t.target.restore}
     if len(asked) > 1:
         raise PreflightError(
-            f"the treatments ask for different means of restoring: {', '.join(sorted(asked))}",
+            f"the configurations ask for different means of restoring: {', '.join(sorted(asked))}",
             hint="Use one `restore:` in all of them.",
         )
     reflinks = all(
-        bench.platform(t.name).copies_by_reflink(bench.state(t.name)) for t in experiment.treatments
+        bench.platform(t.name).copies_by_reflink(bench.state(t.name))
+        for t in experiment.configurations
     )
     if asked:
         return _as_asked(asked.pop(), reflinks=reflinks)
@@ -265,15 +271,15 @@ def choose_means(
     return _weighed(bench, baseline.name, clock)
 
 
-def _weighed(bench: Bench, treatment: str, clock: Clock) -> Restoring:
+def _weighed(bench: Bench, configuration: str, clock: Clock) -> Restoring:
     """Return the faster of a copy of the files and one inside the server, where it makes such."""
-    platform = bench.platform(treatment)
-    copy_s = platform.restore(bench.state(treatment), "copy")
+    platform = bench.platform(configuration)
+    copy_s = platform.restore(bench.state(configuration), "copy")
     copied = (("copy", round(copy_s, 3)),)
     if TEMPLATE not in platform.means():
         return Restoring(means="copy", tried_s=copied)
     try:
-        template_s = _template_s(bench, treatment, clock)
+        template_s = _template_s(bench, configuration, clock)
     except TargetError:
         return Restoring(means="copy", tried_s=copied)  # it does not work here
     tried = (*copied, (TEMPLATE, round(template_s, 3)))
@@ -283,7 +289,7 @@ def _weighed(bench: Bench, treatment: str, clock: Clock) -> Restoring:
 
 def _without_files(experiment: Experiment, bench: Bench) -> Restoring:
     """Return the best means that every server offers, and its seconds on the first."""
-    offered = [bench.platform(t.name).means() for t in experiment.treatments]
+    offered = [bench.platform(t.name).means() for t in experiment.configurations]
     common = [means for means in offered[0] if all(means in others for others in offered)]
     if not common:
         raise PreflightError(
@@ -305,9 +311,9 @@ def _as_asked(means: str, *, reflinks: bool) -> Restoring:
     return Restoring(means=means, tried_s=())
 
 
-def _template_s(bench: Bench, treatment: str, clock: Clock) -> float:
+def _template_s(bench: Bench, configuration: str, clock: Clock) -> float:
     """Return the seconds of one restore from templates, the second of two: the first also moves."""
-    bench.activate(treatment, restore=True, means=TEMPLATE)
+    bench.activate(configuration, restore=True, means=TEMPLATE)
     begun = clock.monotonic()
-    bench.restore_templates(treatment)
+    bench.restore_templates(configuration)
     return clock.monotonic() - begun

@@ -2,14 +2,14 @@
 
 The capacity is the most that the baseline sustains; rates are made from it. Every round runs every
 number of clients once, in random order, as a closed loop; what all rounds together say is the
-capacity (``stats.capacity``). A load's share of it is one rate for all treatments, so that they are
-compared under the same load.
+capacity (``stats.capacity``). A load's share of it is one rate for all configurations, so that they
+are compared under the same load.
 
-There is one long run per treatment and workload, at the largest load. They show what slices of
+There is one long run per configuration and workload, at the largest load. They show what slices of
 seconds cannot: whole checkpoint cycles, vacuum, a cliff. One run each is no sample, so they take
 part in no estimate and no verdict. A drop near the end of one may be credits that have run out, or
 a neighbour who has come: then the load goes on, in further parts of half the length, without
-restoring and without a discard.
+restoring and without a warm-up.
 """
 
 import math
@@ -49,15 +49,13 @@ def asked_capacity(experiment: Experiment) -> CapacityAsked | None:
     return experiment.capacity if shared else None
 
 
-def capacity_s(experiment: Experiment, *, discard_s: float, activation_s: float) -> float:
+def capacity_s(experiment: Experiment, *, warm_up_s: float, start_s: float) -> float:
     """Return about how long it takes to find the capacity; 0 when nobody asks for it."""
     asked = asked_capacity(experiment)
     if asked is None:
         return 0.0
     slices_s = asked.rounds * len(asked.clients) * durations.run_s(experiment)
-    entering_s = activation_s + (
-        discard_s + durations.run_overhead_s(experiment) if discard_s else 0.0
-    )
+    entering_s = start_s + (warm_up_s + durations.run_overhead_s(experiment) if warm_up_s else 0.0)
     return len(experiment.workloads) * (entering_s + slices_s)
 
 
@@ -98,13 +96,13 @@ def _rounded(rate_per_s: float) -> float:
 
 
 def capacity_of(
-    workload: str, treatment: str, loads: Sequence[Load], log_tps: FloatArray
+    workload: str, configuration: str, loads: Sequence[Load], log_tps: FloatArray
 ) -> Capacity:
     """Return the capacity that slices tell.
 
     Args:
         workload: Under which they ran.
-        treatment: On which.
+        configuration: On which.
         loads: One per column.
         log_tps: Shape (rounds, loads), ln(1/s).
     """
@@ -112,7 +110,7 @@ def capacity_of(
     slices = np.exp(log_tps)
     return Capacity(
         workload=workload,
-        treatment=treatment,
+        configuration=configuration,
         points=tuple(
             CapacityPoint(
                 clients=load.clients,
@@ -134,7 +132,7 @@ class CapacityTaker:
     Attributes:
         loads: That are tried, rising in clients.
         means: Of restoring the data.
-        discard_s: Thrown away after the activation for each workload.
+        warm_up_s: Thrown away after the start for each workload.
         told: Hears what is going on.
         raw: Keeps a slice's raw output under a name.
         search: How many were begun before: one that was interrupted is repeated from its start.
@@ -144,7 +142,7 @@ class CapacityTaker:
     asked: CapacityAsked
     loads: tuple[Load, ...]
     means: str
-    discard_s: float
+    warm_up_s: float
     told: Callable[[str], None]
     raw: RawStore
     search: int = 0
@@ -168,7 +166,7 @@ class CapacityTaker:
         workload, rounds = experiment.workloads[number].name, self.asked.rounds
         log_tps = np.empty((rounds, len(self.loads)))
         self.taker.bench.enter(
-            self._planned(workload, self.loads[-1]), means=self.means, discard_s=self.discard_s
+            self._planned(workload, self.loads[-1]), means=self.means, warm_up_s=self.warm_up_s
         )
         orders = order_of_rounds(experiment.seed, number, rounds, len(self.loads))
         for row, order in enumerate(orders):
@@ -198,7 +196,7 @@ class CapacityTaker:
                 return taken.measurement.log_tps
             reason = "; ".join(finding.message for finding in taken.findings)
             if not self.taker.bench.is_running():
-                self.taker.bench.enter(planned, means=self.means, discard_s=self.discard_s)
+                self.taker.bench.enter(planned, means=self.means, warm_up_s=self.warm_up_s)
         raise MeasurementError(
             f"finding the capacity failed {MAX_TRIES} times at {planned.cell.load.label}: {reason}",
             hint=_REMEDY,
@@ -206,7 +204,7 @@ class CapacityTaker:
 
     def _planned(self, workload: str, load: Load) -> PlannedRun:
         baseline = self.taker.bench.experiment.baseline
-        return PlannedRun(treatment=baseline, cell=CellKey(workload=workload, load=load))
+        return PlannedRun(configuration=baseline, cell=CellKey(workload=workload, load=load))
 
 
 def _counts(taken: Taken) -> bool:
@@ -224,7 +222,8 @@ _NO_MORE = "What came before it counts; ask for a longer `sustain` to see furthe
 def sustained_s(experiment: Experiment) -> float:
     """Return the length of each long run: as asked, rounded up to whole checkpoint cycles.
 
-    The longest cycle of the treatments counts, so that all run equally long. 0 when none is asked.
+    The longest cycle of the configurations counts, so that all run equally long. 0 when none is
+    asked.
     """
     if experiment.sustained_s is None:
         return 0.0
@@ -233,25 +232,25 @@ def sustained_s(experiment: Experiment) -> float:
 
 
 def sustained_runs(experiment: Experiment) -> tuple[PlannedRun, ...]:
-    """Return the long runs in the order to make them: treatments by coin within each workload."""
+    """Return the long runs in their order: configurations by coin within each workload."""
     if experiment.sustained_s is None:
         return ()
     sequence = np.random.SeedSequence(experiment.seed, spawn_key=(_LONG_RUN_SPAWN_KEY,))
     coin = np.random.Generator(np.random.PCG64(sequence))
     return tuple(
         PlannedRun(
-            treatment=experiment.treatments[place].name,
+            configuration=experiment.configurations[place].name,
             cell=CellKey(workload=workload.name, load=experiment.largest_load),
         )
         for workload in experiment.workloads
-        for place in coin.permutation(len(experiment.treatments))
+        for place in coin.permutation(len(experiment.configurations))
     )
 
 
-def forecast_s(experiment: Experiment, *, discard_s: float, switch_s: float) -> float:
+def forecast_s(experiment: Experiment, *, warm_up_s: float, switch_s: float) -> float:
     """Return about how long all long runs take, beside the budget."""
     each = sustained_s(experiment) + _around_s(experiment)
-    return len(sustained_runs(experiment)) * (each + discard_s + switch_s)
+    return len(sustained_runs(experiment)) * (each + warm_up_s + switch_s)
 
 
 def further_s(experiment: Experiment) -> float:
@@ -294,7 +293,7 @@ def _failed(recorded: Sequence[SustainedRun]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SustainedTaker:
-    """Takes the long runs of a plan; each is on restored data after the plan's discard."""
+    """Takes the long runs of a plan; each is on restored data after the plan's warm-up."""
 
     experiment: Experiment
     plan: CampaignPlan
@@ -328,11 +327,11 @@ class SustainedTaker:
         seconds = sustained_s(self.experiment)
         self.told(
             f"sustained run: {planned.cell.workload}, {planned.cell.load.label},"
-            f" {planned.treatment}, {format_duration(seconds)}"
+            f" {planned.configuration}, {format_duration(seconds)}"
         )
         try:
             self.taker.bench.enter(
-                planned, means=self.plan.restore, discard_s=self.plan.discard.discard_s
+                planned, means=self.plan.restore, warm_up_s=self.plan.warm_up.warm_up_s
             )
         except (TargetError, MeasurementError, PreflightError) as error:
             return self._without_measurement(planned, error.message)
@@ -343,7 +342,7 @@ class SustainedTaker:
         seconds = further_s(self.experiment)
         self.told(
             f"sustained run: goes on for {format_duration(seconds)}, since"
-            f" {planned.cell.workload}, {planned.treatment} fell near its end"
+            f" {planned.cell.workload}, {planned.configuration} fell near its end"
         )
         run = self._taken(name, planned, seconds=seconds, bearing=True)
         findings = tuple(
@@ -372,7 +371,7 @@ class SustainedTaker:
         except (TargetError, MeasurementError, PreflightError) as error:
             return self._without_measurement(planned, error.message)
         return SustainedRun(
-            treatment=planned.treatment,
+            configuration=planned.configuration,
             cell=planned.cell,
             started_at=taken.wall,
             ramp_s=ramp_s,
@@ -392,7 +391,7 @@ class SustainedTaker:
             remedy=_LONG_RUN_REMEDY,
         )
         return SustainedRun(
-            treatment=planned.treatment,
+            configuration=planned.configuration,
             cell=planned.cell,
             started_at=self.taker.clock.now(),
             ramp_s=self.experiment.measure.ramp_s,

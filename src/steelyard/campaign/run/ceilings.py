@@ -113,7 +113,7 @@ def device_ceilings(
         place: What tells it from other devices; empty when there is one.
         scratch: Directory to make on the file system of the data; removed again.
         data: Prepared data, which are only read.
-        methods: By which each treatment's commits are forced out; None: they wait for none.
+        methods: By which each configuration's commits are forced out; None: they wait for none.
         processes: Runs programs.
     """
 
@@ -128,7 +128,7 @@ def device_ceilings(
     found = [*or_why_not(CeilingKind.SYNC, "", syncs)]
     for size_bytes in _READ_SIZES:
         taken = or_why_not(CeilingKind.DIRECT_READ, _size(size_bytes), partial(reads, size_bytes))
-        found += (replace(each, treatments=tuple(methods)) for each in taken)
+        found += (replace(each, configurations=tuple(methods)) for each in taken)
     placed = tuple(_placed(each, place) for each in found)
     names = tuple(methods)
     return (*placed, *log_ceilings(names, place=place, scratch=scratch, processes=processes))
@@ -140,7 +140,7 @@ def log_ceilings(
     """Return how many long writes a device takes, or why that is not known.
 
     Args:
-        names: Treatments whose logs are there.
+        names: Configurations whose logs are there.
         place: As of ``device_ceilings``.
         scratch: Likewise.
         processes: Likewise.
@@ -153,7 +153,7 @@ def log_ceilings(
         return [replace(taken, rate_per_s=found.rate_per_s)]
 
     taken = or_why_not(CeilingKind.LOG_WRITE, _LONG, take)
-    return tuple(_placed(replace(each, treatments=tuple(names)), place) for each in taken)
+    return tuple(_placed(replace(each, configurations=tuple(names)), place) for each in taken)
 
 
 def _size(size_bytes: int) -> str:
@@ -182,7 +182,7 @@ def _syncs(rates: Sequence[SyncRate], methods: Mapping[str, str | None]) -> list
             latency_s=1.0 / rate.per_s,
             rate_per_s=rate.per_s,
             how=_SYNC_HOW,
-            treatments=tuple(name for name, used in methods.items() if used == rate.method),
+            configurations=tuple(name for name, used in methods.items() if used == rate.method),
         )
         for rate in rates
         if rate.per_s
@@ -265,38 +265,38 @@ class CeilingTaker:
         self._bench = bench
         self._processes = processes
         self._tools = _tools(experiment, engine)
-        self._platforms = {t.name: bench.platform(t.name) for t in experiment.treatments}
+        self._platforms = {t.name: bench.platform(t.name) for t in experiment.configurations}
         self._servers = _servers(experiment, engine, self._platforms)
         self._trips: dict[tuple[str, ...], Ceiling] = {}
         self._methods: dict[str, str | None] = {}
 
-    def activated(self, treatment: str, effective: Sequence[EffectiveSetting]) -> None:
-        """Take the round trips to a treatment's running server, once for all that share it."""
+    def activated(self, configuration: str, effective: Sequence[EffectiveSetting]) -> None:
+        """Take the round trips to a configuration's running server, once for all that share it."""
         tools = self._tools
         if tools is None:
             return
-        self._methods[treatment] = tools.sync_method(effective)
-        sharing = next(names for names in self._servers if treatment in names)
+        self._methods[configuration] = tools.sync_method(effective)
+        sharing = next(names for names in self._servers if configuration in names)
         if sharing not in self._trips:
-            subject = self._server(treatment)
-            if self._platforms[treatment].address.inside is not None:
+            subject = self._server(configuration)
+            if self._platforms[configuration].address.inside is not None:
                 unknown = Ceiling(kind=CeilingKind.ROUND_TRIP, subject=subject, unknown=_TUNNEL)
-                self._trips[sharing] = replace(unknown, treatments=sharing)
+                self._trips[sharing] = replace(unknown, configurations=sharing)
                 return
             (taken,) = or_why_not(
                 CeilingKind.ROUND_TRIP,
                 subject,
-                lambda: [self._round_trip(tools, treatment, subject)],
+                lambda: [self._round_trip(tools, configuration, subject)],
             )
-            self._trips[sharing] = replace(taken, treatments=sharing)
+            self._trips[sharing] = replace(taken, configurations=sharing)
 
-    def _server(self, treatment: str) -> str:
-        target = self._experiment.treatment(treatment).target
-        return f"{self._engine.label(treatment)}, {target.route}"
+    def _server(self, configuration: str) -> str:
+        target = self._experiment.configuration(configuration).target
+        return f"{self._engine.label(configuration)}, {target.route}"
 
-    def _round_trip(self, tools: CeilingTools, treatment: str, subject: str) -> Ceiling:
-        connection = self._experiment.treatment(treatment).target.connection
-        server = self._platforms[treatment].address
+    def _round_trip(self, tools: CeilingTools, configuration: str, subject: str) -> Ceiling:
+        connection = self._experiment.configuration(configuration).target.connection
+        server = self._platforms[configuration].address
         address = self._engine.generator_address(server, connection)
         own = address.at(self._engine.datasets()[0].name)
         return timed(
@@ -337,14 +337,14 @@ class CeilingTaker:
             found += log_ceilings(names, place=place, scratch=scratch, processes=self._processes)
         return tuple(found)
 
-    def _ping_pongs(self, treatment: str) -> list[Ceiling]:
+    def _ping_pongs(self, configuration: str) -> list[Ceiling]:
         """Return the cost of waking up another process, on one CPU and across two."""
 
         def take(where: Where) -> Sequence[Ceiling]:
             found = ping_pong(
                 where,
                 processes=self._processes,
-                directory=self._platforms[treatment].scripts,
+                directory=self._platforms[configuration].scripts,
                 most_s=_PINGS_S,
                 most=_PINGS,
             )
@@ -405,22 +405,22 @@ def _tools(experiment: Experiment, engine: Engine) -> CeilingTools | None:
 def _servers(
     experiment: Experiment, engine: Engine, platforms: Platforms
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the treatments that share a server program, the way to it, and limits."""
+    """Return the configurations that share a server program, the way to it, and limits."""
     sharing: dict[tuple[object, ...], list[str]] = {}
-    for treatment in experiment.treatments:
-        place = id(platforms[treatment.name])
-        version = engine.program(treatment.name).version
-        limits = tuple(treatment.asked(Layer.CGROUP).items())
-        key = (place, treatment.target.connection, version, limits)
-        sharing.setdefault(key, []).append(treatment.name)
+    for configuration in experiment.configurations:
+        place = id(platforms[configuration.name])
+        version = engine.program(configuration.name).version
+        limits = tuple(configuration.asked(Layer.CGROUP).items())
+        key = (place, configuration.target.connection, version, limits)
+        sharing.setdefault(key, []).append(configuration.name)
     return tuple(tuple(names) for names in sharing.values())
 
 
 def _places(experiment: Experiment, platforms: Platforms) -> tuple[tuple[str, ...], ...]:
-    """Return the treatments whose data are in one directory of this machine."""
+    """Return the configurations whose data are in one directory of this machine."""
     sharing: dict[object, list[str]] = {}
-    for treatment in experiment.treatments:
-        root = platforms[treatment.name].root
+    for configuration in experiment.configurations:
+        root = platforms[configuration.name].root
         if root is not None:
-            sharing.setdefault(root, []).append(treatment.name)
+            sharing.setdefault(root, []).append(configuration.name)
     return tuple(tuple(names) for names in sharing.values())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.observations import headline_count
+from steelyard.answers.observations import result_count
 from steelyard.answers.result.compute import decide
 from steelyard.answers.result.stopping import stopping_rule
 from steelyard.answers.results import CampaignAnalysis
@@ -34,7 +34,7 @@ from steelyard.campaign.run.calibration import (
     calibrate,
     choose_logs,
     choose_means,
-    declared_discard,
+    declared_warm_up,
     warm_up_runs,
 )
 from steelyard.campaign.run.capacity import (
@@ -53,7 +53,7 @@ from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Environment, Fact, ServerEnvironment
-from steelyard.core.plan import CampaignPlan, Capacity, DiscardChoice, Status
+from steelyard.core.plan import CampaignPlan, Capacity, Status, WarmUpChoice
 from steelyard.core.schedule import (
     LONGEST_TURN_S,
     CellKey,
@@ -215,8 +215,8 @@ class Campaign:
         )
         recorded = self.directory.read().sustained
         for number, planned in enumerate(sustained_runs(self.experiment)):
-            key = (planned.treatment, planned.cell)
-            before = [run for run in recorded if (run.treatment, run.cell) == key]
+            key = (planned.configuration, planned.cell)
+            before = [run for run in recorded if (run.configuration, run.cell) == key]
             for run in taker.take(number, planned, before):
                 self.directory.journal.append(SustainedFinished(run=run))
 
@@ -247,7 +247,7 @@ class Campaign:
         """Return what takes the blocks of a plan: in turns, or one visit after another."""
         if plan.mode is Mode.ALTERNATING:
             self.bench.stop(keep_data=False)  # from now on servers run in slots
-            self.slots.make(len(self.experiment.treatments))
+            self.slots.make(len(self.experiment.configurations))
             self.slots.prepare(self.progress.stage)
             return AlternatingTaker(
                 experiment=self.experiment,
@@ -287,7 +287,7 @@ class Campaign:
             switch, single_pass=self.experiment.is_single_pass, alternates=choice.alternates
         )
         reset = reset_for(self.experiment, mode, writes=self.engine.writes())
-        self.progress.stage("starting every treatment once")
+        self.progress.stage("starting every configuration once")
         restoring = choose_means(
             self.experiment, self.bench, self.clock, alternates=choice.alternates
         )
@@ -298,14 +298,14 @@ class Campaign:
             choice, turns = too_slow(self.experiment, slow[0]), ()
             mode = mode_for(switch)
             reset = reset_for(self.experiment, mode, writes=self.engine.writes())
-        discard = self._discard(restoring.means, mode)
-        capacities = self._capacities(restoring.means, discard)
+        warm_up = self._warm_up(restoring.means, mode)
+        capacities = self._capacities(restoring.means, warm_up)
         rounds = self._rounds(
             VisitFrame(
                 mode=mode,
                 switch=switch,
                 reset=reset,
-                discard_s=discard.discard_s,
+                warm_up_s=warm_up.warm_up_s,
                 times=times,
                 cycle_s=cycle_in_force_s(self.engine, tuple(self._servers.values())),
             )
@@ -314,7 +314,7 @@ class Campaign:
             self.experiment,
             mode=mode,
             reset=reset,
-            discard_s=discard.discard_s,
+            warm_up_s=warm_up.warm_up_s,
             times=times,
             rounds=rounds.number,
         )
@@ -327,12 +327,12 @@ class Campaign:
             restore_s=restoring.tried_s,
             block_s=block_s,
             stopping=stopping_rule(
-                headlines=headline_count(self.experiment),
-                cells_per_headline=len(self.experiment.closed_loads),
+                results=result_count(self.experiment),
+                cells_per_result=len(self.experiment.closed_loads),
                 max_blocks=blocks_planned(self.experiment, left_s, block_s),
                 precision=self.experiment.stop.precision,
             ),
-            discard=discard,
+            warm_up=warm_up,
             start_s=round(times.start_s, 3),
             data_s=round(times.restore_s, 3),
             rounds=rounds.number,
@@ -373,30 +373,30 @@ class Campaign:
         self.directory.journal.append(Planned(plan=plan))
 
     def _shake_down(self, means: str) -> durations.SwitchTimes:
-        """Activate every treatment once: what cannot start or take effect shows here.
+        """Activate every configuration once: what cannot start or take effect shows here.
 
         Raises:
             MeasurementError: A setting did not take effect.
         """
         restore_s, start_s, switch_s = 0.0, 0.0, durations.GUESSED_SWITCH_S
-        for treatment in self.experiment.treatments:
-            activation = self.bench.activate(treatment.name, restore=True, means=means)
-            if activation.deviations:
+        for configuration in self.experiment.configurations:
+            start = self.bench.activate(configuration.name, restore=True, means=means)
+            if start.deviations:
                 raise MeasurementError(
-                    f"treatment `{treatment.name}` is not in force:"
-                    f" {'; '.join(activation.deviations)}",
+                    f"configuration `{configuration.name}` is not in force:"
+                    f" {'; '.join(start.deviations)}",
                     hint="Correct the setting, or what keeps the server from taking it.",
                 )
             if self.ceilings is not None:
-                self.ceilings.activated(treatment.name, activation.effective)
-            self._seen |= dict.fromkeys(self._place_facts(treatment.name))
-            restore_s = max(restore_s, activation.restore_s)
-            start_s = max(start_s, activation.start_s)
-            self._servers[treatment.name] = ServerEnvironment(
-                treatment=treatment.name,
-                version=self.engine.program(treatment.name).version,
-                settings=activation.effective,
-                requested=treatment.settings,
+                self.ceilings.activated(configuration.name, start.effective)
+            self._seen |= dict.fromkeys(self._place_facts(configuration.name))
+            restore_s = max(restore_s, start.restore_s)
+            start_s = max(start_s, start.start_s)
+            self._servers[configuration.name] = ServerEnvironment(
+                configuration=configuration.name,
+                version=self.engine.program(configuration.name).version,
+                settings=start.effective,
+                requested=configuration.settings,
             )
         self._write_environment()
         return durations.SwitchTimes(restore_s=restore_s, start_s=start_s, switch_s=switch_s)
@@ -410,11 +410,11 @@ class Campaign:
             MeasurementError: The generator failed.
         """
         self.progress.stage("trying how long a transaction takes")
-        treatment, load = self.experiment.treatments[-1].name, self.experiment.largest_load
+        configuration, load = self.experiment.configurations[-1].name, self.experiment.largest_load
         found = []
         for workload in self.experiment.workloads:
             cell = CellKey(workload=workload.name, load=load)
-            planned = PlannedRun(treatment=treatment, cell=cell)
+            planned = PlannedRun(configuration=configuration, cell=cell)
             taken = self._taker.take(planned, seconds=_TRY_S, ramp_s=_TRY_RAMP_S)
             if taken.measurement is None:
                 reason = "; ".join(finding.message for finding in taken.findings)
@@ -428,8 +428,8 @@ class Campaign:
     def _taker(self) -> Taker:
         return Taker(engine=self.engine, bench=self.bench, clock=self.clock)
 
-    def _discard(self, means: str, mode: Mode) -> DiscardChoice:
-        declared = declared_discard(self.experiment, alternates=mode is Mode.ALTERNATING)
+    def _warm_up(self, means: str, mode: Mode) -> WarmUpChoice:
+        declared = declared_warm_up(self.experiment, alternates=mode is Mode.ALTERNATING)
         calibration = self.experiment.measure.calibration
         if declared is not None or calibration is None:
             assert declared is not None  # noqa: S101 - None only asks for a calibration
@@ -437,7 +437,7 @@ class Campaign:
         self.progress.stage("measuring the warm-up")
         return calibrate(self.experiment, calibration, warm_up_runs(self._taker, means))
 
-    def _capacities(self, means: str, discard: DiscardChoice) -> tuple[Capacity, ...]:
+    def _capacities(self, means: str, warm_up: WarmUpChoice) -> tuple[Capacity, ...]:
         """Find the most that the baseline sustains, where loads are shares of it."""
         asked = asked_capacity(self.experiment)
         if asked is None:
@@ -447,23 +447,25 @@ class Campaign:
             asked=asked,
             loads=closed_loads(self.experiment, asked, cpus=self.cpus),
             means=means,
-            discard_s=discard.discard_s,
+            warm_up_s=warm_up.warm_up_s,
             told=self.progress.stage,
             raw=self.directory,
             search=self.directory.capacity_searches(),
         ).take()
 
-    def _place_facts(self, treatment: str) -> tuple[Fact, ...]:
+    def _place_facts(self, configuration: str) -> tuple[Fact, ...]:
         """Return what a server's place says while it is there: in a cluster, made just now."""
         if not self.experiment.is_in_kubernetes:
             return ()  # they are among the others
-        return self.bench.platform(treatment).facts()
+        return self.bench.platform(configuration).facts()
 
     def _write_environment(self) -> None:
         environment = Environment(
             facts=(*self.facts, *self._seen),
             servers=tuple(
-                self._servers[t.name] for t in self.experiment.treatments if t.name in self._servers
+                self._servers[t.name]
+                for t in self.experiment.configurations
+                if t.name in self._servers
             ),
             ceilings=() if self.ceilings is None else self.ceilings.taken(self.progress.stage),
         )
@@ -510,10 +512,11 @@ class Campaign:
 
 def _no_look(plan: CampaignPlan) -> Finding:
     return Finding(
-        code="budget-before-first-look",
+        code="budget-before-first-interim-result",
         severity=Severity.WARNING,
         message=f"the budget leaves {plan.stopping.max_blocks} blocks of about"
-        f" {format_duration(plan.block_s)}; the first look comes after {plan.stopping.first_look}",
+        f" {format_duration(plan.block_s)}; the first interim result comes after"
+        f" {plan.stopping.first_look}",
         remedy="Give it a larger budget.",
         subject="campaign",
     )

@@ -219,7 +219,7 @@ def _slots(
 
 def _generator_cpus(experiment: Experiment, doors: Doors) -> int:
     """Return how many CPUs a search for the capacity may use for its generator."""
-    place = experiment.treatment(experiment.baseline).target.home
+    place = experiment.configuration(experiment.baseline).target.home
     if place is None:
         return max(1, math.floor(capacity(doors.host).cpus))
     return place.generators.cpus
@@ -248,10 +248,10 @@ def _require_same_versions(record: CampaignRecord, engine: Engine) -> None:
         PreflightError: A server is of another version than when the campaign began.
     """
     for server in record.environment.servers if record.environment else ():
-        now = engine.program(server.treatment).version
+        now = engine.program(server.configuration).version
         if now != server.version:
             raise PreflightError(
-                f"treatment `{server.treatment}` ran version {server.version};"
+                f"configuration `{server.configuration}` ran version {server.version};"
                 f" installed now is {now}",
                 hint="Install the old version again, or start a new campaign.",
             )
@@ -388,23 +388,23 @@ def _problems(loaded: LoadedExperiment, assembly: Assembly) -> Iterator[Problem]
     engine, experiment = assembly.engine, loaded.experiment
     catalogues = {
         t.name: SettingCatalogue(names=engine.known_settings(t.name), server=engine.label(t.name))
-        for t in experiment.treatments
+        for t in experiment.configurations
     }
     yield from check_settings(loaded, catalogues)
     layer = _LAYERS[experiment.engine].value
-    for treatment in experiment.treatments:
-        for complaint in engine.complaints(treatment.name):
+    for configuration in experiment.configurations:
+        for complaint in engine.complaints(configuration.name):
             if complaint.setting is None:
                 yield loaded.problem(("loads", "clients"), complaint.message, complaint.hint)
             else:
-                place = ("treatments", treatment.name, layer, complaint.setting)
+                place = ("configurations", configuration.name, layer, complaint.setting)
                 yield loaded.problem(place, complaint.message, complaint.hint)
-        limits = treatment.asked(Layer.CGROUP)
-        stack = () if assembly.stack is None else assembly.stack.unfit(treatment.name)
+        limits = configuration.asked(Layer.CGROUP)
+        stack = () if assembly.stack is None else assembly.stack.unfit(configuration.name)
         unfits = {
-            Layer.CGROUP: assembly.platforms[treatment.name].unfit(limits),
+            Layer.CGROUP: assembly.platforms[configuration.name].unfit(limits),
             Layer.LINUX: stack,
         }
         for layer, unfit in ((layer, one) for layer, found in unfits.items() for one in found):
-            place = ("treatments", treatment.name, layer.value, unfit.key)
+            place = ("configurations", configuration.name, layer.value, unfit.key)
             yield loaded.problem(place, unfit.message, unfit.hint)

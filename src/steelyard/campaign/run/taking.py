@@ -130,7 +130,7 @@ class Taker:
     ) -> AbstractContextManager[RunLog | None]:
         if order is None or not self.engine.logs_transactions():
             return nullcontext()
-        return RunLog(self.bench.log_directory(planned.treatment), order)
+        return RunLog(self.bench.log_directory(planned.configuration), order)
 
     def _take(
         self,
@@ -139,7 +139,7 @@ class Taker:
         log: RunLog | None,
         bearing: bool,  # noqa: FBT001
     ) -> Taken:
-        checkpoint = self.bench.checkpoint_age(planned.treatment)
+        checkpoint = self.bench.checkpoint_age(planned.configuration)
         request = self.bench.request(
             planned, seconds=length.whole_s, log=None if log is None else log.prefix
         )
@@ -177,7 +177,7 @@ class Taker:
             log_trouble=logged.trouble if logged is not None else None,
             skipped=done.measurement.skipped if done.measurement is not None else None,
             server_died=died,
-            last_words=self.bench.last_words(planned.treatment) if died else "",
+            last_words=self.bench.last_words(planned.configuration) if died else "",
         )
         return Taken(
             wall=wall,
@@ -226,12 +226,12 @@ class Taker:
     def asked(self, planned: PlannedRun) -> RunFacts:
         """Return what is known of a run beforehand."""
         experiment = self.bench.experiment
-        treatment = experiment.treatment(planned.treatment)
+        configuration = experiment.configuration(planned.configuration)
         return RunFacts(
-            treatment=treatment.name,
+            configuration=configuration.name,
             load=self.bench.load_of(planned.cell),
-            asked=treatment.asked_folded(),
-            limits=treatment.asked(Layer.CGROUP),
+            asked=configuration.asked_folded(),
+            limits=configuration.asked(Layer.CGROUP),
             in_force=self.bench.in_force,
             neighbours=experiment.measure.neighbours,
             words=experiment.words,

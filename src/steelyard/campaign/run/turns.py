@@ -44,7 +44,7 @@ class Slot:
     """A place for one of several servers that are up together.
 
     Attributes:
-        platforms: Of the treatments that it can take, by name.
+        platforms: Of the configurations that it can take, by name.
         is_shared: Its server has sessions of other slots: what that counts is not of one of them.
     """
 
@@ -91,7 +91,7 @@ class Seat:
     @property
     def platform(self) -> PausablePlatform:
         """Return where its server runs."""
-        return self.slot.platforms[self.planned.treatment]
+        return self.slot.platforms[self.planned.configuration]
 
     def connect(self, seconds: float) -> None:
         """Start new generators, let them run, and let everything stand still."""
@@ -177,7 +177,7 @@ class Seat:
         self.proceed()
         self.counting = count(self)
         self.request = self.counting.request
-        age = self.slot.bench.checkpoint_age(self.planned.treatment)
+        age = self.slot.bench.checkpoint_age(self.planned.configuration)
         self.watch.begin()
         self.pause()
         return age
@@ -314,7 +314,7 @@ class TurnTaker:
 
     def _count(self, stack: ExitStack, order: LogOrder, seat: Seat) -> TurnCounting:
         """Open what counts the turns of a seat, until the stack is closed."""
-        directory = seat.slot.bench.log_directory(seat.planned.treatment)
+        directory = seat.slot.bench.log_directory(seat.planned.configuration)
         own = counting(self.engine, seat.request, directory, order, self.clock)
         return stack.enter_context(own)
 
@@ -336,7 +336,7 @@ class TurnTaker:
                 self._end(seats)
                 lost |= _unconnected(seats) & set(batch_rounds)
         except MeasurementError as error:
-            own = next((seat.planned.treatment for seat in seats if seat.failure), None)
+            own = next((seat.planned.configuration for seat in seats if seat.failure), None)
             under = f"in the turns with `{own}`: " if own else ""
             return lost, f"{under}{error.message}"
         if len(lost) > _LOST_SHARE * rounds:
@@ -451,7 +451,7 @@ class _Cell:
             log_trouble=None if found is None else found.log_trouble,
             skipped=None if measurement is None else measurement.skipped,
             server_died=died,
-            last_words=bench.last_words(seat.planned.treatment) if died else "",
+            last_words=bench.last_words(seat.planned.configuration) if died else "",
         )
         return Taken(
             wall=self.begun.wall,
@@ -491,7 +491,7 @@ def _first_turn_at(seats: Sequence[Seat]) -> float:
 def seat_of(
     slot: Slot, planned: PlannedRun, engine: Engine, clock: Clock, *, warming: bool = False
 ) -> Seat:
-    """Return the seat of a treatment in a cell; its server is up.
+    """Return the seat of a configuration in a cell; its server is up.
 
     Args:
         slot: Where it is up.
@@ -506,7 +506,7 @@ def seat_of(
     if warming:
         cell = replace(planned.cell, load=slot.bench.warming_load)
         planned = replace(planned, cell=cell)
-    standstill = slot.platforms[planned.treatment].standstill
+    standstill = slot.platforms[planned.configuration].standstill
     standstill.proceed()
     request = slot.bench.request(planned, seconds=_LONGEST_S)
     standstill.pause()

@@ -6,8 +6,8 @@ from steelyard.cli.lazy_group import LazyGroup
 
 _VERBS = {
     "plan": "Make one consistent plan for all layers, with ready files.",
-    "apply": "Put a plan into effect, one knob at a time, each verified.",
-    "verify": "Say of every knob of a plan whether it is in effect.",
+    "apply": "Put a plan into effect, one setting at a time, each verified.",
+    "verify": "Check for every setting of a plan whether it is in effect.",
     "revert": "Restore exactly what was there before a plan was applied.",
 }
 

@@ -10,11 +10,21 @@ from steelyard.cli.options import NAMESPACE, layers_option
 @click.command("apply")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @layers_option
-@click.option("--dsn", metavar="URI", help="Server whose settings are turned, without a password.")
-@click.option("--remote", is_flag=True, help="The server is on another machine than this one.")
-@click.option("--context", metavar="NAME", help="Cluster whose objects are made and changed.")
 @click.option(
-    "-n", "--namespace", type=NAMESPACE, metavar="NAME", help="Of these; that of the context."
+    "--dsn", metavar="URI", help="URI of the server whose settings are changed, without a password."
+)
+@click.option("--remote", is_flag=True, help="The server is on another machine than this one.")
+@click.option(
+    "--context",
+    metavar="NAME",
+    help="Context of the kubeconfig: objects of this cluster are made and changed.",
+)
+@click.option(
+    "-n",
+    "--namespace",
+    type=NAMESPACE,
+    metavar="NAME",
+    help="Namespace of the objects (default: that of the context).",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")

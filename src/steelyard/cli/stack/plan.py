@@ -20,9 +20,14 @@ _FILE = click.Path(path_type=Path)
     help="For the database, huge pages included.",
 )
 @click.option(
-    "--shared-buffers", type=SIZE, metavar="SIZE", help="A quarter of the memory if not given."
+    "--shared-buffers",
+    type=SIZE,
+    metavar="SIZE",
+    help="shared_buffers (default: a quarter of the memory).",
 )
-@click.option("--max-connections", type=click.IntRange(1), help="100 at most if not given.")
+@click.option(
+    "--max-connections", type=click.IntRange(1), help="max_connections (default: at most 100)."
+)
 @click.option(
     "--for",
     "place",
@@ -32,36 +37,60 @@ _FILE = click.Path(path_type=Path)
     help="Where the database runs.",
 )
 @click.option("--postgres-version", type=click.IntRange(1), metavar="N", help="18 if not given.")
-@click.option("--bin", "bin_", metavar="WHERE", help="Whose program counts huge pages; `formula`.")
-@click.option("--facts", type=_FILE, help="Plan for the machine of this file, not for this one.")
-@click.option("--host-facts", type=_FILE, help="Facts of the hypervisor, saved there.")
+@click.option(
+    "--bin",
+    "bin_",
+    metavar="WHERE",
+    help="PostgreSQL whose program computes the huge pages (default: a formula).",
+)
+@click.option("--facts", type=_FILE, help="Plan for the machine whose facts are in this file.")
+@click.option(
+    "--host-facts", type=_FILE, help="Facts of the hypervisor, saved on it by `inspect --save`."
+)
 @click.option(
     "--domain-xml",
     type=_FILE,
-    help="Of the domain that is there; of this machine's it is asked of libvirt.",
+    help="XML of the existing domain (default: libvirt is asked).",
 )
-@click.option("--on", metavar="ssh://HOST", help="Plan for this machine, looked at by your ssh.")
-@click.option("--dsn", metavar="URI", help="The server as it is now; no password in it.")
+@click.option("--on", metavar="ssh://HOST", help="Plan for this machine, over your own ssh.")
+@click.option("--dsn", metavar="URI", help="URI of the server as it is now, without a password.")
 @cluster_options
-@click.option("--data-directory", metavar="DIR", help="Of the database: whose disk to look at.")
+@click.option(
+    "--data-directory", metavar="DIR", help="Data directory of the database, to find its disk."
+)
 @click.option(
     "--storage",
     type=click.Choice(("ssd", "hdd", "nvme", "ebs", "instance-store", "longhorn", "tmpfs")),
-    help="Below the data, where it is not seen from here.",
-)
-@click.option("--storage-class", type=OBJECT, metavar="NAME", help="Of the cluster, there already.")
-@click.option(
-    "--volume-size", type=SIZE, metavar="SIZE", help="Of each volume of the cluster; 50GiB or more."
+    help="Kind of storage below the data, where it cannot be seen from here.",
 )
 @click.option(
-    "--disk", "disks", metavar="PATH", multiple=True, help="Of a new VM; may be repeated."
+    "--storage-class", type=OBJECT, metavar="NAME", help="Existing storage class for the Cluster."
 )
-@click.option("--bridge", metavar="NAME", help="Of the hypervisor, for a new VM.")
+@click.option(
+    "--volume-size",
+    type=SIZE,
+    metavar="SIZE",
+    help="Size of each volume of the Cluster (at least 50GiB).",
+)
+@click.option(
+    "--disk", "disks", metavar="PATH", multiple=True, help="Disk of a new VM; may be repeated."
+)
+@click.option("--bridge", metavar="NAME", help="Bridge of the hypervisor, for a new VM.")
 @click.option("--instances", type=click.IntRange(1), default=1, help="Of the cluster; 1.")
-@click.option("--page-size", type=SIZE, metavar="SIZE", default="2MiB", help="Of huge pages; 2MiB.")
+@click.option(
+    "--page-size",
+    type=SIZE,
+    metavar="SIZE",
+    default="2MiB",
+    help="Size of huge pages (default: 2MiB).",
+)
 @click.option("--shared-cpus", is_flag=True, help="Let other pods use the database's CPUs.")
-@click.option("--logical-decoding", is_flag=True, help="It is used: wal_level = logical.")
-@click.option("--name", help="Of the domain or cluster; that in --domain-xml, else postgres.")
+@click.option(
+    "--logical-decoding", is_flag=True, help="Logical decoding is used: wal_level = logical."
+)
+@click.option(
+    "--name", help="Name of the domain or Cluster (default: that in --domain-xml, else postgres)."
+)
 @click.option("--out", type=_FILE, metavar="DIR", help="Write plan.json and files/ there.")
 @click.option("--json", "as_json", is_flag=True, help="Print plan.json.")
 @click.pass_context

@@ -10,19 +10,27 @@ from steelyard.cli.options import NAMESPACE, layers_option
 @click.command("verify")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @layers_option
-@click.option("--dsn", metavar="URI", help="Server, if it is not the one of the application.")
-@click.option("--context", metavar="NAME", help="Cluster whose objects and node are looked at.")
+@click.option(
+    "--dsn",
+    metavar="URI",
+    help="URI of the server, if it is not the one that the plan was applied to.",
+)
+@click.option(
+    "--context",
+    metavar="NAME",
+    help="Context of the kubeconfig: objects and node of this cluster are checked.",
+)
 @click.option(
     "-n",
     "--namespace",
     type=NAMESPACE,
     metavar="NAME",
-    help="Of its database; that of the context.",
+    help="Namespace of the database (default: that of the context).",
 )
 @click.option(
-    "--node-probe/--no-node-probe", default=True, help="Make a pod of a moment on the node."
+    "--node-probe/--no-node-probe", default=True, help="Start a short-lived probe pod on the node."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> None:
     """Say of every knob of the plan in DIR whether it is in effect, and by what that was seen.

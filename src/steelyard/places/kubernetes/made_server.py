@@ -3,9 +3,9 @@
 Equal targets share one server for the campaign. Where targets differ, every visit makes its server
 anew, volumes and all, under a name of its own, and only one is there at a time.
 
-Whatever operator or set it is of, a server is announced, made, brought under treatments, and taken
-away with its volumes. Of those that are gone their log, their nodes and the volumes that stayed are
-known still.
+Whatever operator or set it is of, a server is announced, made, brought under configurations, and
+taken away with its volumes. Of those that are gone their log, their nodes and the volumes that
+stayed are known still.
 """
 
 from abc import ABC, abstractmethod
@@ -68,7 +68,7 @@ class Standing:
     """A server that is there.
 
     Attributes:
-        since: Which start of it has the treatment in force; None: none is in force.
+        since: Which start of it has the configuration in force; None: none is in force.
     """
 
     since: object = None
@@ -127,19 +127,19 @@ class MadeServer(ABC, Generic[There, Announced]):
         """Return where it is reached.
 
         Raises:
-            TargetError: No treatment is in force.
+            TargetError: No configuration is in force.
         """
         if self._there.since is None:
-            raise TargetError(f"no treatment is in force on the {self.noun}")
+            raise TargetError(f"no configuration is in force on the {self.noun}")
         return self._entrance()
 
     @abstractmethod
     def _entrance(self) -> ServerAddress:
-        """Return where it is reached, under a treatment or not."""
+        """Return where it is reached, under a configuration or not."""
 
     @property
     def is_running(self) -> bool:
-        """Return whether it answers and was not restarted since the activation."""
+        """Return whether it answers and was not restarted since the start."""
         current = self._current
         if current is None or current.since is None:
             return False
@@ -157,7 +157,7 @@ class MadeServer(ABC, Generic[There, Announced]):
         """
 
     def rest(self) -> None:
-        """Have no treatment in force."""
+        """Have no configuration in force."""
         if self._current is not None:
             self._current.since = None
 
@@ -218,7 +218,7 @@ class MadeServer(ABC, Generic[There, Announced]):
         return "".join([*self._said, self._log()])
 
 
-_BIND: Final = "Bind it to one node by `node_selector:`, or let every visit have another."
+_BIND: Final = "Bind it to one node by `node_selector:`, or let every start have another."
 
 
 def early_volumes(what: str, storage_class: str | None, facts: Sequence[Fact]) -> Iterator[Finding]:
@@ -301,13 +301,13 @@ class MadeInCluster(ServerElsewhere):
         """Return where the server is reached.
 
         Raises:
-            TargetError: No treatment is in force.
+            TargetError: No configuration is in force.
         """
         return self._own.address
 
     @property
     def is_running(self) -> bool:
-        """Return whether the server answers and was not restarted since the activation."""
+        """Return whether the server answers and was not restarted since the start."""
         return self._own.is_running
 
     def prepare(

@@ -126,7 +126,7 @@ class GroupPlan:
 
     Attributes:
         name: What their names begin with; no two places of one campaign have the same.
-        keys: All that any treatment limits.
+        keys: All that any configuration limits.
         place: Where the data are: its device is throttled.
         pausing: Server and generator take turns with others, and are frozen in between.
     """
@@ -218,7 +218,7 @@ class ServerGroups:
         """
         keys = " and ".join(f"`{key}`" for key in KEYS if key in self._plan.keys)
         if not self._cgroups.privileged:
-            why = f"treatments ask for {keys} below `cgroup:`" if keys else "servers take turns"
+            why = f"configurations ask for {keys} below `cgroup:`" if keys else "servers take turns"
             raise PrivilegeError(
                 f"only root can make control groups, and {why}",
                 hint=f"Run Steelyard as root{', or remove `cgroup:`' if keys else ''}.",
@@ -227,7 +227,7 @@ class ServerGroups:
             self._cgroups.hierarchy(controller)
 
     def unfit(self, asked: Mapping[str, str]) -> tuple[Unfit, ...]:
-        """Return what of a treatment's limits this machine cannot have."""
+        """Return what of a configuration's limits this machine cannot have."""
         limits, there = limits_of(asked), self._cgroups.cpus()
         found = []
         for key in CPUSETS:
@@ -352,7 +352,7 @@ class ServerGroups:
         return lambda name: "" if directory is None else self._cgroups.read(directory, name)
 
     def effective(self) -> tuple[EffectiveSetting, ...]:
-        """Return what is in force of everything that any treatment limits."""
+        """Return what is in force of everything that any configuration limits."""
         found = self._with_all_cpus(self.in_force())
         shown = {key: shown_limit(key, found) for key in KEYS if key in self._plan.keys}
         return tuple(

@@ -4,7 +4,7 @@ Beside the live server there may be a second one: a replica, which follows it an
 it.
 
 Invariant: everything made outside the record lies in one live directory, one socket directory and
-one directory for logs in memory, and in control groups where a treatment has limits; all are in
+one directory for logs in memory, and in control groups where a configuration has limits; all are in
 the ledger before they exist and are gone after ``destroy``.
 """
 
@@ -305,7 +305,7 @@ class LocalPlatform(WithCampaignDirectory):
     def groups(self) -> tuple[Path, ...]:
         """Return the directories of the server's control group, one for each hierarchy.
 
-        Their files count what was throttled. Empty where no treatment has limits.
+        Their files count what was throttled. Empty where no configuration has limits.
         """
         return () if self._groups is None else self._groups.limiting
 

@@ -232,7 +232,7 @@ def server_account(asked: Collection[str]) -> str | None:
     """Return the account for the servers, or None when Steelyard is an ordinary user already.
 
     Args:
-        asked: Different accounts that the treatments name.
+        asked: Different accounts that the configurations name.
 
     Raises:
         PrivilegeError: Steelyard is root and no account was found, or an ordinary user asks for
@@ -247,7 +247,7 @@ def server_account(asked: Collection[str]) -> str | None:
         return None
     if len(asked) > 1:
         raise PreflightError(
-            f"the treatments ask for different accounts: {', '.join(sorted(asked))}",
+            f"the configurations ask for different accounts: {', '.join(sorted(asked))}",
             hint="Use one `run_as:` in all of them.",
         )
     return _existing_account(tuple(asked) or _ACCOUNTS)

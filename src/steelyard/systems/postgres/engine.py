@@ -59,8 +59,8 @@ class PostgresEngine:
 
     Args:
         experiment: What will run.
-        programs: Server program of each treatment, by name.
-        catalogues: Settings each treatment's binary knows, by treatment name.
+        programs: Server program of each configuration, by name.
+        catalogues: Settings each configuration's binary knows, by configuration name.
         account: Account for programs that Steelyard starts as root.
     """
 
@@ -88,23 +88,23 @@ class PostgresEngine:
         installations = [program.installation for program in self._programs.values()]
         return max(installations, key=lambda installation: installation.version_key)
 
-    def program(self, treatment: str) -> PostgresProgram:
-        """Return the server program of a treatment."""
-        return self._programs[treatment]
+    def program(self, configuration: str) -> PostgresProgram:
+        """Return the server program of a configuration."""
+        return self._programs[configuration]
 
-    def label(self, treatment: str) -> str:
-        """Return what a treatment's server is called."""
-        return f"PostgreSQL {self.program(treatment).version}"
+    def label(self, configuration: str) -> str:
+        """Return what a configuration's server is called."""
+        return f"PostgreSQL {self.program(configuration).version}"
 
-    def known_settings(self, treatment: str) -> frozenset[str]:
-        """Return the names of all settings that a treatment's server knows."""
-        return frozenset(self._catalogues[treatment])
+    def known_settings(self, configuration: str) -> frozenset[str]:
+        """Return the names of all settings that a configuration's server knows."""
+        return frozenset(self._catalogues[configuration])
 
-    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what the server itself would refuse, without starting it."""
-        asked = self._experiment.treatment(treatment)
-        installation = self.program(treatment).installation
-        catalogue = self._catalogues[treatment]
+        asked = self._experiment.configuration(configuration)
+        installation = self.program(configuration).installation
+        catalogue = self._catalogues[configuration]
         return (
             *checks.fixed_settings(asked),
             *checks.refused_values(asked, installation, catalogue, self._processes),
@@ -135,21 +135,21 @@ class PostgresEngine:
         return tuple(finding for finding in found if finding is not None)
 
     def tools(self) -> Mapping[str, str]:
-        """Return the versions of pgbench and of each treatment's server."""
+        """Return the versions of pgbench and of each configuration's server."""
         servers = {f"server of {name}": self.label(name) for name in self._programs}
         return {"pgbench": self.generator.version, **servers}
 
-    def switch_cost(self, treatment: str, names: Sequence[str]) -> SwitchCost:
+    def switch_cost(self, configuration: str, names: Sequence[str]) -> SwitchCost:
         """Return what it takes to change these settings, by the binary's own contexts."""
-        return settings.switch_cost(names, self._catalogues[treatment])
+        return settings.switch_cost(names, self._catalogues[configuration])
 
     def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
-        """Return whether two treatments mean the same by these settings, written differently.
+        """Return whether two configurations mean the same by these settings, written differently.
 
         The program of a local server says what a value or a default means; elsewhere only units
         are compared.
         """
-        asked, against = (self._experiment.treatment(t).asked_folded() for t in (one, other))
+        asked, against = (self._experiment.configuration(t).asked_folded() for t in (one, other))
         pairs = [(name, asked.get(name.lower()), against.get(name.lower())) for name in names]
         if not {one, other} <= self._experiment.local_targets.keys():
             return all(a and b and settings.same_quantity(a, b) for _, a, b in pairs)
@@ -178,30 +178,33 @@ class PostgresEngine:
         """Return whether a workload leaves the data as they are, for certain."""
         return workload.builtin in pgbench.READ_ONLY_BUILTINS
 
-    def memory_bytes(self, treatment: str) -> int:
-        """Return about the most memory that a treatment's server takes with its data."""
+    def memory_bytes(self, configuration: str) -> int:
+        """Return about the most memory that a configuration's server takes with its data."""
         clients = max(load.clients for load in self._experiment.loads)
         data = sum(dataset.expected_bytes for dataset in self.datasets())
-        return memory.most_bytes(self._experiment.treatment(treatment), clients) + data
+        return memory.most_bytes(self._experiment.configuration(configuration), clients) + data
 
-    def huge_page_bytes(self, treatment: str) -> int | None:
-        """Return what a treatment's server takes of a pool of huge pages; None: what is there."""
-        asked = self._experiment.treatment(treatment)
+    def huge_page_bytes(self, configuration: str) -> int | None:
+        """Return what a configuration's server takes of a pool of huge pages.
+
+        None: what is there.
+        """
+        asked = self._experiment.configuration(configuration)
         return None if memory.may_take_huge_pages(asked) else memory.huge_bytes(asked)
 
     def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these settings whose effect is one of the clock, not of the work."""
         return checkpoints.timed_settings(names)
 
-    def beyond_sessions(self, treatment: str, names: Sequence[str]) -> tuple[str, ...]:
+    def beyond_sessions(self, configuration: str, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these settings that no user can have for own sessions alone."""
-        return settings.beyond_sessions(names, self._catalogues[treatment])
+        return settings.beyond_sessions(names, self._catalogues[configuration])
 
     def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these settings of a session that cost or spare other sessions work."""
         return checkpoints.paid_by_others(names)
 
-    def build(self, dataset: Dataset, address: ServerAddress, treatment: str) -> None:
+    def build(self, dataset: Dataset, address: ServerAddress, configuration: str) -> None:
         """Make a data set: database, generator's tables, own scripts, vacuum and analyse.
 
         Raises:
@@ -210,7 +213,7 @@ class PostgresEngine:
         if dataset.name not in dict(address.databases):
             self._sql.execute(address, [f'CREATE DATABASE "{dataset.name}"'])
         own = address.at(dataset.name)
-        self._fill(dataset, own, treatment)
+        self._fill(dataset, own, configuration)
         if dataset.name not in dict(address.databases):
             if self._sql.rows(own, _HAS_PREWARM):
                 self._sql.execute(own, ["CREATE EXTENSION IF NOT EXISTS pg_prewarm"])
@@ -219,12 +222,12 @@ class PostgresEngine:
             # Elsewhere pgbench has vacuumed its own tables, and others are not ours to touch.
             self._sql.execute(own, ["VACUUM (ANALYZE)"])
 
-    def _fill(self, dataset: Dataset, own: ServerAddress, treatment: str) -> None:
+    def _fill(self, dataset: Dataset, own: ServerAddress, configuration: str) -> None:
         """Make the tables of a data set in its database."""
         if dataset.scale_factor is not None:
             arguments = pgbench.initialise_arguments(dataset.scale_factor)
             self._succeed((self.generator.program("pgbench"), *arguments), own)
-        psql = self._programs[treatment].installation.program("psql")
+        psql = self._programs[configuration].installation.program("psql")
         for name, text in dataset.prepare:
             argv = (psql, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-")
             self._succeed(argv, own, stdin=text, what=f"the prepare script {name}")
@@ -320,7 +323,7 @@ class PostgresEngine:
             drop = f'DROP DATABASE IF EXISTS "{dataset.name}" WITH (FORCE)'
             self._sql.execute(address, [drop, copy + strategy])
 
-    def reload(self, address: ServerAddress, treatment: str, clock: Clock) -> None:  # noqa: ARG002 - it is in a file
+    def reload(self, address: ServerAddress, configuration: str, clock: Clock) -> None:  # noqa: ARG002 - it is in a file
         """Make the server read its configuration, and wait until new sessions see it."""
         reload(address, self._sql, clock)
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from steelyard.core.command import Command
 from steelyard.core.errors import PreflightError
-from steelyard.core.experiment import Experiment, Layer, Setting, Treatment
+from steelyard.core.experiment import Configuration, Experiment, Layer, Setting
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.target import CloudNativePgTarget
 from steelyard.gateways.process import Processes
@@ -69,7 +69,7 @@ def postgres_engine(experiment: Experiment, surroundings: Surroundings) -> Postg
             for name, target in experiment.local_targets.items()
         },
         {
-            name: _catalogue(one.program("postgres"), experiment.treatment(name), surroundings)
+            name: _catalogue(one.program("postgres"), experiment.configuration(name), surroundings)
             for name, one in installations.items()
         },
         processes=surroundings.processes,
@@ -79,11 +79,11 @@ def postgres_engine(experiment: Experiment, surroundings: Surroundings) -> Postg
 
 
 def _catalogue(
-    postgres: str, treatment: Treatment, surroundings: Surroundings
+    postgres: str, configuration: Configuration, surroundings: Surroundings
 ) -> Mapping[str, SettingEntry]:
     """Return the settings that a server describes, and of the others those that are asked for."""
     described = read_catalogue(postgres, surroundings.processes)
-    others = [name for name in treatment.asked() if "." not in name and name not in described]
+    others = [name for name in configuration.asked() if "." not in name and name not in described]
     if not others:
         return described
     with empty_configuration() as empty:
@@ -94,7 +94,7 @@ def _catalogue(
 def _installations(
     experiment: Experiment, surroundings: Surroundings
 ) -> Mapping[str, Installation]:
-    """Return the programs of each treatment, where the account can reach them."""
+    """Return the programs of each configuration, where the account can reach them."""
     targets = experiment.local_targets
     by_bin = {
         bin_: _reachable(find_installation(bin_, surroundings.processes), surroundings)
@@ -143,13 +143,13 @@ class EndpointEngine(PostgresEngine):
         )
         self._servers = servers
 
-    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what cannot be set on this server, or not by this user."""
-        asked = self._experiment.treatment(treatment)
+        asked = self._experiment.configuration(configuration)
         return (
             *checks.fixed_settings(asked),
-            *_out_of_reach(asked, self._servers[treatment]),
-            *_out_of_range(asked, self._servers[treatment].bounds),
+            *_out_of_reach(asked, self._servers[configuration]),
+            *_out_of_range(asked, self._servers[configuration].bounds),
         )
 
     def findings(self) -> tuple[Finding, ...]:
@@ -175,7 +175,7 @@ class EndpointEngine(PostgresEngine):
 def endpoint_engine(
     experiment: Experiment, servers: Mapping[str, RunningServer], surroundings: Surroundings
 ) -> EndpointEngine:
-    """Return the engine for running servers, by treatment.
+    """Return the engine for running servers, by configuration.
 
     Raises:
         PreflightError: There is no pgbench on this machine, or none that speaks TLS to a server
@@ -186,11 +186,11 @@ def endpoint_engine(
     return EndpointEngine(experiment, servers, clients, surroundings)
 
 
-def _out_of_reach(treatment: Treatment, server: RunningServer) -> Iterator[Complaint]:
-    target = treatment.target
+def _out_of_reach(configuration: Configuration, server: RunningServer) -> Iterator[Complaint]:
+    target = configuration.target
     restarts = target.is_restarted
     is_kept = isinstance(target, CloudNativePgTarget) and not target.allow_existing
-    for setting in _postgres(treatment):
+    for setting in _postgres(configuration):
         entry = server.catalogue.get(setting.name.lower()) or server.catalogue.get(setting.name)
         if entry is None:
             if "." in setting.name:
@@ -220,8 +220,10 @@ def _out_of_reach(treatment: Treatment, server: RunningServer) -> Iterator[Compl
             )
 
 
-def _out_of_range(treatment: Treatment, bounds: Mapping[str, Bounds]) -> Iterator[Complaint]:
-    for setting in _postgres(treatment):
+def _out_of_range(
+    configuration: Configuration, bounds: Mapping[str, Bounds]
+) -> Iterator[Complaint]:
+    for setting in _postgres(configuration):
         limits = bounds.get(setting.name.lower())
         if limits is None:
             continue
@@ -238,8 +240,8 @@ def _out_of_range(treatment: Treatment, bounds: Mapping[str, Bounds]) -> Iterato
             )
 
 
-def _postgres(treatment: Treatment) -> list[Setting]:
-    return [s for s in treatment.settings if s.layer is Layer.POSTGRES]
+def _postgres(configuration: Configuration) -> list[Setting]:
+    return [s for s in configuration.settings if s.layer is Layer.POSTGRES]
 
 
 def _complaint(setting: Setting, what: str, hint: str) -> Complaint:
@@ -272,7 +274,7 @@ class ImagePrograms:
 
     Attributes:
         catalogue: Settings that its server knows.
-        refused: Values that its server refuses, by treatment.
+        refused: Values that its server refuses, by configuration.
     """
 
     installation: Installation
@@ -302,34 +304,34 @@ def find_in_image(image: str, processes: Processes, needed: Sequence[str] = SERV
 
 
 def describe_image(
-    image: str, treatments: Sequence[Treatment], processes: Processes
+    image: str, configurations: Sequence[Configuration], processes: Processes
 ) -> ImagePrograms:
-    """Return what the programs of an image say of themselves and of what treatments ask.
+    """Return what the programs of an image say of themselves and of what configurations ask.
 
     Args:
         image: Its name, for messages.
-        treatments: Whose servers are of this image.
+        configurations: Whose servers are of this image.
         processes: Runs programs in a pod of it.
 
     Raises:
         PreflightError: It lacks a program.
     """
     installation = find_in_image(image, processes)
-    catalogue = _catalogue_in_image(installation, treatments, processes)
+    catalogue = _catalogue_in_image(installation, configurations, processes)
     return ImagePrograms(
         installation=installation,
         catalogue=catalogue,
         refused={
-            treatment.name: tuple(
-                checks.refused_in(treatment, installation, catalogue, Path(_EMPTY), processes)
+            configuration.name: tuple(
+                checks.refused_in(configuration, installation, catalogue, Path(_EMPTY), processes)
             )
-            for treatment in treatments
+            for configuration in configurations
         },
     )
 
 
 def _catalogue_in_image(
-    installation: Installation, treatments: Sequence[Treatment], processes: Processes
+    installation: Installation, configurations: Sequence[Configuration], processes: Processes
 ) -> Mapping[str, SettingEntry]:
     """Return the settings that the server describes, and of the others those that are asked for."""
     argv = ("sh", "-c", _DESCRIBE, "describe", str(installation.programs), _EMPTY)
@@ -337,7 +339,7 @@ def _catalogue_in_image(
     if not completed.succeeded:
         raise PreflightError(f"postgres --describe-config failed: {completed.tail(1)}")
     described = parse_catalogue(completed.stdout)
-    asked = {name: None for treatment in treatments for name in treatment.asked()}
+    asked = {name: None for configuration in configurations for name in configuration.asked()}
     others = [name for name in asked if "." not in name and name not in described]
     postgres = installation.program("postgres")
     return {**described, **undescribed(postgres, others, Path(_EMPTY), processes)}
@@ -348,7 +350,7 @@ class InImageEngine(PostgresEngine):
 
     Args:
         experiment: What will run.
-        images: Of each treatment's server.
+        images: Of each configuration's server.
         generator: That drives them all.
         processes: Runs programs in the pods of generators.
         sql: Reaches the servers.
@@ -387,12 +389,12 @@ class InImageEngine(PostgresEngine):
         """Return the programs of the generators' image."""
         return self._generator
 
-    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what the image's own server would refuse."""
-        asked = self._experiment.treatment(treatment)
+        asked = self._experiment.configuration(configuration)
         return (
             *checks.fixed_settings(asked),
-            *self._images[treatment].refused.get(treatment, ()),
+            *self._images[configuration].refused.get(configuration, ()),
             *checks.too_few_connections(asked, self._experiment.loads),
         )
 

@@ -250,7 +250,7 @@ def parse_run(
     processed = processed_of(completed)
     tps = _required(rf"^tps = ({_NUMBER}) ", summary)
     series = parse_progress(completed.stderr, started_at=started_at)
-    # A run without a transaction is a result, too: a treatment may have caused it.
+    # A run without a transaction is a result, too: a configuration may have caused it.
     whole_s = processed / tps if tps else sum(second.seconds for second in series)
     if not whole_s:
         raise MeasurementError(

@@ -531,7 +531,7 @@ class PostgresCeilings:
     """The tools of PostgreSQL.
 
     Args:
-        installations: Of the treatments' servers.
+        installations: Of the configurations' servers.
         processes: Asks for versions.
         sql: Reaches the servers.
     """

@@ -276,7 +276,7 @@ class PostgresProgram:
     """One installed PostgreSQL as a server program.
 
     Attributes:
-        initdb: Further initdb options, equal in all treatments.
+        initdb: Further initdb options, equal in all configurations.
     """
 
     installation: Installation

@@ -20,7 +20,7 @@ from typing import Final
 
 from steelyard.core.command import Command, ServerAddress
 from steelyard.core.errors import PreflightError
-from steelyard.core.experiment import Layer, Setting, SwitchCost, Treatment
+from steelyard.core.experiment import Configuration, Layer, Setting, SwitchCost
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge, EffectiveSetting
 from steelyard.core.schedule import Load
@@ -42,7 +42,7 @@ _SWITCH_COST = {
     "postmaster": SwitchCost.RESTART,
 }
 _OF_ANY_SESSION = frozenset({"user", "backend"})
-# With these a treatment would take the server from the platform's hands; each with the way out.
+# With these a configuration would take the server from the platform's hands; each with the way out.
 _FIXED_BY_STEELYARD = {
     "port": "Use `target: {port: ...}`.",
     "listen_addresses": "Use `target: {connection: tcp}`.",
@@ -402,26 +402,29 @@ _BACKEND_BYTES: Final = 12 * MIB
 _BESIDE: Final = 1.1
 
 
-def most_bytes(treatment: Treatment, clients: int) -> int:
-    """Return about the most that a treatment's server takes under so many clients, in bytes."""
-    asked = treatment.asked_folded()
+def most_bytes(configuration: Configuration, clients: int) -> int:
+    """Return about the most that a configuration's server takes under so many clients, in bytes."""
+    asked = configuration.asked_folded()
     buffers = _bytes(asked.get("shared_buffers"), unit=_PAGES, default=_DEFAULT_BUFFERS_BYTES)
     work = _bytes(asked.get("work_mem"), unit=_KILOBYTES, default=_DEFAULT_WORK_BYTES)
     return round(_BESIDE * buffers) + clients * (work + _BACKEND_BYTES)
 
 
-def huge_bytes(treatment: Treatment) -> int:
-    """Return about what a treatment's server takes of a pool of huge pages; 0 where it may not."""
-    asked = treatment.asked_folded()
+def huge_bytes(configuration: Configuration) -> int:
+    """Return about what a configuration's server takes of a pool of huge pages.
+
+    0 where it may not.
+    """
+    asked = configuration.asked_folded()
     if as_boolean(asked.get("huge_pages", "try")) != "on":
         return 0
     buffers = _bytes(asked.get("shared_buffers"), unit=_PAGES, default=_DEFAULT_BUFFERS_BYTES)
     return round(_BESIDE * buffers)
 
 
-def may_take_huge_pages(treatment: Treatment) -> bool:
+def may_take_huge_pages(configuration: Configuration) -> bool:
     """Return whether it takes huge pages where there are some, and does without where not."""
-    return as_boolean(treatment.asked_folded().get("huge_pages", "try")) not in ("on", "off")
+    return as_boolean(configuration.asked_folded().get("huge_pages", "try")) not in ("on", "off")
 
 
 def _bytes(value: str | None, *, unit: tuple[str, int], default: int) -> int:
@@ -434,35 +437,35 @@ _DEFAULT_MAX_CONNECTIONS = 100
 _KEPT_FOR_US = 5  # superuser_reserved_connections, reserved ones, and our own checks
 
 
-def fixed_settings(treatment: Treatment) -> Iterator[Complaint]:
+def fixed_settings(configuration: Configuration) -> Iterator[Complaint]:
     """Yield a complaint for each setting that Steelyard sets itself."""
-    yield from complaints.fixed_settings(refused_names(list(treatment.asked())))
+    yield from complaints.fixed_settings(refused_names(list(configuration.asked())))
 
 
 def refused_values(
-    treatment: Treatment,
+    configuration: Configuration,
     installation: Installation,
     catalogue: Mapping[str, SettingEntry],
     processes: Processes,
 ) -> Iterator[Complaint]:
     """Yield a complaint for each value that the server's own program refuses."""
     with empty_configuration() as empty:
-        yield from refused_in(treatment, installation, catalogue, empty, processes)
+        yield from refused_in(configuration, installation, catalogue, empty, processes)
 
 
 def refused_in(
-    treatment: Treatment,
+    configuration: Configuration,
     installation: Installation,
     catalogue: Mapping[str, SettingEntry],
     empty: Path,
     processes: Processes,
 ) -> Iterator[Complaint]:
     """Yield the same with an empty configuration that is there, where the programs are."""
-    fixed = refused_names(list(treatment.asked()))
+    fixed = refused_names(list(configuration.asked()))
     known = {name.lower() for name in catalogue}
     settings = [
         setting
-        for setting in treatment.settings
+        for setting in configuration.settings
         if setting.layer is Layer.POSTGRES
         and setting.name.lower() in known
         and setting.name not in fixed
@@ -476,10 +479,12 @@ def refused_in(
         )
 
 
-def too_few_connections(treatment: Treatment, loads: tuple[Load, ...]) -> Iterator[Complaint]:
+def too_few_connections(
+    configuration: Configuration, loads: tuple[Load, ...]
+) -> Iterator[Complaint]:
     """Yield a complaint when the clients do not fit into max_connections."""
     yield from complaints.too_few_connections(
-        treatment,
+        configuration,
         loads,
         limit="max_connections",
         default=_DEFAULT_MAX_CONNECTIONS,

@@ -202,7 +202,7 @@ class Databases:
 
     Attributes:
         persisted: A server is left with a dump and an append-only file of the same keys, so that
-            it loads them whichever of the two its treatment reads.
+            it loads them whichever of the two its configuration reads.
         fill: Loads the keys of a space.
         beside: So many keys are in each database beside its data: the platform's marker.
     """
@@ -276,7 +276,7 @@ def _persist(session: RedisSession) -> None:
 
 _ENTRY_BYTES: Final = 100  # a guess of what a key or a member takes beside its words
 _WORTH_TELLING: Final = GIB  # a guess
-_MAXMEMORY: Final = "Set `maxmemory` in every treatment, or look whether the memory is enough."
+_MAXMEMORY: Final = "Set `maxmemory` in every configuration, or look whether the memory is enough."
 # Where the words are that tell one key or member from another; all else is overwritten.
 _KEY: Final = (slice(1, 2),)
 _IDENTITY: Final[Mapping[str, tuple[slice, ...]]] = {
@@ -318,7 +318,7 @@ def growth_bytes(workload: Workload) -> int | None:
 
 def growth_findings(experiment: Experiment) -> Iterator[Finding]:
     """Yield which workloads make their data much larger than what is loaded."""
-    if all("maxmemory" in each.asked_folded() for each in experiment.treatments):
+    if all("maxmemory" in each.asked_folded() for each in experiment.configurations):
         return
     for workload in experiment.workloads:
         said = _told(workload)
@@ -338,11 +338,11 @@ def _told(workload: Workload) -> str:
     name = command_of(workload)[0].upper()
     most, loaded = growth_bytes(workload), work.space.loaded * work.space.value_bytes
     if most is None:
-        return f"{name} makes its data larger with every request: nothing bounds them in a visit"
+        return f"{name} makes its data larger with every request: nothing bounds them in a start"
     if most - loaded < _WORTH_TELLING:
         return ""
     return (
-        f"{name} may write up to {format_bytes(most)} in a visit, and {format_bytes(loaded)} are"
+        f"{name} may write up to {format_bytes(most)} in a start, and {format_bytes(loaded)} are"
         " loaded"
     )
 

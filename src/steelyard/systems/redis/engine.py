@@ -77,8 +77,8 @@ class RedisEngine:
 
     Args:
         experiment: What will run.
-        programs: Server program of each treatment, by name.
-        catalogues: Settings each treatment's server knows, by treatment name.
+        programs: Server program of each configuration, by name.
+        catalogues: Settings each configuration's server knows, by configuration name.
         generator: Puts the load on.
         databases: Where the data sets are.
         redis: Opens sessions.
@@ -103,21 +103,21 @@ class RedisEngine:
         self._pace = Pace()
         self._names: dict[tuple[str, ...], str] = {}  # of what each command line measures
 
-    def program(self, treatment: str) -> RedisProgram:
-        """Return the server program of a treatment."""
-        return self._programs[treatment]
+    def program(self, configuration: str) -> RedisProgram:
+        """Return the server program of a configuration."""
+        return self._programs[configuration]
 
-    def label(self, treatment: str) -> str:
-        """Return what a treatment's server is called."""
-        return self.program(treatment).installation.label
+    def label(self, configuration: str) -> str:
+        """Return what a configuration's server is called."""
+        return self.program(configuration).installation.label
 
-    def known_settings(self, treatment: str) -> frozenset[str]:
-        """Return the names of all settings that a treatment's server knows."""
-        return frozenset(self._catalogues[treatment])
+    def known_settings(self, configuration: str) -> frozenset[str]:
+        """Return the names of all settings that a configuration's server knows."""
+        return frozenset(self._catalogues[configuration])
 
-    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what cannot be, without a look at the server."""
-        asked = self._experiment.treatment(treatment)
+        asked = self._experiment.configuration(configuration)
         return (
             *checks.fixed_settings(asked),
             *checks.too_few_connections(asked, self._experiment.loads),
@@ -136,25 +136,25 @@ class RedisEngine:
         return (*versions, *growth_findings(self._experiment))
 
     def tools(self) -> Mapping[str, str]:
-        """Return the versions of the generator and of each treatment's server."""
+        """Return the versions of the generator and of each configuration's server."""
         servers = {f"server of {name}": self.label(name) for name in self._programs}
         return {str(self._experiment.generator): self._generator.version, **servers}
 
-    def switch_cost(self, treatment: str, names: Sequence[str]) -> SwitchCost:
+    def switch_cost(self, configuration: str, names: Sequence[str]) -> SwitchCost:
         """Return what it takes to change these settings.
 
         A replica is told nothing while it runs: what it has of its server needs a start of both.
         """
-        target = self._experiment.treatment(treatment).target
+        target = self._experiment.configuration(configuration).target
         if isinstance(target, RedisLocalTarget) and target.replica is not None:
             own = {name.lower() for name, _ in target.replica}
             if any(name.lower() not in own for name in names):
                 return SwitchCost.RESTART
-        return settings.switch_cost(names, self._catalogues[treatment])
+        return settings.switch_cost(names, self._catalogues[configuration])
 
     def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
-        """Return whether two treatments mean the same by these settings, written differently."""
-        asked, against = (self._experiment.treatment(t).asked_folded() for t in (one, other))
+        """Whether two configurations mean the same by these settings, written differently."""
+        asked, against = (self._experiment.configuration(t).asked_folded() for t in (one, other))
         known = self._catalogues[one]
         lowered = [name.lower() for name in names]
         return all(
@@ -179,11 +179,11 @@ class RedisEngine:
         """Return whether a workload leaves the keys as they are, for certain."""
         return not changes_keys(workload)
 
-    def memory_bytes(self, treatment: str) -> int:  # noqa: ARG002 - equal for all
+    def memory_bytes(self, configuration: str) -> int:  # noqa: ARG002 - equal for all
         """Return about the most memory that a server takes, with the copy of a child that saves."""
         return 2 * sum(dataset.expected_memory_bytes for dataset in self.datasets()) + 64 * MIB
 
-    def huge_page_bytes(self, treatment: str) -> int | None:  # noqa: ARG002 - by its protocol
+    def huge_page_bytes(self, configuration: str) -> int | None:  # noqa: ARG002 - by its protocol
         """Return 0: it knows no such pool."""
         return 0
 
@@ -191,7 +191,7 @@ class RedisEngine:
         """Return those of these settings whose effect is one of the clock, not of the work."""
         return tuple(name for name in names if name.lower() in _TIMED)
 
-    def beyond_sessions(self, treatment: str, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - by its protocol
+    def beyond_sessions(self, configuration: str, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - by its protocol
         """Return all: a setting of Redis holds for everybody."""
         return tuple(names)
 
@@ -199,7 +199,7 @@ class RedisEngine:
         """Return none: no session has a setting of its own."""
         return ()
 
-    def build(self, dataset: Dataset, address: ServerAddress, treatment: str) -> None:  # noqa: ARG002 - by its protocol
+    def build(self, dataset: Dataset, address: ServerAddress, configuration: str) -> None:  # noqa: ARG002 - by its protocol
         """Load a data set on a running server.
 
         Raises:
@@ -223,19 +223,19 @@ class RedisEngine:
         """Refuse likewise."""
         self.keep_templates(address)
 
-    def reload(self, address: ServerAddress, treatment: str, clock: Clock) -> None:  # noqa: ARG002 - it waits by its session
-        """Tell a running server every setting that any treatment asks for.
+    def reload(self, address: ServerAddress, configuration: str, clock: Clock) -> None:  # noqa: ARG002 - it waits by its session
+        """Tell a running server every setting that any configuration asks for.
 
-        One that this treatment does not name gets its default. What the treatment before began
-        is waited for: it would go on in this one's run.
+        One that this configuration does not name gets its default. What the configuration before
+        began is waited for: it would go on in this one's run.
 
         Raises:
             ReplyError: The server refuses one.
             TargetError: It does not come to rest.
         """
-        asked = self._experiment.treatment(treatment).asked_folded()
-        names = {name for each in self._experiment.treatments for name in each.asked_folded()}
-        catalogue = self._catalogues[treatment]
+        asked = self._experiment.configuration(configuration).asked_folded()
+        names = {name for each in self._experiment.configurations for name in each.asked_folded()}
+        catalogue = self._catalogues[configuration]
         wanted = [
             ("CONFIG", "SET", name, asked.get(name, catalogue[name].default))
             for name in sorted(names)
@@ -294,7 +294,7 @@ class RedisEngine:
         return () if requests is None else self._commands(request, requests)
 
     def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
-        """Take from a run how fast the treatment's server is under this load.
+        """Take from a run how fast the configuration's server is under this load.
 
         Raises:
             MeasurementError: It failed.
@@ -395,7 +395,9 @@ class RedisEngine:
 
 
 def _pace_key(request: RunRequest) -> PaceKey:
-    return PaceKey(treatment=request.treatment, workload=request.workload.name, load=request.load)
+    return PaceKey(
+        configuration=request.configuration, workload=request.workload.name, load=request.load
+    )
 
 
 class InstalledRedisEngine(RedisEngine):
@@ -403,7 +405,7 @@ class InstalledRedisEngine(RedisEngine):
 
     Args:
         experiment: What will run.
-        trials: Of each treatment's server.
+        trials: Of each configuration's server.
         catalogues: As of every engine; so ``programs``, ``generator``, ``databases``, ``redis``.
     """
 
@@ -428,12 +430,12 @@ class InstalledRedisEngine(RedisEngine):
         )
         self._trials = trials
 
-    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what the server itself would refuse, too: it is started for a moment."""
-        asked = self._experiment.treatment(treatment)
-        trial, catalogue = self._trials[treatment], self._catalogues[treatment]
+        asked = self._experiment.configuration(configuration)
+        trial, catalogue = self._trials[configuration], self._catalogues[configuration]
         return (
-            *super().complaints(treatment),
+            *super().complaints(configuration),
             *checks.refused_values(asked, trial, catalogue),
             *checks.refused_of_replica(asked, trial, catalogue),
         )

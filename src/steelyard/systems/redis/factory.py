@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from steelyard.core.command import Command, Completed, ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.experiment import Experiment, Treatment
+from steelyard.core.experiment import Configuration, Experiment
 from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.target import RedisLocalTarget
 from steelyard.gateways.process import Processes
@@ -134,7 +134,9 @@ def _catalogues(
     experiment: Experiment, trials: Mapping[str, Trial]
 ) -> Mapping[RedisInstallation, Catalogue]:
     """Return what each different installation knows."""
-    names = {name for treatment in experiment.treatments for name in treatment.asked_folded()}
+    names = {
+        name for configuration in experiment.configurations for name in configuration.asked_folded()
+    }
     found: dict[RedisInstallation, Catalogue] = {}
     for trial in trials.values():
         if trial.installation not in found:
@@ -155,7 +157,7 @@ def _reachable(found: RedisInstallation, surroundings: RedisSurroundings) -> Red
 
 # What Redis 7.0.15 refused to change while it runs ("can't set immutable config"), asked of it for
 # every setting that it has; the places and names that no experiment may set are left out. A server
-# of another version that refuses more says so when its treatment is first activated.
+# of another version that refuses more says so when its configuration is first activated.
 _NEED_RESTART: Final = frozenset(
     {
         *("aof_rewrite_cpulist", "always-show-logo", "bgsave_cpulist", "bio_cpulist"),
@@ -197,9 +199,9 @@ def needs_restart(name: str) -> bool:
 class RedisEndpointEngine(RedisEngine):
     """Running Redis servers under a load generator of this machine."""
 
-    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what cannot be set on this server."""
-        asked = self._experiment.treatment(treatment)
+        asked = self._experiment.configuration(configuration)
         return tuple(_out_of_reach(asked))
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
@@ -216,7 +218,7 @@ def redis_endpoint_engine(
     addresses: Mapping[str, ServerAddress],
     surroundings: RedisSurroundings,
 ) -> RedisEndpointEngine:
-    """Return the engine for running servers, by treatment.
+    """Return the engine for running servers, by configuration.
 
     Raises:
         PreflightError: There is no load generator on this machine, or none that speaks TLS to a
@@ -238,7 +240,7 @@ def running_engine(
     *,
     fill: Filler,
 ) -> RedisEndpointEngine:
-    """Return the engine for running servers, by treatment, under a generator that is known.
+    """Return the engine for running servers, by configuration, under a generator that is known.
 
     Args:
         experiment: What will run.
@@ -286,8 +288,8 @@ def _require_tls(program: Path, processes: Processes) -> None:
         )
 
 
-def _out_of_reach(treatment: Treatment) -> Iterator[Complaint]:
-    names = list(treatment.asked())
+def _out_of_reach(configuration: Configuration) -> Iterator[Complaint]:
+    names = list(configuration.asked())
     for name in refused_names(names):
         yield Complaint(
             setting=name,
@@ -295,7 +297,7 @@ def _out_of_reach(treatment: Treatment) -> Iterator[Complaint]:
             hint="Remove it.",
         )
     for name in (each for each in names if needs_restart(each)):
-        if not treatment.target.is_restarted:
+        if not configuration.target.is_restarted:
             yield Complaint(
                 setting=name,
                 message=f"`{name}` needs a restart of the server, which Steelyard did not start",
@@ -339,7 +341,7 @@ class RedisImage:
 
     Attributes:
         catalogue: Settings that its server knows.
-        refused: Values that its server refuses, by treatment.
+        refused: Values that its server refuses, by configuration.
     """
 
     installation: RedisInstallation
@@ -349,17 +351,17 @@ class RedisImage:
 
 def describe_redis_image(
     image: str,
-    treatments: Sequence[Treatment],
+    configurations: Sequence[Configuration],
     names: Sequence[str],
     processes: Processes,
     *,
     home: str = _HOME,
 ) -> RedisImage:
-    """Return what the programs of an image say of themselves and of what treatments ask.
+    """Return what the programs of an image say of themselves and of what configurations ask.
 
     Args:
         image: Its name, for messages.
-        treatments: Whose servers are of this image.
+        configurations: Whose servers are of this image.
         names: Of all settings of the experiment.
         processes: Runs programs in a pod of it.
         home: Where a server of a moment works there.
@@ -374,8 +376,8 @@ def describe_redis_image(
         installation=installation,
         catalogue=catalogue,
         refused={
-            treatment.name: tuple(checks.refused_values(treatment, trial, catalogue))
-            for treatment in treatments
+            configuration.name: tuple(checks.refused_values(configuration, trial, catalogue))
+            for configuration in configurations
         },
     )
 
@@ -537,7 +539,7 @@ class InImageRedisEngine(RedisEngine):
 
     Args:
         experiment: What will run.
-        images: Of each treatment's server.
+        images: Of each configuration's server.
         generator: That drives them all.
         redis: Reaches the servers.
     """
@@ -572,10 +574,10 @@ class InImageRedisEngine(RedisEngine):
         )
         self._images = images
 
-    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what the image's own server would refuse, too."""
-        refused = self._images[treatment].refused.get(treatment, ())
-        return (*super().complaints(treatment), *refused)
+        refused = self._images[configuration].refused.get(configuration, ())
+        return (*super().complaints(configuration), *refused)
 
     def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:  # noqa: ARG002
         """Return where the generator connects: as the default user, who needs no password."""

@@ -9,7 +9,7 @@
 - The slow log and the latency monitor remember single moments. The arguments in the slow log are
   somebody's data and are passed over.
 
-On a server that goes on under the next treatment, what one treatment began is waited for.
+On a server that goes on under the next configuration, what one configuration began is waited for.
 
 Source: Redis documentation, "INFO", "SLOWLOG GET" and "Latency monitoring".
 """
@@ -241,7 +241,7 @@ def await_quiet(session: RedisSession) -> None:
         session.command("BLPOP", "steelyard:no-such-list", _POLL_S)
     raise TargetError(
         "the server still rewrites its append-only file, an hour after the last run",
-        hint="Load fewer keys, or set `auto-aof-rewrite-percentage: 0` in every treatment.",
+        hint="Load fewer keys, or set `auto-aof-rewrite-percentage: 0` in every configuration.",
     )
 
 

@@ -4,8 +4,8 @@ The output of 7.0.15 was recorded (``tests/recordings/redis_benchmark``). What i
 its source, redis-benchmark.c of 7.0 and valkey-benchmark's of 8:
 
 - It takes a number of requests, no time, and says how long they took (``totlatency``) to 10 ms; the
-  rate that it prints tells the millisecond. If all treatments were told the same number, a fast one
-  would be measured for a moment and a slow one for minutes; so each is asked for what its own
+  rate that it prints tells the millisecond. If all configurations were told the same number, a fast
+  one would be measured for a moment and a slow one for minutes; so each is asked for what its own
   server does in the time asked for, by what it did before.
 - With ``--threads`` it looks only every 250 ms whether it is done (``showThroughput``): 2000
   requests that take 0.04 s were measured as 0.26 s here. So each worker is a process of its own.
@@ -93,7 +93,7 @@ REMEMBERED: Final = 5  # a guess: enough to outweigh a pilot, few enough to foll
 class PaceKey:
     """What a rate belongs to."""
 
-    treatment: str
+    configuration: str
     workload: str
     load: Load
 

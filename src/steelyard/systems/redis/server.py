@@ -16,7 +16,7 @@ from typing import Final, Literal, Protocol
 
 from steelyard.core.command import Command, Companion, Completed, ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.experiment import Experiment, Layer, Setting, Treatment
+from steelyard.core.experiment import Configuration, Experiment, Layer, Setting
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.schedule import Load
@@ -205,8 +205,8 @@ class RedisProgram:
     def while_preparing(self) -> Mapping[str, str]:
         """Return settings under which nothing is persisted but when it is asked for.
 
-        Where the keys need more databases than a server has by itself, it gets them: its treatments
-        have been asked for as many.
+        Where the keys need more databases than a server has by itself, it gets them: its
+        configurations have been asked for as many.
         """
         if self.datasets <= DEFAULT_DATABASES:
             return WHILE_PREPARING
@@ -477,9 +477,9 @@ _DEFAULT_CLIENTS = 10_000
 _KEPT_FOR_US = 5  # the probes' session and our own checks
 
 
-def fixed_settings(treatment: Treatment) -> Iterator[Complaint]:
+def fixed_settings(configuration: Configuration) -> Iterator[Complaint]:
     """Yield a complaint for each setting that Steelyard sets itself."""
-    yield from complaints.fixed_settings(refused_names(list(treatment.asked())))
+    yield from complaints.fixed_settings(refused_names(list(configuration.asked())))
 
 
 class Tries(Protocol):
@@ -495,12 +495,14 @@ class Tries(Protocol):
         ...
 
 
-def refused_values(treatment: Treatment, trial: Tries, catalogue: Catalogue) -> Iterator[Complaint]:
+def refused_values(
+    configuration: Configuration, trial: Tries, catalogue: Catalogue
+) -> Iterator[Complaint]:
     """Yield a complaint for each value that the server's own program refuses."""
-    fixed = refused_names(list(treatment.asked()))
+    fixed = refused_names(list(configuration.asked()))
     known = {
         name: value
-        for name, value in treatment.asked().items()
+        for name, value in configuration.asked().items()
         if name.lower() in catalogue and name not in fixed
     }
     for refusal in trial.refusals(known):
@@ -513,10 +515,10 @@ def refused_values(treatment: Treatment, trial: Tries, catalogue: Catalogue) -> 
 
 
 def refused_of_replica(
-    treatment: Treatment, trial: Tries, catalogue: Catalogue
+    configuration: Configuration, trial: Tries, catalogue: Catalogue
 ) -> Iterator[Complaint]:
     """Yield a complaint for each setting of a replica that the server's own program refuses."""
-    target = treatment.target
+    target = configuration.target
     asked = dict(target.replica or ()) if isinstance(target, RedisLocalTarget) else {}
     fixed = refused_names(list(asked))
     for name, instead in fixed.items():
@@ -555,21 +557,23 @@ def replica_finding(experiment: Experiment) -> Finding | None:
     )
 
 
-def too_few_connections(treatment: Treatment, loads: tuple[Load, ...]) -> Iterator[Complaint]:
+def too_few_connections(
+    configuration: Configuration, loads: tuple[Load, ...]
+) -> Iterator[Complaint]:
     """Yield a complaint when the clients do not fit into maxclients."""
     yield from complaints.too_few_connections(
-        treatment, loads, limit="maxclients", default=_DEFAULT_CLIENTS, kept=_KEPT_FOR_US
+        configuration, loads, limit="maxclients", default=_DEFAULT_CLIENTS, kept=_KEPT_FOR_US
     )
 
 
-def too_few_databases(treatment: Treatment, datasets: int) -> Iterator[Complaint]:
+def too_few_databases(configuration: Configuration, datasets: int) -> Iterator[Complaint]:
     """Yield a complaint when each data set cannot have a database of its own."""
-    text = treatment.asked_folded().get("databases", str(DEFAULT_DATABASES))
+    text = configuration.asked_folded().get("databases", str(DEFAULT_DATABASES))
     if text.isdigit() and datasets > int(text):
         yield Complaint(
             setting=None,
             message=f"the workloads have {datasets} different key spaces, and a server of"
-            f" `{treatment.name}` has {text} databases",
+            f" `{configuration.name}` has {text} databases",
             hint=f"Set `databases` to at least {datasets}, or give workloads the same keys.",
         )
 

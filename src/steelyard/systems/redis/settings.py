@@ -57,7 +57,7 @@ def _letters(text: str) -> frozenset[str]:
     return frozenset(text.strip('"').replace("A", _ALL_LETTERS))
 
 
-# With these a treatment would take the server from the platform's hands; each with the way out.
+# With these a configuration would take the server from the platform's hands; each with the way out.
 _FIXED_BY_STEELYARD: Final = {
     "port": "Use `target: {port: ...}`.",
     **dict.fromkeys(
@@ -81,8 +81,8 @@ _FIXED_BY_STEELYARD: Final = {
 _NOT_RECORDED: Final = re.compile(
     "dir|port|bind|unixsocket|pidfile|logfile|requirepass|masterauth|masteruser|aclfile|.*-pass"
 )
-# They can be changed at run time, but what they began or left goes on under the next treatment: a
-# save or a rewrite of the AOF under way, keys that were evicted, values kept in another form.
+# They can be changed at run time, but what they began or left goes on under the next configuration:
+# a save or a rewrite of the AOF under way, keys that were evicted, values kept in another form.
 _GOES_ON: Final = re.compile(
     "appendonly|save|auto-aof-rewrite-.*|aof-use-rdb-preamble|rdbcompression|maxmemory.*"
     "|activedefrag|active-defrag-.*|.*-max-(listpack|ziplist|intset)-.*|list-compress-depth"

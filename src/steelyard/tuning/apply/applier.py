@@ -29,8 +29,8 @@ from steelyard.tuning.apply.record import Applied, AppliedRecord
 class SnapshotLedger(Protocol):
     """Keeps what was there before: the record of a plan, or the journal of a campaign.
 
-    Several knobs may turn the same thing to different values, one treatment after the other: who
-    keeps snapshots of those tells them by ``Knob.kind`` and ``Knob.place``, not by their names.
+    Several knobs may turn the same thing to different values, one configuration after the other:
+    who keeps snapshots of those tells them by ``Knob.kind`` and ``Knob.place``, not by their names.
     """
 
     def kept(self, knob: Knob) -> str | None:

@@ -174,7 +174,7 @@ def with_node(
         cluster: Name of the Cluster.
         inside: Where it is.
         outside: The gateways.
-        probe: Make a pod of a moment on the node.
+        probe: Start a short-lived probe pod on the node.
     """
     files = UnseenDoor(reason="Files and services of a node are not visible in a container.")
     found = {**doors, **dict.fromkeys((KnobKind.FILE, KnobKind.MANUAL), files)}

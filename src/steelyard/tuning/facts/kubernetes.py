@@ -288,7 +288,7 @@ class AskedCluster:
         cluster: Name of a Cluster of CloudNativePG: its primary is looked at.
         pod: Name of a pod instead.
         dsn: URI of the server, without a password; None: it is reached through its pod.
-        node_probe: Make a pod of a moment on the node.
+        node_probe: Start a short-lived probe pod on the node.
     """
 
     context: str | None = None

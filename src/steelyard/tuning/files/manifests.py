@@ -29,7 +29,7 @@ _LATE: Final = (
     "The volume is made where the pod is placed, not before. Source: Kubernetes, 'Storage Classes'."
 )
 _RECLAIM: Final = {
-    "Delete": "Every visit makes its volumes anew; the last one's go with their claims.",
+    "Delete": "Every start makes its volumes anew; the last one's go with their claims.",
 }
 _LOCALITY: Final = {
     "disabled": f"The replicas may be on any node, also without one on the pod's. {_PARAMETERS}",

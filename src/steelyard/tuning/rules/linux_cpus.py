@@ -10,7 +10,6 @@ from steelyard.core.findings import Severity
 from steelyard.core.linux import PRESSED_FRACTION, WAITED_FRACTION, LinuxFacts
 from steelyard.core.stack_facts import DomainFacts, StackFacts, Visibility
 from steelyard.core.units import format_latencies, format_share
-from steelyard.stats.waits import REMOTE_ACCESS_S
 from steelyard.tuning.facts.machine import WakeUps, wake_ups
 from steelyard.tuning.rules.rule import (
     Outcome,
@@ -39,8 +38,7 @@ def _told(known: WakeUps, each_s: float) -> str:
     (latency,) = format_latencies([each_s])
     cost = (
         f"waking up a thread on another CPU takes {latency}, twice or more in every statement of a"
-        f" single client; that is {each_s / REMOTE_ACCESS_S:,.0f} times what memory of another node"
-        " costs more per access"
+        " single client"
     )
     parts = [cost]
     if known.one_node:

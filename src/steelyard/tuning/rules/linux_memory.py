@@ -332,7 +332,8 @@ RULES: Final[tuple[Rule, ...]] = (
         "kernel's default, or more than 4096, what TuneD raises it to for throughput. Where it "
         "begins to harm is a guess.",
         remedy="echo 4096 > /sys/block/DISK/queue/read_ahead_kb, kept by a udev rule, and 128 "
-        "where single rows are read; `linux: {read_ahead: 128kB}` of a treatment weighs the two.",
+        "where single rows are read; `linux: {read_ahead: 128kB}` of a configuration weighs the"
+        " two.",
         source="TuneD, profiles/throughput-performance/tuned.conf (readahead=>4096); Linux, "
         "Documentation/ABI/stable/sysfs-block, read_ahead_kb; include/linux/pagemap.h "
         "(VM_READAHEAD_PAGES, 128 KiB)",

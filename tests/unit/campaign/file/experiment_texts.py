@@ -25,10 +25,10 @@ loads:
   clients: [1, 10, 50]
   threads: auto                           # min(clients, CPUs); or a list
   protocol: prepared
-measure: {slice: 5s, ramp: 2s, discard: auto, reset: auto}
+measure: {slice: 5s, ramp: 2s, warm_up: auto, reset: auto}
 stop: {budget: 60m, decide: 3%, equivalence: 1%}    # or precision: 1% instead of decide
 seed: 20261121
-treatments:
+configurations:
   default:
     target: {kind: local}                 # local | endpoint | cloudnative-pg | rds | aurora
   buffers:
@@ -50,7 +50,7 @@ workloads:
   - {name: reads, builtin: select-only, scale_factor: 1}
 loads: {clients: 1}
 seed: 1
-treatments:
+configurations:
   default: {}
   other: {extends: default}
 """
@@ -92,9 +92,9 @@ def with_line(line: str, after: str = "seed: 1\n") -> str:
     return SMALL.replace(after, f"{after}{line}\n")
 
 
-def with_other(treatment: str) -> str:
-    """Return the small experiment with its second treatment replaced."""
-    return SMALL.replace("  other: {extends: default}\n", f"  other: {treatment}\n")
+def with_other(configuration: str) -> str:
+    """Return the small experiment with its second configuration replaced."""
+    return SMALL.replace("  other: {extends: default}\n", f"  other: {configuration}\n")
 
 
 def with_workload(workload: str) -> str:

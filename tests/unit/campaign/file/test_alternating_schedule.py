@@ -1,4 +1,4 @@
-"""The order of runs where treatments alternate: slots by coin, what only reads first."""
+"""The order of runs where configurations alternate: slots by coin, what only reads first."""
 
 from collections import Counter
 from dataclasses import replace
@@ -39,22 +39,26 @@ def reads(cell: CellKey) -> bool:
 
 
 @given(experiments)
-def test_each_treatment_has_its_slot_and_all_the_same_cells(experiment: Experiment) -> None:
+def test_each_configuration_has_its_slot_and_all_the_same_cells(experiment: Experiment) -> None:
     """A visit is a slot: whoever is first is in the first; the load goes through one order."""
     for block in drawn(experiment, 4).blocks:
-        assert {visit.treatment for visit in block.visits} == {"slow", "fast"}
+        assert {visit.configuration for visit in block.visits} == {"slow", "fast"}
         assert len(block.visits) == 2
         assert cells(block, 0) == cells(block, 1)
-        assert all(run.treatment == visit.treatment for visit in block.visits for run in visit.runs)
+        assert all(
+            run.configuration == visit.configuration for visit in block.visits for run in visit.runs
+        )
 
 
 @given(experiments)
 def test_what_only_reads_comes_first_and_else_the_coin_decides(experiment: Experiment) -> None:
     """Writes age the data, so reads go before them; among each other both keep their order."""
     alternating = drawn(experiment, 4).blocks
-    visits = drawn(experiment, 4, Mode.VISITS).blocks
+    visits = drawn(experiment, 4, Mode.STARTS).blocks
     for block, other in zip(alternating, visits, strict=True):
-        assert [each.treatment for each in block.visits] == [e.treatment for e in other.visits]
+        assert [each.configuration for each in block.visits] == [
+            e.configuration for e in other.visits
+        ]
         places = [reads(cell) for cell in cells(block)]
         assert places == sorted(places, reverse=True)
         assert cells(block) == [
@@ -75,7 +79,7 @@ def test_a_block_does_not_depend_on_how_many_there_are(
 def test_the_coin_gives_the_first_slot_to_either() -> None:
     """In 4000 blocks half of the time, within 4.5 standard deviations; and in no pattern."""
     blocks = drawn(an_experiment(), 4000).blocks
-    first = [block.visits[0].treatment for block in blocks]
+    first = [block.visits[0].configuration for block in blocks]
     deviation = sqrt(len(blocks)) / 2
     assert abs(Counter(first)["slow"] - len(blocks) / 2) < 4.5 * deviation
     changes = sum(one != other for one, other in pairwise(first))
@@ -104,4 +108,4 @@ def test_parts_of_a_block_have_coins_of_their_own(seed: int, place: list[int]) -
 def test_turns_come_before_switching() -> None:
     """What can be up together alternates, whatever switching would cost; a pass never does."""
     assert all(mode_for(cost, alternates=True) is Mode.ALTERNATING for cost in SwitchCost)
-    assert mode_for(SwitchCost.RESTART, single_pass=True, alternates=True) is Mode.VISITS
+    assert mode_for(SwitchCost.RESTART, single_pass=True, alternates=True) is Mode.STARTS

@@ -18,7 +18,7 @@ workloads:
   - {name: reads, builtin: select-only, scale_factor: 1}
 loads: {clients: 1}
 seed: 1
-treatments:
+configurations:
   default: {}
   small:
     extends: default
@@ -44,9 +44,9 @@ factors:
 """
 
 
-def _limits(text: str, treatment: str) -> dict[str, str]:
-    """Return a treatment's settings of the layer."""
-    settings = load(text).experiment.treatment(treatment).settings
+def _limits(text: str, configuration: str) -> dict[str, str]:
+    """Return a configuration's settings of the layer."""
+    settings = load(text).experiment.configuration(configuration).settings
     assert list(settings) == sorted(settings)
     return {s.name: s.value for s in settings if s.layer is Layer.CGROUP}
 
@@ -57,7 +57,7 @@ def test_limits_are_settings_of_their_layer() -> None:
     assert _limits(_LIMITED, "small") == {"cpus": "0.60", "cpuset": "0-1"}
     slow = {"cpuset": "0-1", "read_bytes_per_s": "20MB", "write_iops": "200"}
     assert _limits(_LIMITED, "slow") == slow
-    settings = load(_LIMITED).experiment.treatment("slow").settings
+    settings = load(_LIMITED).experiment.configuration("slow").settings
     assert Setting(layer=Layer.POSTGRES, name="work_mem", value="8MB") in settings
 
 
@@ -66,7 +66,7 @@ def test_factors_vary_limits() -> None:
     experiment = load(_FACTORED).experiment
     assert experiment.attribution is not None
     assert experiment.attribution.factors[0].second == "0.6"
-    found = {t.name: {s.name: s.value for s in t.settings} for t in experiment.treatments}
+    found = {t.name: {s.name: s.value for s in t.settings} for t in experiment.configurations}
     both = {"cpuset": "0", "generator_cpuset": "0"}
     assert found == {
         "default": {"cpus": "2"},
@@ -78,9 +78,12 @@ def test_factors_vary_limits() -> None:
 
 def test_overrides_reach_limits() -> None:
     """On the command line as in the file."""
-    overrides = ("treatments.small.cgroup.cpus=1.5", "treatments.default.cgroup.write_iops=9")
+    overrides = (
+        "configurations.small.cgroup.cpus=1.5",
+        "configurations.default.cgroup.write_iops=9",
+    )
     experiment = load(_LIMITED, Path("/nonexistent"), *overrides).experiment
-    asked = [(s.name, s.value) for s in experiment.treatment("small").settings]
+    asked = [(s.name, s.value) for s in experiment.configuration("small").settings]
     assert ("cpus", "1.5") in asked
     assert ("write_iops", "9") in asked
 
@@ -93,7 +96,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
         "      read_iops: lots\n      write_bytes_per_s: [1]\n      cpu: 2\n",
     )
     found = problems_of(text)
-    assert [(p.line, p.path.removeprefix("treatments.other.cgroup.")) for p in found] == [
+    assert [(p.line, p.path.removeprefix("configurations.other.cgroup.")) for p in found] == [
         (12, "cpus"),
         (13, "cpuset"),
         (14, "read_iops"),
@@ -106,11 +109,11 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
 
 
 def test_an_endpoint_cannot_be_limited() -> None:
-    """Its processes are not ours; said once per treatment, at the key."""
-    found = problems_of(_LIMITED, "treatments.default.target={kind: endpoint, host: db}")
+    """Its processes are not ours; said once per configuration, at the key."""
+    found = problems_of(_LIMITED, "configurations.default.target={kind: endpoint, host: db}")
     assert [(p.line, p.path) for p in found] == [
-        (11, "treatments.small.cgroup"),
-        (15, "treatments.slow.cgroup"),
+        (11, "configurations.small.cgroup"),
+        (15, "configurations.slow.cgroup"),
     ]
     assert "did not start and cannot limit" in found[0].message
 
@@ -124,7 +127,7 @@ def test_an_inherited_limit_of_an_endpoint_is_refused_too() -> None:
 @pytest.mark.parametrize(
     ("text", "path"),
     [
-        (_LIMITED.replace("cpus: null", "read_iops: null"), "treatments.slow.cgroup.read_iops"),
+        (_LIMITED.replace("cpus: null", "read_iops: null"), "configurations.slow.cgroup.read_iops"),
         (_FACTORED.replace('cpuset: "0",', "read_iops: null,"), "factors.place.together.cgroup."),
     ],
 )
@@ -151,15 +154,15 @@ class _Server:
         """Return what does not fit, where anything is asked for."""
         return self._unfit if limits else ()
 
-    def known_settings(self, _treatment: str) -> frozenset[str]:
+    def known_settings(self, _configuration: str) -> frozenset[str]:
         """Return the one that is asked for."""
         return frozenset({"work_mem"})
 
-    def label(self, _treatment: str) -> str:
+    def label(self, _configuration: str) -> str:
         """Return a name."""
         return "Fake 1"
 
-    def complaints(self, _treatment: str) -> tuple[object, ...]:
+    def complaints(self, _configuration: str) -> tuple[object, ...]:
         """Return none."""
         return ()
 
@@ -176,7 +179,7 @@ def test_what_this_machine_has_not_is_a_problem_of_the_file() -> None:
     loaded = load(_LIMITED)
     unfit = Unfit(key="cpuset", message="this machine has no CPU 1: it has 0", hint="Name others.")
     server = _Server(unfit)
-    names = [t.name for t in loaded.experiment.treatments]
+    names = [t.name for t in loaded.experiment.configurations]
     with pytest.raises(ExperimentFileError) as caught:
         check(loaded, Assembly(engine=server, platforms=dict.fromkeys(names, server)))  # type: ignore[arg-type]
     assert [(p.line, p.message) for p in caught.value.problems] == [(11, unfit.message)]

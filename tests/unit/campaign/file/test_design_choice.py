@@ -1,4 +1,4 @@
-"""Whether treatments alternate: each obstacle, what it does in `auto`, and what it is not."""
+"""Whether configurations alternate: each obstacle, what it does in `auto`, and what it is not."""
 
 import re
 from collections.abc import Callable
@@ -45,8 +45,8 @@ def an_engine(
     """Return an engine whose servers need so much memory, and so much of huge pages."""
 
     class _Engine(FakeEngine):
-        def huge_page_bytes(self, treatment: str) -> int | None:
-            return 0 if huge is None else huge[treatment]
+        def huge_page_bytes(self, configuration: str) -> int | None:
+            return 0 if huge is None else huge[configuration]
 
     world = World(clock=FakeClock(), experiment=experiment)
     world.needed_bytes = needs
@@ -79,12 +79,12 @@ def asked(**changes: object) -> Change:
 
 
 def contender(*settings: Setting, **changes: object) -> Change:
-    """Return what changes the second treatment."""
+    """Return what changes the second configuration."""
 
     def change(experiment: Experiment) -> Experiment:
-        first, second = experiment.treatments
+        first, second = experiment.configurations
         second = replace(second, settings=(*second.settings, *settings), **changes)  # type: ignore[arg-type]
-        return replace(experiment, treatments=(first, second))
+        return replace(experiment, configurations=(first, second))
 
     return change
 
@@ -128,9 +128,9 @@ def after(*changes: Change) -> Change:
 
 
 OBSTACLES: dict[str, tuple[Change, str]] = {
-    "one treatment": (
-        lambda experiment: replace(experiment, treatments=experiment.treatments[:1]),
-        "there is one treatment",
+    "one configuration": (
+        lambda experiment: replace(experiment, configurations=experiment.configurations[:1]),
+        "there is one configuration",
     ),
     "a rate": (
         asked(loads=(Load(clients=4, threads=1), Load(clients=4, threads=1, rate_per_s=100.0))),
@@ -150,10 +150,10 @@ OBSTACLES: dict[str, tuple[Change, str]] = {
     "sleep for": (scripted("SELECT pg_sleep_for('5 ms');\n"), "think.sql sleeps"),
     "no log": (measured(log=LogPolicy.OFF), "`measure.log: off`"),
     "a sampled log": (measured(log_sampling=0.1), "`measure.log_sampling`"),
-    "rounds": (measured(rounds=2), "`measure.rounds` asks for several runs in one visit"),
+    "rounds": (measured(rounds=2), "`measure.rounds` asks for several runs in one start"),
     "calibration": (
-        measured(discard_s=None, calibration=Calibration()),
-        "`measure.calibration` measures the warm-up of visits",
+        measured(warm_up_s=None, calibration=Calibration()),
+        "`measure.calibration` measures the warm-up of starts",
     ),
     "data once": (measured(reset=Reset.CAMPAIGN), "each block begins with fresh copies"),
     "servers made anew": (
@@ -185,8 +185,8 @@ NO_OBSTACLES: dict[str, Change] = {
     "a script that does not sleep": scripted("SELECT pg_sleeping, 1; -- never \\sleep\n"),
     "a log that is kept": measured(log=LogPolicy.KEEP),
     "one round": measured(rounds=1),
-    "a declared warm-up beside a calibration": measured(discard_s=3.0, calibration=Calibration()),
-    "data per visit": measured(reset=Reset.VISIT),
+    "a declared warm-up beside a calibration": measured(warm_up_s=3.0, calibration=Calibration()),
+    "data per start": measured(reset=Reset.VISIT),
     "data per block": measured(reset=Reset.BLOCK),
     "a switch by restart": measured(switch=SwitchCost.RESTART),
     "a clock under reads alone": contender(*asks(wall_clock_thing="on")),
@@ -211,7 +211,7 @@ def test_an_obstacle_means_visits_and_is_said(name: str) -> None:
 def test_who_asks_for_turns_is_refused_at_an_obstacle(name: str) -> None:
     """Before anything is started, with the reason and the way out."""
     change, told = OBSTACLES[name]
-    with pytest.raises(InputError, match="the treatments cannot alternate: ") as caught:
+    with pytest.raises(InputError, match="the configurations cannot alternate: ") as caught:
         chosen(replace(change(an_experiment()), design=Design.ALTERNATING))
     assert told in caught.value.message
     assert "Leave `design` out" in caught.value.hint
@@ -309,7 +309,7 @@ def of_redis(replica: tuple[tuple[str, str], ...] | None) -> Experiment:
         experiment,
         engine=EngineName.REDIS,
         generator=GeneratorName.REDIS_BENCHMARK,
-        treatments=tuple(replace(each, target=target) for each in experiment.treatments),
+        configurations=tuple(replace(each, target=target) for each in experiment.configurations),
     )
 
 
@@ -334,9 +334,9 @@ def bursting(experiment: Experiment) -> Experiment:
     """Return it on targets whose burst credits last for some time."""
     return replace(
         experiment,
-        treatments=tuple(
+        configurations=tuple(
             replace(each, target=replace(each.target, burst_lasts_s=60.0))
-            for each in experiment.treatments
+            for each in experiment.configurations
         ),
     )
 
@@ -368,9 +368,9 @@ def at_endpoints(one: Target, other: Target, *settings: Setting) -> Experiment:
     targets = (one, other)
     return replace(
         experiment,
-        treatments=tuple(
+        configurations=tuple(
             replace(each, target=target)
-            for each, target in zip(experiment.treatments, targets, strict=True)
+            for each, target in zip(experiment.configurations, targets, strict=True)
         ),
     )
 
@@ -400,13 +400,13 @@ PAUSED = Room(pausing=Pausing.GENERATOR)
 
 
 def on_one_server(target: Target = ONE_PLACE, *settings: Setting) -> Experiment:
-    """Return two treatments on one server, which differ in a setting of a session, and more."""
+    """Return two configurations on one server, which differ in a setting of a session, and more."""
     experiment = at_endpoints(target, target, *settings)
     return replace(
         experiment,
-        treatments=tuple(
+        configurations=tuple(
             replace(each, settings=tuple(s for s in each.settings if "speed" not in s.name))
-            for each in experiment.treatments
+            for each in experiment.configurations
         ),
     )
 
@@ -454,9 +454,9 @@ def test_what_sessions_of_one_server_cannot_have(name: str) -> None:
     found = chosen(experiment, PAUSED)
     assert not found.alternates
     assert reason in found.reason
-    first, second = experiment.treatments
+    first, second = experiment.configurations
     elsewhere = replace(second, target=replace(second.target, host="b"))
-    assert chosen(replace(experiment, treatments=(first, elsewhere)), PAUSED).alternates
+    assert chosen(replace(experiment, configurations=(first, elsewhere)), PAUSED).alternates
 
 
 def test_what_only_reads_needs_no_database_of_its_own() -> None:

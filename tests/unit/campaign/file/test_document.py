@@ -82,7 +82,7 @@ def test_aliases_are_values_like_any_other() -> None:
     """An anchor saves typing; what it stands for is validated at each place."""
     text = with_other("{postgres: &settings {work_mem: 8MB}}")
     text += "  third: {postgres: *settings}\n"
-    settings = [treatment.settings for treatment in load(text).experiment.treatments]
+    settings = [configuration.settings for configuration in load(text).experiment.configurations]
     assert settings[1] == settings[2] != ()
 
 

@@ -18,14 +18,14 @@ def at(keys: str = "", more: str = "") -> str:
 
 def test_nothing_but_the_kind_is_enough() -> None:
     """The rest is libpq's business."""
-    assert load(at()).experiment.treatment("other").target == EndpointTarget()
+    assert load(at()).experiment.configuration("other").target == EndpointTarget()
 
 
 def test_every_key_is_inherited() -> None:
     """Separate keys, a restart command as one line, and the reset."""
     keys = "host: db, port: 5433, user: b, dbname: d, service: s, allow_existing: yes"
     text = at(f"{keys}, restart_command: 'ssh db restart', restore: vacuum")
-    assert load(text).experiment.treatment("other").target == EndpointTarget(
+    assert load(text).experiment.configuration("other").target == EndpointTarget(
         host="db",
         port=5433,
         user="b",

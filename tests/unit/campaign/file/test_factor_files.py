@@ -1,4 +1,4 @@
-"""Factors, ladders and ablations: what a file may say, and which treatments they become."""
+"""Factors, ladders and ablations: what a file may say, and which configurations they become."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from steelyard.campaign.file.factors import combination_names
 from steelyard.core.experiment import Attribution, AttributionKind, Experiment, Factor
 from steelyard.stats import factorial
 
-HEAD = SMALL[: SMALL.index("treatments")]
+HEAD = SMALL[: SMALL.index("configurations")]
 HUGE = 'huge-pages: {"off": {postgres: {huge_pages: "off"}}, "on": {postgres: {huge_pages: "on"}}}'
 BUFFERS = (
     "buffers: {128MB: {postgres: {shared_buffers: 128MB}}, 2GB: {postgres: {shared_buffers: 2GB}}}"
@@ -31,8 +31,8 @@ def numbered(many: int) -> list[str]:
 
 
 def settings(experiment: Experiment) -> dict[str, dict[str, str]]:
-    """Return what each treatment asks for."""
-    return {t.name: {s.name: s.value for s in t.settings} for t in experiment.treatments}
+    """Return what each configuration asks for."""
+    return {t.name: {s.name: s.value for s in t.settings} for t in experiment.configurations}
 
 
 def told(text: str, *overrides: str) -> list[tuple[int | None, str]]:
@@ -40,7 +40,7 @@ def told(text: str, *overrides: str) -> list[tuple[int | None, str]]:
     return [(p.line, p.message) for p in problems_of(text, *overrides)]
 
 
-def test_two_factors_become_four_treatments() -> None:
+def test_two_factors_become_four_configurations() -> None:
     """All combinations, the baseline first, named by what is at the second level."""
     experiment = load(given(HUGE, BUFFERS)).experiment
     assert settings(experiment) == {
@@ -75,28 +75,28 @@ def test_a_ladder_and_an_ablation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("factors", "treatments", "resolution"),
+    ("factors", "configurations", "resolution"),
     [(1, 2, None), (3, 8, None), (4, 8, 4), (5, 16, 5), (7, 16, 4)],
 )
 def test_more_factors_become_a_fraction(
-    factors: int, treatments: int, resolution: int | None
+    factors: int, configurations: int, resolution: int | None
 ) -> None:
     """The design is the one for that number, and the baseline is among its combinations."""
     experiment = load(given(*numbered(factors))).experiment
-    assert len(experiment.treatments) == treatments
+    assert len(experiment.configurations) == configurations
     assert experiment.attribution is not None
     assert experiment.attribution.resolution == resolution
-    assert experiment.treatment("default").settings[0].value == "1"
+    assert experiment.configuration("default").settings[0].value == "1"
 
 
-def test_what_is_common_stands_in_one_treatment() -> None:
+def test_what_is_common_stands_in_one_configuration() -> None:
     """Every combination has it, and the baseline is called by its name."""
-    after = "treatments:\n  server: {target: {bin: '15'}, postgres: {work_mem: 8MB}}\n"
+    after = "configurations:\n  server: {target: {bin: '15'}, postgres: {work_mem: 8MB}}\n"
     experiment = load(given(HUGE, PROTOCOL, after=after + "baseline: server\n")).experiment
-    assert experiment.baseline == experiment.treatments[0].name == "server"
-    assert {t.target.bin for t in experiment.treatments} == {"15"}
+    assert experiment.baseline == experiment.configurations[0].name == "server"
+    assert {t.target.bin for t in experiment.configurations} == {"15"}
     assert all(asked["work_mem"] == "8MB" for asked in settings(experiment).values())
-    assert [t.protocol for t in experiment.treatments] == [None, "prepared"] * 2
+    assert [t.protocol for t in experiment.configurations] == [None, "prepared"] * 2
 
 
 def test_the_short_form_is_two_levels_named_by_the_values() -> None:
@@ -150,7 +150,7 @@ def test_problems_of_factors_come_all_at_once_with_their_lines() -> None:
         "five: {postgres: {jit: [off]}}",
         "six: {a: , b: {postgres: {fsync: null}}}",
         'a b: {a: , b: {postgres: {wal_level: minimal, "x y": 1}}}',
-        after="treatments:\n  base: {}\n  more: {}\nbaseline: more\ndesign: single-pass\n",
+        after="configurations:\n  base: {}\n  more: {}\nbaseline: more\ndesign: single-pass\n",
     )
     found = told(text)
     assert [line for line, _ in found] == sorted(line for line, _ in found)
@@ -166,9 +166,9 @@ def test_problems_of_factors_come_all_at_once_with_their_lines() -> None:
             (13, "there is no inherited `fsync` to remove"),
             (14, "`a b` is no name for tables and file names"),
             (14, "`x y` is no name of a PostgreSQL setting"),
-            (17, "beside `factors` there is at most one treatment, and there are 2"),
+            (17, "beside `factors` there is at most one configuration, and there are 2"),
             (18, "the baseline of `factors` is `base`, and `more` is given"),
-            (19, "a single pass takes one treatment, and `factors` makes several"),
+            (19, "a single pass takes one configuration, and `factors` makes several"),
         ]
     )
 
@@ -181,7 +181,7 @@ def test_problems_of_factors_come_all_at_once_with_their_lines() -> None:
         (given("a: {postgres: {jit: [on, on]}}"), 8, "the two levels are the same"),
         (given("a: {postgres: {jit: [on, off], fsync: on}}"), 8, "the short form of a factor"),
         (given("a: {postgres: {jit: [on, {}]}}"), 8, "not values of a setting"),
-        (given(HUGE, after="treatments: {huge-pages: {}}\n"), 8, "both called `huge-pages`"),
+        (given(HUGE, after="configurations: {huge-pages: {}}\n"), 8, "both called `huge-pages`"),
         (given("a: {x: , y: {extends: z}}"), 8, "unknown key `extends`"),
         (given("a: {x: , y: {redis: {save: 1}}}"), 8, "the targets are of PostgreSQL"),
         (given("a: {x: , y: {target: {kind: rds}}}"), 8, "the target kind `rds`"),
@@ -190,8 +190,8 @@ def test_problems_of_factors_come_all_at_once_with_their_lines() -> None:
         (given("a: {x: , y: {target: {initdb: [-k]}}}"), 8, "the initdb options of"),
         (given(HUGE, after="baseline: all\n"), 9, "the baseline of `factors` is `default`"),
         (given("a: {x: , y: {profile: fitted}}", BUFFERS), 9, "`shared_buffers` is set by"),
-        (HEAD + "factors:\n", 1, "`treatments` is missing"),
-        (HEAD, 1, "`treatments` is missing"),
+        (HEAD + "factors:\n", 1, "`configurations` is missing"),
+        (HEAD, 1, "`configurations` is missing"),
         (HEAD + "factors: {}\n", 7, "`factors` is empty"),
         (HEAD + "factors: {a: 3}\n", 7, "`3` is not a mapping"),
     ],
@@ -207,8 +207,8 @@ def test_each_mistake_has_its_line_and_way_out(text: str, line: int, message: st
 
 
 def test_a_problem_of_a_combination_is_placed_where_it_is_written() -> None:
-    """What a server says of a value is found in the level, and else in the common treatment."""
-    after = "treatments:\n  default: {postgres: {work_mem: 8MB}}\n"
+    """What a server says of a value is found in the level, and else in the common configuration."""
+    after = "configurations:\n  default: {postgres: {work_mem: 8MB}}\n"
     loaded = load(given(HUGE, BUFFERS, after=after))
     for name, setting, line in [
         ("huge-pages+buffers", "shared_buffers", 9),
@@ -216,7 +216,7 @@ def test_a_problem_of_a_combination_is_placed_where_it_is_written() -> None:
         ("buffers", "work_mem", 11),
         ("default", "work_mem", 11),
     ]:
-        place = ("treatments", name, "postgres", setting)
+        place = ("configurations", name, "postgres", setting)
         assert loaded.problem(place, "refused").line == line
 
 

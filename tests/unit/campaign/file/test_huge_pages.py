@@ -1,4 +1,4 @@
-"""Huge pages that a treatment insists on: refused before anything is started, with the way out."""
+"""Huge pages that one insists on: refused before anything is started, with the way out."""
 
 from contextlib import nullcontext
 
@@ -27,7 +27,7 @@ def machine(total: int, reserved: int = 0, overcommit: int = 0) -> FakeHost:
 
 
 def asking(value: str, buffers: str = "1GB", target: str = "{kind: local}") -> str:
-    """Return an experiment whose second treatment asks for huge pages."""
+    """Return an experiment whose second configuration asks for huge pages."""
     settings = f'{{huge_pages: "{value}", shared_buffers: {buffers}}}'
     return SMALL.replace(
         "  default: {}\n  other: {extends: default}\n",

@@ -49,7 +49,7 @@ ALL = """
 
 
 def on(target: str, other: str = "{extends: default}", more: str = "") -> str:
-    """Return the small experiment with a target of the baseline, and another treatment."""
+    """Return the small experiment with a target of the baseline, and another configuration."""
     return (
         SMALL.replace("default: {}", f"default:\n    target: {target}").replace(
             "other: {extends: default}", f"other: {other}"
@@ -73,7 +73,7 @@ def service(keys: str = "service: db, secret: s", rest: str = "") -> str:
 def test_every_key_arrives() -> None:
     """All keys of a Cluster, as Kubernetes writes them; fragments are canonical JSON."""
     amounts = (("cpu", "2"), ("hugepages-2Mi", "1Gi"), ("memory", "4Gi"))
-    assert load(on(ALL)).experiment.treatment("other").target == CloudNativePgTarget(
+    assert load(on(ALL)).experiment.configuration("other").target == CloudNativePgTarget(
         place=KubernetesPlace(
             context="lab",
             namespace="bench",
@@ -101,7 +101,7 @@ def test_every_key_arrives() -> None:
 
 def test_the_kind_is_enough() -> None:
     """One instance on 10Gi of the default class; a generator's pod has requests and limits."""
-    target = load(cluster()).experiment.treatment("default").target
+    target = load(cluster()).experiment.configuration("default").target
     plain = CloudNativePgTarget()
     assert isinstance(target, CloudNativePgTarget)
     assert replace(target, place=plain.place) == plain
@@ -113,7 +113,7 @@ def test_the_kind_is_enough() -> None:
 def test_a_service_and_its_secret() -> None:
     """A server that somebody else runs in a cluster, by name."""
     text = service("service: db, secret: s, namespace: prod, port: 5433, user_key: u", "dbname: x")
-    target = load(text).experiment.treatment("other").target
+    target = load(text).experiment.configuration("other").target
     assert isinstance(target, EndpointTarget)
     assert target.dbname == "x"
     assert isinstance(target.inside, ClusterService)
@@ -140,10 +140,10 @@ def test_sections_are_inherited_by_key_and_fragments_whole() -> None:
     )
     told = problems_of(text)
     assert [problem.message for problem in told] == [
-        "`default` and `other` differ in `generators`, which all treatments share"
+        "`default` and `other` differ in `generators`, which all configurations share"
     ]
     target = load(text.replace("generators: {same_node: false}, ", ""))
-    found = target.experiment.treatment("other").target
+    found = target.experiment.configuration("other").target
     assert isinstance(found, CloudNativePgTarget)
     assert found.resources == PodResources(
         requests=(("memory", "1Gi"),), limits=(("memory", "1Gi"),)
@@ -278,7 +278,7 @@ def test_what_is_of_this_machine_is_refused(section: str, message: str) -> None:
         ),
     ],
 )
-def test_what_treatments_must_share(first: str, second: str, message: str) -> None:
+def test_what_configurations_must_share(first: str, second: str, message: str) -> None:
     """Generators, cluster and namespace are equal: else they would be what is compared."""
     told = only_problem(on(f"{{{first}}}", f"{{target: {{{second}}}}}"))
     assert message in told
@@ -288,7 +288,7 @@ def test_data_are_not_kept_where_every_visit_makes_its_cluster() -> None:
     """`reset: block` on Clusters that differ is refused at its line."""
     other = "{extends: default, target: {storage_class: slow}}"
     told = only_problem(cluster(other=other, more="measure: {reset: block}\n"))
-    assert "every visit makes its own" in told
+    assert "every start makes its own" in told
     assert problems_of(cluster(more="measure: {reset: block}\n")) == ()
 
 
@@ -303,10 +303,10 @@ def test_what_steelyard_did_not_make_is_not_made_anew() -> None:
 
 
 def test_a_storage_class_is_a_factor() -> None:
-    """Two levels that differ by their target make treatments with two classes."""
+    """Two levels that differ by their target make configurations with two classes."""
     text = SMALL.replace(
-        "treatments:\n  default: {}\n  other: {extends: default}\n",
-        "treatments:\n  default: {target: {kind: cloudnative-pg, storage: 2Gi}}\n"
+        "configurations:\n  default: {}\n  other: {extends: default}\n",
+        "configurations:\n  default: {target: {kind: cloudnative-pg, storage: 2Gi}}\n"
         "factors:\n  storage:\n    local: {target: {storage_class: local-path}}\n"
         "    longhorn: {target: {storage_class: longhorn-1r}}\n",
     )
@@ -351,7 +351,7 @@ def test_one_target_for_all(target: str, expected: CloudNativePgTarget) -> None:
     """`--target` takes the kind, or the name of a Cluster that is there."""
     experiment = load_on(target)
     for name in ("default", "other"):
-        there = experiment.treatment(name).target
+        there = experiment.configuration(name).target
         assert isinstance(there, CloudNativePgTarget)
         generators = there.place.generators
         place = replace(expected.place, generators=generators)
@@ -359,7 +359,7 @@ def test_one_target_for_all(target: str, expected: CloudNativePgTarget) -> None:
 
 
 def load_on(target: str, text: str = SMALL) -> Experiment:
-    """Return an experiment whose treatments all run on one target."""
+    """Return an experiment whose configurations all run on one target."""
     return load(text, Path("/nonexistent"), f"target={target}").experiment
 
 
@@ -374,20 +374,20 @@ def test_no_cluster_by_that_name(target: str) -> None:
 def test_room_for_clients_is_left_to_a_cluster_that_is_there() -> None:
     """`max_connections` of a preset is asked of a new Cluster and not of an existing one."""
     text = SMALL.replace("default: {}", "default: {postgres: {max_connections: 200}}")
-    assert load_on("cloudnative-pg", text).treatment("default").asked()
-    assert not load_on("kubernetes://pg", text).treatment("default").asked()
+    assert load_on("cloudnative-pg", text).configuration("default").asked()
+    assert not load_on("kubernetes://pg", text).configuration("default").asked()
 
 
 def test_options_say_where() -> None:
-    """`--context` and `--namespace` take the place of the file's, in all treatments."""
+    """`--context` and `--namespace` take the place of the file's, in all configurations."""
     there = placed(load(on(ALL)).experiment, context="other", namespace="mine")
     for name in ("default", "other"):
-        target = there.treatment(name).target
+        target = there.configuration(name).target
         assert isinstance(target, CloudNativePgTarget)
         assert (target.place.context, target.place.namespace) == ("other", "mine")
         assert target.place.generators.same_node
     moved = placed(load(service()).experiment, context=None, namespace="mine")
-    target = moved.treatment("other").target
+    target = moved.configuration("other").target
     assert isinstance(target, EndpointTarget)
     assert target.inside is not None
     assert target.inside.place.namespace == "mine"
@@ -404,7 +404,7 @@ def test_the_flag_allows_a_cluster_to_be_changed() -> None:
 
 
 def test_fragments_of_one_meaning_are_one_target() -> None:
-    """The order of keys and the way of writing make no difference between treatments."""
+    """The order of keys and the way of writing make no difference between configurations."""
     text = cluster(
         "tolerations: [{key: a, operator: Exists}]",
         "{extends: default, target: {tolerations: [{operator: Exists, 'key': 'a'}]}}",

@@ -115,8 +115,13 @@ def test_any_target(scripts: Path, text: str, target: str) -> None:
 @FUZZ
 @given(data=st.data(), target=st.sampled_from(["postgresql://db/x", "15", "{kind: endpoint}"]))
 def test_a_target_on_a_damaged_file(scripts: Path, data: st.DataObject, target: str) -> None:
-    """Treatments of any shape are retargeted or refused, never a traceback."""
-    treatments = data.draw(json_values)
-    attempt(json.dumps({"version": 1, "treatments": treatments}), scripts, f"target={target}")
-    named = {"a": treatments, "b": {"extends": "a", "target": treatments, "postgres": treatments}}
-    attempt(json.dumps({"version": 1, "treatments": named}), scripts, f"target={target}")
+    """Configurations of any shape are retargeted or refused, never a traceback."""
+    configurations = data.draw(json_values)
+    attempt(
+        json.dumps({"version": 1, "configurations": configurations}), scripts, f"target={target}"
+    )
+    named = {
+        "a": configurations,
+        "b": {"extends": "a", "target": configurations, "postgres": configurations},
+    }
+    attempt(json.dumps({"version": 1, "configurations": named}), scripts, f"target={target}")

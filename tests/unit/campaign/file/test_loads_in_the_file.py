@@ -18,7 +18,7 @@ from steelyard.core.experiment import CapacityAsked, Experiment, Measure, Switch
 from steelyard.core.latency import LatencyGoal, LogPolicy
 from steelyard.core.schedule import Load
 
-ONE_TREATMENT = SMALL.replace("  other: {extends: default}\n", "")
+ONE_CONFIGURATION = SMALL.replace("  other: {extends: default}\n", "")
 
 
 def offered(loads: str, further: str = "", text: str = SMALL) -> str:
@@ -204,7 +204,7 @@ def test_all_problems_of_loads_at_once() -> None:
 
 def test_single_passes_take_fixed_rates_only() -> None:
     """There is no measuring of a capacity in a single pass, and no interval for a goal."""
-    single = f"design: single-pass\n{ONE_TREATMENT}"
+    single = f"design: single-pass\n{ONE_CONFIGURATION}"
     assert rates_of(offered("clients: 1, rate: [closed, 50]", text=single)) == [
         (None, None),
         (50.0, None),
@@ -226,13 +226,13 @@ def test_single_passes_take_fixed_rates_only() -> None:
         (
             "clients: 1, rate: [closed, 5]",
             "slo: p99 < 1s\nstop: {precision: 1%}\n",
-            "there is one treatment",
+            "there is one configuration",
         ),
     ],
 )
-def test_one_treatment_in_blocks(loads: str, further: str, told: str) -> None:
+def test_one_configuration_in_blocks(loads: str, further: str, told: str) -> None:
     """Latency at a rate needs no comparison; throughput does, and so does a precision."""
-    text = offered(loads, further, ONE_TREATMENT)
+    text = offered(loads, further, ONE_CONFIGURATION)
     if told:
         assert told in only_problem(text)
     else:
@@ -316,7 +316,7 @@ def test_noise_needs_a_closed_loop() -> None:
     assert (len(twin.loads), twin.goal) == (2, None)
 
 
-def test_a_goal_that_cannot_be_read_misses_no_treatment() -> None:
-    """One treatment is enough for a goal, also for a misspelled one: that is the only problem."""
+def test_a_goal_that_cannot_be_read_misses_no_configuration() -> None:
+    """One is enough for a goal, also for a misspelled one: that is the only problem."""
     alone = SMALL.replace("  other: {extends: default}\n", "slo: p99<10\n")
     assert "is not a goal" in only_problem(alone)

@@ -51,8 +51,8 @@ def with_both(analysis: CampaignAnalysis, second_sd: float) -> CampaignAnalysis:
 def on_endpoint(experiment: Experiment, host: str) -> Experiment:
     """Return the experiment on a server that is there already."""
     target = EndpointTarget(host=host)
-    treatments = tuple(replace(each, target=target) for each in experiment.treatments)
-    return replace(experiment, treatments=treatments)
+    configurations = tuple(replace(each, target=target) for each in experiment.configurations)
+    return replace(experiment, configurations=configurations)
 
 
 def test_what_was_kept_is_found() -> None:
@@ -68,7 +68,7 @@ def test_what_was_kept_is_found() -> None:
     assert profile.workloads == (analysis.noise.workloads[0].noise,)
     assert analysis.plan is not None
     assert (profile.switch, profile.blocks) == (analysis.plan.switch, analysis.blocks)
-    assert profile.discard_s == analysis.plan.discard.discard_s
+    assert profile.warm_up_s == analysis.plan.warm_up.warm_up_s
     assert (profile.campaign_id, profile.measured_at) == ("one", 1000.0)
     assert "8.0 GiB" in profile.place
 

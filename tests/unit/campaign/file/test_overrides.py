@@ -15,20 +15,20 @@ def loaded(*overrides: str, text: str = SMALL) -> Experiment:
 
 
 def test_values_are_replaced_or_added() -> None:
-    """Paths reach into sections, treatments and workloads, whether or not the file has them."""
+    """Paths reach into sections, configurations and workloads, whether or not the file has them."""
     experiment = loaded(
         "stop.budget=20m",
         "loads.clients=1,10,25",
         "workloads.reads.scale_factor=7",
-        "treatments.other.postgres.shared_buffers=4GB",
-        "treatments.other.postgres.pg_stat_statements.track=all",
-        "treatments.other.postgres.log_line_prefix=%m [%p]",
-        "treatments.other.target={connection: tcp}",
+        "configurations.other.postgres.shared_buffers=4GB",
+        "configurations.other.postgres.pg_stat_statements.track=all",
+        "configurations.other.postgres.log_line_prefix=%m [%p]",
+        "configurations.other.target={connection: tcp}",
     )
     assert experiment.stop.budget_s == 1200.0
     assert [each.clients for each in experiment.loads] == [1, 10, 25]
     assert experiment.workloads[0].scale_factor == 7
-    other = experiment.treatment("other")
+    other = experiment.configuration("other")
     assert {setting.name: setting.value for setting in other.settings} == {
         "shared_buffers": "4GB",
         "pg_stat_statements.track": "all",
@@ -61,7 +61,8 @@ def test_an_empty_value_removes() -> None:
     """Nothing after the equals sign is null, which removes an inherited setting."""
     text = SMALL.replace("default: {}", "default: {postgres: {work_mem: 8MB}}")
     assert (
-        loaded("treatments.other.postgres.work_mem=", text=text).treatment("other").settings == ()
+        loaded("configurations.other.postgres.work_mem=", text=text).configuration("other").settings
+        == ()
     )
 
 
@@ -69,10 +70,12 @@ def test_another_kind_takes_the_old_ones_keys_with_it() -> None:
     """What the file says of a local server means nothing for an endpoint; what is given stays."""
     text = SMALL.replace("default: {}", "default: {target: {bin: '15', port: 5}}")
     for overrides in (("kind=endpoint", "host=db"), ("host=db", "kind=endpoint")):
-        paths = [f"treatments.default.target.{each}" for each in overrides]
-        target = loaded(*paths, text=text).treatment("other").target
+        paths = [f"configurations.default.target.{each}" for each in overrides]
+        target = loaded(*paths, text=text).configuration("other").target
         assert target == EndpointTarget(host="db")
-    same = loaded("treatments.default.target.kind=local", text=text).treatment("other").target
+    same = (
+        loaded("configurations.default.target.kind=local", text=text).configuration("other").target
+    )
     assert same == LocalTarget(bin="15", port=5)
 
 
@@ -84,13 +87,15 @@ def test_another_kind_takes_the_old_ones_keys_with_it() -> None:
         ("{kind: endpoint, host: db, dbname: x}", {"host": "db", "dbname": "x"}),
     ],
 )
-def test_target_replaces_the_targets_of_all_treatments(text: str, target: dict[str, str]) -> None:
+def test_target_replaces_the_targets_of_all_configurations(
+    text: str, target: dict[str, str]
+) -> None:
     """A URI, a kind and a mapping are endpoints; heirs inherit them; `--set` comes after."""
     file = SMALL.replace("default: {}", "default: {target: {bin: '15', port: 5}}")
-    for each in loaded("seed=2", f"target={text}", text=file).treatments:
+    for each in loaded("seed=2", f"target={text}", text=file).configurations:
         assert each.target == EndpointTarget(**target)
-    changed = loaded("treatments.default.target.restore=vacuum", f"target={text}", text=file)
-    assert changed.treatment("other").target == EndpointTarget(**target, restore="vacuum")
+    changed = loaded("configurations.default.target.restore=vacuum", f"target={text}", text=file)
+    assert changed.configuration("other").target == EndpointTarget(**target, restore="vacuum")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,7 @@ def test_target_replaces_the_targets_of_all_treatments(text: str, target: dict[s
 def test_a_target_may_be_programs_of_this_machine(text: str, target: LocalTarget) -> None:
     """What else may stand below `bin:` starts a server here, also in place of an endpoint."""
     file = SMALL.replace("default: {}", "default: {target: {kind: endpoint, host: db}}")
-    assert loaded(f"target={text}", text=file).treatment("other").target == target
+    assert loaded(f"target={text}", text=file).configuration("other").target == target
 
 
 @pytest.mark.parametrize(
@@ -124,7 +129,7 @@ def test_room_for_clients_is_the_running_servers_business(
     file = file.replace("{extends: default}", f"{{extends: default, postgres: {{{other}}}}}")
 
     def of_other(target: str) -> dict[str, str]:
-        settings = loaded(f"target={target}", text=file).treatment("other").settings
+        settings = loaded(f"target={target}", text=file).configuration("other").settings
         return {s.name.lower(): s.value for s in settings if s.name.lower() == "max_connections"}
 
     assert of_other("postgresql://db/x") == asked
@@ -132,12 +137,12 @@ def test_room_for_clients_is_the_running_servers_business(
     assert of_other("{kind: endpoint, restart_command: [a]}") == of_other("embedded")
 
 
-def test_treatments_that_differ_by_their_targets_keep_them() -> None:
+def test_configurations_that_differ_by_their_targets_keep_them() -> None:
     """One target for all would compare a server with itself: refused, with the way out."""
     file = with_other("{target: {bin: '15'}}").replace("default: {}", "default: {target: {}}")
     told = only_problem(file, "target=postgresql://db/x")
-    assert "--target: the treatments have targets of their own" in told
-    assert "--set treatments.NAME.target=" in told
+    assert "--target: the configurations have targets of their own" in told
+    assert "--set configurations.NAME.target=" in told
 
 
 @pytest.mark.parametrize(
@@ -156,7 +161,7 @@ def test_what_is_no_target(text: str, expected: str) -> None:
 
 
 def test_a_password_in_a_target_is_not_repeated() -> None:
-    """It is refused once for all treatments, and nothing that is printed holds it."""
+    """It is refused once for all configurations, and nothing that is printed holds it."""
     (problem,) = problems_of(SMALL, "target=postgresql://b:hunter2@db/x")
     assert "has a password in it" in problem.message
     assert "hunter2" not in repr(problem)
@@ -167,7 +172,10 @@ def test_a_password_in_a_target_is_not_repeated() -> None:
     [
         ("stop.budgt=20m", "--set stop.budgt: unknown key `budgt` (did you mean `budget`?)"),
         ("stp.budget=20m", "--set stp: unknown key `stp` (did you mean `stop`?)"),
-        ("treatments.othr.protocol=simple", "there is no treatment `othr` (did you mean `other`?)"),
+        (
+            "configurations.othr.protocol=simple",
+            "there is no configuration `othr` (did you mean `other`?)",
+        ),
         ("workloads.raeds.scale_factor=1", "has no item `raeds` (did you mean `reads`?)"),
         ("workloads.7.scale_factor=1", "has no item `7`"),
         ("name.first=x", "`name` has nothing below it"),
@@ -175,7 +183,7 @@ def test_a_password_in_a_target_is_not_repeated() -> None:
         ("=5", "`=5` is no `path=value`"),
         ("loads.clients=[1", "the value: it is not YAML"),
         ("loads.clients=0", "--set loads.clients: `0` is out of range"),
-        ("treatments.other.postgres.port=1", "Steelyard sets `port` itself"),
+        ("configurations.other.postgres.port=1", "Steelyard sets `port` itself"),
     ],
 )
 def test_wrong_overrides_have_no_line(override: str, expected: str) -> None:
@@ -193,29 +201,29 @@ def test_the_files_problems_keep_their_lines() -> None:
     assert lines == [9, None]
 
 
-FACTORED = SMALL.partition("treatments:")[0].replace("baseline: default\n", "")
+FACTORED = SMALL.partition("configurations:")[0].replace("baseline: default\n", "")
 JIT = "  jit: {postgres: {jit: [on, off]}}\n"
 
 
 @pytest.mark.parametrize("kind", ["factors", "ladder", "ablation"])
 @pytest.mark.parametrize("written", [True, False])
 def test_target_is_put_on_what_factors_have_in_common(kind: str, *, written: bool) -> None:
-    """Every combination runs there, whether the file writes the common treatment or not."""
-    common = "treatments:\n  plain: {target: {bin: '15'}}\n" if written else ""
+    """Every combination runs there, whether the file writes the common configuration or not."""
+    common = "configurations:\n  plain: {target: {bin: '15'}}\n" if written else ""
     text = f"{FACTORED}{common}{kind}:\n{JIT}  memory: {{postgres: {{work_mem: [4MB, 8MB]}}}}\n"
     experiment = loaded("target=postgresql://db/x", text=text)
-    targets = {treatment.target for treatment in experiment.treatments}
+    targets = {configuration.target for configuration in experiment.configurations}
     assert targets == {EndpointTarget(uri="postgresql://db/x")}
-    assert len(experiment.treatments) == (4 if kind == "factors" else 3)
+    assert len(experiment.configurations) == (4 if kind == "factors" else 3)
     if kind != "ablation":
         assert experiment.baseline == ("plain" if written else "default")
 
 
-def test_a_factor_may_be_called_as_the_treatment_that_is_made() -> None:
-    """The common treatment then takes another name, and nothing is refused."""
+def test_a_factor_may_be_called_as_the_configuration_that_is_made() -> None:
+    """The common configuration then takes another name, and nothing is refused."""
     text = f"{FACTORED}factors:\n  default: {{postgres: {{jit: [on, off]}}}}\n"
-    for treatment in loaded("target=postgresql://db/x", text=text).treatments:
-        assert treatment.target == EndpointTarget(uri="postgresql://db/x")
+    for configuration in loaded("target=postgresql://db/x", text=text).configurations:
+        assert configuration.target == EndpointTarget(uri="postgresql://db/x")
 
 
 def test_a_factor_of_targets_is_no_factor_on_one_target() -> None:

@@ -68,7 +68,7 @@ def test_a_preset_loads_and_takes_fifteen_minutes_at_most(name: str) -> None:
 def test_quick_is_what_run_promises() -> None:
     """Small against large shared buffers, reads and writes, sized for six minutes."""
     experiment = load_experiment("preset:quick", facts=FACTS).experiment
-    small, large = experiment.treatments
+    small, large = experiment.configurations
     assert (small.name, experiment.baseline) == ("small", "small")
     assert (small.asked(), large.asked()) == (
         {"shared_buffers": "64MB"},
@@ -79,14 +79,14 @@ def test_quick_is_what_run_promises() -> None:
         "simple-update",
     ]
     assert experiment.loads == (Load(clients=8, threads=4),)
-    assert (experiment.measure.calibration, experiment.measure.discard_s) == (None, None)
+    assert (experiment.measure.calibration, experiment.measure.warm_up_s) == (None, None)
     assert (experiment.stop.budget_s, experiment.stop.equivalence) == (360.0, 0.05)
 
 
 def test_fitted_compares_the_defaults_with_settings_for_this_machine() -> None:
     """Default against fitted settings, the beginning of a checkpoint cycle alone."""
     experiment = load_experiment("preset:fitted", facts=FACTS).experiment
-    default, fitted = experiment.treatments
+    default, fitted = experiment.configurations
     assert (default.name, default.settings, experiment.baseline) == ("default", (), "default")
     assert fitted.profiles == ("fitted",)
     assert fitted.settings
@@ -96,21 +96,21 @@ def test_fitted_compares_the_defaults_with_settings_for_this_machine() -> None:
 def test_aa_compares_a_server_with_itself_across_restarts() -> None:
     """The A/A preset differs in nothing and restarts all the same."""
     experiment = load_experiment("preset:aa", facts=FACTS).experiment
-    first, second = experiment.treatments
+    first, second = experiment.configurations
     assert (first.target, first.settings) == (second.target, second.settings)
     assert experiment.measure.switch is SwitchCost.RESTART
 
 
 def test_protocol_differs_in_the_protocol_alone() -> None:
-    """The protocol preset's treatments share everything but the query mode."""
-    first, second = load_experiment("preset:protocol", facts=FACTS).experiment.treatments
+    """The protocol preset's configurations share everything but the query mode."""
+    first, second = load_experiment("preset:protocol", facts=FACTS).experiment.configurations
     assert (first.protocol, second.protocol) == ("simple", "prepared")
     assert (first.target, first.settings) == (second.target, second.settings)
 
 
 def test_versions_differ_in_the_server_alone() -> None:
     """The versions preset compares binaries with equal initdb options and default settings."""
-    old, new = load_experiment("preset:versions", facts=FACTS).experiment.treatments
+    old, new = load_experiment("preset:versions", facts=FACTS).experiment.configurations
     assert (old.target.bin, new.target.bin) == ("15", "embedded")
     assert old.target.initdb == new.target.initdb != ()
     assert old.settings == new.settings == ()
@@ -133,16 +133,16 @@ def test_attribution_is_a_full_factorial() -> None:
     assert attribution.is_full
     factors = [factor.name for factor in attribution.factors]
     assert factors == ["huge-pages", "statements", "buffers"]
-    assert len(experiment.treatments) == 8
-    asked = {s.name: s.value for s in experiment.treatment("huge-pages").settings}
+    assert len(experiment.configurations) == 8
+    asked = {s.name: s.value for s in experiment.configuration("huge-pages").settings}
     assert asked["huge_pages"] == "on"
 
 
 def test_the_published_matrix_is_39_runs_in_ascending_order() -> None:
-    """Scale 100, 13 combinations of clients and threads, three workloads, 60 s, one treatment."""
+    """Scale 100, 13 combinations of clients and threads, three workloads, 60 s, one target."""
     experiment = load_experiment("preset:published-matrix", facts=FACTS, seed=3).experiment
     assert experiment.is_single_pass
-    assert len(experiment.treatments) == 1
+    assert len(experiment.configurations) == 1
     pairs = [(load.clients, load.threads) for load in experiment.loads]
     assert pairs == [
         (clients, threads)
@@ -151,7 +151,7 @@ def test_the_published_matrix_is_39_runs_in_ascending_order() -> None:
         if threads <= clients
     ]
     assert len(pairs) == 13
-    planned = schedule_of(experiment, mode=Mode.VISITS, blocks=1)
+    planned = schedule_of(experiment, mode=Mode.STARTS, blocks=1)
     (block,) = planned.blocks
     (visit,) = block.visits
     assert [run.cell for run in visit.runs] == list(cells_of(experiment))
@@ -203,7 +203,7 @@ def test_published_storage_is_the_published_matrix() -> None:
 def test_published_storage_has_the_settings_of_rds_for_eight_gigabytes() -> None:
     """What was printed, and what the profile computes for 8 GiB, to the megabyte."""
     experiment = load_experiment("preset:published-storage", facts=FACTS, seed=3).experiment
-    asked = experiment.treatment("longhorn-2r").asked()
+    asked = experiment.configuration("longhorn-2r").asked()
     profile = profiled_settings("aws-defaults", MachineFacts(cpus=2, memory_bytes=8 * 1024**3))
     computed = {each.setting.name: int(each.setting.value) for each in profile}
     assert int(asked["max_connections"]) == computed["max_connections"]
@@ -227,7 +227,7 @@ def test_high_availability_weighs_a_standby_against_replicated_storage() -> None
         "longhorn-2r": ("longhorn-2r", 1, None),
     }
     assert {each.builtin for each in experiment.workloads} == {"simple-update", "tpcb-like"}
-    near = ["treatments.local.target.generators.same_node=true"]
+    near = ["configurations.local.target.generators.same_node=true"]
     asked = load_experiment(
         "preset:high-availability", facts=FACTS, seed=3, overrides=near
     ).experiment
@@ -264,18 +264,18 @@ def test_the_loaded_preset_differs_in_its_data_alone() -> None:
         load_experiment(f"preset:{name}", facts=FACTS, seed=3).experiment
         for name in ("redis-aof", "redis-aof-loaded")
     )
-    assert empty.treatments == data.treatments
+    assert empty.configurations == data.configurations
     assert empty.workloads[:2] == data.workloads[:2]
     space = data.workload("ping").redis
     assert space is not None
     assert space.space.loaded * space.space.value_bytes == 300_000_000
 
 
-def test_redis_aof_has_a_treatment_for_each_published_way_to_persist() -> None:
+def test_redis_aof_has_a_configuration_for_each_published_way_to_persist() -> None:
     """Off, every second, two tunings; and always and a dump beside them."""
     experiment = load_experiment("preset:redis-aof", facts=FACTS, seed=3).experiment
     assert experiment.baseline == "aof-off"
-    asked = {t.name: t.asked() for t in experiment.treatments}
+    asked = {t.name: t.asked() for t in experiment.configurations}
     assert {name for name, each in asked.items() if each["appendonly"] == "no"} == {
         "aof-off",
         "rdb",
@@ -293,10 +293,10 @@ def test_redis_split_persists_on_the_replica_alone_and_says_how_it_is_fenced() -
     tests/live/test_redis_split_trap.py shows that; what prevents it is named in the head.
     """
     loaded = load_experiment("preset:redis-split", facts=FACTS, seed=3)
-    asked = {t.name: t.asked() for t in loaded.experiment.treatments}
+    asked = {t.name: t.asked() for t in loaded.experiment.configurations}
     replicas = {
         t.name: t.target.replica
-        for t in loaded.experiment.treatments
+        for t in loaded.experiment.configurations
         if isinstance(t.target, RedisLocalTarget) and t.target.replica is not None
     }
     assert list(replicas) == ["split"]
@@ -317,7 +317,7 @@ def test_redis_storage_differs_in_its_volume_and_makes_it_anew() -> None:
     loaded = load_experiment("preset:redis-storage", facts=FACTS, seed=3)
     experiment = loaded.experiment
     assert experiment.is_made_anew
-    targets = [t.target for t in experiment.treatments]
+    targets = [t.target for t in experiment.configurations]
     assert all(isinstance(target, RedisKubernetesTarget) for target in targets)
     classes = [t.storage_class for t in targets if isinstance(t, RedisKubernetesTarget)]
     assert classes == ["local-path", "local-path", "longhorn-2r"]
@@ -330,7 +330,7 @@ def test_a_redis_preset_runs_on_any_redis(name: str) -> None:
     """`--target URI` is all it takes for another server."""
     overrides = ["target=redis://cache:6379/3"]
     experiment = load_experiment(f"preset:{name}", facts=FACTS, overrides=overrides).experiment
-    assert {t.target for t in experiment.treatments} == {
+    assert {t.target for t in experiment.configurations} == {
         RedisEndpointTarget(uri="redis://cache:6379/3")
     }
 
@@ -340,11 +340,11 @@ def test_a_preset_runs_on_any_target(name: str) -> None:
     """`--target URI` is all it takes, where the preset neither restarts nor fits this machine."""
     overrides = ["target=postgresql://b@db/x"]
     if name == "aa":  # restarts the server between its two sides
-        overrides.append("treatments.first.target.restart_command=[ssh, db, restart]")
+        overrides.append("configurations.first.target.restart_command=[ssh, db, restart]")
     experiment = load_experiment(f"preset:{name}", facts=FACTS, overrides=overrides).experiment
     uris = {target.uri for target in experiment.endpoint_targets.values()}
     assert uris == {"postgresql://b@db/x"}
-    assert len(experiment.endpoint_targets) == len(experiment.treatments)
+    assert len(experiment.endpoint_targets) == len(experiment.configurations)
 
 
 @pytest.mark.parametrize("name", ["fitted", "aws-defaults"])

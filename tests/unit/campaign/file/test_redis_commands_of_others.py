@@ -10,7 +10,7 @@ workloads:
   - {name: x, command: COMMAND}
 loads: {clients: 4}
 seed: 1
-treatments:
+configurations:
   default: {target: {TARGET}}
   other: {extends: default}
 """

@@ -30,7 +30,7 @@ workloads:
   - {name: get, builtin: get, keys: 100000, loaded: 100000}
 loads: {clients: [20], pipeline: 1}
 generator: {program: redis-benchmark, flags: []}
-treatments:
+configurations:
   aof-off:      {target: {kind: redis-local}, redis: {appendonly: no, save: ""}}
   aof-everysec: {extends: aof-off, redis: {appendonly: yes, appendfsync: everysec}}
   split:        {extends: aof-off, target: {replica: {appendonly: yes, appendfsync: everysec}}}
@@ -42,7 +42,7 @@ workloads:
   - {name: sets, builtin: set}
 loads: {clients: 4}
 seed: 1
-treatments:
+configurations:
   default: {target: {kind: redis-local}}
   other: {extends: default}
 """
@@ -59,14 +59,14 @@ def with_work(workload: str, more: str = "") -> str:
 
 
 def with_settings(settings: str) -> str:
-    """Return the small experiment for Redis with settings in its second treatment."""
+    """Return the small experiment for Redis with settings in its second configuration."""
     return REDIS.replace("{extends: default}", f"{{extends: default, redis: {settings}}}")
 
 
 def test_a_misspelled_kind_is_one_problem() -> None:
     """The rest of the file is of Redis still, and is not told to be of the other system."""
     text = CANONICAL.replace("kind: redis-local", "kind: redis-locl")
-    assert "treatments.aof-off.target.kind: `redis-locl` is no kind" in only_problem(text)
+    assert "configurations.aof-off.target.kind: `redis-locl` is no kind" in only_problem(text)
 
 
 def test_the_canonical_file() -> None:
@@ -81,12 +81,12 @@ def test_the_canonical_file() -> None:
         space=KeySpace(keys=100_000, loaded=20_000, value_bytes=180_000)
     )
     assert experiment.workload("get").redis == RedisWork(space=KeySpace(loaded=100_000))
-    assert experiment.treatment("aof-everysec").settings == (
+    assert experiment.configuration("aof-everysec").settings == (
         Setting(layer=Layer.REDIS, name="appendfsync", value="everysec"),
         Setting(layer=Layer.REDIS, name="appendonly", value="yes"),
         Setting(layer=Layer.REDIS, name="save", value=""),
     )
-    split = experiment.treatment("split")
+    split = experiment.configuration("split")
     assert split.asked(Layer.REDIS) == {"appendonly": "no", "save": ""}
     assert split.target == RedisLocalTarget(
         replica=(("appendfsync", "everysec"), ("appendonly", "yes"))
@@ -108,7 +108,7 @@ def test_values_reach_redis_as_config_set_takes_them() -> None:
         "{target: {kind: redis-local}, redis: {appendonly: true, IO-Threads: 04, save: ''}}",
     ).replace("{extends: default}", "{extends: default, redis: {io-threads: null, appendonly: no}}")
     experiment = load(text).experiment
-    asked = {t.name: t.asked(Layer.REDIS) for t in experiment.treatments}
+    asked = {t.name: t.asked(Layer.REDIS) for t in experiment.configurations}
     assert asked == {
         "default": {"appendonly": "yes", "io-threads": "04", "save": ""},
         "other": {"appendonly": "no", "save": ""},
@@ -119,7 +119,7 @@ def test_an_endpoint_by_its_keys_and_by_its_uri() -> None:
     """Both ways of naming a server reach the model; files are relative to the experiment's."""
     keys = "kind: redis-endpoint, host: db, port: 6380, user: b, db: 3, tls: yes, cacert: ca.crt"
     text = with_target(f"{keys}, allow_existing: yes, restart_command: ssh db restart")
-    assert load(text, Path("/x")).experiment.treatment("other").target == RedisEndpointTarget(
+    assert load(text, Path("/x")).experiment.configuration("other").target == RedisEndpointTarget(
         host="db",
         port=6380,
         user="b",
@@ -130,7 +130,7 @@ def test_an_endpoint_by_its_keys_and_by_its_uri() -> None:
         restart_command=("ssh", "db", "restart"),
     )
     text = with_target("kind: redis-endpoint, uri: 'rediss://b@db:6380/3'")
-    assert load(text).experiment.treatment("default").target == RedisEndpointTarget(
+    assert load(text).experiment.configuration("default").target == RedisEndpointTarget(
         uri="rediss://b@db:6380/3"
     )
 
@@ -141,14 +141,14 @@ def test_a_server_in_a_cluster_made_or_there() -> None:
         "kind: redis-kubernetes, namespace: bench, image: 'redis:7.2', storage: 20Gi,"
         " storage_class: fast, resources: {limits: {cpu: 2}}"
     )
-    made = load(text).experiment.treatment("default").target
+    made = load(text).experiment.configuration("default").target
     assert isinstance(made, RedisKubernetesTarget)
     assert (made.image, made.storage, made.storage_class) == ("redis:7.2", "20Gi", "fast")
     assert made.resources == PodResources(requests=(("cpu", "2"),), limits=(("cpu", "2"),))
     assert made.is_made
     assert load(text).experiment.is_in_kubernetes
     text = with_target("kind: redis-kubernetes, service: cache, secret: user, allow_existing: yes")
-    there = load(text).experiment.treatment("default").target
+    there = load(text).experiment.configuration("default").target
     assert isinstance(there, RedisKubernetesTarget)
     assert there.service == ClusterService(
         place=there.place, service="cache", port=6379, secret="user"
@@ -182,7 +182,7 @@ def test_another_target_for_all(target: str, expected: object) -> None:
         return
     assert not problems
     experiment = load(REDIS, Path("/x"), f"target={target}").experiment
-    assert {treatment.target for treatment in experiment.treatments} == {expected}
+    assert {configuration.target for configuration in experiment.configurations} == {expected}
 
 
 def test_an_experiment_of_postgresql_stays_with_postgresql() -> None:
@@ -195,9 +195,12 @@ def test_an_experiment_of_postgresql_stays_with_postgresql() -> None:
 def test_a_setting_on_the_command_line() -> None:
     """`--set` reaches a setting of Redis, also one with a dot in its name."""
     experiment = load(
-        REDIS, Path("/x"), "treatments.other.redis.appendonly=yes", "treatments.other.redis.a.b=1"
+        REDIS,
+        Path("/x"),
+        "configurations.other.redis.appendonly=yes",
+        "configurations.other.redis.a.b=1",
     ).experiment
-    assert experiment.treatment("other").asked(Layer.REDIS) == {"appendonly": "yes", "a.b": "1"}
+    assert experiment.configuration("other").asked(Layer.REDIS) == {"appendonly": "yes", "a.b": "1"}
 
 
 def test_every_pipeline_and_thread_is_a_load() -> None:
@@ -318,7 +321,7 @@ def test_the_settings_of_a_replica_are_settings() -> None:
     told = only_problem(with_target("kind: redis-local, replica: {port: 1}"))
     assert "Steelyard sets `port` itself" in told
     text = with_target("kind: redis-local, replica: {}")
-    assert load(text).experiment.treatment("other").target == RedisLocalTarget(replica=())
+    assert load(text).experiment.configuration("other").target == RedisLocalTarget(replica=())
     told = only_problem(with_target("kind: redis-local, replica: {masterauth: hunter2}"))
     assert "`masterauth` is a password" in told
     assert "hunter2" not in told
@@ -399,15 +402,15 @@ def test_the_two_systems_are_not_mixed() -> None:
 
 def test_a_factor_of_redis() -> None:
     """The short form takes a setting of Redis; two factors cannot set the same one."""
-    head = REDIS.partition("treatments:")[0]
-    base = "treatments:\n  base: {target: {kind: redis-local}, redis: {appendonly: yes}}\n"
+    head = REDIS.partition("configurations:")[0]
+    base = "configurations:\n  base: {target: {kind: redis-local}, redis: {appendonly: yes}}\n"
     factors = "factors:\n  fsync: {redis: {appendfsync: [everysec, always]}}\n"
     factors += "  aof: {redis: {no-appendfsync-on-rewrite: [false, true]}}\n"
     experiment = load(head + base + factors).experiment
-    assert {t.name for t in experiment.treatments} == {"base", "fsync", "aof", "fsync+aof"}
+    assert {t.name for t in experiment.configurations} == {"base", "fsync", "aof", "fsync+aof"}
     assert experiment.attribution is not None
     assert [f.second for f in experiment.attribution.factors] == ["always", "yes"]
-    assert experiment.treatment("fsync+aof").asked(Layer.REDIS) == {
+    assert experiment.configuration("fsync+aof").asked(Layer.REDIS) == {
         "appendonly": "yes",
         "appendfsync": "always",
         "no-appendfsync-on-rewrite": "yes",
@@ -423,8 +426,8 @@ def test_limits_of_this_machine_are_for_servers_of_this_machine() -> None:
     assert not problems_of(text)
     away = text.replace("redis-local", "redis-endpoint")
     assert {problem.path for problem in problems_of(away)} == {
-        "treatments.other.cgroup",
-        "treatments.other.linux",
+        "configurations.other.cgroup",
+        "configurations.other.linux",
     }
 
 

@@ -31,9 +31,9 @@ from steelyard.core.schedule import Load
 from steelyard.core.target import LocalTarget
 
 
-def settings(text: str, treatment: str = "other") -> dict[str, str]:
-    """Return a treatment's settings by name."""
-    found = load(text).experiment.treatment(treatment).settings
+def settings(text: str, configuration: str = "other") -> dict[str, str]:
+    """Return a configuration's settings by name."""
+    found = load(text).experiment.configuration(configuration).settings
     return {setting.name: setting.value for setting in found}
 
 
@@ -43,11 +43,11 @@ def test_the_canonical_file(tmp_path: Path) -> None:
     assert experiment.name == "huge pages and buffers"
     assert experiment.baseline == "default"
     assert experiment.contenders == ("buffers", "huge-pages")
-    assert experiment.treatment("huge-pages").settings == (
+    assert experiment.configuration("huge-pages").settings == (
         Setting(layer=Layer.POSTGRES, name="huge_pages", value="on"),
         Setting(layer=Layer.POSTGRES, name="shared_buffers", value="2GB"),
     )
-    assert experiment.treatment("huge-pages").target == LocalTarget()
+    assert experiment.configuration("huge-pages").target == LocalTarget()
     assert experiment.workload("orders").prepare == (
         Script(name="orders.sql", text="SELECT 1; -- orders.sql\n"),
     )
@@ -65,9 +65,9 @@ def test_the_canonical_file(tmp_path: Path) -> None:
 def test_the_canonical_file_with_the_kernels_layer(tmp_path: Path) -> None:
     """The design's own example: what the kernel is asked for is a setting of its layer."""
     experiment = load(LINUX_LAYER, write_scripts(tmp_path)).experiment
-    asked = experiment.treatment("huge-pages").asked(Layer.LINUX)
+    asked = experiment.configuration("huge-pages").asked(Layer.LINUX)
     assert asked == {"vm.nr_hugepages": "auto"}
-    assert experiment.treatment("buffers").asked(Layer.LINUX) == {}
+    assert experiment.configuration("buffers").asked(Layer.LINUX) == {}
 
 
 def test_defaults_are_those_of_the_model() -> None:
@@ -83,14 +83,14 @@ def test_defaults_are_those_of_the_model() -> None:
 def test_measure_and_stop_in_full() -> None:
     """Every key of these sections reaches the model."""
     text = with_line(
-        "measure: {slice: 10s, ramp: 0, discard: 1m, reset: block, switch: restart, prewarm: on}\n"
+        "measure: {slice: 10s, ramp: 0, warm_up: 1m, reset: block, switch: restart, prewarm: on}\n"
         "stop: {budget: 1h30m, precision: 1%, equivalence: 0.005}"
     )
     experiment = load(text).experiment
     assert experiment.measure == Measure(
         slice_s=10.0,
         ramp_s=0.0,
-        discard_s=60.0,
+        warm_up_s=60.0,
         reset=Reset.BLOCK,
         switch=SwitchCost.RESTART,
         prewarm=True,
@@ -123,18 +123,18 @@ def test_later_wins_and_null_removes() -> None:
 
 
 def test_profiles_come_before_explicit_settings() -> None:
-    """Within a treatment an explicit setting wins over its profile's."""
+    """Within a configuration an explicit setting wins over its profile's."""
     found = settings(with_other("{profile: fitted, postgres: {work_mem: 5MB, min_wal_size: null}}"))
     assert found["work_mem"] == "5MB"
     assert found["shared_buffers"] == "4096MB"
     assert "min_wal_size" not in found
-    assert load(with_other("{profile: fitted}")).experiment.treatment("other").profiles == (
+    assert load(with_other("{profile: fitted}")).experiment.configuration("other").profiles == (
         "fitted",
     )
 
 
 def test_a_childs_profile_replaces_what_its_parent_set() -> None:
-    """Inheritance goes first: later treatments win over earlier ones, layer by layer."""
+    """Inheritance goes first: later configurations win over earlier ones, layer by layer."""
     text = (
         with_other("{postgres: {work_mem: 1MB}}") + "  third: {extends: other, profile: fitted}\n"
     )
@@ -148,8 +148,8 @@ def test_targets_are_merged_key_by_key(tmp_path: Path) -> None:
         " protocol: prepared}"
     ).replace("default: {}", "default: {target: {bin: 15, directory: d, run_as: pg}}")
     experiment = load(text, tmp_path).experiment
-    assert experiment.treatment("default").target.bin == "15"
-    other = experiment.treatment("other")
+    assert experiment.configuration("default").target.bin == "15"
+    other = experiment.configuration("other")
     assert other.protocol == "prepared"
     assert other.target == LocalTarget(
         bin=str(tmp_path / "pg/bin"),
@@ -160,9 +160,9 @@ def test_targets_are_merged_key_by_key(tmp_path: Path) -> None:
     )
 
 
-def test_identical_treatments_are_allowed() -> None:
+def test_identical_configurations_are_allowed() -> None:
     """An A/A campaign is an experiment like any other."""
-    first, second = load(SMALL).experiment.treatments
+    first, second = load(SMALL).experiment.configurations
     assert (first.target, first.settings) == (second.target, second.settings)
 
 
@@ -278,7 +278,7 @@ def test_long_runs_and_known_burst_credits() -> None:
     )
     experiment = load(text).experiment
     assert experiment.sustained_s == 900.0
-    assert experiment.treatment("other").target.burst_lasts_s == 1800.0
+    assert experiment.configuration("other").target.burst_lasts_s == 1800.0
     plain = load(SMALL).experiment
     assert plain.sustained_s is None
-    assert {t.target.burst_lasts_s for t in plain.treatments} == {None}
+    assert {t.target.burst_lasts_s for t in plain.configurations} == {None}

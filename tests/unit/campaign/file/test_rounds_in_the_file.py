@@ -41,7 +41,7 @@ def test_data_are_not_kept_for_servers_that_are_made(reset: str) -> None:
     """Data of another server cannot be carried along."""
     told = only_problem(with_measure(f"switch: reprovision, reset: {reset}"))
     assert f"data cannot be kept for a {reset}" in told
-    assert load(with_measure("switch: reprovision, reset: visit")).experiment
+    assert load(with_measure("switch: reprovision, reset: start")).experiment
 
 
 def test_nothing_is_restored_where_servers_are_made() -> None:
@@ -63,16 +63,16 @@ def test_a_single_pass_has_one_round() -> None:
 def test_a_plan_of_old_has_one_round() -> None:
     """Journals that know nothing of rounds are still read, and say what they always said."""
     text = (
-        '{"mode":"visits","switch":"restart","reset":"visit","restore":"copy","restore_s":[],'
-        '"block_s":60.0,"stopping":{"max_blocks":9,"alpha":0.04,"headlines":1,"first_look":6,'
+        '{"mode":"starts","switch":"restart","reset":"start","restore":"copy","restore_s":[],'
+        '"block_s":60.0,"stopping":{"max_blocks":9,"alpha":0.04,"results":1,"first_look":6,'
         '"cell_first_look":6,"spending_power":2.0},'
-        '"discard":{"discard_s":20.0,"how":"floor","risk":""}}'
+        '"warm_up":{"warm_up_s":20.0,"how":"floor","risk":""}}'
     )
     plan = TypeAdapter(CampaignPlan).validate_json(text)
     assert (plan.rounds, plan.rounds_for, plan.rounds_reason) == (1, RoundsFor.ONE, "")
 
 
 def test_a_calibration_without_further_words_is_the_full_one() -> None:
-    """Five activations of 90 s per treatment, and at least 20 s: what the method asks for."""
+    """Five starts of 90 s per configuration, and at least 20 s: what the method asks for."""
     calibration = load(with_measure("calibration: {}")).experiment.measure.calibration
     assert calibration == Calibration(restarts=5, run_s=90.0, at_least_s=20.0)

@@ -1,4 +1,4 @@
-"""Several rounds in a visit: complete, alike for all treatments, and nothing new for one."""
+"""Several rounds in a visit: complete, alike for all configurations, and nothing new for one."""
 
 from collections import Counter
 
@@ -12,16 +12,16 @@ from steelyard.core.schedule import CellKey, Load, Mode, Schedule
 CELLS = tuple(CellKey(workload="w", load=Load(clients=n + 1, threads=1)) for n in range(3))
 
 
-def scheduled(rounds: int, mode: Mode = Mode.VISITS, seed: int = 5, blocks: int = 4) -> Schedule:
-    """Return a schedule of two treatments in three cells."""
+def scheduled(rounds: int, mode: Mode = Mode.STARTS, seed: int = 5, blocks: int = 4) -> Schedule:
+    """Return a schedule of two configurations in three cells."""
     return make_schedule(
-        treatments=("a", "b"), cells=CELLS, seed=seed, mode=mode, blocks=blocks, rounds=rounds
+        configurations=("a", "b"), cells=CELLS, seed=seed, mode=mode, blocks=blocks, rounds=rounds
     )
 
 
 @given(st.integers(1, 6), st.sampled_from(Mode), st.integers(0, 2**32))
 def test_every_round_is_complete(rounds: int, mode: Mode, seed: int) -> None:
-    """Each treatment meets each cell once in every round of every block."""
+    """Each configuration meets each cell once in every round of every block."""
     for block in scheduled(rounds, mode, seed).blocks:
         for visit in block.visits:
             size = len(visit.runs) // rounds
@@ -29,13 +29,13 @@ def test_every_round_is_complete(rounds: int, mode: Mode, seed: int) -> None:
                 passed = visit.runs[number * size : (number + 1) * size]
                 assert set(Counter(passed).values()) == {1}
                 assert {run.cell for run in passed} == set(CELLS)
-        runs = Counter((run.treatment, run.cell) for v in block.visits for run in v.runs)
+        runs = Counter((run.configuration, run.cell) for v in block.visits for run in v.runs)
         assert runs == {(t, c): rounds for t in "ab" for c in CELLS}
 
 
 @given(st.integers(2, 6), st.integers(0, 2**32))
 def test_all_visits_of_a_block_have_one_order(rounds: int, seed: int) -> None:
-    """Warm-up and checkpoints meet all treatments alike, in every round."""
+    """Warm-up and checkpoints meet all configurations alike, in every round."""
     for block in scheduled(rounds, seed=seed).blocks:
         one, other = ([run.cell for run in visit.runs] for visit in block.visits)
         assert one == other
@@ -44,7 +44,7 @@ def test_all_visits_of_a_block_have_one_order(rounds: int, seed: int) -> None:
 @pytest.mark.parametrize("mode", list(Mode))
 def test_one_round_is_the_schedule_that_always_was(mode: Mode) -> None:
     """The first round of a longer visit is that of a single one, drawn by the same coin."""
-    without = make_schedule(treatments=("a", "b"), cells=CELLS, seed=5, mode=mode, blocks=4)
+    without = make_schedule(configurations=("a", "b"), cells=CELLS, seed=5, mode=mode, blocks=4)
     assert without == scheduled(1, mode)
     for short, long in zip(without.blocks, scheduled(3, mode).blocks, strict=True):
         for visit, longer in zip(short.visits, long.visits, strict=True):
@@ -63,7 +63,7 @@ def test_rounds_have_orders_of_their_own() -> None:
 def test_back_to_back_has_a_coin_for_each_cell_and_round() -> None:
     """Either side goes first in about half of all passes."""
     first = Counter(
-        block.visits[0].runs[place].treatment
+        block.visits[0].runs[place].configuration
         for block in scheduled(5, Mode.BACK_TO_BACK, blocks=20).blocks
         for place in range(0, 30, 2)
     )

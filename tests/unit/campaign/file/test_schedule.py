@@ -13,7 +13,7 @@ from steelyard.core.schedule import CellKey, Load, Mode, PlannedBlock, Schedule
 
 plans = st.fixed_dictionaries(
     {
-        "treatments": st.integers(1, 4).map(lambda n: tuple(f"t{i}" for i in range(n))),
+        "configurations": st.integers(1, 4).map(lambda n: tuple(f"t{i}" for i in range(n))),
         "cells": st.integers(1, 5).map(lambda n: tuple(cell(i) for i in range(n))),
         "seed": st.integers(0, 2**63),
         "mode": st.sampled_from(Mode),
@@ -28,9 +28,9 @@ def cell(index: int) -> CellKey:
 
 
 def of_two(mode: Mode, *, blocks: int, cells: int = 3) -> Schedule:
-    """Return a long schedule of two treatments, a and b."""
+    """Return a long schedule of two configurations, a and b."""
     return make_schedule(
-        treatments=("a", "b"),
+        configurations=("a", "b"),
         cells=[cell(i) for i in range(cells)],
         seed=20261121,
         mode=mode,
@@ -40,15 +40,15 @@ def of_two(mode: Mode, *, blocks: int, cells: int = 3) -> Schedule:
 
 def ordered(block: PlannedBlock) -> list[tuple[str, CellKey]]:
     """Return the runs of a block in order."""
-    return [(run.treatment, run.cell) for visit in block.visits for run in visit.runs]
+    return [(run.configuration, run.cell) for visit in block.visits for run in visit.runs]
 
 
 @given(plans)
 def test_every_block_is_complete(plan: dict) -> None:
-    """Each treatment meets each cell exactly once in every block."""
+    """Each configuration meets each cell exactly once in every block."""
     schedule = make_schedule(**plan)
     assert [block.index for block in schedule.blocks] == list(range(plan["blocks"]))
-    everything = sorted((t, c) for t in plan["treatments"] for c in plan["cells"])
+    everything = sorted((t, c) for t in plan["configurations"] for c in plan["cells"])
     for block in schedule.blocks:
         assert sorted(ordered(block)) == everything
 
@@ -62,27 +62,31 @@ def test_a_longer_schedule_continues_a_shorter_one(plan: dict, more: int) -> Non
 
 @given(plans)
 def test_visits_share_one_order_of_cells(plan: dict) -> None:
-    """In visits mode every treatment has one visit, and all visits have the block's order."""
-    for block in make_schedule(**{**plan, "mode": Mode.VISITS}).blocks:
-        assert sorted(visit.treatment for visit in block.visits) == list(plan["treatments"])
+    """In visits mode every configuration has one visit, and all visits have the block's order."""
+    for block in make_schedule(**{**plan, "mode": Mode.STARTS}).blocks:
+        assert sorted(visit.configuration for visit in block.visits) == list(plan["configurations"])
         assert len({tuple(run.cell for run in visit.runs) for visit in block.visits}) == 1
-        assert all(r.treatment == visit.treatment for visit in block.visits for r in visit.runs)
+        assert all(
+            r.configuration == visit.configuration for visit in block.visits for r in visit.runs
+        )
 
 
 @given(plans)
-def test_back_to_back_keeps_the_treatments_of_a_cell_together(plan: dict) -> None:
-    """One visit; each cell's runs are neighbours; the first run's treatment is the visit's."""
-    count = len(plan["treatments"])
+def test_back_to_back_keeps_the_configurations_of_a_cell_together(plan: dict) -> None:
+    """One visit; each cell's runs are neighbours; the first run's configuration is the visit's."""
+    count = len(plan["configurations"])
     for block in make_schedule(**{**plan, "mode": Mode.BACK_TO_BACK}).blocks:
         (visit,) = block.visits
-        assert visit.treatment == visit.runs[0].treatment
+        assert visit.configuration == visit.runs[0].configuration
         groups = [visit.runs[i : i + count] for i in range(0, len(visit.runs), count)]
         assert all(len({run.cell for run in group}) == 1 for group in groups)
 
 
 def test_the_coin_of_visits_is_fair() -> None:
     """Of 2000 blocks between 45 and 55 % begin with b, and blocks do not follow one another."""
-    firsts = [block.visits[0].treatment == "b" for block in of_two(Mode.VISITS, blocks=2000).blocks]
+    firsts = [
+        block.visits[0].configuration == "b" for block in of_two(Mode.STARTS, blocks=2000).blocks
+    ]
     assert 0.45 < sum(firsts) / 2000 < 0.55
     alike = [one == other for one, other in pairwise(firsts)]
     assert 0.45 < sum(alike) / 1999 < 0.55
@@ -92,7 +96,7 @@ def test_every_cell_has_a_coin_of_its_own() -> None:
     """Back to back, each cell's coin is fair and the cells of a block agree by chance only."""
     blocks = of_two(Mode.BACK_TO_BACK, blocks=2000, cells=2).blocks
     first = [
-        {run.cell: run.treatment for run in reversed(block.visits[0].runs)} for block in blocks
+        {run.cell: run.configuration for run in reversed(block.visits[0].runs)} for block in blocks
     ]
     for one in (cell(0), cell(1)):
         assert 0.45 < sum(sides[one] == "b" for sides in first) / 2000 < 0.55
@@ -110,30 +114,33 @@ def test_all_orders_of_cells_occur_equally_often(mode: Mode) -> None:
     assert all(320 < count < 480 for count in orders.values())
 
 
-def test_three_treatments_come_in_every_order() -> None:
-    """With more than two treatments the coin becomes a random order."""
+def test_three_configurations_come_in_every_order() -> None:
+    """With more than two configurations the coin becomes a random order."""
     schedule = make_schedule(
-        treatments=("a", "b", "c"), cells=[cell(0)], seed=1, mode=Mode.VISITS, blocks=600
+        configurations=("a", "b", "c"), cells=[cell(0)], seed=1, mode=Mode.STARTS, blocks=600
     )
-    orders = Counter(tuple(v.treatment for v in block.visits) for block in schedule.blocks)
+    orders = Counter(tuple(v.configuration for v in block.visits) for block in schedule.blocks)
     assert len(orders) == 6
     assert all(60 < count < 140 for count in orders.values())
 
 
 def test_other_seeds_give_other_orders() -> None:
     """Two seeds do not share their coins, and one seed always gives the same."""
-    make = {"treatments": ("a", "b"), "cells": [cell(0)], "mode": Mode.VISITS, "blocks": 64}
+    make = {"configurations": ("a", "b"), "cells": [cell(0)], "mode": Mode.STARTS, "blocks": 64}
     assert make_schedule(seed=1, **make) == make_schedule(seed=1, **make)
     assert make_schedule(seed=1, **make).blocks != make_schedule(seed=2, **make).blocks
 
 
 @pytest.mark.parametrize(
-    ("treatments", "cells", "seed"), [((), [cell(0)], 1), (("a",), [], 1), (("a",), [cell(0)], -1)]
+    ("configurations", "cells", "seed"),
+    [((), [cell(0)], 1), (("a",), [], 1), (("a",), [cell(0)], -1)],
 )
-def test_impossible_schedules(treatments: tuple[str, ...], cells: list, seed: int) -> None:
-    """No treatment, no cell or a negative seed is refused."""
+def test_impossible_schedules(configurations: tuple[str, ...], cells: list, seed: int) -> None:
+    """No configuration, no cell or a negative seed is refused."""
     with pytest.raises(ValueError, match=r"no block|non-negative"):
-        make_schedule(treatments=treatments, cells=cells, seed=seed, mode=Mode.VISITS, blocks=1)
+        make_schedule(
+            configurations=configurations, cells=cells, seed=seed, mode=Mode.STARTS, blocks=1
+        )
 
 
 def test_modes() -> None:
@@ -141,6 +148,6 @@ def test_modes() -> None:
     assert [mode_for(switch) for switch in SwitchCost] == [
         Mode.BACK_TO_BACK,
         Mode.BACK_TO_BACK,
-        Mode.VISITS,
-        Mode.VISITS,
+        Mode.STARTS,
+        Mode.STARTS,
     ]

@@ -11,13 +11,13 @@ SERVER = SettingCatalogue(names=NAMES, server="PostgreSQL 18.4")
 
 
 def test_an_unknown_setting_is_told_where_it_was_written() -> None:
-    """A setting that a treatment inherits is reported once, at its own line."""
+    """A setting that a configuration inherits is reported once, at its own line."""
     text = with_other("{postgres: {shared_bufers: 1GB, timezone: UTC}}")
     loaded = load(text + "  third: {extends: other}\n")
     problems = check_settings(loaded, dict.fromkeys(("default", "other", "third"), SERVER))
     assert [problem.located("test.yaml") for problem in problems] == [
         (
-            "test.yaml:9:22: treatments.other.postgres.shared_bufers: `shared_bufers` is not a "
+            "test.yaml:9:22: configurations.other.postgres.shared_bufers: `shared_bufers` is not a "
             "setting of PostgreSQL 18.4 (did you mean `shared_buffers`?)"
         )
     ]
@@ -31,7 +31,7 @@ def test_settings_of_extensions_pass() -> None:
 
 
 def test_servers_differ_in_what_they_know() -> None:
-    """Each treatment is checked against its own server; one without a list is not checked."""
+    """Each configuration is checked against its own server; one without a list is not checked."""
     loaded = load(with_other("{postgres: {io_method: worker}}"))
     old = SettingCatalogue(names=NAMES, server="PostgreSQL 15.18")
     new = SettingCatalogue(names=NAMES | {"io_method"}, server="PostgreSQL 18.4")
@@ -41,8 +41,8 @@ def test_servers_differ_in_what_they_know() -> None:
     assert "PostgreSQL 15.18" in problem.message
 
 
-def test_a_setting_from_a_profile_is_told_at_its_treatment() -> None:
-    """What no line of the file sets points at the treatment that asked for the profile."""
+def test_a_setting_from_a_profile_is_told_at_its_configuration() -> None:
+    """What no line of the file sets points at the configuration that asked for the profile."""
     loaded = load(with_other("{profile: fitted}"))
     problems = check_settings(loaded, {"other": SERVER})
     assert {problem.line for problem in problems} == {9}
@@ -50,6 +50,6 @@ def test_a_setting_from_a_profile_is_told_at_its_treatment() -> None:
 
 def test_an_overridden_setting_has_no_line() -> None:
     """A setting from the command line is told with its path instead."""
-    loaded = load(SMALL, Path("/nonexistent"), "treatments.other.postgres.wrk_mem=1")
+    loaded = load(SMALL, Path("/nonexistent"), "configurations.other.postgres.wrk_mem=1")
     (problem,) = check_settings(loaded, {"other": SERVER})
-    assert (problem.line, problem.path) == (None, "--set treatments.other.postgres.wrk_mem")
+    assert (problem.line, problem.path) == (None, "--set configurations.other.postgres.wrk_mem")

@@ -15,7 +15,7 @@ workloads:
   - {name: reads, builtin: select-only, scale_factor: 1}
 loads: {clients: 1}
 seed: 1
-treatments:
+configurations:
   default: {}
   pages:
     extends: default
@@ -31,7 +31,7 @@ workloads:
   - {name: reads, builtin: select-only, scale_factor: 1}
 loads: {clients: 1}
 seed: 1
-treatments:
+configurations:
   default:
     target: {kind: endpoint, host: guest}
     kvm: {domain: loose.xml}
@@ -43,10 +43,10 @@ treatments:
 _DOMAIN = "<domain type='kvm'>\n  <!-- pins -->\n  <name> guest-1 </name>\n  <vcpu>2</vcpu>\n"
 
 
-def _asked(text: str, treatment: str, *overrides: str) -> dict[str, str]:
+def _asked(text: str, configuration: str, *overrides: str) -> dict[str, str]:
     return (
         load(text, Path("/nonexistent"), *overrides)
-        .experiment.treatment(treatment)
+        .experiment.configuration(configuration)
         .asked(Layer.LINUX)
     )
 
@@ -57,23 +57,23 @@ def test_kernel_settings_are_settings_of_their_layer() -> None:
     first = {"vm.nr_hugepages": "auto", "vm.swappiness": "1", "read_ahead": "128kB"}
     assert _asked(_STACK, "pages") == first
     assert _asked(_STACK, "more") == {"vm.nr_hugepages": "300", "read_ahead": "128kB"}
-    labels = {s.label for s in load(_STACK).experiment.treatment("pages").settings}
+    labels = {s.label for s in load(_STACK).experiment.configuration("pages").settings}
     assert "linux: vm.nr_hugepages" in labels
 
 
 def test_dotted_names_are_reached_from_the_command_line() -> None:
     """The dot in a sysctl's name is no step of the path."""
-    override = "treatments.pages.linux.vm.swappiness=60"
+    override = "configurations.pages.linux.vm.swappiness=60"
     assert _asked(_STACK, "pages", override)["vm.swappiness"] == "60"
 
 
 def test_factors_vary_kernel_settings() -> None:
     """By the short form and by levels; two factors may not set one knob."""
-    head = _STACK[: _STACK.index("treatments:")]
+    head = _STACK[: _STACK.index("configurations:")]
     short = head + "factors:\n  swap: {linux: {vm.swappiness: [60, 1]}}\n"
     thp = "  thp: {off: , on: {linux: {transparent_huge_pages: always}}}\n"
     experiment = load(short + thp).experiment
-    found = {t.name: t.asked(Layer.LINUX) for t in experiment.treatments}
+    found = {t.name: t.asked(Layer.LINUX) for t in experiment.configurations}
     assert found["swap+thp"] == {"vm.swappiness": "1", "transparent_huge_pages": "always"}
     twice = thp.replace("transparent_huge_pages: always", "vm.swappiness: 5")
     assert "`vm.swappiness` is set by the factor" in problems_of(short + twice)[0].message
@@ -114,7 +114,7 @@ def test_a_misspelled_knob_is_recognised() -> None:
 
 def test_an_endpoints_kernel_is_out_of_reach() -> None:
     """Knobs are of this machine, and the server is on another."""
-    found = problems_of(_STACK, "treatments.default.target={kind: endpoint, host: db}")
+    found = problems_of(_STACK, "configurations.default.target={kind: endpoint, host: db}")
     assert [p.line for p in found] == [11, 14]
     assert all("knobs of this machine" in p.message for p in found)
 
@@ -128,11 +128,11 @@ def _guests(folder: Path, *overrides: str) -> str:
 def test_a_virtual_machine_is_its_file_and_its_text(tmp_path: Path) -> None:
     """The record needs no other file; a command is split as a shell would."""
     experiment = load(_guests(tmp_path), tmp_path).experiment
-    pinned = experiment.treatment("pinned")
+    pinned = experiment.configuration("pinned")
     assert pinned.asked(Layer.KVM) == {"domain": "pinned.xml"}
     assert "pinned.xml" in pinned.domain_xml
     assert pinned.manual == ManualStep(command=("./cycle", "my guest"), timeout_s=300.0)
-    assert experiment.treatment("default").domain_xml != pinned.domain_xml
+    assert experiment.configuration("default").domain_xml != pinned.domain_xml
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_definition_with_a_password_is_refused(tmp_path: Path, element: str) -
 def test_the_command_that_restarts_an_endpoint_has_no_password_either() -> None:
     """Its words are in the record like those of a step."""
     target = "{kind: endpoint, host: db, restart_command: [reboot, --password, hunter2]}"
-    found = problems_of(SMALL, f"treatments.default.target={target}")
+    found = problems_of(SMALL, f"configurations.default.target={target}")
     assert [p.message for p in found if "password" in p.message] == [
         "the command has a password in it"
     ]
@@ -217,7 +217,7 @@ def test_a_reference_to_a_secret_is_none(tmp_path: Path, element: str) -> None:
     """It is kept by libvirt; the definition only says which one."""
     text = _guests(tmp_path)
     (tmp_path / "pinned.xml").write_text(f"{_DOMAIN}{element}</domain>")
-    assert "<vcpu>2" in load(text, tmp_path).experiment.treatment("pinned").domain_xml
+    assert "<vcpu>2" in load(text, tmp_path).experiment.configuration("pinned").domain_xml
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_command_with_a_password_is_refused(
     text = _guests(tmp_path).replace(old, f"{{command: {command}}}")
     assert command in text
     if not refused:
-        assert load(text, tmp_path).experiment.treatment("pinned").manual
+        assert load(text, tmp_path).experiment.configuration("pinned").manual
         return
     (problem,) = problems_of(text, base=tmp_path)
     assert "has a password in it" in problem.message

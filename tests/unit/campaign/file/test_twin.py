@@ -29,8 +29,8 @@ def test_both_arms_are_the_baseline() -> None:
     """Target, settings and protocol are equal; only the name differs."""
     loaded = given()
     twin = aa_twin(loaded, switch=SwitchCost.RESTART, budget_s=600.0).experiment
-    first, second = twin.treatments
-    assert first == loaded.experiment.treatment(loaded.experiment.baseline)
+    first, second = twin.configurations
+    assert first == loaded.experiment.configuration(loaded.experiment.baseline)
     assert second == replace(first, name="again")
     assert twin.baseline == first.name
     assert twin.contenders == ("again",)
@@ -49,7 +49,7 @@ def test_work_and_loads_stay() -> None:
 def test_the_design_is_that_of_the_experiment() -> None:
     """Also where the twin could alternate, because it has none of the differences."""
     loaded = given()
-    other = OtherDesign(mode=Mode.VISITS, block_s=60.0)
+    other = OtherDesign(mode=Mode.STARTS, block_s=60.0)
     turns, visits = (
         aa_twin(
             loaded, switch=SwitchCost.RESTART, budget_s=600.0, alternates=alternates, other=other
@@ -63,11 +63,11 @@ def test_the_design_is_that_of_the_experiment() -> None:
 
 
 def test_the_experiment_behind_it_is_remembered() -> None:
-    """How many treatments and which stopping rules it has decide at what level it will look."""
+    """How many configurations and which stopping rules it has decide at what level it will look."""
     loaded = given(SMALL, "stop.precision=1%")
     twin = aa_twin(loaded, switch=SwitchCost.RESTART, budget_s=700.0).experiment
     assert twin.twin_of is not None
-    assert twin.twin_of.treatments == len(loaded.experiment.treatments)
+    assert twin.twin_of.configurations == len(loaded.experiment.configurations)
     assert twin.twin_of.stop == loaded.experiment.stop
     assert (twin.stop.budget_s, twin.stop.precision) == (700.0, None)
 
@@ -76,14 +76,14 @@ def test_a_baseline_called_again_gets_another_twin() -> None:
     """Names stay different."""
     text = SMALL.replace("default", "again").replace("seed: 1", "seed: 1\nbaseline: again")
     twin = aa_twin(given(text), switch=SwitchCost.RESTART, budget_s=600.0).experiment
-    assert [treatment.name for treatment in twin.treatments] == ["again", "again-2"]
+    assert [configuration.name for configuration in twin.configurations] == ["again", "again-2"]
 
 
 def test_a_problem_of_the_twin_is_found_in_the_file() -> None:
     """What its second arm inherits is pointed at where the baseline has it."""
     text = SMALL.replace("default: {}", "default: {postgres: {work_mem: 1TB}}")
     loaded = aa_twin(given(text), switch=SwitchCost.RESTART, budget_s=600.0)
-    problem = loaded.problem(("treatments", "again", "postgres", "work_mem"), "too much")
+    problem = loaded.problem(("configurations", "again", "postgres", "work_mem"), "too much")
     assert problem.line is not None
 
 
@@ -96,8 +96,8 @@ def expected(block_s: float, twin: LoadedExperiment) -> Forecast:
         preparation_s=60.0,
         block_s=block_s,
         max_blocks=1,
-        stopping=stopping_rule(headlines=1, cells_per_headline=1, max_blocks=1, precision=None),
-        discard_s=20.0,
+        stopping=stopping_rule(results=1, cells_per_result=1, max_blocks=1, precision=None),
+        warm_up_s=20.0,
         disk_bytes={},
         cached=0,
     )
@@ -124,9 +124,9 @@ def test_the_budget_is_ten_minutes_or_twelve_blocks(
     assert with_budget(twin, budget_s).experiment.stop.budget_s == budget_s
 
 
-def test_factors_are_remembered_as_headlines() -> None:
-    """Three factors make eight treatments and three headlines: the level is shared by three."""
-    text = SMALL[: SMALL.index("treatments:")] + (
+def test_factors_are_remembered_as_results() -> None:
+    """Three factors make eight configurations and three results: the level is shared by three."""
+    text = SMALL[: SMALL.index("configurations:")] + (
         "factors:\n"
         "  a: {postgres: {work_mem: [1MB, 2MB]}}\n"
         "  b: {postgres: {jit: [false, true]}}\n"
@@ -135,6 +135,6 @@ def test_factors_are_remembered_as_headlines() -> None:
     twin = aa_twin(given(text), switch=SwitchCost.RESTART, budget_s=600.0).experiment
     assert twin.attribution is None
     assert twin.twin_of is not None
-    assert (twin.twin_of.treatments, twin.twin_of.headlines) == (8, 3)
+    assert (twin.twin_of.configurations, twin.twin_of.results) == (8, 3)
     # A main effect over eight combinations: eight weights of a quarter.
     assert twin.twin_of.squares == 0.5

@@ -33,14 +33,14 @@ from experiment_texts import (
         ("measure: {slice: 0.5s}", "`0.5s` is too short (Write at least 1 s.)"),
         ("measure: {slice: 2.5s}", "`2.5s` is not a whole number of seconds"),
         ("measure: {ramp: 500ms}", "`500ms` is not a whole number of seconds"),
-        ("measure: {reset: daily}", "`daily` is not known (known: `auto`, `visit`, `block`"),
+        ("measure: {reset: daily}", "`daily` is not known (known: `auto`, `start`, `block`"),
         ("measure: {switch: restrat}", "did you mean `restart`?"),
         ("measure: {prewarm: perhaps}", "`perhaps` is neither true nor false"),
-        ("measure: {discard: 5s, calibration: {}}", "`discard` already declares it"),
+        ("measure: {warm_up: 5s, calibration: {}}", "`warm_up` already declares it"),
         ("measure: {calibration: {run: 10s}}", "at_least (20 s) is longer than run (10 s)"),
         ("measure: {calibration: {run: 2s, at_least: 1s}}", "`2s` is too short"),
         ("measure: {calibration: {restarts: 0}}", "`0` is out of range (Write a number at least"),
-        ("baseline: othr", "there is no treatment `othr` (did you mean `other`?)"),
+        ("baseline: othr", "there is no configuration `othr` (did you mean `other`?)"),
         ("baseline: a b", "`a b` is no name"),
         ("description: [a]", "`[a]` is not text"),
     ],
@@ -94,9 +94,9 @@ def test_wrong_workloads(workload: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("treatment", "expected"),
+    ("configuration", "expected"),
     [
-        ("{extends: defalt}", "there is no treatment `defalt` (did you mean `default`?)"),
+        ("{extends: defalt}", "there is no configuration `defalt` (did you mean `default`?)"),
         ("{extends: other}", "`other` extends itself"),
         ("{profile: fited}", "other.profile: there is no profile `fited` (did you mean `fitted`?)"),
         ("{shared_buffers: 1GB}", "PostgreSQL settings go below `postgres:`"),
@@ -119,9 +119,9 @@ def test_wrong_workloads(workload: str, expected: str) -> None:
         ("{postgres: {a.b: 'postgresql://u:pw@h/d'}}", "the value has a password in it"),
     ],
 )
-def test_wrong_treatments(treatment: str, expected: str) -> None:
-    """Each mistake in a treatment is one problem with the way out."""
-    assert expected in only_problem(with_other(treatment))
+def test_wrong_configurations(configuration: str, expected: str) -> None:
+    """Each mistake in a configuration is one problem with the way out."""
+    assert expected in only_problem(with_other(configuration))
 
 
 def test_the_version_is_needed_and_known() -> None:
@@ -132,14 +132,14 @@ def test_the_version_is_needed_and_known() -> None:
     assert "`version` is missing" in only_problem(SMALL.replace("version: 1\n", ""))
 
 
-def test_a_comparison_needs_two_treatments() -> None:
-    """One treatment alone answers no question; the hint shows how to compare it with itself."""
+def test_a_comparison_needs_two_configurations() -> None:
+    """One configuration alone answers no question; the hint shows how to compare it with itself."""
     told = only_problem(SMALL.replace("  other: {extends: default}\n", ""))
     assert "`again: {extends: default}`" in told
 
 
 def test_a_baseline_is_asked_for_when_none_is_called_so() -> None:
-    """The control treatment is never guessed from the order of the file."""
+    """The control configuration is never guessed from the order of the file."""
     text = SMALL.replace("  default: {}", "  one: {}").replace("extends: default", "extends: one")
     assert "`baseline` is missing (Add `baseline: one`" in only_problem(text)
     both = SMALL + "  baseline: {}\n"
@@ -147,20 +147,20 @@ def test_a_baseline_is_asked_for_when_none_is_called_so() -> None:
     assert load(SMALL).experiment.baseline == "default"
 
 
-def test_workload_names_are_unique_and_treatments_are_named_like_words() -> None:
+def test_workload_names_are_unique_and_configurations_are_named_like_words() -> None:
     """Names end in tables and file names."""
     line = "  - {name: reads, builtin: select-only, scale_factor: 1}\n"
     assert "two workloads called `reads`" in only_problem(SMALL.replace(line, line * 2))
     assert "no name for tables" in only_problem(SMALL + "  ../x: {}\n")
 
 
-def test_a_ring_of_treatments_is_told_once() -> None:
-    """Treatments that extend each other are one problem, and nothing follows from it."""
+def test_a_ring_of_configurations_is_told_once() -> None:
+    """Configurations that extend each other are one problem, and nothing follows from it."""
     text = SMALL + "  a: {extends: b}\n  b: {extends: c}\n  c: {extends: a}\n  d: {extends: a}\n"
     assert "in a ring: a -> b -> c -> a" in only_problem(text)
 
 
-def test_initdb_options_are_equal_in_all_treatments() -> None:
+def test_initdb_options_are_equal_in_all_configurations() -> None:
     """A prepared state is comparable only when its clusters were made alike."""
     differing = with_other("{target: {initdb: [--data-checksums]}}")
     assert "the initdb options of `other` differ from those of `default`" in only_problem(differing)
@@ -176,11 +176,14 @@ def test_one_mistake_does_not_hide_another_elsewhere() -> None:
     assert [problem.line for problem in problems_of(text)] == [4, 9]
 
 
-def test_a_single_pass_takes_exactly_one_treatment() -> None:
-    """One treatment is refused in blocks and wanted in a single pass; precision has no sense."""
-    one = SMALL.split("treatments:", maxsplit=1)[0] + "treatments:\n  server: {}\n"
+def test_a_single_pass_takes_exactly_one_configuration() -> None:
+    """One configuration is refused in blocks and wanted in a single pass.
+
+    Precision has no sense.
+    """
+    one = SMALL.split("configurations:", maxsplit=1)[0] + "configurations:\n  server: {}\n"
     assert "design: single-pass" in only_problem(one)
     passed = "design: single-pass\n" + one
     assert load(passed).experiment.is_single_pass
-    assert "takes one treatment" in only_problem("design: single-pass\n" + SMALL)
+    assert "takes one configuration" in only_problem("design: single-pass\n" + SMALL)
     assert "can never be reached" in only_problem(passed, "stop.precision=1%")

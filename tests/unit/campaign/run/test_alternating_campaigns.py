@@ -68,7 +68,7 @@ def in_block(stage: Stage, block: int, does: Callable[[bool], object]) -> None:
 def counted(record: CampaignRecord) -> list[tuple[object, ...]]:
     """Return what the result rests on, without times of day."""
     return [
-        (run.block, run.visit, run.position, run.treatment, run.cell, run.turns)
+        (run.block, run.visit, run.position, run.configuration, run.cell, run.turns)
         for run in record.counted_runs
     ]
 
@@ -104,9 +104,9 @@ def test_a_campaign_in_turns_finds_what_is_there(tmp_path: Path) -> None:
         "reads": TurnTimes(),
         "writes": TurnTimes(),
     }
-    headlines = [each for each in analysis.comparisons if each.load is None]
-    assert [each.verdict for each in headlines] == [Verdict.FASTER] * 2
-    for each in headlines:
+    results = [each for each in analysis.comparisons if each.load is None]
+    assert [each.verdict for each in results] == [Verdict.FASTER] * 2
+    for each in results:
         assert each.effect is not None
         assert each.effect.low is not None
         assert each.effect.high is not None
@@ -133,9 +133,9 @@ def test_both_are_up_from_the_beginning_to_the_end_of_a_block(tmp_path: Path) ->
     schedule = read_schedule(tmp_path / "campaign")
     record = read_campaign(tmp_path / "campaign")
     for index, runs in by_block(record).items():
-        planned = [visit.treatment for visit in schedule.blocks[index].visits]
-        assert [run.treatment for run in runs] == planned
-    assert {runs[0].treatment for runs in by_block(record).values()} == {"slow", "fast"}
+        planned = [visit.configuration for visit in schedule.blocks[index].visits]
+        assert [run.configuration for run in runs] == planned
+    assert {runs[0].configuration for runs in by_block(record).values()} == {"slow", "fast"}
 
 
 def test_what_only_reads_goes_before_what_writes(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_who_asks_for_visits_gets_them(tmp_path: Path) -> None:
     stage = staged(tmp_path / "campaign", replace(an_experiment(), design=Design.ONE_BY_ONE))
     plan = stage.run().plan
     assert plan is not None
-    assert (plan.mode, plan.pausing, plan.turns) == (Mode.VISITS, None, ())
+    assert (plan.mode, plan.pausing, plan.turns) == (Mode.STARTS, None, ())
     assert plan.design_reason == "the experiment asks for it"
     assert not stage.guards.started
 
@@ -167,7 +167,7 @@ def test_transactions_that_are_too_long_mean_visits(tmp_path: Path) -> None:
     stage.experiment = stage.world.experiment = replace(experiment, measure=measure)
     plan = stage.run().plan
     assert plan is not None
-    assert plan.mode is Mode.VISITS
+    assert plan.mode is Mode.STARTS
     assert "a turn of reads would have to last 1.5 s" in plan.design_reason
 
 
@@ -245,7 +245,7 @@ def test_a_block_is_redone_for_all_under_whose_trouble_it_was(
     schedule = read_schedule(tmp_path / "campaign")
     (outcome,) = thrown
     assert outcome.index == (3 if harms is does_not_start else 2)
-    assert outcome.treatment == schedule.blocks[outcome.index].visits[slot - 1].treatment
+    assert outcome.configuration == schedule.blocks[outcome.index].visits[slot - 1].configuration
     assert outcome.cause == cause
     record = read_campaign(tmp_path / "campaign")
     redone = [run for run in record.counted_runs if run.block == outcome.index]
@@ -264,7 +264,7 @@ def test_what_nobody_brought_about_is_under_nobody(tmp_path: Path) -> None:
     in_block(stage, 2, harm)
     stage.run()
     (outcome,) = [each for each in stage.listener.outcomes if not each.complete]
-    assert (outcome.treatment, outcome.cause) == ("", "generator-failed")
+    assert (outcome.configuration, outcome.cause) == ("", "generator-failed")
     assert "rounds are lost" in outcome.reason
 
 
@@ -274,7 +274,7 @@ def test_a_redone_block_draws_other_orders(tmp_path: Path) -> None:
     in_block(stage, 2, lambda now: _jump(stage) if now else None)
     stage.run()
     record = read_campaign(tmp_path / "campaign")
-    redone = [run for run in record.runs if run.block == 2 and run.treatment == "slow"]
+    redone = [run for run in record.runs if run.block == 2 and run.configuration == "slow"]
     assert [run.attempt for run in redone] == [0, 1]
     places = [[turn.place for turn in run.turns] for run in redone]
     assert places[0] != places[1]
@@ -320,14 +320,14 @@ def test_a_campaign_killed_at_any_append_resumes_to_the_same_result(
 
 def test_a_declared_warm_up_is_kept_and_noted(tmp_path: Path) -> None:
     """Two seconds of load for each server in each block, as the outcomes say."""
-    measure = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0)
+    measure = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0)
     stage = staged(tmp_path / "campaign", an_experiment(measure=measure))
     stage.run()
     assert {outcome.warm_up_s for outcome in stage.listener.outcomes} == {2.0}
 
 
 @pytest.mark.parametrize(
-    ("workloads", "loads", "reconnections", "discard_s"),
+    ("workloads", "loads", "reconnections", "warm_up_s"),
     [
         (("reads",), 1, 0, 2.0),
         (("reads",), 1, 0, 10.0),
@@ -337,11 +337,11 @@ def test_a_declared_warm_up_is_kept_and_noted(tmp_path: Path) -> None:
     ],
 )
 def test_a_block_takes_what_is_foretold(
-    tmp_path: Path, workloads: tuple[str, ...], loads: int, reconnections: int, discard_s: float
+    tmp_path: Path, workloads: tuple[str, ...], loads: int, reconnections: int, warm_up_s: float
 ) -> None:
     """Up to what ends and starts generators, which takes no time in a world of formulas."""
     turns = TurnTimes(reconnections=reconnections)
-    measure = Measure(slice_s=5.0, ramp_s=1.0, discard_s=discard_s, turns=turns)
+    measure = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=warm_up_s, turns=turns)
     experiment = an_experiment(workloads=workloads, loads=loads, measure=measure)
     stage = staged(tmp_path / "campaign", experiment)
     stage.world.restore_s, stage.world.start_s = 3.0, 2.0
@@ -356,7 +356,7 @@ def test_a_block_takes_what_is_foretold(
     took_s = (began[-1] - began[0]) / (len(began) - 1)
     times = durations.SwitchTimes(restore_s=3.0, start_s=2.0, switch_s=0.0)
     told_s = durations.block_s(
-        experiment, mode=Mode.ALTERNATING, reset=Reset.VISIT, discard_s=discard_s, times=times
+        experiment, mode=Mode.ALTERNATING, reset=Reset.VISIT, warm_up_s=warm_up_s, times=times
     )
     cells = len(workloads) * loads
     own = len(workloads) * (loads > 1)  # generators that only warm up
@@ -378,5 +378,5 @@ def test_the_forecast_knows_that_turns_are_taken(tmp_path: Path) -> None:
     assert plan.block_s == pytest.approx(expected.block_s, rel=0.3)
     short = replace(assembly, room=replace(stage.room, memory_bytes=1))
     visits = forecast(stage.experiment, short)
-    assert visits.mode is Mode.VISITS
+    assert visits.mode is Mode.STARTS
     assert "of memory are available" in visits.design_reason

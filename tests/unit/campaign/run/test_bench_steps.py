@@ -36,15 +36,15 @@ def _prepared(stage: Stage) -> Bench:
 
 
 def _asking(experiment: Experiment, *means: str | None) -> Experiment:
-    treatments = tuple(
-        replace(treatment, target=replace(treatment.target, restore=one))
-        for treatment, one in zip(experiment.treatments, means, strict=True)
+    configurations = tuple(
+        replace(configuration, target=replace(configuration.target, restore=one))
+        for configuration, one in zip(experiment.configurations, means, strict=True)
     )
-    return replace(experiment, treatments=treatments)
+    return replace(experiment, configurations=configurations)
 
 
-def test_equal_data_are_prepared_once_for_all_treatments(tmp_path: Path) -> None:
-    """Both treatments run the same version: one state, said once what is prepared."""
+def test_equal_data_are_prepared_once_for_all_configurations(tmp_path: Path) -> None:
+    """Both configurations run the same version: one state, said once what is prepared."""
     stage = _stage(tmp_path)
     bench = stage.bench()
     bench.prepare(stage.listener.stage)
@@ -55,16 +55,16 @@ def test_equal_data_are_prepared_once_for_all_treatments(tmp_path: Path) -> None
     assert len(stage.listener.heard) == 1
 
 
-def test_an_activation_restores_starts_and_measures_both(tmp_path: Path) -> None:
+def test_an_start_restores_starts_and_measures_both(tmp_path: Path) -> None:
     """Seconds of restoring and of starting are told apart; readiness is the clock's now."""
     stage = _stage(tmp_path)
     bench = _prepared(stage)
-    activation = bench.activate("fast", restore=True, means="copy")
+    start = bench.activate("fast", restore=True, means="copy")
     assert stage.world.steps == ["restore by copy", "start"]
-    assert (activation.restore_s, activation.start_s) == (4.0, 1.5)
-    assert activation.at == stage.clock.monotonic()
-    assert activation.deviations == ()
-    assert {s.name: s.value for s in activation.effective}["speed"] == "1.05"
+    assert (start.restore_s, start.start_s) == (4.0, 1.5)
+    assert start.at == stage.clock.monotonic()
+    assert start.deviations == ()
+    assert {s.name: s.value for s in start.effective}["speed"] == "1.05"
 
 
 def test_data_that_a_restored_server_has_not_are_told(tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def test_data_that_a_restored_server_has_not_are_told(tmp_path: Path) -> None:
     stage = _stage(tmp_path)
     bench = _prepared(stage)
     stage.world.missing = ("database 0 holds 0 keys, not 100",)
-    activation = bench.activate("fast", restore=True, means="copy")
-    assert activation.deviations == ("database 0 holds 0 keys, not 100",)
+    start = bench.activate("fast", restore=True, means="copy")
+    assert start.deviations == ("database 0 holds 0 keys, not 100",)
     assert bench.activate("slow", restore=False, means="copy").deviations == ()
 
 
@@ -83,9 +83,9 @@ def test_without_a_restore_the_data_stay_as_they_were(tmp_path: Path) -> None:
     bench = _prepared(stage)
     bench.activate("slow", restore=True, means="copy")
     stage.world.steps.clear()
-    activation = bench.activate("fast", restore=False, means="copy")
+    start = bench.activate("fast", restore=False, means="copy")
     assert stage.world.steps == ["stop in order", "start"]
-    assert activation.restore_s == 0.0
+    assert start.restore_s == 0.0
 
 
 def test_templates_are_kept_once_and_copied_from_on_every_restore(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_templates_are_kept_once_and_copied_from_on_every_restore(tmp_path: Path
 
 
 def test_data_that_were_put_aside_come_back_even_without_a_restore(tmp_path: Path) -> None:
-    """Keeping templates takes the data away, so the first activation copies them in any case."""
+    """Keeping templates takes the data away, so the first start copies them in any case."""
     stage = _stage(tmp_path)
     bench = _prepared(stage)
     bench.activate("slow", restore=False, means=TEMPLATE)
@@ -118,7 +118,7 @@ def test_data_that_were_put_aside_come_back_even_without_a_restore(tmp_path: Pat
 
 
 def test_prewarming_comes_after_the_settings_and_before_readiness(tmp_path: Path) -> None:
-    """It is part of the activation, so it is not in the runs."""
+    """It is part of the start, so it is not in the runs."""
     stage = _stage(tmp_path, an_experiment(measure=Measure(prewarm=True)))
     bench = _prepared(stage)
     bench.activate("slow", restore=True, means="reflink")
@@ -150,7 +150,7 @@ def test_scripts_are_written_where_the_generator_reads_them(tmp_path: Path) -> N
     bench = _prepared(stage)
     bench.activate("slow", restore=True, means="reflink")
     cell = CellKey(workload="own-reads", load=stage.experiment.loads[0])
-    planned = PlannedRun(treatment="slow", cell=cell)
+    planned = PlannedRun(configuration="slow", cell=cell)
     bench.run(planned, bench.request(planned, seconds=3))
     home = bench.platform("slow").scripts / "own-reads"
     assert {path.name: path.read_text() for path in home.iterdir()} == {
@@ -164,7 +164,7 @@ def test_running_without_a_server_is_a_target_error(tmp_path: Path) -> None:
     bench = _prepared(_stage(tmp_path))
     cell = CellKey(workload="reads", load=an_experiment().loads[0])
     with pytest.raises(TargetError, match="not running"):
-        bench.request(PlannedRun(treatment="slow", cell=cell), seconds=3)
+        bench.request(PlannedRun(configuration="slow", cell=cell), seconds=3)
     assert not bench.is_running()
 
 
@@ -205,7 +205,7 @@ def test_a_means_that_does_not_work_here_is_refused(tmp_path: Path) -> None:
 
 
 def test_two_means_in_one_experiment_are_refused(tmp_path: Path) -> None:
-    """All treatments must start from data restored alike."""
+    """All configurations must start from data restored alike."""
     experiment = _asking(an_experiment(), "copy", "template")
     stage = _stage(tmp_path, experiment)
     with pytest.raises(PreflightError, match="copy, template"):
@@ -218,27 +218,27 @@ def test_a_campaign_on_any_means_comes_to_the_same_result(tmp_path: Path, *, ref
     stages = [Stage.new(an_experiment(), tmp_path / name) for name in ("one", "other")]
     stages[1].world.reflink = reflink
     one, other = (stage.run() for stage in stages)
-    assert one.headlines[0].effect is not None
-    assert other.headlines[0].effect is not None
-    assert one.headlines[0].effect.value == other.headlines[0].effect.value
+    assert one.results[0].effect is not None
+    assert other.results[0].effect is not None
+    assert one.results[0].effect.value == other.results[0].effect.value
 
 
 def _limited(measure: Measure | None = None) -> Experiment:
-    """Return an experiment whose second treatment asks for nothing but a quota."""
+    """Return an experiment whose second configuration asks for nothing but a quota."""
     experiment = an_experiment(restart=False, measure=measure)
-    slow, fast = experiment.treatments
+    slow, fast = experiment.configurations
     quota = Setting(layer=Layer.CGROUP, name="cpus", value="0.6")
-    return replace(experiment, treatments=(slow, replace(fast, settings=(quota,))))
+    return replace(experiment, configurations=(slow, replace(fast, settings=(quota,))))
 
 
 def test_limits_come_last_and_are_part_of_what_is_in_force(tmp_path: Path) -> None:
     """Starting and prewarming are not limited; what the place reads back is kept and checked."""
     stage = _stage(tmp_path, _limited(Measure(prewarm=True)))
     bench = _prepared(stage)
-    activation = bench.activate("fast", restore=True, means="copy")
+    start = bench.activate("fast", restore=True, means="copy")
     assert stage.world.steps[-2:] == ["prewarm at 5555", "limit {'cpus': '0.6'}"]
-    assert {s.name: s.value for s in activation.effective}["cgroup: cpus"] == "0.6"
-    assert activation.deviations == ()
+    assert {s.name: s.value for s in start.effective}["cgroup: cpus"] == "0.6"
+    assert start.deviations == ()
     stage.world.stubborn = {"cpus"}
     again = bench.activate("fast", restore=True, means="copy")
     assert again.deviations == ("cpus is not in force",)
@@ -259,7 +259,7 @@ def test_limits_are_switched_on_the_running_server(tmp_path: Path) -> None:
 
 
 def test_templates_are_restored_without_limits(tmp_path: Path) -> None:
-    """How long that takes decides the means for all treatments, limited or not."""
+    """How long that takes decides the means for all configurations, limited or not."""
     stage = _stage(tmp_path, _limited())
     bench = _prepared(stage)
     bench.activate("fast", restore=True, means=TEMPLATE)

@@ -19,8 +19,8 @@ from steelyard.core.target import EngineName
 from steelyard.record.directory import read_campaign
 from support.left import left_over
 
-# Visit mode, one workload: a block uses the generator four times, discard and run for each arm.
-_DISCARD, _RUN, _SECOND_DISCARD, _SECOND_RUN = range(4)
+# Visit mode, one workload: a block uses the generator four times, warm-up and run for each arm.
+_WARM_UP, _RUN, _SECOND_WARM_UP, _SECOND_RUN = range(4)
 
 
 @pytest.fixture
@@ -63,15 +63,15 @@ def test_an_invalid_run_costs_its_block_in_all_arms(
     assert record.blocks[0].reason == thrown_away[-1].findings[0].message
     assert len(thrown_away) == (1 if use == _RUN else 2)
     again = [run for run in record.runs if (run.block, run.attempt) == (0, 1)]
-    assert {run.treatment for run in again} == {"slow", "fast"}
+    assert {run.configuration for run in again} == {"slow", "fast"}
     assert record.status is Status.DECIDED
 
 
-@pytest.mark.parametrize("use", [_DISCARD, _SECOND_DISCARD])
+@pytest.mark.parametrize("use", [_WARM_UP, _SECOND_WARM_UP])
 @pytest.mark.parametrize(
     "fault", [servers.generator_fails, servers.generator_hangs, servers.server_dies]
 )
-def test_a_failed_discard_costs_its_block(path: Path, fault: servers.Fault, use: int) -> None:
+def test_a_failed_warm_up_costs_its_block(path: Path, fault: servers.Fault, use: int) -> None:
     """What fails before a run is no run, and the block is redone all the same."""
     record = _run(path, {use: fault})
     assert _outcomes(record)[:2] == [(0, 0, False), (0, 1, True)]
@@ -88,7 +88,7 @@ def test_a_block_redone_gives_the_result_of_an_unharmed_one(path: Path) -> None:
 
 
 def test_failed_transactions_make_a_run_suspect_and_keep_it(path: Path) -> None:
-    """What the treatment itself causes stays in, with a warning."""
+    """What the configuration itself causes stays in, with a warning."""
     record = _run(path, {_RUN: servers.transactions_fail})
     assert all(complete for _, _, complete in _outcomes(record))
     assert record.runs[0].validity is Validity.SUSPECT
@@ -104,7 +104,7 @@ def test_what_fails_three_times_fails_the_campaign(path: Path) -> None:
     stage.world.faults = faults
     with pytest.raises(MeasurementError, match="block 2 failed 3 times") as caught:
         stage.run()
-    assert "the generator failed in the discard: client 3 aborted" in caught.value.message
+    assert "the generator failed in the warm-up: client 3 aborted" in caught.value.message
     assert f"--resume {path}" in caught.value.hint
     record = read_campaign(path)
     assert record.status is Status.FAILED
@@ -133,14 +133,14 @@ def test_two_failures_in_each_block_are_borne(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "discard_s", "thrown"),
+    ("engine", "warm_up_s", "thrown"),
     [(EngineName.REDIS, 3.0, "2"), (EngineName.REDIS, 0.0, "5"), (EngineName.POSTGRES, 3.0, "5")],
 )
 def test_after_a_switch_redis_has_a_run_that_is_thrown_away(
-    path: Path, engine: EngineName, discard_s: float, thrown: str
+    path: Path, engine: EngineName, warm_up_s: float, thrown: str
 ) -> None:
     """Its generator leaves out no ramp, and what the arm before left would lie in the slice."""
-    measure = Measure(slice_s=5.0, ramp_s=0.0, discard_s=discard_s)
+    measure = Measure(slice_s=5.0, ramp_s=0.0, warm_up_s=warm_up_s)
     experiment = replace(an_experiment(restart=False, measure=measure), engine=engine)
     stage = Stage.new(experiment, path)
     stage.run()
@@ -153,7 +153,7 @@ def test_after_a_switch_redis_has_a_run_that_is_thrown_away(
 
 
 def test_a_setting_lost_on_the_way_is_named(path: Path) -> None:
-    """A treatment that is not in force any more makes the block void, and then the campaign."""
+    """A configuration that is not in force any more makes the block void, and then the campaign."""
     stage = Stage.new(an_experiment(), path)
 
     def lose(run: int) -> None:
@@ -212,10 +212,10 @@ def test_a_server_that_refuses_to_start_once_costs_a_block(path: Path) -> None:
     assert [outcome for outcome in outcomes if not outcome[2]] == [(2, 0, False)]
 
 
-def test_the_time_since_activation_is_kept_with_every_run(path: Path) -> None:
-    """It begins when the server could take load: the discard lies between."""
+def test_the_time_since_start_is_kept_with_every_run(path: Path) -> None:
+    """It begins when the server could take load: the warm-up lies between."""
     record = _run(path, {})
-    assert all(run.since_activation_s == 2.0 for run in record.runs)
+    assert all(run.since_start_s == 2.0 for run in record.runs)
 
 
 def test_generator_output_is_stored_also_of_a_failed_run(path: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_disk_that_fills_up_in_a_block_costs_the_block(
 
 @pytest.mark.parametrize("fault", [servers.clock_jumps, servers.generator_fails])
 def test_a_calibration_run_that_is_invalid_is_made_again(path: Path, fault: servers.Fault) -> None:
-    """Neither a clock that was set nor a failed generator decides how long the discard is."""
+    """Neither a clock that was set nor a failed generator decides how long the warm-up is."""
     calibration = Calibration(restarts=2, run_s=30.0, at_least_s=3.0)
     measure = Measure(slice_s=5.0, ramp_s=1.0, calibration=calibration)
     whole = Stage.new(an_experiment(measure=measure), path.with_name("whole"))
@@ -276,7 +276,7 @@ def test_a_calibration_run_that_is_invalid_is_made_again(path: Path, fault: serv
     assert stage.world.uses > whole.world.uses
     assert stage.listener.plan is not None
     assert whole.listener.plan is not None
-    assert stage.listener.plan.discard == whole.listener.plan.discard
+    assert stage.listener.plan.warm_up == whole.listener.plan.warm_up
 
 
 def test_a_calibration_that_fails_each_time_ends_the_campaign(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The discard: declared, the floor, or measured from the warm-up of every treatment."""
+"""The warm-up: declared, the floor, or measured from the warm-up of every configuration."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from fakes.campaigns import Stage, an_experiment
 from steelyard.campaign.run.calibration import (
     WarmupRuns,
     calibrate,
-    choose_discard,
-    declared_discard,
+    choose_warm_up,
+    declared_warm_up,
 )
 from steelyard.core.experiment import Calibration, Measure
 from steelyard.core.measurement import Measurement, Second
@@ -42,56 +42,56 @@ def _warming(seconds: int, settled_after: int, loss: float = 0.5) -> Measurement
 def _collected(*settled_after: int, restarts: int = 5, seconds: int = 90) -> list[WarmupRuns]:
     return [
         WarmupRuns(
-            treatment=f"t{number}",
+            configuration=f"t{number}",
             by_workload={"reads": [_warming(seconds, after) for _ in range(restarts)]},
         )
         for number, after in enumerate(settled_after)
     ]
 
 
-def test_a_declared_discard_is_taken_with_its_risk() -> None:
+def test_a_declared_warm_up_is_taken_with_its_risk() -> None:
     """What the file says counts, and the record says that nobody measured it."""
-    choice = declared_discard(an_experiment(measure=Measure(discard_s=7.0)))
+    choice = declared_warm_up(an_experiment(measure=Measure(warm_up_s=7.0)))
     assert choice is not None
-    assert (choice.discard_s, choice.how) == (7.0, "declared")
+    assert (choice.warm_up_s, choice.how) == (7.0, "declared")
     assert "not measured" in choice.risk
 
 
 def test_without_a_calibration_the_floor_counts() -> None:
     """Twenty seconds, as the method asks for at least."""
-    choice = declared_discard(an_experiment(measure=Measure()))
+    choice = declared_warm_up(an_experiment(measure=Measure()))
     assert choice is not None
-    assert (choice.discard_s, choice.how) == (20.0, "floor")
+    assert (choice.warm_up_s, choice.how) == (20.0, "floor")
 
 
 def test_a_calibration_is_to_be_measured() -> None:
     """Then nothing is declared."""
-    assert declared_discard(an_experiment(measure=Measure(calibration=_FULL))) is None
+    assert declared_warm_up(an_experiment(measure=Measure(calibration=_FULL))) is None
 
 
-def test_the_slowest_treatment_decides_for_all() -> None:
+def test_the_slowest_configuration_decides_for_all() -> None:
     """One that settles after 40 s makes both wait at least as long."""
-    choice = choose_discard(_collected(0, 40), _FULL, 5)
+    choice = choose_warm_up(_collected(0, 40), _FULL, 5)
     assert choice.how == "measured"
-    assert choice.discard_s == max(choice.measured_s)
+    assert choice.warm_up_s == max(choice.measured_s)
     assert choice.measured_s[0] < choice.measured_s[1]
-    assert 40 <= choice.discard_s <= 60
+    assert 40 <= choice.warm_up_s <= 60
     assert choice.restarts == 5
     assert all(loss is None or loss < 0.01 for loss in choice.residual_fraction)
 
 
-def test_the_discard_is_never_below_its_floor() -> None:
-    """Treatments that need no warm-up still wait for the least asked for."""
-    choice = choose_discard(_collected(0, 0), _FULL, 5)
-    assert choice.discard_s == 20.0
-    assert "on 5 activations per treatment" in choice.risk
+def test_the_warm_up_is_never_below_its_floor() -> None:
+    """Configurations that need no warm-up still wait for the least asked for."""
+    choice = choose_warm_up(_collected(0, 0), _FULL, 5)
+    assert choice.warm_up_s == 20.0
+    assert "on 5 starts per configuration" in choice.risk
 
 
 def test_a_short_calibration_says_what_it_may_have_missed() -> None:
     """Fewer and shorter runs than the method asks for are told with their numbers."""
     short = Calibration(restarts=2, run_s=20.0, at_least_s=3.0)
-    choice = choose_discard(_collected(0, 0, restarts=2, seconds=20), short, 2)
-    assert "only 2 activations of 20 s" in choice.risk
+    choice = choose_warm_up(_collected(0, 0, restarts=2, seconds=20), short, 2)
+    assert "only 2 starts of 20 s" in choice.risk
     assert "would go unseen" in choice.risk
 
 
@@ -99,23 +99,23 @@ def test_runs_of_different_length_are_cut_to_the_shortest() -> None:
     """A generator that missed its last second is no reason to fail."""
     collected = _collected(0, 0)
     collected[0].by_workload["reads"][0] = _warming(89, 0)
-    assert choose_discard(collected, _FULL, 5).discard_s == 20.0
+    assert choose_warm_up(collected, _FULL, 5).warm_up_s == 20.0
 
 
-def test_every_treatment_and_workload_is_calibrated() -> None:
-    """Workloads take turns over the activations; there are at least as many as workloads."""
+def test_every_configuration_and_workload_is_calibrated() -> None:
+    """Workloads take turns over the starts; there are at least as many as workloads."""
     experiment = an_experiment(workloads=("reads", "more-reads", "other-reads"))
     asked: list[tuple[str, str, int]] = []
 
-    def take(treatment: str, workload: str, seconds: int) -> Measurement:
-        asked.append((treatment, workload, seconds))
+    def take(configuration: str, workload: str, seconds: int) -> Measurement:
+        asked.append((configuration, workload, seconds))
         return _warming(seconds, 0)
 
     calibration = Calibration(restarts=2, run_s=30.0, at_least_s=1.0)
     choice = calibrate(experiment, calibration, take)
     assert asked == [
-        (treatment, workload, 30)
-        for treatment in ("slow", "fast")
+        (configuration, workload, 30)
+        for configuration in ("slow", "fast")
         for workload in ("reads", "more-reads", "other-reads")
     ]
     assert choice.restarts == 3
@@ -126,7 +126,7 @@ def test_every_treatment_and_workload_is_calibrated() -> None:
 def test_a_campaign_measures_its_warm_up_before_the_first_block(
     tmp_path: Path, restarts: int
 ) -> None:
-    """Each activation on restored data; the plan holds the choice, and blocks discard it."""
+    """Each start on restored data; the plan holds the choice, and blocks warm-up it."""
     calibration = Calibration(restarts=restarts, run_s=30.0, at_least_s=3.0)
     measure = Measure(slice_s=5.0, ramp_s=1.0, calibration=calibration)
     stage = Stage.new(an_experiment(measure=measure), tmp_path / "campaign")
@@ -134,6 +134,6 @@ def test_a_campaign_measures_its_warm_up_before_the_first_block(
     assert "measuring the warm-up" in stage.listener.heard
     assert stage.world.steps.count("run reads 1 30s") == 2 * restarts
     assert analysis.plan is not None
-    assert analysis.plan.discard.restarts == restarts
-    discard = f"run reads 1 {round(analysis.plan.discard.discard_s)}s"
-    assert stage.world.steps.count(discard) == 2 * analysis.blocks
+    assert analysis.plan.warm_up.restarts == restarts
+    warm_up = f"run reads 1 {round(analysis.plan.warm_up.warm_up_s)}s"
+    assert stage.world.steps.count(warm_up) == 2 * analysis.blocks

@@ -8,7 +8,7 @@ from fakes.campaigns import Stage, an_experiment, asks
 from fakes.clock import FakeClock
 from steelyard.answers.campaign import analyse
 from steelyard.core.errors import Interrupted, MeasurementError, TargetError
-from steelyard.core.experiment import Experiment, Measure, Reset, Stop, Treatment
+from steelyard.core.experiment import Configuration, Experiment, Measure, Reset, Stop
 from steelyard.core.findings import Validity, Verdict
 from steelyard.core.plan import Status
 from steelyard.core.schedule import Mode
@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "campaign"
 
 
-@pytest.mark.parametrize(("restart", "mode"), [(True, Mode.VISITS), (False, Mode.BACK_TO_BACK)])
+@pytest.mark.parametrize(("restart", "mode"), [(True, Mode.STARTS), (False, Mode.BACK_TO_BACK)])
 def test_an_effect_is_found_and_ends_the_campaign(path: Path, *, restart: bool, mode: Mode) -> None:
     """5 % against noise of 1 % is decided at the first look, in either mode."""
     stage = Stage.new(an_experiment(restart=restart), path)
@@ -34,26 +34,26 @@ def test_an_effect_is_found_and_ends_the_campaign(path: Path, *, restart: bool, 
     assert analysis.plan is not None
     assert analysis.plan.mode is mode
     assert analysis.blocks == analysis.plan.stopping.first_look == 6
-    (headline,) = analysis.headlines
-    assert headline.verdict is Verdict.FASTER
-    assert headline.effect is not None
-    assert headline.effect.value == pytest.approx(0.05, abs=0.02)
+    (result,) = analysis.results
+    assert result.verdict is Verdict.FASTER
+    assert result.effect is not None
+    assert result.effect.value == pytest.approx(0.05, abs=0.02)
     assert analysis == analyse(read_campaign(path))
 
 
 @pytest.mark.parametrize("restart", [True, False])
 def test_runs_follow_the_stored_schedule(path: Path, *, restart: bool) -> None:
-    """Treatment, workload and load of every run are those drawn before the first of them."""
+    """Configuration, workload and load of every run are those drawn before the first of them."""
     experiment = an_experiment(restart=restart, loads=3, workloads=("reads", "more-reads"))
     Stage.new(experiment, path).run()
     planned = [
-        (block.index, visit, position, run.treatment, run.cell)
+        (block.index, visit, position, run.configuration, run.cell)
         for block in read_schedule(path).blocks
         for visit, one in enumerate(block.visits)
         for position, run in enumerate(one.runs)
     ]
     taken = [
-        (run.block, run.visit, run.position, run.treatment, run.cell)
+        (run.block, run.visit, run.position, run.configuration, run.cell)
         for run in read_campaign(path).runs
     ]
     assert taken == planned[: len(taken)]
@@ -68,7 +68,7 @@ def test_the_plan_is_frozen_before_the_first_block(path: Path) -> None:
     assert kinds.index(Planned) < kinds.index(BlockStarted) < kinds.index(RunFinished)
 
 
-def test_equal_treatments_end_at_the_budget(path: Path) -> None:
+def test_equal_configurations_end_at_the_budget(path: Path) -> None:
     """Without an effect the budget ends it, before a block that would not fit."""
     stage = Stage.new(an_experiment(speed=1.0001, stop=Stop(budget_s=400.0)), path)
     stage.world.noise = 0.05
@@ -88,7 +88,7 @@ def test_a_precision_ends_it_and_verdicts_do_not(path: Path) -> None:
     analysis = Stage.new(experiment, path).run()
     assert analysis.status is Status.PRECISION
     assert analysis.blocks >= 12
-    effect = analysis.headlines[0].effect
+    effect = analysis.results[0].effect
     assert effect is not None
     assert effect.low is not None
     assert effect.high is not None
@@ -104,11 +104,11 @@ def test_every_complete_block_is_looked_at(path: Path) -> None:
 
 
 def test_servers_are_recorded_as_they_were_found(path: Path) -> None:
-    """Version and effective settings of every treatment, and the facts handed in."""
+    """Version and effective settings of every configuration, and the facts handed in."""
     Stage.new(an_experiment(), path).run()
     environment = read_campaign(path).environment
     assert environment is not None
-    assert [server.treatment for server in environment.servers] == ["slow", "fast"]
+    assert [server.configuration for server in environment.servers] == ["slow", "fast"]
     fast = {s.name: s.value for s in environment.servers[1].settings}
     assert fast["speed"] == "1.05"
     assert environment.facts[0].name == "kernel"
@@ -174,13 +174,13 @@ def test_server_logs_and_raw_output_are_kept(path: Path) -> None:
     assert [run.latency.seconds for run in read_campaign(path).runs] == names[:-1:2]
 
 
-def test_one_treatment_alone_runs_to_its_budget(path: Path) -> None:
-    """Without a contender there is no headline, and every run counts."""
+def test_one_configuration_alone_runs_to_its_budget(path: Path) -> None:
+    """Without a contender there is no result, and every run counts."""
     both = an_experiment(stop=Stop(budget_s=120.0))
     alone = Experiment(
         name="alone",
         baseline="slow",
-        treatments=both.treatments[:1],
+        configurations=both.configurations[:1],
         workloads=both.workloads,
         loads=both.loads,
         measure=both.measure,
@@ -189,7 +189,7 @@ def test_one_treatment_alone_runs_to_its_budget(path: Path) -> None:
     )
     analysis = Stage.new(alone, path).run()
     assert analysis.status is Status.BUDGET
-    assert analysis.headlines == ()
+    assert analysis.results == ()
     assert analysis.blocks > 5
     assert all(run.validity is Validity.VALID for run in read_campaign(path).runs)
 
@@ -209,7 +209,7 @@ def test_data_are_restored_as_often_as_the_reset_says(
     path: Path, *, restart: bool, reset: Reset | None, restores: int
 ) -> None:
     """Per visit, per block or once; back to back on reads alone there is nothing to restore."""
-    measure = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0, reset=reset)
+    measure = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, reset=reset)
     stage = Stage.new(an_experiment(restart=restart, measure=measure), path)
     stage.run()
     steps = stage.world.steps
@@ -218,14 +218,16 @@ def test_data_are_restored_as_often_as_the_reset_says(
     assert steps[first_run:].count("restore by reflink") + before_first == restores
 
 
-def test_three_treatments_take_turns(path: Path) -> None:
-    """Every block holds each treatment once, and two headlines share the error."""
+def test_three_configurations_take_turns(path: Path) -> None:
+    """Every block holds each configuration once, and two results share the error."""
     two = an_experiment()
-    third = Treatment(name="faster", target=LocalTarget(), settings=asks(speed="1.10", restart="1"))
+    third = Configuration(
+        name="faster", target=LocalTarget(), settings=asks(speed="1.10", restart="1")
+    )
     three = Experiment(
         name="three",
         baseline="slow",
-        treatments=(*two.treatments, third),
+        configurations=(*two.configurations, third),
         workloads=two.workloads,
         loads=two.loads,
         measure=two.measure,
@@ -234,8 +236,10 @@ def test_three_treatments_take_turns(path: Path) -> None:
     )
     analysis = Stage.new(three, path).run()
     assert analysis.plan is not None
-    assert analysis.plan.stopping.headlines == 2
+    assert analysis.plan.stopping.results == 2
     record = read_campaign(path)
     for index in range(analysis.blocks):
-        treatments = sorted(run.treatment for run in record.counted_runs if run.block == index)
-        assert treatments == ["fast", "faster", "slow"]
+        configurations = sorted(
+            run.configuration for run in record.counted_runs if run.block == index
+        )
+        assert configurations == ["fast", "faster", "slow"]

@@ -18,7 +18,7 @@ from steelyard.core.schedule import Mode
 from steelyard.report.terminal import render_terminal
 from steelyard.targets.assembly import Assembly
 
-MEASURE = Measure(slice_s=5.0, ramp_s=2.0, discard_s=20.0)
+MEASURE = Measure(slice_s=5.0, ramp_s=2.0, warm_up_s=20.0)
 
 
 def planned(experiment: Experiment, tmp_path: Path) -> CampaignOutlook:
@@ -38,17 +38,17 @@ def five_loads(**changes: object) -> Experiment:
     return replace(an_experiment(loads=5, measure=MEASURE), **changes)  # type: ignore[arg-type]
 
 
-def test_one_headline_is_decided_within_the_hour_and_cells_are_not(tmp_path: Path) -> None:
-    """METHOD's own case: the design that decides is the pooled headline, and it is said."""
+def test_one_result_is_decided_within_the_hour_and_cells_are_not(tmp_path: Path) -> None:
+    """METHOD's own case: the design that decides is the pooled result, and it is said."""
     found = planned(five_loads(), tmp_path)
-    assert found.decides_headlines
+    assert found.decides_results
     assert not found.decides_cells
     first = found.cheaper[0]
     assert first.pooled
-    assert "pooled headlines" in first.change
+    assert "pooled results" in first.change
     assert first.needed_s == found.workloads[0].pooled.at(0.03).most_s
     text = text_of(found)
-    assert "An effect of 3 % is decided in the headlines." in text
+    assert "An effect of 3 % is decided in the results." in text
     assert "It is not decided in single cells: 5 per workload share the error." in text
     warning = shortfall(found, "mine.yaml")
     assert "single cells" in warning
@@ -68,7 +68,7 @@ def test_too_many_cells_are_said_with_fewer_loads_and_their_minutes(tmp_path: Pa
     again = replace(five_loads(loads=kept), stop=Stop(budget_s=fewer.needed_s * 1.02), name="again")
     pooled = len(kept) == 1
     outlook = planned(again, tmp_path)
-    assert outlook.decides_headlines if pooled else outlook.decides_cells
+    assert outlook.decides_results if pooled else outlook.decides_cells
 
 
 def test_a_budget_that_is_named_decides(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_restarts_that_nobody_needs_are_a_way_out(tmp_path: Path) -> None:
     asking = replace(base, measure=replace(MEASURE, switch=SwitchCost.RESTART))
     short = Stop(budget_s=1500.0)
     found = planned(replace(asking, stop=short, name="asking"), tmp_path)
-    assert found.mode is Mode.VISITS
+    assert found.mode is Mode.STARTS
     assert any("back to back" in each.change for each in found.cheaper)
     plain = planned(replace(base, stop=short, name="plain"), tmp_path)
     assert plain.mode is Mode.BACK_TO_BACK
@@ -144,7 +144,7 @@ def test_measured_times_take_the_place_of_guesses(
 def test_workloads_of_unlike_noise_have_tables_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The noisier one takes longer, and the headlines are decided only when both are."""
+    """The noisier one takes longer, and the results are decided only when both are."""
     typical = ASSUMED_NOISE.workloads[0]
     loud = replace(typical, workload="writes", slice_sd=0.1)
     profile = replace(ASSUMED_NOISE, workloads=(replace(typical, workload="reads"), loud))
@@ -158,21 +158,21 @@ def test_workloads_of_unlike_noise_have_tables_of_their_own(
 
 @pytest.mark.parametrize("single_pass", [True, False])
 def test_without_a_comparison_nothing_is_decided(tmp_path: Path, *, single_pass: bool) -> None:
-    """One treatment alone: times and disk, and no effect."""
+    """One configuration alone: times and disk, and no effect."""
     base = an_experiment()
-    alone = replace(base, treatments=base.treatments[:1])
+    alone = replace(base, configurations=base.configurations[:1])
     found = planned(replace(alone, design=Design.ONCE) if single_pass else alone, tmp_path)
     assert found.workloads == ()
     assert "Nothing is compared" in text_of(found)
     assert shortfall(found, "x") == ""
-    assert outlook_json(found)["decides_headlines"] is None
+    assert outlook_json(found)["decides_results"] is None
 
 
 def test_a_budget_before_the_first_look_is_planned_all_the_same(tmp_path: Path) -> None:
     """It decides nothing, and the plan says what would."""
     found = planned(replace(five_loads(), stop=Stop(budget_s=30.0)), tmp_path)
     text = text_of(found)
-    assert "nothing, the budget ends before the first look" in text
+    assert "nothing, the budget ends before the first interim result" in text
     assert "not within 30 s (needs about" in text
     assert found.cheaper
 
@@ -202,9 +202,9 @@ def test_of_many_loads_the_most_that_fit_are_kept(tmp_path: Path) -> None:
 
 
 def test_the_best_slice_follows_the_overhead(tmp_path: Path) -> None:
-    """Without a discard less is lost per run, so shorter slices are the best."""
+    """Without a warm-up less is lost per run, so shorter slices are the best."""
     costly = planned(five_loads(), tmp_path).workloads[0].slices
-    cheap = replace(five_loads(), name="cheap", measure=replace(MEASURE, discard_s=0.0))
+    cheap = replace(five_loads(), name="cheap", measure=replace(MEASURE, warm_up_s=0.0))
     slices = planned(cheap, tmp_path).workloads[0].slices
     assert slices.overhead_s < costly.overhead_s
     assert slices.single_s < costly.single_s
@@ -225,6 +225,6 @@ def test_the_json_has_every_effect_and_no_made_up_number(tmp_path: Path) -> None
     assert pooled[1.0]["most_decided_s"] is None
     assert pooled[3.0]["half_decided_s"] < pooled[3.0]["most_decided_s"] <= 3600.0
     assert workload["cell"] is not None
-    assert content["decides_headlines"] is True
+    assert content["decides_results"] is True
     assert content["decides_cells"] is False
     assert {each["scope"] for each in content["cheaper"]} == {"pooled", "cell"}

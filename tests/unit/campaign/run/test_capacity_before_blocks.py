@@ -53,7 +53,7 @@ def test_every_workload_has_its_capacity_and_every_share_its_rate(tmp_path: Path
     stage.world.noise = 0.0
     stage.run()
     plan = _plan(tmp_path / "c")
-    assert [(c.workload, c.treatment, c.clients) for c in plan.capacities] == [
+    assert [(c.workload, c.configuration, c.clients) for c in plan.capacities] == [
         ("reads", "slow", 9),
         ("writes", "slow", 9),
     ]
@@ -69,8 +69,8 @@ def test_every_workload_has_its_capacity_and_every_share_its_rate(tmp_path: Path
     }
 
 
-def test_all_treatments_are_offered_the_same_rate(tmp_path: Path) -> None:
-    """After the plan every share is offered as its rate, to both treatments; never before."""
+def test_all_configurations_are_offered_the_same_rate(tmp_path: Path) -> None:
+    """After the plan every share is offered as its rate, to both configurations; never before."""
     stage = Stage.new(an_asking(), tmp_path / "c")
     stage.world.noise = 0.0
     stage.run()
@@ -93,7 +93,7 @@ def test_each_round_has_every_number_of_clients_in_an_order_of_its_own(tmp_path:
     assert len({tuple(order) for order in orders}) > 2
     stage = Stage.new(an_asking(), tmp_path / "c")
     stage.run()
-    # Slices last six seconds with the ramp; the discards two.
+    # Slices last six seconds with the ramp; the warm-ups two.
     runs = [s for s in stage.world.steps if s.startswith("run reads") and s.endswith("6s")]
     expected = [CLIENTS[place] for order in order_of_rounds(11, 0, ROUNDS, 3) for place in order]
     assert [int(run.split()[2]) for run in runs[:SLICES]] == expected

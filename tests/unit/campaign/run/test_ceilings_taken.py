@@ -73,7 +73,7 @@ class Tools:
         return self.rates if "table" in text else None
 
     def sync_method(self, effective: Sequence[EffectiveSetting]) -> str | None:
-        """Return fsync for a treatment with the default speed."""
+        """Return fsync for a configuration with the default speed."""
         return None if any(setting.name == "speed" for setting in effective) else "fsync"
 
 
@@ -98,11 +98,11 @@ class Place:
         return CeilingTaker(self.experiment, self.engine, bench, self.processes)
 
     def take(self) -> tuple[Ceiling, ...]:
-        """Activate every treatment in turn and take everything."""
+        """Activate every configuration in turn and take everything."""
         taker = self.taker()
-        for treatment in self.experiment.treatments:
-            shown = [EffectiveSetting(name=s.name, value=s.value) for s in treatment.settings]
-            taker.activated(treatment.name, shown)
+        for configuration in self.experiment.configurations:
+            shown = [EffectiveSetting(name=s.name, value=s.value) for s in configuration.settings]
+            taker.activated(configuration.name, shown)
         return taker.taken(self.told.append)
 
 
@@ -128,7 +128,7 @@ def a_place(
     path: Path, *, asked: CeilingsAsked = CeilingsAsked.ON, budget_s: float = 3600.0
 ) -> Place:
     """Return a world in which every ceiling can be taken."""
-    measure = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0, ceilings=asked)
+    measure = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, ceilings=asked)
     experiment = an_experiment(measure=measure, stop=Stop(budget_s=budget_s))
     stage = Stage.new(experiment, path)
     tools = Tools()
@@ -149,7 +149,7 @@ def a_place(
         stage=stage,
         tools=tools,
         processes=processes,
-        platforms={t.name: platform for t in experiment.treatments},
+        platforms={t.name: platform for t in experiment.configurations},
         engine=engine,
     )
 
@@ -184,28 +184,31 @@ def test_everything_that_can_be_taken_is_taken(path: Path) -> None:
         ("8 KiB", 4000.0, 1e-4),
     ]
     (log,) = of(CeilingKind.LOG_WRITE, found)
-    assert (log.subject, log.treatments) == ("16 MiB", ("slow", "fast"))
+    assert (log.subject, log.configurations) == ("16 MiB", ("slow", "fast"))
     assert (log.rate_per_s, log.latency_s) == (pytest.approx(5.0), pytest.approx(0.2))
     assert place.told == ["measuring what this place can do at most"]
 
 
 def test_ceilings_know_whom_they_hold_for(path: Path) -> None:
-    """Treatments share round trip and device; a method is of those whose commits wait for it."""
+    """Configurations share round trip and device.
+
+    A method is of those whose commits wait for it.
+    """
     found = a_place(path).take()
-    assert of(CeilingKind.ROUND_TRIP, found)[0].treatments == ("slow", "fast")
-    assert of(CeilingKind.SYNC, found)[0].treatments == ("slow",)
-    assert of(CeilingKind.DIRECT_READ, found)[0].treatments == ("slow", "fast")
-    assert of(CeilingKind.PING_PONG, found)[0].treatments == ()
+    assert of(CeilingKind.ROUND_TRIP, found)[0].configurations == ("slow", "fast")
+    assert of(CeilingKind.SYNC, found)[0].configurations == ("slow",)
+    assert of(CeilingKind.DIRECT_READ, found)[0].configurations == ("slow", "fast")
+    assert of(CeilingKind.PING_PONG, found)[0].configurations == ()
 
 
 def test_another_way_to_the_server_has_a_round_trip_of_its_own(path: Path) -> None:
     """By socket and by TCP are two; the generator's own address is taken, in its database."""
     place = a_place(path)
-    first, second = place.experiment.treatments
+    first, second = place.experiment.configurations
     second = replace(second, target=LocalTarget(connection="tcp"))
-    place.experiment = replace(place.experiment, treatments=(first, second))
+    place.experiment = replace(place.experiment, configurations=(first, second))
     trips = of(CeilingKind.ROUND_TRIP, place.take())
-    assert [trip.treatments for trip in trips] == [("slow",), ("fast",)]
+    assert [trip.configurations for trip in trips] == [("slow",), ("fast",)]
     assert "socket" in trips[0].subject
     assert "tcp" in trips[1].subject
     assert [address.database for address in place.tools.asked] == ["fake_s1", "fake_s1"]
@@ -247,7 +250,7 @@ def test_what_fails_is_absent_with_the_reason(path: Path, error: Exception) -> N
     (trip,) = of(CeilingKind.ROUND_TRIP, found)
     assert trip.latency_s is None
     assert trip.unknown == (error.message if isinstance(error, SteelyardError) else "f: no space")
-    assert trip.treatments == ("slow", "fast")
+    assert trip.configurations == ("slow", "fast")
     assert all(not c.unknown for c in found if c.kind is not CeilingKind.ROUND_TRIP)
 
 

@@ -1,4 +1,4 @@
-"""What endpoints offer to treatments that take turns: sessions of one are tried before."""
+"""What endpoints offer to configurations that take turns: sessions of one are tried before."""
 
 from dataclasses import replace
 
@@ -18,14 +18,14 @@ from steelyard.targets.endpoint import _room
 
 
 def sessions_of(*hosts: str) -> Experiment:
-    """Return two treatments on these servers, one of which wants more memory."""
+    """Return two configurations on these servers, one of which wants more memory."""
     experiment = an_experiment()
     settings = (asks(work_mem="5MB"), asks(work_mem="9MB"))
     return replace(
         experiment,
-        treatments=tuple(
+        configurations=tuple(
             replace(each, target=EndpointTarget(host=host), settings=own)
-            for each, host, own in zip(experiment.treatments, hosts, settings, strict=True)
+            for each, host, own in zip(experiment.configurations, hosts, settings, strict=True)
         ),
     )
 
@@ -59,7 +59,7 @@ _ARRIVED = [5120] * 3 + [9216] * 3
 
 
 def test_sessions_that_have_what_they_asked_for_take_turns() -> None:
-    """Each treatment's settings in several new sessions, on backends of their own."""
+    """Each configuration's settings in several new sessions, on backends of their own."""
     assert room_reason(sessions_of("a", "a"), server(_APART, _ARRIVED))[0]
 
 
@@ -92,7 +92,7 @@ def test_settings_that_are_refused_are_told_in_the_servers_words() -> None:
 
 @pytest.mark.parametrize("design", [Design.AUTO, Design.ONE_BY_ONE])
 def test_nobody_is_asked_where_it_does_not_matter(design: Design) -> None:
-    """Two servers, or treatments that are measured one by one."""
+    """Two servers, or configurations that are measured one by one."""
     hosts = ("a", "b") if design is Design.AUTO else ("a", "a")
     sql = FakeSql({})
     alternates, _ = room_reason(replace(sessions_of(*hosts), design=design), sql)

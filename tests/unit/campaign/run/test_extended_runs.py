@@ -41,7 +41,7 @@ def last_use(tmp_path_factory: pytest.TempPathFactory) -> int:
 
 
 def run_with(path: Path, faults: Mapping[int, Fault]) -> tuple[Stage, SustainedSummary]:
-    """Run a campaign with faults; return its stage and the last treatment's long run."""
+    """Run a campaign with faults; return its stage and the last configuration's long run."""
     stage = Stage.new(an_asking(), path)
     stage.world.faults.update(faults)
     analysis = stage.run()
@@ -54,7 +54,7 @@ def _last_first(path: Path) -> SustainedRun:
 
 
 def test_a_late_drop_extends_the_run_under_the_same_load(tmp_path: Path, last_use: int) -> None:
-    """A further part of half the length follows at once, without restoring and discard."""
+    """A further part of half the length follows at once, without restoring and warm-up."""
     stage, long = run_with(tmp_path / "c", {last_use: FALLS_LATE, last_use + 1: LOW})
     assert [part.part for part in long.parts] == [0, 1]
     runs = [place for place, step in enumerate(stage.world.steps) if step.startswith("run")]
@@ -107,13 +107,13 @@ def test_a_kill_between_parts_takes_the_whole_run_again(tmp_path: Path, last_use
         stage.run()
     before = read_campaign(tmp_path / "c").sustained
     assert [run.part for run in before][-1] == 0
-    assert not is_settled([run for run in before if run.treatment == before[-1].treatment])
+    assert not is_settled([run for run in before if run.configuration == before[-1].configuration])
     resumed = Stage.resumed(an_asking(), tmp_path / "c", stage.clock)
-    resumed.world.faults[1] = FALLS_LATE  # after the discard
+    resumed.world.faults[1] = FALLS_LATE  # after the warm-up
     analysis = resumed.run()
     again = [run.part for run in read_campaign(tmp_path / "c").sustained[len(before) :]]
     assert again == [0, 1]
-    long = next(s for s in analysis.sustained if s.run.treatment == before[-1].treatment)
+    long = next(s for s in analysis.sustained if s.run.configuration == before[-1].configuration)
     assert long.run.started_at > before[-1].started_at
     names = [run.raw for run in read_campaign(tmp_path / "c").sustained]
     assert len(set(names)) == len(names)
@@ -150,7 +150,7 @@ def test_a_steady_run_and_an_early_cliff_are_not_extended(tmp_path: Path, last_u
 
 
 def test_the_forecast_says_up_to(tmp_path: Path) -> None:
-    """Two treatments of 600 s may take twice as long; too short a run cannot be extended."""
+    """Two configurations of 600 s may take twice as long; too short a run cannot be extended."""
     asking = an_asking()
     assert further_s(asking) == 300.0
     assert 1200.0 <= most_further_s(asking) < 1300.0

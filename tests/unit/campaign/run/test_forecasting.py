@@ -11,7 +11,7 @@ from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.design.schedule import cells_of
 from steelyard.campaign.foresee.forecast import (
     Forecast,
-    expected_discard_s,
+    expected_warm_up_s,
     forecast,
     require_disk,
     require_first_look,
@@ -46,7 +46,7 @@ def _forecast(experiment: Experiment, tmp_path: Path) -> Forecast:
 @pytest.mark.parametrize(
     ("restart", "mode", "switch"),
     [
-        (True, Mode.VISITS, SwitchCost.RESTART),
+        (True, Mode.STARTS, SwitchCost.RESTART),
         (False, Mode.BACK_TO_BACK, SwitchCost.RELOAD),
     ],
 )
@@ -70,37 +70,37 @@ def test_cells_are_workloads_times_loads_in_file_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("measure", "discard_s"),
+    ("measure", "warm_up_s"),
     [
         (Measure(), 20.0),
-        (Measure(discard_s=3.0), 3.0),
+        (Measure(warm_up_s=3.0), 3.0),
         (Measure(calibration=Calibration(at_least_s=7.0)), 7.0),
-        (Measure(discard_s=3.0, calibration=Calibration(at_least_s=7.0)), 3.0),
+        (Measure(warm_up_s=3.0, calibration=Calibration(at_least_s=7.0)), 3.0),
     ],
 )
-def test_the_expected_discard_is_the_declared_one_or_the_least(
-    measure: Measure, discard_s: float
+def test_the_expected_warm_up_is_the_declared_one_or_the_least(
+    measure: Measure, warm_up_s: float
 ) -> None:
     """What will be measured is at least its floor."""
-    assert expected_discard_s(an_experiment(measure=measure)) == discard_s
+    assert expected_warm_up_s(an_experiment(measure=measure)) == warm_up_s
 
 
 def test_a_block_is_the_sum_of_its_parts() -> None:
-    """Two arms, two cells: restores, starts, discards and runs, by hand."""
+    """Two arms, two cells: restores, starts, warm-ups and runs, by hand."""
     experiment = an_experiment(loads=2, measure=Measure(slice_s=5.0, ramp_s=1.0))
     times = durations.SwitchTimes(restore_s=3.0, start_s=2.0, switch_s=0.5)
     run_s = 6.0 + durations.RUN_OVERHEAD_S
-    discard_s = 10.0 + durations.RUN_OVERHEAD_S
+    warm_up_s = 10.0 + durations.RUN_OVERHEAD_S
 
-    def block_s(mode: Mode, reset: Reset, discard: float = 10.0) -> float:
-        return durations.block_s(experiment, mode=mode, reset=reset, discard_s=discard, times=times)
+    def block_s(mode: Mode, reset: Reset, warm_up: float = 10.0) -> float:
+        return durations.block_s(experiment, mode=mode, reset=reset, warm_up_s=warm_up, times=times)
 
-    assert block_s(Mode.VISITS, Reset.VISIT) == 2 * (3 + 2 + discard_s) + 4 * run_s
-    assert block_s(Mode.VISITS, Reset.BLOCK) == 3 + 2 * (2 + discard_s) + 4 * run_s
-    assert block_s(Mode.VISITS, Reset.CAMPAIGN) == 2 * (2 + discard_s) + 4 * run_s
-    assert block_s(Mode.VISITS, Reset.CAMPAIGN, 0.0) == 2 * 2 + 4 * run_s
+    assert block_s(Mode.STARTS, Reset.VISIT) == 2 * (3 + 2 + warm_up_s) + 4 * run_s
+    assert block_s(Mode.STARTS, Reset.BLOCK) == 3 + 2 * (2 + warm_up_s) + 4 * run_s
+    assert block_s(Mode.STARTS, Reset.CAMPAIGN) == 2 * (2 + warm_up_s) + 4 * run_s
+    assert block_s(Mode.STARTS, Reset.CAMPAIGN, 0.0) == 2 * 2 + 4 * run_s
     assert block_s(Mode.BACK_TO_BACK, Reset.CAMPAIGN) == 4 * run_s + 4 * 0.5
-    assert block_s(Mode.BACK_TO_BACK, Reset.BLOCK) == 3 + 2 + discard_s + 4 * run_s + 4 * 0.5
+    assert block_s(Mode.BACK_TO_BACK, Reset.BLOCK) == 3 + 2 + warm_up_s + 4 * run_s + 4 * 0.5
 
 
 def test_a_switch_of_redis_has_a_run_that_is_thrown_away() -> None:
@@ -108,12 +108,12 @@ def test_a_switch_of_redis_has_a_run_that_is_thrown_away() -> None:
     experiment = replace(an_experiment(loads=2), engine=EngineName.REDIS)
     times = durations.SwitchTimes(restore_s=3.0, start_s=2.0, switch_s=0.5)
     block_s = partial(durations.block_s, mode=Mode.BACK_TO_BACK, reset=Reset.CAMPAIGN, times=times)
-    bare_s = block_s(experiment, discard_s=0.0)
-    for discard_s, thrown_s in ((0.5, 1), (10.0, 2)):
-        more_s = block_s(experiment, discard_s=discard_s) - bare_s
+    bare_s = block_s(experiment, warm_up_s=0.0)
+    for warm_up_s, thrown_s in ((0.5, 1), (10.0, 2)):
+        more_s = block_s(experiment, warm_up_s=warm_up_s) - bare_s
         assert more_s == pytest.approx(4 * (thrown_s + durations.RUN_OVERHEAD_S))
     postgres = an_experiment(loads=2)
-    assert block_s(postgres, discard_s=10.0) == block_s(postgres, discard_s=0.0) == bare_s
+    assert block_s(postgres, warm_up_s=10.0) == block_s(postgres, warm_up_s=0.0) == bare_s
 
 
 def test_what_the_forecast_says_is_about_what_a_campaign_takes(tmp_path: Path) -> None:
@@ -132,7 +132,9 @@ def test_a_budget_that_ends_before_the_first_look_is_refused(tmp_path: Path) -> 
     """With what it takes, and a budget that would do: and that one does."""
     experiment = an_experiment(stop=Stop(budget_s=60.0))
     expected = _forecast(experiment, tmp_path)
-    with pytest.raises(PreflightError, match="ends before the first look: 6 blocks") as caught:
+    with pytest.raises(
+        PreflightError, match="ends before the first interim result: 6 blocks"
+    ) as caught:
         require_first_look(expected, experiment)
     assert caught.value.exit_code is ExitCode.REFUSED
     minutes = int(caught.value.hint.split("--budget ")[1].split("m")[0])
@@ -140,21 +142,21 @@ def test_a_budget_that_ends_before_the_first_look_is_refused(tmp_path: Path) -> 
     require_first_look(_forecast(enough, tmp_path / "again"), enough)
 
 
-def test_one_treatment_alone_needs_no_look(tmp_path: Path) -> None:
+def test_one_configuration_alone_needs_no_look(tmp_path: Path) -> None:
     """Without a comparison any budget does."""
     both = an_experiment(stop=Stop(budget_s=1.0))
-    alone = replace(both, treatments=both.treatments[:1])
+    alone = replace(both, configurations=both.configurations[:1])
     require_first_look(_forecast(alone, tmp_path), alone)
 
 
 def test_the_disk_that_is_needed_counts_data_copies_and_wal(tmp_path: Path) -> None:
     """More WAL asked for is more disk needed; a prepared state is not counted again."""
     small = an_experiment()
-    treatments = tuple(
+    configurations = tuple(
         replace(t, settings=asks(max_wal_size="8GB", **{s.name: s.value for s in t.settings}))
-        for t in small.treatments
+        for t in small.configurations
     )
-    large = replace(small, treatments=treatments)
+    large = replace(small, configurations=configurations)
     needed = [
         sum(need for need, _ in _forecast(e, tmp_path / name).disk_bytes.values())
         for name, e in (("small", small), ("large", large))
@@ -207,9 +209,9 @@ def test_long_runs_are_time_of_their_own(tmp_path: Path) -> None:
 def test_a_single_pass_must_fit_into_its_budget(tmp_path: Path) -> None:
     """It is one block however long; a budget that ends before it is refused with the way out."""
     base = an_experiment(loads=3, stop=Stop(budget_s=20.0))
-    single = replace(base, design=Design.ONCE, treatments=base.treatments[:1])
+    single = replace(base, design=Design.ONCE, configurations=base.configurations[:1])
     expected = _forecast(single, tmp_path)
-    assert (expected.mode, expected.max_blocks) == (Mode.VISITS, 1)
+    assert (expected.mode, expected.max_blocks) == (Mode.STARTS, 1)
     with pytest.raises(PreflightError) as refused:
         require_first_look(expected, single)
     assert "before the single pass" in refused.value.message
@@ -219,13 +221,13 @@ def test_a_single_pass_must_fit_into_its_budget(tmp_path: Path) -> None:
 
 
 def test_factors_are_told_before_they_are_paid_for(tmp_path: Path) -> None:
-    """Combinations, limits and the shared error are those of the design, not of the treatments."""
+    """Combinations, limits and the shared error are the design's, not the configurations'."""
     plain = an_experiment(loads=2, workloads=("reads", "writes"))
     factor = Factor(name="buffers", first="128MB", second="2GB")
     ladder = Attribution(kind=AttributionKind.LADDER, factors=(factor,), combinations=((0,), (1,)))
     factored = replace(plain, attribution=ladder)
     expected = _forecast(factored, tmp_path)
-    assert expected.stopping.headlines == 2
+    assert expected.stopping.results == 2
     text = forecast_text(factored, expected)
     assert "buffers, one after another (2 combinations)" in text
     assert "depends on the order chosen: buffers" in text

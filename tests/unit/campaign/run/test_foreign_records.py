@@ -107,8 +107,8 @@ def _record(path: Path, *claims: Entry, campaign_id: str = _ID, uri: str = "db")
     """Return a record as anybody can write one, with whole checksums."""
     experiment = an_experiment()
     aimed = EndpointTarget(uri=uri, restart_command=_AGAIN)
-    treatments = tuple(replace(each, target=aimed) for each in experiment.treatments)
-    experiment = replace(experiment, treatments=treatments)
+    configurations = tuple(replace(each, target=aimed) for each in experiment.configurations)
+    experiment = replace(experiment, configurations=configurations)
     directory = CampaignDirectory.create(path, FakeClock(), experiment_text="version: 1\n")
     directory.journal.append(
         Started(campaign_id=campaign_id, experiment=experiment, command="x", version="0")

@@ -14,7 +14,7 @@ from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from steelyard.campaign.run.session import facts_of
 from steelyard.core.errors import InputError, PreflightError, PrivilegeError
-from steelyard.core.experiment import Experiment, Treatment, Workload
+from steelyard.core.experiment import Configuration, Experiment, Workload
 from steelyard.core.kubernetes import CLUSTER, CRD, NAMESPACE, NODE, POD, SECRET
 from steelyard.core.target import CloudNativePgTarget, GeneratorPods, KubernetesPlace
 from steelyard.gateways.doors import Doors
@@ -40,15 +40,15 @@ def api() -> FakeKubernetesApi:
 
 
 def an_experiment_on(*targets: CloudNativePgTarget, scale: int = 1, **settings: str) -> Experiment:
-    """Return an experiment whose second treatment has these settings, on these Clusters."""
+    """Return an experiment whose second configuration has these settings, on these Clusters."""
     one, other = targets * 2 if len(targets) == 1 else targets
     return replace(
         an_experiment(),
         baseline="default",
         workloads=(Workload(name="reads", builtin="select-only", scale_factor=scale),),
-        treatments=(
-            Treatment(name="default", target=one),
-            Treatment(name="more", target=other, settings=asks(**settings)),
+        configurations=(
+            Configuration(name="default", target=one),
+            Configuration(name="more", target=other, settings=asks(**settings)),
         ),
     )
 
@@ -275,7 +275,7 @@ def test_facts_are_those_of_the_cluster(api: FakeKubernetesApi) -> None:
 
 
 def test_manifests_are_complete_and_hold_no_password(api: FakeKubernetesApi) -> None:
-    """A dry run prints namespace, anchor, Secret, agent, generators and a Cluster per treatment."""
+    """A dry run prints namespace, anchor, Secret, agent, generators and Clusters."""
     experiment = an_experiment_on(target(), target(storage_class="slow"), work_mem="8MB")
     site = looked(api, experiment).site
     assert site is not None

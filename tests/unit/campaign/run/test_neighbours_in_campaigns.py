@@ -75,7 +75,7 @@ def campaign(
     return read_campaign(path), analysis
 
 
-MEASURE = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0)
+MEASURE = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0)
 
 
 def tries(record: CampaignRecord) -> list[tuple[int, int, str]]:
@@ -96,7 +96,7 @@ def test_a_block_beside_a_neighbour_is_redone_in_all_arms(tmp_path: Path, distur
     thrown = [run for run in record.runs if (run.block, run.attempt) == (0, 0)]
     assert [run.validity for run in thrown] == [Validity.VALID, Validity.INVALID]
     assert "most of it bzip2" in record.blocks[0].reason
-    assert {run.treatment for run in record.counted_runs if run.block == 0} == {"slow", "fast"}
+    assert {run.configuration for run in record.counted_runs if run.block == 0} == {"slow", "fast"}
     assert all(run.validity is Validity.VALID for run in record.counted_runs)
     redone = found(analysis, "blocks-redone")
     assert redone is not None
@@ -135,7 +135,7 @@ def test_a_redone_block_does_not_make_the_next_one_dear(tmp_path: Path, disturb:
 def test_an_ignored_neighbour_costs_nothing(tmp_path: Path, disturb: Disturb) -> None:
     """Every run is valid, no block is redone, and one line says how many runs it met."""
     disturb(lambda number: number % 2 == 0)
-    ignoring = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0, neighbours=None)
+    ignoring = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, neighbours=None)
     asked = an_experiment(measure=ignoring, stop=Stop(budget_s=250.0))
     record, analysis = campaign(tmp_path / "c", asked)
     assert tries(record) == []
@@ -150,7 +150,7 @@ def test_neighbours_use_up_no_try_of_what_fails_for_good(tmp_path: Path, disturb
     """Two redos for a neighbour, then two failures of the generator: the campaign goes on."""
     disturb(lambda number: number < 2)
     stage = Stage.new(an_experiment(stop=Stop(budget_s=300.0)), tmp_path / "c")
-    # Uses 0 to 3: discard and run of the two disturbed tries; then a discard fails twice.
+    # Uses 0 to 3: warm-up and run of the two disturbed tries; then a warm-up fails twice.
     stage.world.faults = dict.fromkeys((4, 5), servers.generator_fails)
     stage.run()
     causes = [cause for _, _, cause in tries(read_campaign(tmp_path / "c"))]

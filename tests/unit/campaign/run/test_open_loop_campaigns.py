@@ -24,11 +24,11 @@ from steelyard.targets.assembly import Assembly
 RATES = (100.0, 300.0)
 
 
-def at_rates(*, treatments: int = 1, budget_s: float = 120.0) -> Experiment:
+def at_rates(*, configurations: int = 1, budget_s: float = 120.0) -> Experiment:
     """Return an experiment with two open loops."""
     given = an_experiment(stop=Stop(budget_s=budget_s))
     loads = tuple(Load(clients=2, threads=1, rate_per_s=rate) for rate in RATES)
-    return replace(given, treatments=given.treatments[:treatments], loads=loads)
+    return replace(given, configurations=given.configurations[:configurations], loads=loads)
 
 
 def assembled(experiment: Experiment, tmp_path: Path) -> Assembly:
@@ -42,15 +42,15 @@ def expected_of(experiment: Experiment, tmp_path: Path) -> Forecast:
     return forecast(experiment, assembled(experiment, tmp_path))
 
 
-@pytest.mark.parametrize("treatments", [1, 2])
-def test_a_campaign_of_open_loops_ends_at_its_budget(tmp_path: Path, treatments: int) -> None:
-    """Blocks are taken as long as there is time; no headline, no note about a look."""
+@pytest.mark.parametrize("configurations", [1, 2])
+def test_a_campaign_of_open_loops_ends_at_its_budget(tmp_path: Path, configurations: int) -> None:
+    """Blocks are taken as long as there is time; no result, no note about a look."""
     path = tmp_path / "campaign"
-    analysis = Stage.new(at_rates(treatments=treatments), path).run()
+    analysis = Stage.new(at_rates(configurations=configurations), path).run()
     record = read_campaign(path)
-    assert (analysis.status, analysis.headlines) == (Status.BUDGET, ())
+    assert (analysis.status, analysis.results) == (Status.BUDGET, ())
     assert analysis.blocks >= 2
-    assert "budget-before-first-look" not in {finding.code for finding in record.findings}
+    assert "budget-before-first-interim-result" not in {finding.code for finding in record.findings}
 
 
 def test_the_dry_run_says_what_is_looked_for(tmp_path: Path) -> None:
@@ -59,8 +59,8 @@ def test_the_dry_run_says_what_is_looked_for(tmp_path: Path) -> None:
     expected = expected_of(experiment, tmp_path)
     text = forecast_text(experiment, expected)
     assert "looks for  latency at 100/s and 300/s. Throughput is not compared" in text
-    assert "1 treatment x 2 cells" in text
-    assert "first look" not in text
+    assert "1 configuration x 2 cells" in text
+    assert "first interim result" not in text
     assert "decided" not in text
     assert "2c/1t at 300/s [slow]" in forecast_text(experiment, expected, with_schedule=True)
     assert forecast_json(experiment, expected)["first_look_blocks"] is None
@@ -80,12 +80,12 @@ def test_a_budget_without_a_block_is_refused(tmp_path: Path) -> None:
 
 def test_the_plan_says_that_nothing_is_compared(tmp_path: Path) -> None:
     """`plan` has no minutes to tell; beside closed loops it counts those alone."""
-    experiment = at_rates(treatments=2)
+    experiment = at_rates(configurations=2)
     text = render_markdown(
         outlook_document(plan_campaign(experiment, assembled(experiment, tmp_path)))
     )
     assert "Looked for is latency at 100/s and 300/s." in text
-    assert "first look" not in text
+    assert "first interim result" not in text
     closed = replace(experiment, loads=(Load(clients=2, threads=1),))
     mixed = replace(experiment, loads=(*closed.loads, *experiment.loads))
     plans = [
@@ -98,28 +98,28 @@ def test_the_plan_says_that_nothing_is_compared(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("long", [False, True])
-def test_every_discard_is_the_same_closed_loop(tmp_path: Path, long: bool) -> None:  # noqa: FBT001
+def test_every_warm_up_is_the_same_closed_loop(tmp_path: Path, long: bool) -> None:  # noqa: FBT001
     """Whichever rate comes first in a visit: at a fifth of the capacity a server stays cold."""
-    experiment = replace(at_rates(treatments=2), sustained_s=300.0 if long else None)
+    experiment = replace(at_rates(configurations=2), sustained_s=300.0 if long else None)
     experiment = replace(experiment, loads=(*experiment.loads, Load(clients=4, threads=1)))
     stage = Stage.new(experiment, tmp_path / "campaign")
     stage.run()
-    discards = [
+    warm_ups = [
         load
         for load, step in zip(stage.world.offered, _runs(stage), strict=True)
         if step.endswith(" 2s")
     ]
-    assert len(discards) > 3
-    assert set(discards) == {Load(clients=4, threads=1)}
+    assert len(warm_ups) > 3
+    assert set(warm_ups) == {Load(clients=4, threads=1)}
 
 
-def test_a_discard_before_open_loops_alone_has_no_rate(tmp_path: Path) -> None:
+def test_a_warm_up_before_open_loops_alone_has_no_rate(tmp_path: Path) -> None:
     """The clients of the highest rate, as fast as they can."""
-    stage = Stage.new(at_rates(treatments=2), tmp_path / "campaign")
+    stage = Stage.new(at_rates(configurations=2), tmp_path / "campaign")
     stage.run()
     steps = zip(stage.world.offered, _runs(stage), strict=True)
-    discards = {load for load, step in steps if step.endswith(" 2s")}
-    assert discards == {Load(clients=2, threads=1)}
+    warm_ups = {load for load, step in steps if step.endswith(" 2s")}
+    assert warm_ups == {Load(clients=2, threads=1)}
 
 
 def test_open_loops_go_on_for_a_second_that_does_not_count(tmp_path: Path) -> None:
@@ -140,8 +140,8 @@ def test_open_loops_go_on_for_a_second_that_does_not_count(tmp_path: Path) -> No
 
 
 def test_tails_are_forecast(tmp_path: Path) -> None:
-    """A block of two open loops is two seconds longer for each treatment, a long run one."""
-    rated = replace(at_rates(treatments=2), sustained_s=300.0)
+    """A block of two open loops is two seconds longer for each configuration, a long run one."""
+    rated = replace(at_rates(configurations=2), sustained_s=300.0)
     closed = replace(rated, loads=tuple(load.as_closed for load in rated.loads))
     assert cells_s(rated) - cells_s(closed) == 2.0
     found, plain = expected_of(rated, tmp_path), expected_of(closed, tmp_path / "again")
@@ -151,7 +151,7 @@ def test_tails_are_forecast(tmp_path: Path) -> None:
 
 def test_skipped_transactions_count_without_a_log(tmp_path: Path) -> None:
     """The generator's summary tells them: with `log: off` too a server may not keep up."""
-    measure = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0, log=LogPolicy.OFF)
+    measure = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, log=LogPolicy.OFF)
     limited = Load(clients=2, threads=1, rate_per_s=10_000.0, latency_limit_s=0.1)
     stage = Stage.new(replace(at_rates(), measure=measure, loads=(limited,)), tmp_path / "campaign")
     stage.world.skipped = 45_000

@@ -30,11 +30,11 @@ def _experiment(*targets: Target, script: str = "SELECT 1;") -> Experiment:
     """Return an experiment with these targets, and a script."""
     plain = an_experiment()
     workload = Workload(name="orders", scripts=(Script(name="o.sql", text=script),))
-    treatments = tuple(
-        replace(treatment, target=target)
-        for treatment, target in zip(plain.treatments, targets, strict=True)
+    configurations = tuple(
+        replace(configuration, target=target)
+        for configuration, target in zip(plain.configurations, targets, strict=True)
     )
-    return replace(plain, workloads=(workload,), treatments=treatments)
+    return replace(plain, workloads=(workload,), configurations=configurations)
 
 
 def _cluster(context: str | None = "lab", namespace: str | None = None) -> CloudNativePgTarget:
@@ -91,7 +91,7 @@ def test_in_the_cluster_there_is_no_context() -> None:
     """A Job finds its own cluster; what names no namespace is where its account may work."""
     inside = ClusterService(service="db", secret="s", place=KubernetesPlace(context="lab"))
     experiment = _experiment(_cluster(namespace="bench"), EndpointTarget(inside=inside))
-    first, second = (t.target for t in at_home(experiment, "jobs").treatments)
+    first, second = (t.target for t in at_home(experiment, "jobs").configurations)
     assert isinstance(first, CloudNativePgTarget)
     assert first.place == KubernetesPlace(namespace="bench")
     assert isinstance(second, EndpointTarget)

@@ -50,7 +50,7 @@ MEASURED = NoiseProfile(
 
 
 def alternating(**changes: object) -> Experiment:
-    """Return two treatments that may be up together."""
+    """Return two configurations that may be up together."""
     return replace(an_experiment(loads=1, measure=MEASURE), **changes)  # type: ignore[arg-type]
 
 
@@ -84,8 +84,14 @@ def test_a_forecast_says_how_turns_are_taken(tmp_path: Path) -> None:
     assert expected.memory is not None
     text = forecast_text(experiment, expected, with_schedule=True)
     for words in (
-        "alternating, because all of them can be up at the same time; each treatment from fresh",
-        "0.5 s, of which the first 0.2 s are thrown away; 5 s per treatment, cell and block, in 4",
+        (
+            "alternating, because all of them can be up at the same time; each configuration from"
+            " fresh"
+        ),
+        (
+            "0.5 s, of which the first 0.2 s are thrown away; 5 s per configuration, cell and"
+            " block, in 4"
+        ),
         "3 s of them count",
         "warm-up    2 s under load per start and workload",
         "stopped by signals (SIGSTOP)",
@@ -102,7 +108,7 @@ def test_a_forecast_says_how_turns_are_taken(tmp_path: Path) -> None:
     assert told["design_reason"] == "all of them can be up at the same time"
 
 
-def test_why_not_is_said_where_treatments_do_not_alternate(tmp_path: Path) -> None:
+def test_why_not_is_said_where_configurations_do_not_alternate(tmp_path: Path) -> None:
     """The reason stands beside what switching needs; nothing is said of turns."""
     experiment = alternating(design=Design.ONE_BY_ONE)
     text = forecast_text(experiment, foretold(experiment, tmp_path))
@@ -124,7 +130,7 @@ def test_servers_that_are_up_together_need_room_for_all_their_data(tmp_path: Pat
 
 
 def test_a_block_in_turns_is_the_sum_of_its_parts() -> None:
-    """Everything is done for each treatment: copy, start, warm-up per workload, connections."""
+    """Everything is done for each configuration: copy, start, warm-up per workload, connections."""
     experiment = an_experiment(
         loads=4,
         workloads=("reads", "writes"),
@@ -135,9 +141,9 @@ def test_a_block_in_turns_is_the_sum_of_its_parts() -> None:
     run_s = 5.0 + 3 * connection_s
     warming_s = 2.0 + 0.75 * durations.RUN_OVERHEAD_S - 0.25 * durations.CONNECT_S
     expected = 2 * (4.0 + 2 * (warming_s + 4 * run_s))
-    found = durations.alternating_block_s(experiment, discard_s=2.0, times=times)
+    found = durations.alternating_block_s(experiment, warm_up_s=2.0, times=times)
     assert found == pytest.approx(expected)
-    cold = durations.alternating_block_s(experiment, discard_s=0.0, times=times)
+    cold = durations.alternating_block_s(experiment, warm_up_s=0.0, times=times)
     assert cold == pytest.approx(expected - 2 * 2 * warming_s)
 
 
@@ -169,7 +175,7 @@ def test_a_plan_goes_by_the_noise_of_turns(tmp_path: Path, monkeypatch: pytest.M
     [
         (replace(MEASURED, blocks=9), "others are advised by 10 starts or more"),
         (
-            replace(MEASURED, mode=Mode.VISITS, workloads=(replace(QUIET, turns=None),)),
+            replace(MEASURED, mode=Mode.STARTS, workloads=(replace(QUIET, turns=None),)),
             "it was measured one by one, so that turns show no more",
         ),
     ],
@@ -217,7 +223,7 @@ def test_a_report_says_which_design_was_taken(tmp_path: Path) -> None:
         "alternating, because all of them can be up at the same time",
         "0.25 s, of which the first 0.1 s are thrown away",
         "3 s of them count",
-        "starts of each treatment's server",
+        "starts of each configuration's server",
         "a fresh copy in every block",
         "Measured in turns beside servers that stood still",
         "of a server alone: they were measured in turns",
@@ -239,7 +245,7 @@ def test_progress_in_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     stage.directory.close()
     err = capsys.readouterr().err
     assert "in turns of 0.25 s, warm-up 2.0 s (floor) under load" in err
-    assert "discard" not in err
+    assert "warm_up" not in err
     assert "block 1 of " in err
 
 
@@ -251,6 +257,6 @@ def test_runs_in_turns_are_told_from_others_across_campaigns(tmp_path: Path) -> 
     found = {
         each.name: (each.first, each.second) for each in compare_campaigns(*records).differences
     }
-    assert found["mode"] == ("alternating", "visits")
+    assert found["mode"] == ("alternating", "starts")
     assert found["turns of reads"][1] is None
     assert found["in pauses stands still"] == ("signals", None)

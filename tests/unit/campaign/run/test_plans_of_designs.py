@@ -11,17 +11,17 @@ from steelyard.answers.outlook.compute import CampaignOutlook
 from steelyard.answers.outlook.section import outlook_document, outlook_json, shortfall
 from steelyard.campaign.design.noise_profiles import find_profile, keep_profile
 from steelyard.campaign.foresee import planning
-from steelyard.campaign.foresee.forecast import expected_discard_s
+from steelyard.campaign.foresee.forecast import expected_warm_up_s
 from steelyard.campaign.foresee.planning import _fewer_factors, plan_campaign
 from steelyard.core.experiment import (
     Attribution,
     AttributionKind,
     Calibration,
+    Configuration,
     Experiment,
     Factor,
     Measure,
     Stop,
-    Treatment,
 )
 from steelyard.core.plan import ALL_NAMED, ASSUMED_NOISE, NoiseOrigin, NoiseProfile
 from steelyard.core.target import LocalTarget
@@ -29,7 +29,7 @@ from steelyard.report.terminal import render_terminal
 from steelyard.stats import factorial
 from steelyard.targets.assembly import Assembly
 
-MEASURE = Measure(slice_s=5.0, ramp_s=2.0, discard_s=20.0)
+MEASURE = Measure(slice_s=5.0, ramp_s=2.0, warm_up_s=20.0)
 MEASURED = NoiseProfile(
     origin=NoiseOrigin.MEASURED,
     workloads=(
@@ -40,7 +40,7 @@ MEASURED = NoiseProfile(
             unnamed=ALL_NAMED,
         ),
     ),
-    discard_s=55.0,
+    warm_up_s=55.0,
     blocks=20,
     campaign_id="20261122-1",
     measured_at=0.0,
@@ -76,8 +76,8 @@ def factored(
         words=design.words if kind is AttributionKind.FACTORS else (),
         resolution=design.resolution if kind is AttributionKind.FACTORS else None,
     )
-    treatments = tuple(
-        Treatment(
+    configurations = tuple(
+        Configuration(
             name=f"t{place}",
             target=LocalTarget(),
             settings=asks(speed=f"1.0{place:02d}", **{RESTART: "on"} if place else {}),
@@ -89,7 +89,7 @@ def factored(
         base,
         name=f"{kind}-{factors}-{hours:g}",
         baseline="t0",
-        treatments=treatments,
+        configurations=configurations,
         attribution=attribution,
     )
 
@@ -126,7 +126,7 @@ def test_fewer_factors_are_a_way_out_and_single_contenders_are_not(
 ) -> None:
     """What is offered has a smaller design; a combination alone says nothing of a factor."""
     found = planned(factored(factors, hours=0.5), tmp_path)
-    assert not found.decides_headlines
+    assert not found.decides_results
     changes = [each.change for each in found.cheaper]
     assert not any("contender" in change for change in changes)
     fewer = [change for change in changes if f"instead of {factors} (without" in change]
@@ -134,7 +134,7 @@ def test_fewer_factors_are_a_way_out_and_single_contenders_are_not(
 
 
 def test_a_smaller_design_is_made_of_combinations_that_are_there() -> None:
-    """Its treatments are the file's own, in the order of the smaller design."""
+    """Its configurations are the file's own, in the order of the smaller design."""
 
     def sizes(factors: int, kind: AttributionKind) -> list[int]:
         experiment = factored(factors, kind)
@@ -142,9 +142,9 @@ def test_a_smaller_design_is_made_of_combinations_that_are_there() -> None:
         made = [v.experiment for v in _fewer_factors(experiment, experiment.attribution)]
         for each in made:
             assert each.attribution is not None
-            assert len(each.treatments) == len(each.attribution.combinations)
-            assert each.treatments[0].name == "t0"
-        return [len(each.treatments) for each in made]
+            assert len(each.configurations) == len(each.attribution.combinations)
+            assert each.configurations[0].name == "t0"
+        return [len(each.configurations) for each in made]
 
     assert sizes(3, AttributionKind.FACTORS) == [4, 2]
     assert sizes(5, AttributionKind.FACTORS)[0] == 8
@@ -174,8 +174,8 @@ def test_rounds_are_those_of_the_campaign(tmp_path: Path) -> None:
     assert four.workloads[0].pooled.contrast_sd < one.workloads[0].pooled.contrast_sd
     slices = [each.workloads[0].slices.overhead_s for each in (one, four)]
     assert slices[1] == pytest.approx(2.25 + (slices[0] - 2.25) / 4)
-    assert "4 per visit" in text_of(four)
-    assert "per visit" not in text_of(one)
+    assert "4 per start" in text_of(four)
+    assert "per start" not in text_of(one)
 
 
 def test_measured_noise_says_whence_and_what_it_lacks(
@@ -211,11 +211,11 @@ def test_a_profile_in_the_cache_is_planned_with() -> None:
     assert found == find_profile(analysis.experiment).profile
 
 
-def test_a_discard_that_was_calibrated_before_is_expected_again() -> None:
+def test_a_warm_up_that_was_calibrated_before_is_expected_again() -> None:
     """Unless the file declares one; never less than the least that the file allows."""
     asked = Calibration()
-    free = an_experiment(measure=replace(MEASURE, discard_s=None, calibration=asked))
-    assert expected_discard_s(free) == asked.at_least_s
-    assert expected_discard_s(free, MEASURED) == 55.0
-    assert expected_discard_s(free, replace(MEASURED, discard_s=0.0)) == asked.at_least_s
-    assert expected_discard_s(an_experiment(measure=MEASURE), MEASURED) == 20.0
+    free = an_experiment(measure=replace(MEASURE, warm_up_s=None, calibration=asked))
+    assert expected_warm_up_s(free) == asked.at_least_s
+    assert expected_warm_up_s(free, MEASURED) == 55.0
+    assert expected_warm_up_s(free, replace(MEASURED, warm_up_s=0.0)) == asked.at_least_s
+    assert expected_warm_up_s(an_experiment(measure=MEASURE), MEASURED) == 20.0

@@ -20,12 +20,12 @@ from steelyard.cli.manifest_text import manifest_text
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 from steelyard.core.experiment import (
+    Configuration,
     Experiment,
     GeneratorName,
     KeySpace,
     RedisWork,
     SwitchCost,
-    Treatment,
     Workload,
 )
 from steelyard.core.kubernetes import NAMESPACE, NODE, POD, SECRET, SERVICE, STATEFUL_SET
@@ -91,7 +91,7 @@ def on(
     load: Load | None = None,
     **settings: str,
 ) -> Experiment:
-    """Return an experiment whose second treatment has these settings, on these targets."""
+    """Return an experiment whose second configuration has these settings, on these targets."""
     one, other = targets * 2 if len(targets) == 1 else targets
     work = RedisWork(space=KeySpace(keys=1000, loaded=loaded, value_bytes=100))
     return replace(
@@ -101,9 +101,9 @@ def on(
         baseline="off",
         loads=(load or Load(clients=4, threads=1),),
         workloads=(Workload(name="set", builtin="set", redis=work),),
-        treatments=(
-            Treatment(name="off", target=one, settings=asks_redis(appendonly="no")),
-            Treatment(name="on", target=other, settings=asks_redis(**settings)),
+        configurations=(
+            Configuration(name="off", target=one, settings=asks_redis(appendonly="no")),
+            Configuration(name="on", target=other, settings=asks_redis(**settings)),
         ),
     )
 
@@ -156,8 +156,8 @@ def test_what_a_switch_costs_is_what_the_image_says(api: FakeKubernetesApi) -> N
     costs = []
     for settings in ({"appendfsync": "always"}, {"appendonly": "yes"}, {"io_threads": "2"}):
         experiment = on(target(), **settings)
-        base = replace(experiment.treatments[0], settings=())
-        experiment = replace(experiment, treatments=(base, experiment.treatments[1]))
+        base = replace(experiment.configurations[0], settings=())
+        experiment = replace(experiment, configurations=(base, experiment.configurations[1]))
         costs.append(switch_cost(experiment, looked(api, experiment).engine))
     assert costs == [SwitchCost.RELOAD, SwitchCost.RESTART, SwitchCost.RESTART]
     others = on(target(), target(storage_class="slow"), appendonly="no")
@@ -166,7 +166,7 @@ def test_what_a_switch_costs_is_what_the_image_says(api: FakeKubernetesApi) -> N
 
 
 def test_values_are_refused_by_the_images_own_server(api: FakeKubernetesApi) -> None:
-    """Its words are a complaint about that setting, of the treatment that asks for it."""
+    """Its words are a complaint about that setting, of the configuration that asks for it."""
     said = (
         "*** FATAL CONFIG FILE ERROR ***\n>>> 'appendfsync \"maybe\"'\nargument(s) must be one of\n"
     )

@@ -31,18 +31,18 @@ from steelyard.record.directory import read_campaign
 from steelyard.report.html import render_markdown
 from steelyard.targets.assembly import Assembly
 
-MEASURE = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0)
+MEASURE = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0)
 RUN_S = 6.0  # ramp and slice
 ROUND_S = RUN_S + durations.RUN_OVERHEAD_S
 WRITES = ("writes",)
 
 
 def asking(*settings: Setting, measure: Measure = MEASURE, **more: object) -> Experiment:
-    """Return an experiment whose second treatment asks for these settings, too."""
+    """Return an experiment whose second configuration asks for these settings, too."""
     experiment = an_experiment(measure=measure, workloads=WRITES, **more)
-    slow, fast = experiment.treatments
+    slow, fast = experiment.configurations
     changed = replace(fast, settings=tuple(sorted((*fast.settings, *settings))))
-    return replace(experiment, treatments=(slow, changed))
+    return replace(experiment, configurations=(slow, changed))
 
 
 def remade(**more: object) -> Experiment:
@@ -53,7 +53,7 @@ def remade(**more: object) -> Experiment:
 
 def framed(
     switch: SwitchCost = SwitchCost.RESTART,
-    mode: Mode = Mode.VISITS,
+    mode: Mode = Mode.STARTS,
     reset: Reset = Reset.VISIT,
     made_in_s: float = 30.0,
 ) -> VisitFrame:
@@ -62,7 +62,7 @@ def framed(
         mode=mode,
         switch=switch,
         reset=reset,
-        discard_s=20.0,
+        warm_up_s=20.0,
         times=durations.SwitchTimes(restore_s=made_in_s, start_s=0.0, switch_s=0.5),
         cycle_s=300.0,
     )
@@ -127,7 +127,7 @@ def test_the_longest_cycle_counts() -> None:
     def server(*values: str) -> ServerEnvironment:
         shown = (EffectiveSetting(name="checkpoint_timeout", value=value) for value in values)
         return ServerEnvironment(
-            treatment="slow", version="18", settings=tuple(shown), requested=()
+            configuration="slow", version="18", settings=tuple(shown), requested=()
         )
 
     assert cycle_in_force_s(engine, (server("60"), server("900"))) == 900.0
@@ -190,7 +190,7 @@ def test_a_campaign_of_rounds_records_each_run(tmp_path: Path) -> None:
     assert [run.position for run in visit] == list(range(6))
     ages = [run.checkpoint.seconds for run in visit if run.checkpoint is not None]
     assert len(ages) == 6
-    assert ages == pytest.approx([run.since_activation_s for run in visit])
+    assert ages == pytest.approx([run.since_start_s for run in visit])
     assert analysis.blocks >= 8
     assert analysis.comparisons[0].blocks == analysis.blocks
     assert {cell.runs for cell in analysis.cells} == {3 * analysis.blocks}
@@ -227,7 +227,7 @@ def test_a_cycle_that_does_not_fit_is_refused_with_both_ways_out(tmp_path: Path)
     experiment = asking(*asks(wal_compression="on"), stop=Stop(budget_s=600.0))
     expected = foretold(experiment, tmp_path)
     assert expected.rounds.number == 50
-    with pytest.raises(PreflightError, match="ends before the first look") as caught:
+    with pytest.raises(PreflightError, match="ends before the first interim result") as caught:
         require_first_look(expected, experiment)
     assert "--budget" in caught.value.hint
     assert "`measure.rounds: 1` only the early phase" in caught.value.hint
@@ -255,7 +255,7 @@ def test_every_visit_makes_its_server(tmp_path: Path) -> None:
     assert not any("restore" in step for step in steps)
     first = steps.index("reprovision")
     assert steps[first - 1].startswith("build fake_s1")
-    assert analysis.unit.startswith(f"{analysis.blocks} newly made servers per treatment")
+    assert analysis.unit.startswith(f"{analysis.blocks} newly made servers per configuration")
     assert "each with data loaded anew" in analysis.unit
     per_visit = 3.0 + 1.0 + 2.0 + durations.RUN_OVERHEAD_S + 2 * ROUND_S
     assert analysis.plan.block_s == pytest.approx(2 * per_visit)
@@ -266,13 +266,13 @@ def test_its_report_says_how_and_how_much_servers_differ(tmp_path: Path) -> None
     experiment = replace(remade(rounds=2), stop=Stop(budget_s=600.0, precision=0.0001))
     analysis = Stage.new(experiment, tmp_path / "c").run()
     text = render_markdown(build_document(analysis))
-    assert "every visit makes its server and its data from nothing" in text
-    assert "2 runs of each cell per visit: as the experiment asks" in text
+    assert "every start makes its server and its data from nothing" in text
+    assert "2 runs of each cell per start: as the experiment asks" in text
     assert "between servers" in text
     assert "after the last checkpoint or start" in text
     made = summary(analysis)
     assert made["design"]["rounds"] == 2
-    assert {phase["treatment"] for phase in made["checkpoint_phase"]} == {"slow", "fast"}
+    assert {phase["configuration"] for phase in made["checkpoint_phase"]} == {"slow", "fast"}
     assert made["instance_noise"][0]["runs_per_instance"] == 2
 
 
@@ -313,5 +313,5 @@ def test_making_is_part_of_the_forecast(tmp_path: Path) -> None:
     )
     require_disk(expected)
     text = forecast_text(remade(), expected)
-    assert "every visit makes its server and data anew" in text
-    assert "per treatment to find 3.0 %" in text
+    assert "every start makes its server and data anew" in text
+    assert "per configuration to find 3.0 %" in text

@@ -294,11 +294,11 @@ def _campaign(path: Path, measure: Measure, act: Callable[[Stage], None] = lambd
 
 
 def _measure(log: LogPolicy) -> Measure:
-    return Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0, log=log)
+    return Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, log=log)
 
 
 def test_every_run_of_a_campaign_has_its_latency(tmp_path: Path) -> None:
-    """It comes back from the journal as it was; discards are not logged."""
+    """It comes back from the journal as it was; warm-ups are not logged."""
     _campaign(tmp_path / "c", _measure(LogPolicy.KEEP))
     runs = read_campaign(tmp_path / "c").runs
     assert runs

@@ -129,7 +129,7 @@ def apart(seconds: float) -> RunFacts:
 
 
 def on_huge_pages(asked: str, *, status: str = "", used: float | None = None) -> RunFacts:
-    """Return a run of a treatment that asks for huge pages."""
+    """Return a run of a configuration that asks for huge pages."""
     levels = {} if used is None else {Quantity.SERVER_HUGE_BYTES: used}
     return RunFacts(
         asked={"huge_pages": asked},
@@ -186,7 +186,11 @@ BROKEN = [
     ("server-died", RunFacts(server_died=True, failure="exit 2"), "(exit 2)"),
     ("server-died", RunFacts(server_died=True, last_words="disk full"), "last words: disk full"),
     ("clock-jump", RunFacts(clock_jump_s=CLOCK_JUMP_S + 0.1), "+0.6 s"),
-    ("not-in-force", RunFacts(treatment="t", deviations=("a is 1",)), "`t` is not in force: a is"),
+    (
+        "not-in-force",
+        RunFacts(configuration="t", deviations=("a is 1",)),
+        "`t` is not in force: a is",
+    ),
     ("no-huge-pages", on_huge_pages("on", status="off"), "on none"),
     ("no-huge-pages", on_huge_pages("true", used=0.0), "on none"),
     ("neighbour-cpu", beside(0.30), "30.0 % of the machine's CPU time"),
@@ -492,7 +496,7 @@ def test_failed_transactions_were_tried() -> None:
     assert ruling("failed-transactions", failing).standing is Standing.BROKEN
 
 
-def test_what_the_treatment_may_have_caused_stays_in() -> None:
+def test_what_the_configuration_may_have_caused_stays_in() -> None:
     """A run whose server did not keep up is suspect, not invalid."""
     findings = judge(at_rate(1000, done=10), bearing=False)
     assert "rate-not-reached" in {finding.code for finding in findings}

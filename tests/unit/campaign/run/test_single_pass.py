@@ -34,7 +34,7 @@ def a_pass(**changes: object) -> Experiment:
     return replace(
         base,
         design=Design.ONCE,
-        treatments=base.treatments[:1],
+        configurations=base.configurations[:1],
         workloads=tuple(
             Workload(name=name, builtin=name, scale_factor=100)
             for name in ("select-only", "tpcb-like")
@@ -68,7 +68,7 @@ def test_the_report_says_what_it_is_at_every_place(passed: CampaignAnalysis) -> 
         assert "single unrepeated pass" in text.split("\n## ")[0].lower()
         assert "no interval, no verdict, order and time confounded" in text
         assert "is faster than" not in text
-        assert "is not distinguishable" not in text
+        assert "is no clear difference" not in text
     markdown = render_markdown(document)
     limits = markdown[markdown.index("What this does and does not show") :]
     assert "Single unrepeated pass" in limits
@@ -161,7 +161,7 @@ def test_a_killed_pass_goes_on_with_what_is_missing(tmp_path: Path, step: int, h
 
 
 def _parts_told(analysis: CampaignAnalysis) -> bool:
-    """Return whether finding, headline and method say that the pass was interrupted."""
+    """Return whether finding, result and method say that the pass was interrupted."""
     text = render_markdown(build_document(analysis))
     told = {
         "taken in 2 parts" in text.split("\n## ")[1],

@@ -22,25 +22,25 @@ from support.left import left_knobs
 
 
 def _experiment() -> Experiment:
-    """Return two treatments with a definition, a setting of the kernel and a hook each."""
+    """Return two configurations with a definition, a setting of the kernel and a hook each."""
     made = asking({"vm.swappiness": "33"}, {"vm.swappiness": "1"})
-    treatments = tuple(
+    configurations = tuple(
         replace(
-            treatment,
+            configuration,
             settings=tuple(
                 sorted(
                     (
-                        *treatment.settings,
-                        Setting(layer=Layer.KVM, name="domain", value=f"{treatment.name}.xml"),
+                        *configuration.settings,
+                        Setting(layer=Layer.KVM, name="domain", value=f"{configuration.name}.xml"),
                     )
                 )
             ),
-            domain_xml=f"<domain><name>guest</name><!-- {treatment.name} --></domain>",
-            manual=ManualStep(command=("hook", treatment.name)),
+            domain_xml=f"<domain><name>guest</name><!-- {configuration.name} --></domain>",
+            manual=ManualStep(command=("hook", configuration.name)),
         )
-        for treatment in made.treatments
+        for configuration in made.configurations
     )
-    return replace(made, treatments=treatments)
+    return replace(made, configurations=configurations)
 
 
 def _doors(outside: Outside) -> Doors:

@@ -1,4 +1,4 @@
-"""The stack of treatments in any order: shared steps, shared knobs, and commands that hang."""
+"""The stack of configurations in any order: shared steps, shared knobs, and commands that hang."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,28 +22,28 @@ def _guests(linux: Mapping[str, str] | None = None) -> Experiment:
     """Return two definitions of one machine, and one command that starts it for both."""
     experiment = an_experiment(restart=False)
     asked = tuple(Setting(layer=Layer.LINUX, name=n, value=v) for n, v in (linux or {}).items())
-    treatments = tuple(
+    configurations = tuple(
         replace(
-            treatment,
+            configuration,
             settings=tuple(
-                sorted((*asked, Setting(layer=Layer.KVM, name="domain", value=treatment.name)))
+                sorted((*asked, Setting(layer=Layer.KVM, name="domain", value=configuration.name)))
             ),
-            domain_xml=f"<domain><name>guest</name><!-- {treatment.name} --></domain>",
+            domain_xml=f"<domain><name>guest</name><!-- {configuration.name} --></domain>",
             manual=_HOOK,
         )
-        for treatment in experiment.treatments
+        for configuration in experiment.configurations
     )
-    return replace(experiment, treatments=treatments)
+    return replace(experiment, configurations=configurations)
 
 
-def test_one_command_for_all_treatments_runs_for_each() -> None:
-    """It knows its treatment from the environment: an equal command is not the same step."""
+def test_one_command_for_all_configurations_runs_for_each() -> None:
+    """It knows its configuration from the environment: an equal command is not the same step."""
     outside = Outside()
     outside.processes.on("hook")
     settings = outside.settings(asking({}, {}, manual=(_HOOK, _HOOK)), MemoryLedger())
-    for treatment in ("slow", "slow", "fast", "slow"):
-        settings.put(treatment)
-    told = [command.environment["STEELYARD_TREATMENT"] for command in outside.processes.ran]
+    for configuration in ("slow", "slow", "fast", "slow"):
+        settings.put(configuration)
+    told = [command.environment["STEELYARD_CONFIGURATION"] for command in outside.processes.ran]
     assert told == ["slow", "fast", "slow"]
 
 
@@ -52,8 +52,8 @@ def test_a_machine_is_power_cycled_for_its_second_definition_too() -> None:
     outside = Outside()
     outside.processes.on("hook")
     settings = outside.settings(_guests(), MemoryLedger())
-    for treatment in ("slow", "fast"):
-        settings.put(treatment)
+    for configuration in ("slow", "fast"):
+        settings.put(configuration)
         outside.machine.power_cycle()
         assert settings.in_force().deviations == ()
     assert len(outside.processes.ran) == 2
@@ -61,20 +61,20 @@ def test_a_machine_is_power_cycled_for_its_second_definition_too() -> None:
 
 @pytest.mark.parametrize("order", [("slow", "fast"), ("fast", "slow")])
 def test_the_pool_for_a_server_does_not_depend_on_who_comes_first(order: tuple[str, str]) -> None:
-    """Counted on the pool before the first change, not on one that another treatment made."""
+    """Counted on the pool before the first change, not on one that another configuration made."""
     outside = Outside()
     asked = asking({"vm.nr_hugepages": "300"}, {"vm.nr_hugepages": "auto"})
     settings = outside.settings(asked, MemoryLedger())
-    for treatment in (*order, "fast"):
-        settings.put(treatment)
+    for configuration in (*order, "fast"):
+        settings.put(configuration)
     assert outside.kernel.pools() == {0: 75}
 
 
 def _two_disks(outside: Outside) -> StackSettings:
-    """Return two treatments that set the read-ahead of a disk each, and one that sets none."""
+    """Return two configurations that set the read-ahead of a disk each, and one that sets none."""
     outside.kernel.files[OTHER_DISK] = "4096\n"
     experiment = asking({"read_ahead": "128kB"}, {"read_ahead": "64kB"})
-    plain = replace(experiment.treatments[0], name="plain", settings=())
+    plain = replace(experiment.configurations[0], name="plain", settings=())
     means = StackMeans(
         doors=kernel_doors(outside.kernel, outside.kernel),
         host=outside.kernel,
@@ -83,28 +83,30 @@ def _two_disks(outside: Outside) -> StackSettings:
         ledger=MemoryLedger(),
         devices={"slow": "8:0", "fast": "8:16", "plain": "8:0"},
     )
-    return StackSettings(replace(experiment, treatments=(*experiment.treatments, plain)), means)
+    return StackSettings(
+        replace(experiment, configurations=(*experiment.configurations, plain)), means
+    )
 
 
-def test_a_knob_with_a_place_for_each_treatment_is_put_back_at_each() -> None:
-    """Two disks have two read-aheads: what the coming treatment does not turn is as before."""
+def test_a_knob_with_a_place_for_each_configuration_is_put_back_at_each() -> None:
+    """Two disks have two read-aheads: what the coming configuration does not turn is as before."""
     outside = Outside()
     settings = _two_disks(outside)
-    for treatment, there, other in (
+    for configuration, there, other in (
         ("slow", "128\n", "4096\n"),
         ("plain", "8192\n", "4096\n"),
         ("fast", "8192\n", "64\n"),
         ("slow", "128\n", "4096\n"),
     ):
-        settings.put(treatment)
-        assert outside.kernel.files[READ_AHEAD] == there, treatment
-        assert outside.kernel.files[OTHER_DISK] == other, treatment
+        settings.put(configuration)
+        assert outside.kernel.files[READ_AHEAD] == there, configuration
+        assert outside.kernel.files[OTHER_DISK] == other, configuration
     settings.remove()
     assert outside.kernel.files[READ_AHEAD] == "8192\n"
     assert outside.kernel.files[OTHER_DISK] == "4096\n"
 
 
-def test_what_a_treatment_leaves_alone_is_shown_of_its_own_disk() -> None:
+def test_what_a_configuration_leaves_alone_is_shown_of_its_own_disk() -> None:
     """One line for one name, and not the read-ahead of somebody else's disk."""
     outside = Outside()
     settings = _two_disks(outside)
@@ -140,7 +142,7 @@ def test_a_command_that_hangs_at_the_end_keeps_nothing_else_turned(error: Steely
     assert list(ledger.snapshots) == ["guest"]
 
 
-def test_a_command_that_hangs_is_a_deviation_of_its_treatment() -> None:
+def test_a_command_that_hangs_is_a_deviation_of_its_configuration() -> None:
     """The other settings are turned all the same; the block is void, not the campaign."""
 
     class Slow(FakeMachine):

@@ -1,4 +1,4 @@
-"""The stack below the servers: turned for a treatment, seen in effect, put back at any death."""
+"""The stack below the servers: turned for one, seen in effect, put back at any death."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -42,8 +42,8 @@ def _shown(settings: StackSettings) -> dict[str, str]:
     return {one.name: one.value for one in settings.in_force().effective}
 
 
-def test_what_a_treatment_does_not_name_is_as_before_the_campaign() -> None:
-    """Not as the last treatment left it, and not the kernel's default."""
+def test_what_a_configuration_does_not_name_is_as_before_the_campaign() -> None:
+    """Not as the last configuration left it, and not the kernel's default."""
     outside = Outside()
     settings = _settings(outside, asking({"vm.swappiness": "33"}, PAGES))
     settings.put("fast")
@@ -65,8 +65,8 @@ def test_pages_in_use_come_on_top_and_are_counted_once() -> None:
     outside = Outside()
     outside.kernel.hold(0, 4)
     settings = _settings(outside, asking({}, PAGES))
-    for treatment in ("fast", "slow", "fast"):
-        settings.put(treatment)
+    for configuration in ("fast", "slow", "fast"):
+        settings.put(configuration)
     assert outside.kernel.pools() == {0: 79}
     assert outside.needs.counted == 1
 
@@ -79,7 +79,7 @@ def test_a_pool_that_is_large_enough_stays() -> None:
 
 
 def test_fewer_pages_than_asked_for_are_a_deviation() -> None:
-    """82 of 200: the kernel says nothing, and the treatment is not in force."""
+    """82 of 200: the kernel says nothing, and the configuration is not in force."""
     outside = Outside(kernel=a_kernel(fits=82))
     settings = _settings(outside, asking({}, {"vm.nr_hugepages": "200"}))
     settings.put("fast")
@@ -103,7 +103,7 @@ def test_a_knob_that_somebody_turns_is_a_deviation() -> None:
     assert "4096" in deviation
 
 
-def test_idle_cpus_are_kept_awake_while_a_treatment_wants_it() -> None:
+def test_idle_cpus_are_kept_awake_while_a_configuration_wants_it() -> None:
     """Held while it is in force, and by nobody afterwards."""
     outside = Outside()
     settings = _settings(outside, asking({}, {"dma_latency": "20"}))
@@ -156,13 +156,13 @@ def test_what_this_machine_lacks_is_told_by_key() -> None:
     }
 
 
-def test_a_manual_step_is_done_when_another_treatment_comes() -> None:
-    """Not at every start of a server, and again after the other treatment was there."""
+def test_a_manual_step_is_done_when_another_configuration_comes() -> None:
+    """Not at every start of a server, and again after the other configuration was there."""
     outside = Outside()
     steps = (ManualStep(text="Out."), ManualStep(text="In."))
     settings = _settings(outside, asking({}, {}, manual=steps))
-    for treatment in ("fast", "fast", "slow", "fast"):
-        settings.put(treatment)
+    for configuration in ("fast", "fast", "slow", "fast"):
+        settings.put(configuration)
     assert outside.operator.asked == ["fast: In.", "slow: Out.", "fast: In."]
 
 
@@ -181,7 +181,7 @@ def test_a_manual_step_is_done_when_another_treatment_comes() -> None:
 def test_a_step_that_was_not_done_is_an_error_and_asked_again(
     step: ManualStep, answer: Answer, said: str
 ) -> None:
-    """The treatment is not in force, whoever failed."""
+    """The configuration is not in force, whoever failed."""
     outside = Outside(operator=FakeOperator(willing=False))
     outside.processes.on("hook", answer=answer)
     settings = _settings(outside, asking({}, {}, manual=(step, step)))
@@ -191,29 +191,29 @@ def test_a_step_that_was_not_done_is_an_error_and_asked_again(
     assert len(outside.operator.asked) + len(outside.processes.ran) == 2
 
 
-def test_a_hook_knows_its_treatment() -> None:
-    """One command can serve all treatments."""
+def test_a_hook_knows_its_configuration() -> None:
+    """One command can serve all configurations."""
     outside = Outside()
     outside.processes.on("hook")
     step = ManualStep(command=("hook",))
     _settings(outside, asking({}, {}, manual=(step, step))).put("slow")
-    assert outside.processes.ran[0].environment["STEELYARD_TREATMENT"] == "slow"
+    assert outside.processes.ran[0].environment["STEELYARD_CONFIGURATION"] == "slow"
 
 
 def _guests(outside: Outside) -> StackSettings:
-    """Return settings of two treatments that define one machine, and a hook that starts it."""
+    """Return settings of two configurations that define one machine, and a hook that starts it."""
     outside.processes.on("hook")
     experiment = an_experiment(restart=False)
-    treatments = tuple(
+    configurations = tuple(
         replace(
-            treatment,
-            settings=(Setting(layer=Layer.KVM, name="domain", value=f"{treatment.name}.xml"),),
-            domain_xml=f"<domain><name>guest</name><!-- {treatment.name} --></domain>",
-            manual=ManualStep(command=("hook", treatment.name)),
+            configuration,
+            settings=(Setting(layer=Layer.KVM, name="domain", value=f"{configuration.name}.xml"),),
+            domain_xml=f"<domain><name>guest</name><!-- {configuration.name} --></domain>",
+            manual=ManualStep(command=("hook", configuration.name)),
         )
-        for treatment in experiment.treatments
+        for configuration in experiment.configurations
     )
-    return _settings(outside, replace(experiment, treatments=treatments))
+    return _settings(outside, replace(experiment, configurations=configurations))
 
 
 def test_a_machine_that_was_not_started_anew_is_a_deviation() -> None:
@@ -230,15 +230,15 @@ def test_a_machine_that_was_not_started_anew_is_a_deviation() -> None:
 
 
 def test_a_machine_is_defined_as_it_was_at_the_end() -> None:
-    """Whatever the treatments made of it; that it is started anew is the user's to do."""
+    """Whatever the configurations made of it; that it is started anew is the user's to do."""
     outside = Outside()
     before = outside.machine.defined
     settings = _guests(outside)
     settings.require_ready()
     assert [finding.code for finding in settings.findings()] == ["domains-not-run"]
-    for treatment in ("slow", "fast", "slow"):
-        settings.put(treatment)
-        assert f"<!-- {treatment} -->" in outside.machine.defined
+    for configuration in ("slow", "fast", "slow"):
+        settings.put(configuration)
+        assert f"<!-- {configuration} -->" in outside.machine.defined
     settings.remove()
     assert outside.machine.defined == before
     assert [command.argv for command in outside.processes.ran] == [
@@ -293,7 +293,7 @@ def test_a_campaign_records_the_stack_and_leaves_none_of_it(tmp_path: Path) -> N
     record = CampaignDirectory.reopen(tmp_path / "c", FakeClock()).read()
     assert record.environment is not None
     seen = {
-        server.treatment: {s.name: s.value for s in server.settings}
+        server.configuration: {s.name: s.value for s in server.settings}
         for server in record.environment.servers
     }
     assert seen["slow"]["linux: vm.swappiness"] == "33"

@@ -27,10 +27,10 @@ def an_asking(sustained_s: float | None = 600.0, **changes: object) -> Experimen
     return replace(an_experiment(loads=2, workloads=WORKLOADS), sustained_s=sustained_s, **changes)
 
 
-def test_one_run_per_treatment_and_workload_at_the_largest_load(tmp_path: Path) -> None:
+def test_one_run_per_configuration_and_workload_at_the_largest_load(tmp_path: Path) -> None:
     """They come after the last block, are as long as asked, and are described."""
     analysis = Stage.new(an_asking(), tmp_path / "long").run()
-    keys = [(each.run.cell.workload, each.run.treatment) for each in analysis.sustained]
+    keys = [(each.run.cell.workload, each.run.configuration) for each in analysis.sustained]
     assert keys == [(w, t) for w in WORKLOADS for t in ("slow", "fast")]
     assert {each.run.cell.load.clients for each in analysis.sustained} == {2}
     for each in analysis.sustained:
@@ -67,14 +67,14 @@ def test_the_length_is_whole_checkpoint_cycles() -> None:
     assert sustained_s(an_asking(sustained_s=400.0)) == 600.0
     assert sustained_s(an_asking(sustained_s=None)) == 0.0
     asking = an_asking(sustained_s=600.0)
-    slower = replace(asking.treatments[1], settings=asks(checkpoint_timeout="15min"))
-    longer = replace(asking, treatments=(asking.treatments[0], slower))
+    slower = replace(asking.configurations[1], settings=asks(checkpoint_timeout="15min"))
+    longer = replace(asking, configurations=(asking.configurations[0], slower))
     assert sustained_s(longer) == 900.0
 
 
 def test_the_order_is_drawn_and_stays() -> None:
-    """The coin decides which treatment goes first; the same seed draws the same order."""
-    firsts = {sustained_runs(replace(an_asking(), seed=s))[0].treatment for s in range(20)}
+    """The coin decides which configuration goes first; the same seed draws the same order."""
+    firsts = {sustained_runs(replace(an_asking(), seed=s))[0].configuration for s in range(20)}
     assert firsts == {"slow", "fast"}
     assert sustained_runs(an_asking()) == sustained_runs(an_asking())
 
@@ -119,7 +119,7 @@ def test_a_long_run_that_never_works_is_said_and_ends_nothing(tmp_path: Path) ->
     uses.run()
     stage = Stage.new(an_asking(), tmp_path / "failing")
     last = uses.world.uses - 1
-    # Uses of the generator alternate: discard, long run.
+    # Uses of the generator alternate: warm-up, long run.
     stage.world.faults[last] = stage.world.faults[last + 2] = generator_fails
     analysis = stage.run()
     (failed,) = [each for each in analysis.sustained if each.run.measurement is None]

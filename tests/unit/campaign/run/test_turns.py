@@ -36,11 +36,11 @@ class Table:
     def __post_init__(self) -> None:
         """Bring both up and let both stand still."""
         cell = cells_of(self.stage.experiment)[0]
-        for slot, treatment in zip(self.stage.slots(2), ("slow", "fast"), strict=True):
+        for slot, configuration in zip(self.stage.slots(2), ("slow", "fast"), strict=True):
             slot.bench.prepare(lambda _: None)
-            slot.bench.activate(treatment, restore=True, means="copy")
-            slot.platforms[treatment].standstill.pause()
-            planned = PlannedRun(treatment=treatment, cell=cell)
+            slot.bench.activate(configuration, restore=True, means="copy")
+            slot.platforms[configuration].standstill.pause()
+            planned = PlannedRun(configuration=configuration, cell=cell)
             seat = seat_of(slot, planned, self.engine, self.stage.clock, warming=self.warming)
             self.seats.append(seat)
         for world in self.worlds:
@@ -73,7 +73,9 @@ class Table:
 
     def logs(self) -> list[Path]:
         """Return what lies where the generators log."""
-        directories = [seat.slot.bench.log_directory(seat.planned.treatment) for seat in self.seats]
+        directories = [
+            seat.slot.bench.log_directory(seat.planned.configuration) for seat in self.seats
+        ]
         return [path for directory in directories for path in directory.rglob("*")]
 
 
@@ -298,7 +300,7 @@ def test_a_generator_that_ends_by_itself_ends_the_turns(table: Table) -> None:
 
 
 def test_a_server_that_dies_in_its_turn_is_told_as_such(table: Table) -> None:
-    """Under its own treatment, with its last words; that of the other is no death."""
+    """Under its own configuration, with its last words; that of the other is no death."""
     table.worlds[0].dies_after_s = 1.5
     slow, fast = table.take()
     assert told(slow)[0] == "server-died"

@@ -31,7 +31,7 @@ def test_a_campaign_records_what_makes_wakeups_slow(tmp_path: Path) -> None:
     platform = FakePlatform(stage.world, journal, tmp_path)
     assembly = Assembly(
         engine=FakeEngine(stage.world),
-        platforms={each.name: platform for each in stage.experiment.treatments},
+        platforms={each.name: platform for each in stage.experiment.configurations},
     )
     doors = Doors(
         processes=FakeProcesses(clock),

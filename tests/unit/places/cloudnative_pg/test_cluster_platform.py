@@ -69,7 +69,7 @@ def test_progress_is_told_without_repeating_itself(world: World) -> None:
     assert all(one != other for one, other in zip(world.told, world.told[1:], strict=False))
 
 
-def test_every_activation_restarts_where_the_campaign_needs_it(world: World) -> None:
+def test_every_start_restarts_where_the_campaign_needs_it(world: World) -> None:
     """Equal settings twice are two restarts, and the server runs with what was asked for."""
     platform = world.platform()
     starts = []
@@ -153,7 +153,7 @@ def test_settings_that_the_server_does_not_start_with_go_back(world: World) -> N
     assert "too many connections" in caught.value.message
     assert "runs with the settings before" in caught.value.hint
     assert _server(world)["max_connections"] == "50"
-    assert not platform._cluster.is_running  # no treatment is in force
+    assert not platform._cluster.is_running  # no configuration is in force
     _started(world, platform, max_connections="60")
     assert platform.is_running
 
@@ -198,13 +198,13 @@ def test_each_visit_has_a_cluster_of_its_own_where_targets_differ(world: World) 
 
 
 def test_a_server_for_the_whole_campaign_is_left_alone_between_visits(world: World) -> None:
-    """Stopping keeps the Cluster; no treatment is in force then."""
+    """Stopping keeps the Cluster; no configuration is in force then."""
     platform = world.platform()
     _started(world, platform, work_mem="8MB")
     platform.stop(keep_data=False)
     assert len(world.api.list(CLUSTER)) == 1
     assert not platform.is_running
-    with pytest.raises(TargetError, match="no treatment is in force"):
+    with pytest.raises(TargetError, match="no configuration is in force"):
         _ = platform.address
 
 

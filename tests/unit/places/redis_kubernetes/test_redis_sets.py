@@ -1,4 +1,4 @@
-"""Redis servers of a campaign: made, started anew for each treatment, and taken away whole."""
+"""Redis servers of a campaign: made, started anew for each configuration, and taken away whole."""
 
 import base64
 import json
@@ -86,7 +86,7 @@ def test_no_manifest_but_the_secret_holds_the_password(world: RedisWorld) -> Non
 def test_each_start_is_a_new_pod_with_its_own_settings_and_the_data_brought_back(
     world: RedisWorld,
 ) -> None:
-    """What a treatment does not ask is as by default; a word for a restore comes once."""
+    """What a configuration does not ask is as by default; a word for a restore comes once."""
     platform = world.platform()
     _started(platform, appendonly="yes", appendfsync="always")
     first = world.api.list(POD, "bench")[0]["metadata"]["uid"]

@@ -240,8 +240,8 @@ class ExistingOptions:
     Attributes:
         target: That names it.
         namespace: Where it is.
-        settings: Names of all settings that any treatment on it asks for.
-        restarts: Whether every activation restarts it.
+        settings: Names of all settings that any configuration on it asks for.
+        restarts: Whether every start restarts it.
     """
 
     target: CloudNativePgTarget

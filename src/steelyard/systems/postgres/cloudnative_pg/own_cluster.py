@@ -73,8 +73,8 @@ class ClusterOptions(MadeOptions):
     """How a campaign uses a Cluster of its own.
 
     Attributes:
-        settings: Names of all settings that any treatment on it asks for.
-        restarts: Whether every activation restarts it.
+        settings: Names of all settings that any configuration on it asks for.
+        restarts: Whether every start restarts it.
     """
 
     target: CloudNativePgTarget
@@ -469,8 +469,8 @@ class CloudNativePgPlatform(MadeInCluster):
     ) -> float:
         """Bring settings into force; return the seconds.
 
-        A server that was just made is restarted, too: else treatments whose settings need it would
-        begin with empty buffers, and the others with those that the data were loaded through.
+        A server that was just made is restarted, too: else configurations whose settings need it
+        would begin with empty buffers, and the others with those that the data were loaded through.
 
         Raises:
             TargetError: Operator or server refuse them; those before are in force then.

@@ -124,7 +124,7 @@ class Naming:
     Attributes:
         token: Of the campaign, part of every name.
         existing: Database that it was allowed to use instead of own ones, or None.
-        suffix: Of the databases that are measured in, where several treatments have their own.
+        suffix: Of the databases that are measured in, where several configurations have their own.
     """
 
     token: str

@@ -3,8 +3,8 @@
 Invariant: every database, table and setting is in the ledger before it is made or changed, and is
 gone or put back after ``destroy``.
 
-Several treatments may be up at the same time on one server: the sessions of each have its settings,
-and nothing is altered.
+Several configurations may be up at the same time on one server: the sessions of each have its
+settings, and nothing is altered.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -73,9 +73,9 @@ class EndpointOptions:
 
     Attributes:
         entrance: Where libpq found it; of no use where its place is known.
-        settings: Names of all settings that any treatment on it asks for.
-        restarts: Whether every activation restarts it.
-        clients: Of the largest load, of all treatments that are up at the same time.
+        settings: Names of all settings that any configuration on it asks for.
+        restarts: Whether every start restarts it.
+        clients: Of the largest load, of all configurations that are up at the same time.
         sessions: Settings are of own sessions only, whoever asks: nothing is changed for everyone.
     """
 
@@ -151,7 +151,7 @@ class EndpointPlatform(OthersServer):
         return self._state
 
     def _inside(self, entrance: ServerAddress) -> ServerAddress:
-        """Return the way in whose sessions have the treatment's own settings."""
+        """Return the way in whose sessions have the configuration's own settings."""
         live = self._databases.live
         return replace(
             with_settings(entrance, self._session),
@@ -278,7 +278,7 @@ class EndpointPlatform(OthersServer):
             "user": f"{self._entrance.user}, {'' if state.superuser else 'not '}a superuser",
             "TLS": "yes" if state.tls else "no",
             "settings": "of own sessions only" if store is None else store.label,
-            "restarted for a treatment": "yes" if self._options.restarts else "never",
+            "restarted for a configuration": "yes" if self._options.restarts else "never",
             "database": named_database(target) or ""
             if target.allow_existing
             else "Steelyard's own",
@@ -315,7 +315,7 @@ _BACKEND: Final = "SELECT pg_backend_pid() WHERE %s <> ''"
 
 
 class EndpointSessions(EndpointPlatform):
-    """The sessions of one treatment on a server that has those of others at the same time.
+    """The sessions of one configuration on a server that has those of others at the same time.
 
     What is made there is the server's own to undo, so that it is undone once.
 
@@ -324,7 +324,7 @@ class EndpointSessions(EndpointPlatform):
         ledger: As of the server.
         means: To reach it.
         server: As a whole: it has the prepared data.
-        number: Of the databases that this treatment writes into; None: all read the same ones.
+        number: Of the databases that this configuration writes into; None: all read the same ones.
         paused: Its generators.
     """
 

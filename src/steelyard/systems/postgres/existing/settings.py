@@ -57,14 +57,14 @@ class SettingStore(Protocol):
         ...
 
     def change(self, settings: Mapping[str, str]) -> bool:
-        """Take the settings of a treatment; those it does not ask for go back to what was.
+        """Take the settings of a configuration; those it does not ask for go back to what was.
 
         Returns whether the server has yet to be told to read them.
         """
         ...
 
     def activate(self, settings: Mapping[str, str], *, restarts: bool) -> None:
-        """Bring the settings of a treatment into force, by a restart where asked.
+        """Bring the settings of a configuration into force, by a restart where asked.
 
         Raises:
             TargetError: The server does not take them.
@@ -124,7 +124,7 @@ class SystemSettings:
     """The settings that a campaign changes on one server.
 
     Args:
-        names: Of every setting that any treatment on this server asks for.
+        names: Of every setting that any configuration on this server asks for.
         keep: Called with what stood there, before the first change.
     """
 
@@ -142,7 +142,7 @@ class SystemSettings:
         return bool(self._names)
 
     def change(self, asked: Mapping[str, str], address: ServerAddress) -> None:
-        """Write the settings of a treatment; those it does not ask for go back to what was."""
+        """Write the settings of a configuration; those it does not ask for go back to what was."""
         if not self._names:
             return
         if self._before is None:

@@ -29,14 +29,14 @@ Asked = Sequence[tuple[str, str]]
 
 
 def require_kept(state: ServerState, asked: Asked, where: str) -> None:
-    """Raise when a server may evict keys of others, as it is or as treatments want it.
+    """Raise when a server may evict keys of others, as it is or as configurations want it.
 
     Limit and policy are set one after the other and go back likewise, so every limit is looked at
     together with every policy.
 
     Args:
         state: What the server holds of others, and how it is set.
-        asked: Names, in small letters, and values of all settings of all treatments.
+        asked: Names, in small letters, and values of all settings of all configurations.
         where: The server.
 
     Raises:
@@ -57,15 +57,15 @@ def require_kept(state: ServerState, asked: Asked, where: str) -> None:
         )
     wanted = ", ".join(dict.fromkeys(f"{n} {v}" for n, v in asked if n in (_LIMIT, _POLICY)))
     raise PreflightError(
-        f"the server at {where} holds keys of others, and with what the treatments ask for"
+        f"the server at {where} holds keys of others, and with what the configurations ask for"
         f" ({wanted}) it may evict them: it has maxmemory {format_bytes(state.limit_bytes)} and"
         f" the policy {state.policy or 'unknown'}",
-        hint=f"Remove them from the treatments, or {_WAY_OUT}.",
+        hint=f"Remove them from the configurations, or {_WAY_OUT}.",
     )
 
 
 def require_fitting(state: ServerState, asked: Asked, needed_bytes: int, where: str) -> None:
-    """Raise when a limit that a treatment sets has no room for keys of others and the own.
+    """Raise when a limit that a configuration sets has no room for keys of others and the own.
 
     Raises:
         PreflightError: Their writes would be refused.
@@ -75,10 +75,10 @@ def require_fitting(state: ServerState, asked: Asked, needed_bytes: int, where: 
     if not state.keys or least is None or state.used_bytes + needed_bytes <= least:
         return
     raise PreflightError(
-        f"a treatment limits the server at {where} to {format_bytes(least)}, where others have"
+        f"a configuration limits the server at {where} to {format_bytes(least)}, where others have"
         f" keys: it uses {format_bytes(state.used_bytes)}, the workloads make about"
         f" {format_bytes(needed_bytes)}, and then it would refuse what others write",
-        hint=f"Raise `maxmemory` in the treatment, load fewer or smaller keys, or {_WAY_OUT}.",
+        hint=f"Raise `maxmemory` in the configuration, load fewer or smaller keys, or {_WAY_OUT}.",
     )
 
 

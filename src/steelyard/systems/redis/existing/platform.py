@@ -55,10 +55,10 @@ class RedisEndpointOptions:
         first: Number of the first database that is used; None: the first empty one.
         datasets: Name of each, and about how much memory it takes.
         growing: Names of workloads whose data grow without bound.
-        settings: Names of all settings that any treatment on it asks for.
+        settings: Names of all settings that any configuration on it asks for.
         asked: These names in small letters, each with every value that is asked for.
         allow_existing: It may hold keys of others.
-        restart_command: Restarts it at every activation; empty: it is never restarted.
+        restart_command: Restarts it at every start; empty: it is never restarted.
         clients: Of the largest load.
         guest: What a user has to be allowed who sends the load, as rules for ACL SETUSER.
     """
@@ -206,8 +206,8 @@ class RedisEndpointPlatform(OthersServer):
     def restore(self, state: PreparedState, means: str) -> float:
         """Remove all keys; return the seconds. ``start`` makes the prepared ones.
 
-        Made now, they would be written under the settings of the treatment before, and a restart
-        could lose them.
+        Made now, they would be written under the settings of the configuration before, and a
+        restart could lose them.
         """
         begun = self._means.clock.monotonic()
         self._since = None
@@ -275,7 +275,7 @@ class RedisEndpointPlatform(OthersServer):
         restart_by(self._options.restart_command, self._means, self._started_at, environment)
 
     def configure(self, settings: Mapping[str, str]) -> bool:
-        """Set a treatment's settings at once; nothing is left for the server to read.
+        """Set a configuration's settings at once; nothing is left for the server to read.
 
         Raises:
             TargetError: As of ``start``.
@@ -294,7 +294,7 @@ class RedisEndpointPlatform(OthersServer):
             "user of the generator": "made for the campaign" if self._entrance.password else "",
             "TLS": "yes" if dict(self._entrance.parameters).get(TLS) else "no",
             "settings": "by CONFIG SET" if options.settings else "as they are",
-            "restarted for a treatment": "yes" if options.restart_command else "never",
+            "restarted for a configuration": "yes" if options.restart_command else "never",
             "database": f"{numbers} of {state.databases}" if numbers else "",
             "keys of others": str(sum(count for _, count in state.keys)),
         }

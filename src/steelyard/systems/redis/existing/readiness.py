@@ -195,12 +195,12 @@ def require_nothing_lost(state: ServerState, where: str) -> None:
     """Raise when a restart would lose what others have.
 
     Raises:
-        PreflightError: There are keys of others: what a treatment does not save is gone.
+        PreflightError: There are keys of others: what a configuration does not save is gone.
     """
     if state.keys:
         raise PreflightError(
             f"the server at {where} holds keys of others and would be restarted under the settings"
-            " of the treatments: what they do not save is lost",
+            " of the configurations: what they do not save is lost",
             hint="Leave out `restart_command` and what needs it, or name a server of your own.",
         )
 
@@ -294,8 +294,8 @@ def changed_for_all(names: tuple[str, ...], state: ServerState, where: str) -> I
     if names and state.keys:
         yield server_finding(
             "settings-for-everyone",
-            f"{', '.join(names)} of the server at {where} are what the treatments ask for, also"
-            " for the keys that were there: what a treatment can lose, they can lose",
+            f"{', '.join(names)} of the server at {where} are what the configurations ask for, also"
+            " for the keys that were there: what a configuration can lose, they can lose",
             where,
             remedy="Measure on a server that holds nothing of worth.",
             severity=Severity.WARNING,
@@ -303,7 +303,8 @@ def changed_for_all(names: tuple[str, ...], state: ServerState, where: str) -> I
     if not state.saves and {"save", "appendonly"} & set(names):
         yield server_finding(
             "files-stay",
-            f"the server at {where} kept nothing on disk; what a treatment has it write stays in"
+            f"the server at {where} kept nothing on disk; what a configuration has it write stays"
+            " in"
             f" {(state.settings or {}).get('dir', 'its directory')} (dump.rdb, appendonlydir)",
             where,
             remedy="Remove the files when the campaign is over: a restart would load them.",

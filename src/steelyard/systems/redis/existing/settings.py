@@ -4,7 +4,7 @@ Invariant: before the first change, what every setting of the campaign was is in
 
 A refill counts as so many changes, after which ``save`` begins a dump, and it makes the AOF grow,
 after which that is rewritten; both would fall into what is measured. So they are waited for before
-a slice, the same for every treatment.
+a slice, the same for every configuration.
 
 A campaign is undone at its end, or by ``steelyard clean`` after a death. Nothing is emptied that
 does not hold the campaign's marker, and doing it twice is no error.
@@ -41,7 +41,7 @@ class ServerSettings:
     """The settings that a campaign changes on one server.
 
     Args:
-        names: Of every setting that any treatment on this server asks for.
+        names: Of every setting that any configuration on this server asks for.
         means: To reach it.
         keep: Called with what they were, before the first change.
     """
@@ -58,7 +58,9 @@ class ServerSettings:
         self._before: tuple[SavedSetting, ...] | None = None
 
     def wanted(self, asked: Mapping[str, str], address: ServerAddress) -> Mapping[str, str]:
-        """Return the value of every setting under a treatment; what was, where it asks for none.
+        """Return the value of every setting under a configuration.
+
+        What was, where it asks for none.
 
         Raises:
             TargetError: The server is gone, or does not have one of them.
@@ -72,7 +74,7 @@ class ServerSettings:
         return {each.name: by_name.get(each.name, each.value or "") for each in self._before}
 
     def change(self, asked: Mapping[str, str], address: ServerAddress) -> None:
-        """Set what a treatment asks for, put the rest back to what it was, and wait for quiet.
+        """Set what a configuration asks for, put the rest back to what it was, and wait for quiet.
 
         Raises:
             TargetError: The server refuses, or does not become quiet.
@@ -95,7 +97,7 @@ def read_saved(
     if secret := sorted(SECRETS & set(folded)):
         raise PreflightError(
             f"`{secret[0]}` is a secret, and what it was would go into the record",
-            hint="Remove it from the treatments.",
+            hint="Remove it from the configurations.",
         )
     if not folded:
         return ()
@@ -312,7 +314,7 @@ def _require_nobody(thing: OnServer, address: ServerAddress, means: RedisMeans) 
     """Raise when a restart may lose what others have come to keep there.
 
     Raises:
-        LeftBehindError: Some settings stay as a treatment had them.
+        LeftBehindError: Some settings stay as a configuration had them.
     """
     if others := keys_of_others(address, means, thing.mark):
         number, count = others[0]

@@ -1,8 +1,8 @@
 """A Redis server of a StatefulSet that a campaign makes, measures and takes away.
 
-Equal targets share one server for the campaign: its pod is started anew for each treatment, on a
-copy of the prepared data, which lie beside the live ones in the same volume. Where targets differ,
-every visit makes its server anew, volume and all, and only one is there at a time.
+Equal targets share one server for the campaign: its pod is started anew for each configuration, on
+a copy of the prepared data, which lie beside the live ones in the same volume. Where targets
+differ, every visit makes its server anew, volume and all, and only one is there at a time.
 
 For a start the set gets what the new pod is; then the old pod is deleted, and the set makes
 another. What tells the new one is an annotation that no other start has.

@@ -1,4 +1,4 @@
-"""What differs between treatments, what it costs to switch, and when data are restored."""
+"""What differs between configurations, what it costs to switch, and when data are restored."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +9,7 @@ import pytest
 from fakes.campaigns import Stage, an_experiment, asks
 from steelyard.core.errors import ExitCode, InputError
 from steelyard.core.experiment import (
+    Configuration,
     Experiment,
     Layer,
     ManualStep,
@@ -16,15 +17,14 @@ from steelyard.core.experiment import (
     Reset,
     Setting,
     SwitchCost,
-    Treatment,
 )
 from steelyard.core.schedule import Mode
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget, EngineName, LocalTarget
 from steelyard.targets.differences import differing_settings, reset_for, switch_cost
 
 
-def _treatment(name: str, **settings: str) -> Treatment:
-    return Treatment(name=name, target=LocalTarget(), settings=asks(**settings))
+def _configuration(name: str, **settings: str) -> Configuration:
+    return Configuration(name=name, target=LocalTarget(), settings=asks(**settings))
 
 
 def _cost(experiment: Experiment, tmp_path: Path) -> SwitchCost:
@@ -46,15 +46,15 @@ def test_settings_differ_by_value_or_absence(
     one: dict[str, str], other: dict[str, str], names: tuple[str, ...]
 ) -> None:
     """The names come sorted, whichever side asks."""
-    assert differing_settings(_treatment("x", **one), _treatment("y", **other)) == names
-    assert differing_settings(_treatment("y", **other), _treatment("x", **one)) == names
+    assert differing_settings(_configuration("x", **one), _configuration("y", **other)) == names
+    assert differing_settings(_configuration("y", **other), _configuration("x", **one)) == names
 
 
-def test_equal_treatments_cost_a_session(tmp_path: Path) -> None:
+def test_equal_configurations_cost_a_session(tmp_path: Path) -> None:
     """An A/A experiment, or one that varies the protocol alone, restarts nothing."""
     experiment = an_experiment()
-    same = replace(experiment.treatments[0], name="same")
-    alone = replace(experiment, treatments=(experiment.treatments[0], same))
+    same = replace(experiment.configurations[0], name="same")
+    alone = replace(experiment, configurations=(experiment.configurations[0], same))
     assert _cost(alone, tmp_path) is SwitchCost.SESSION
 
 
@@ -73,33 +73,33 @@ def test_clusters_that_differ_are_made_anew(
 ) -> None:
     """Equal Clusters are one for the campaign; those that differ are made for each visit."""
     experiment = an_experiment()
-    treatments = (
-        Treatment(name="slow", target=CloudNativePgTarget(**one)),
-        Treatment(name="fast", target=CloudNativePgTarget(**other)),
+    configurations = (
+        Configuration(name="slow", target=CloudNativePgTarget(**one)),
+        Configuration(name="fast", target=CloudNativePgTarget(**other)),
     )
-    pair = replace(experiment, treatments=treatments)
+    pair = replace(experiment, configurations=configurations)
     assert _cost(pair, tmp_path) is cost
     assert pair.is_made_anew is anew
-    kept = reset_for(pair, Mode.VISITS, writes=True)
+    kept = reset_for(pair, Mode.STARTS, writes=True)
     assert kept is Reset.VISIT
     asked = replace(pair, measure=replace(pair.measure, reset=Reset.BLOCK))
-    assert reset_for(asked, Mode.VISITS, writes=True) is (Reset.VISIT if anew else Reset.BLOCK)
+    assert reset_for(asked, Mode.STARTS, writes=True) is (Reset.VISIT if anew else Reset.BLOCK)
 
 
 def test_different_targets_cost_a_restart(tmp_path: Path) -> None:
     """Two versions cannot share a server."""
     experiment = an_experiment()
-    other = replace(experiment.treatments[0], name="other", target=LocalTarget(bin="15"))
-    pair = replace(experiment, treatments=(experiment.treatments[0], other))
+    other = replace(experiment.configurations[0], name="other", target=LocalTarget(bin="15"))
+    pair = replace(experiment, configurations=(experiment.configurations[0], other))
     assert _cost(pair, tmp_path) is SwitchCost.RESTART
 
 
 def test_the_dearest_pair_decides(tmp_path: Path) -> None:
-    """One treatment that needs a restart makes every block one of visits."""
+    """One configuration that needs a restart makes every block one of visits."""
     experiment = an_experiment(restart=False)
     assert _cost(experiment, tmp_path) is SwitchCost.RELOAD
-    third = _treatment("third", needs_restart="on")
-    three = replace(experiment, treatments=(*experiment.treatments, third))
+    third = _configuration("third", needs_restart="on")
+    three = replace(experiment, configurations=(*experiment.configurations, third))
     assert _cost(three, tmp_path / "three") is SwitchCost.RESTART
 
 
@@ -127,39 +127,39 @@ def test_kernel_settings_cost_what_a_server_needs_to_feel_them(
     """Live knobs go back to back; what a server takes at its start costs a restart."""
     bare = an_experiment(restart=False)
     own = tuple(Setting(layer=Layer.LINUX, name=n, value=v) for n, v in sorted(asked.items()))
-    other = replace(bare.treatments[0], name="other", settings=own)
-    assert _cost(replace(bare, treatments=(bare.treatments[0], other)), tmp_path) is cost
+    other = replace(bare.configurations[0], name="other", settings=own)
+    assert _cost(replace(bare, configurations=(bare.configurations[0], other)), tmp_path) is cost
 
 
 def test_manual_steps_and_machines_cost_a_restart(tmp_path: Path) -> None:
     """Nobody makes a server anew: a definition is taken at the power cycle of the user's step."""
     bare = an_experiment(restart=False)
-    first = bare.treatments[0]
+    first = bare.configurations[0]
     by_hand = replace(first, name="other", manual=ManualStep(text="Do it."))
-    pair = replace(bare, treatments=(first, by_hand))
+    pair = replace(bare, configurations=(first, by_hand))
     assert _cost(pair, tmp_path / "manual") is SwitchCost.RESTART
     machine = replace(first, name="other", domain_xml="<domain><name>g</name></domain>")
-    pair = replace(bare, treatments=(first, machine))
+    pair = replace(bare, configurations=(first, machine))
     assert _cost(pair, tmp_path / "kvm") is SwitchCost.RESTART
 
 
-def test_one_command_for_all_treatments_costs_a_restart_too(tmp_path: Path) -> None:
-    """It is run for each of them, and does what its treatment's name says."""
+def test_one_command_for_all_configurations_costs_a_restart_too(tmp_path: Path) -> None:
+    """It is run for each of them, and does what its configuration's name says."""
     bare = an_experiment(restart=False)
-    first = replace(bare.treatments[0], manual=ManualStep(command=("hook",)))
-    pair = replace(bare, treatments=(first, replace(first, name="other")))
+    first = replace(bare.configurations[0], manual=ManualStep(command=("hook",)))
+    pair = replace(bare, configurations=(first, replace(first, name="other")))
     assert _cost(pair, tmp_path) is SwitchCost.RESTART
 
 
 def test_a_redis_that_is_restarted_is_reset_for_every_visit() -> None:
-    """It keeps what its treatment persists: other resets are refused where anything is written."""
+    """It keeps what it persists: other resets are refused where anything is written."""
     asked = an_experiment(measure=Measure(reset=Reset.BLOCK))
     redis = replace(asked, engine=EngineName.REDIS)
-    with pytest.raises(InputError, match="treatments would run on different keys"):
-        reset_for(redis, Mode.VISITS, writes=True)
-    assert reset_for(redis, Mode.VISITS, writes=False) is Reset.BLOCK
+    with pytest.raises(InputError, match="configurations would run on different keys"):
+        reset_for(redis, Mode.STARTS, writes=True)
+    assert reset_for(redis, Mode.STARTS, writes=False) is Reset.BLOCK
     assert reset_for(redis, Mode.BACK_TO_BACK, writes=True) is Reset.BLOCK
-    assert reset_for(asked, Mode.VISITS, writes=True) is Reset.BLOCK
+    assert reset_for(asked, Mode.STARTS, writes=True) is Reset.BLOCK
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -187,11 +187,11 @@ def test_sessions_of_one_server_that_read_need_no_reset(
 ) -> None:
     """They read the same data; who writes, or has a server of its own, has fresh ones."""
     experiment = an_experiment()
-    treatments = tuple(
+    configurations = tuple(
         replace(each, target=EndpointTarget(host=host))
-        for each, host in zip(experiment.treatments, hosts, strict=True)
+        for each, host in zip(experiment.configurations, hosts, strict=True)
     )
-    experiment = replace(experiment, treatments=treatments)
+    experiment = replace(experiment, configurations=configurations)
     assert bool(experiment.shared_servers) is (hosts == "aa")
     assert reset_for(experiment, Mode.ALTERNATING, writes=writes) is reset
-    assert reset_for(experiment, Mode.VISITS, writes=writes) is Reset.VISIT
+    assert reset_for(experiment, Mode.STARTS, writes=writes) is Reset.VISIT

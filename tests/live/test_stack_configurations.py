@@ -1,4 +1,4 @@
-"""Treatments that turn knobs of this machine: huge pages for real servers, and all put back."""
+"""Configurations that turn knobs of this machine: huge pages for real servers, and all put back."""
 
 import json
 import os
@@ -29,10 +29,10 @@ baseline: small
 workloads:
   - {name: reads, builtin: select-only, scale_factor: 1}
 loads: {clients: 2, threads: 1}
-measure: {slice: 1s, ramp: 0s, discard: 0s, ceilings: off, neighbours: ignore}
+measure: {slice: 1s, ramp: 0s, warm_up: 0s, ceilings: off, neighbours: ignore}
 stop: {budget: 20m, precision: 0.1%}
 seed: 7
-treatments:
+configurations:
   small:
     target: {kind: local, bin: embedded}
   huge:
@@ -47,10 +47,10 @@ baseline: ordinary
 workloads:
   - {name: reads, builtin: select-only, scale_factor: 1}
 loads: {clients: 2, threads: 1}
-measure: {slice: 1s, ramp: 0s, discard: 0s, ceilings: off, neighbours: ignore}
+measure: {slice: 1s, ramp: 0s, warm_up: 0s, ceilings: off, neighbours: ignore}
 stop: {budget: 20m, precision: 0.1%}
 seed: 7
-treatments:
+configurations:
   ordinary:
     target: {kind: local, bin: embedded}
   tuned:
@@ -100,7 +100,10 @@ def _held_by(steelyard: Steelyard) -> int:
 def test_a_server_gets_its_huge_pages_and_they_go_back(
     steelyard: Steelyard, before: tuple[str, ...]
 ) -> None:
-    """As many as its own program counts, seen in smaps; the other treatment's server has none."""
+    """As many as its own program counts, seen in smaps.
+
+    The other configuration's server has none.
+    """
     process = steelyard.start("run", steelyard.experiment(PAGES), "--out", "c", "--yes")
     sizes: set[int] = set()
 
