@@ -23,6 +23,7 @@ from steelyard.answers.published import (
     single_pass_json,
 )
 from steelyard.answers.reasons.json import reasons_json
+from steelyard.answers.result.levels import place_line
 from steelyard.answers.result.method import command_section, limits_section, method_section
 from steelyard.answers.result.section import result_section
 from steelyard.answers.results import CampaignAnalysis
@@ -109,6 +110,7 @@ def build_document(analysis: CampaignAnalysis) -> Document:
         title=pass_title(analysis) if single else experiment.name,
         subtitle=f"{contest} · {ending(analysis)} · {utc(analysis.started_at)}",
         description=experiment.description,
+        place=place_line(analysis),
         sections=tuple(
             section
             for answer in ANSWERS

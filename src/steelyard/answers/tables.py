@@ -10,6 +10,7 @@ from steelyard.answers.ceilings import ceiling_tables
 from steelyard.answers.cells import level_settings
 from steelyard.answers.drawing import specification
 from steelyard.answers.latency.results import LatencyAnalysis
+from steelyard.answers.result.ranking import rankings
 from steelyard.answers.result.stopping import has_many_cells
 from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, StallTest
 from steelyard.answers.stack.plan import one_key_label
@@ -73,12 +74,14 @@ _ASIDE_IN_ALL = 0.64  # so that the combinations of factors stay nearer to their
 
 def chart_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return the charts that have something to show; nothing when none has."""
-    figures = (
-        *_effects_by_load(analysis),
-        _loads(analysis),
-        _blocks(analysis),
-        _strips(analysis),
-    )
+    effects = tuple(figure for figure in _effects_by_load(analysis) if figure.rows)
+    if rankings(analysis):  # where they are many, the picture of all effects is read with them
+        alone = Section(anchor="effects", title="All effects", blocks=effects, first=True)
+        return (alone, *_charts(_loads(analysis), _blocks(analysis), _strips(analysis)))
+    return _charts(*effects, _loads(analysis), _blocks(analysis), _strips(analysis))
+
+
+def _charts(*figures: Figure) -> tuple[Section, ...]:
     drawn = tuple(figure for figure in figures if figure.rows)
     return (Section(anchor="charts", title="Charts", blocks=drawn),) if drawn else ()
 

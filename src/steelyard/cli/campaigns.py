@@ -14,6 +14,7 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.summary import summary
 from steelyard.campaign.run.session import as_json
 from steelyard.core.campaign import CampaignRecord
+from steelyard.core.command import quoted
 from steelyard.core.errors import InputError, RecordError
 from steelyard.gateways.files import tree_bytes, write_text
 from steelyard.record.directory import (
@@ -82,7 +83,7 @@ def print_whole(document: Document) -> None:
 
 
 def for_this_terminal(
-    document: Document, *, files: tuple[str, ...] = (), whole: bool = False
+    document: Document, *, files: tuple[str, ...] = (), whole: bool = False, more: str = ""
 ) -> str:
     """Return a document as wide as the terminal, in colour where it is one and wants it.
 
@@ -90,6 +91,7 @@ def for_this_terminal(
         document: To be shown.
         files: Where the whole report lies.
         whole: Every section of it: lists may be wider than what is read as text.
+        more: The command that shows the rest; where it is given, only the first screen is shown.
     """
     terminal = sys.stdout.isatty()
     asked = os.environ.get("COLUMNS", "")
@@ -104,6 +106,7 @@ def for_this_terminal(
         colour=terminal and "NO_COLOR" not in os.environ,
         files=files,
         whole=whole,
+        more=more,
     )
 
 
@@ -135,7 +138,12 @@ def rendered(analysis: CampaignAnalysis, form: str) -> str:
     return render_html(document) if form == "html" else for_this_terminal(document)
 
 
-def show(analysis: CampaignAnalysis, path: Path) -> None:
-    """Print the short report for this terminal."""
-    files = tuple(str(path / name) for name in ("report.html", "report.md", "summary.json"))
-    click.echo(for_this_terminal(build_document(analysis), files=files), nl=False)
+def show(analysis: CampaignAnalysis, path: Path, *, full: bool = False) -> None:
+    """Print the first screen of the report for this terminal, or its tables and findings too."""
+    document = build_document(analysis)
+    if full:
+        files = tuple(str(path / name) for name in ("report.html", "report.md", "summary.json"))
+        click.echo(for_this_terminal(document, files=files), nl=False)
+        return
+    more = f"steelyard report --full {quoted(str(path))}, or {path / 'report.html'}"
+    click.echo(for_this_terminal(document, more=more), nl=False)

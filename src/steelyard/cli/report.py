@@ -13,8 +13,9 @@ import click
     type=click.Choice(["terminal", "markdown", "html", "json"]),
     help="Print this form and write nothing.",
 )
-def command(directory: Path, form: str | None) -> None:
-    """Show the report of the campaign in DIRECTORY.
+@click.option("--full", is_flag=True, help="Show tables and findings, too.")
+def command(directory: Path, form: str | None, *, full: bool) -> None:
+    """Show the report of the campaign in DIRECTORY: its first screen.
 
     Without --format the files beside the record (report.html, report.md, summary.json and the
     tables) are written anew as well. Repeated, they are the same to the byte.
@@ -32,5 +33,5 @@ def command(directory: Path, form: str | None) -> None:
     if form is not None:
         click.echo(rendered(analysis, form), nl=False)
         return
-    show(analysis, directory)
+    show(analysis, directory, full=full)
     write_reports(record, analysis, directory)

@@ -110,6 +110,7 @@ class VerdictCard:
         notes: What limits the statement.
         price: Who may lose what, where the sides do not keep the same; else empty.
         marked: Parts of the sentence that its tone belongs to.
+        levels: Rate and latency of both sides, a line per load.
     """
 
     workload: str
@@ -123,13 +124,19 @@ class VerdictCard:
     notes: tuple[str, ...] = ()
     price: str = ""
     marked: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictCards:
-    """The results of a campaign."""
+    """The results of a campaign.
+
+    Attributes:
+        rankings: Where they are many, a table per workload: it is read instead of the cards.
+    """
 
     cards: tuple[VerdictCard, ...]
+    rankings: "tuple[Table, ...]" = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,11 +265,13 @@ class Section:
 
     Attributes:
         anchor: Stable name within the document, for links and for short renderings to choose by.
+        first: It answers the question itself: on the first screen of a terminal, never folded.
     """
 
     anchor: str
     title: str
     blocks: tuple[Block, ...]
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,12 +281,20 @@ class Document:
     Attributes:
         subtitle: Who against whom, how it ended, when it was.
         description: Why the question was asked; empty when nobody said.
+        place: Servers and machine in a line; empty where they are not known.
     """
 
     title: str
     subtitle: str
     description: str = ""
+    place: str = ""
     sections: tuple[Section, ...]
+
+    @property
+    def is_long(self) -> bool:
+        """Return whether there are so many results that what explains them is folded."""
+        blocks = (block for section in self.sections for block in section.blocks)
+        return any(isinstance(block, VerdictCards) and block.rankings for block in blocks)
 
 
 def harmless(part: _T) -> _T:

@@ -63,7 +63,12 @@ def _chart(figure: Figure) -> Markup | None:
 
 
 def _card_rows(block: VerdictCards) -> list[list[VerdictCard]]:
-    """Return one row per workload, or a single row while each workload has only one card."""
+    """Return one row per workload, or a single row while each workload has only one card.
+
+    None where a ranking takes their place.
+    """
+    if block.rankings:
+        return []
     rows: dict[str, list[VerdictCard]] = {}
     for card in block.cards:
         rows.setdefault(card.workload, []).append(card)
@@ -96,8 +101,7 @@ _MARK = {Tone.WARNING: "**Note:** ", Tone.ERROR: "**Attention:** "}
 def render_markdown(document: Document) -> str:
     """Return the whole document; charts are described in words."""
     parts = [f"# {escape(document.title)}", escape(document.subtitle)]
-    if document.description:
-        parts.append(escape(document.description))
+    parts += [escape(text) for text in (document.place, document.description) if text]
     parts.extend(_section(section) for section in document.sections)
     return "\n\n".join(parts) + "\n"
 
@@ -141,12 +145,13 @@ def _(block: BulletList) -> str:
 
 @_block.register
 def _(block: VerdictCards) -> str:
-    return "\n".join(_card(card) for card in block.cards)
+    tables = [_titled(each, "") for each in block.rankings]
+    return "\n\n".join([*tables, "\n".join(_card(card) for card in block.cards)])
 
 
 def _card(card: VerdictCard) -> str:
     lines = [f"- **{escape(card.sentence)}**"]
-    return "\n".join([*lines, *(f"  - {escape(note)}" for note in card.notes)])
+    return "\n".join([*lines, *(f"  - {escape(note)}" for note in (*card.levels, *card.notes))])
 
 
 @_block.register

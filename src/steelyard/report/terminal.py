@@ -108,6 +108,7 @@ def render_terminal(
     colour: bool = False,
     files: tuple[str, ...] = (),
     whole: bool = False,
+    more: str = "",
 ) -> str:
     """Return the short report as text, with escape sequences only if ``colour`` is set.
 
@@ -117,6 +118,8 @@ def render_terminal(
         colour: Whether the terminal understands colours.
         files: Where the whole report lies, to be named at the end.
         whole: Show every section and every row: there is no other report to look into.
+        more: The command that shows the whole report; where it is given, only what answers the
+            question itself is shown.
     """
     document = harmless(document)
     out = io.StringIO()
@@ -128,9 +131,14 @@ def render_terminal(
         highlight=False,
         legacy_windows=False,
     )
-    tied = reworded(document, lambda text: text.replace(" %", f"{_TIE}%"))
-    console.print(_Page(width=width, whole=whole).document(tied, files))
+    tied = reworded(document, _tied)
+    page = _Page(width=width, whole=whole)
+    console.print(page.first_screen(tied, more) if more else page.document(tied, files))
     return "\n".join(line.rstrip() for line in out.getvalue().replace(_TIE, " ").split("\n"))
+
+
+def _tied(text: str) -> str:
+    return text.replace(" %", f"{_TIE}%").replace("\N{NO-BREAK SPACE}", _TIE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +158,15 @@ class _Page:
             parts += [Text(), Text("The whole report:", style=_QUIET)]
             parts += [Text(f"  {path}", overflow="fold") for path in files]
         return Group(*parts)
+
+    def first_screen(self, document: Document, more: str) -> RenderableType:
+        """Return what answers the question itself, in about 25 lines."""
+        parts: list[RenderableType] = [Text(document.title, style="bold")]
+        parts += [Text(line, style=_QUIET) for line in (document.subtitle, document.place) if line]
+        for section in document.sections:
+            if section.first and not all(isinstance(block, Figure) for block in section.blocks):
+                parts.append(self.section(section))
+        return Group(*parts, Text(), Text(f"All of it: {more}", style=_QUIET, overflow="fold"))
 
     def section(self, section: Section) -> RenderableType:
         drawn = [block for block in section.blocks if not isinstance(block, self.left_out(section))]
@@ -183,14 +200,15 @@ class _Page:
                 return _plain(block)
 
     def cards(self, block: VerdictCards) -> RenderableType:
-        lines: list[RenderableType] = []
-        for card in block.cards:
+        lines: list[RenderableType] = [self.table(each, "") for each in block.rankings]
+        for card in () if block.rankings else block.cards:
             lines += [_sentence(card)]
             if card.drawing is not None:
                 drawn = _drawing(card.drawing, _STYLE[card.tone], min(_LINE, self.width - 4))
                 lines.append(Padding(drawn, (0, 0, 0, 2)))
-            lines += [Padding(Text(note, style=_QUIET), (0, 0, 0, 2)) for note in card.notes]
-        if any(card.drawing is not None for card in block.cards):
+            quiet = (*card.levels, *card.notes)
+            lines += [Padding(Text(line, style=_QUIET), (0, 0, 0, 2)) for line in quiet]
+        if not block.rankings and any(card.drawing is not None for card in block.cards):
             key = "│ no difference   · of no practical weight   ━◆━ interval and estimate"
             lines.append(Padding(Text(key, style=_QUIET), (0, 0, 0, 2)))
         return Group(*lines)

@@ -39,7 +39,7 @@ def test_wal_syncs_that_are_gone_are_named() -> None:
     assert found.parts == (Part.WAL,)
     assert found.costs == (Cost.WAL_SYNCS,)
     assert "is WAL sync (WalSync; WAL syncs per transaction 0.9" in found.sentence
-    assert "all but gone" in found.sentence
+    assert "almost gone" in found.sentence
     assert found.sentence.startswith("of -4.9")
 
 

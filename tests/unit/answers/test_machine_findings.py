@@ -138,7 +138,7 @@ def test_a_shared_machine_is_told_of_with_the_generators_share() -> None:
     finding = found(generating(), "shared-machine")
     assert finding is not None
     assert finding.severity is Severity.INFO
-    assert "shared the machine's 2 CPUs; the generator used 25.0 %" in finding.message
+    assert "ran on the server's 2 CPUs and used 25.0 %" in finding.message
     bound = asking(an_experiment(), Layer.CGROUP, cpuset="0", generator_cpuset="1")
     assert found(generating(experiment=bound), "shared-machine") is None
     assert missing(both(seen(), seen()), "shared-machine")

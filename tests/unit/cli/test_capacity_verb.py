@@ -60,7 +60,7 @@ def test_the_usual_question() -> None:
     ("words", "message"),
     [
         (["embedded", "--slo", "p99<10"], "--slo: `p99<10` is not a goal of latency"),
-        (["embedded", "--rate", "120%"], "--rate: `120%` is not a share between 0 % and 100 % of"),
+        (["embedded", "--rate", "120%"], "--rate: rates are below 100 % of the capacity"),
         (["embedded", "--protocol", "x"], "--protocol: `x` is not known"),
         (["embedded", "--builtin", "tcpb"], "--builtin: pgbench brings no `tcpb`"),
         (["embedded", "--slice", "0.5s"], "--slice: `0.5s` is too short"),
@@ -190,7 +190,7 @@ def test_a_file_is_measured_with_its_configurations(shell: Shell) -> None:
     [
         (("-b", "nonsense"), "pgbench brings no `nonsense`"),
         (("--slo", "fast"), "`fast` is not a goal of latency"),
-        (("--rate", "120%"), "not a share between 0 % and 100 %"),
+        (("--rate", "120%"), "rates are below 100 % of the capacity"),
         (("--budget", "1m"), "ends before the first block"),
         (("--rate", "500"), "`--rate 500` has no share of the capacity, so none would be measured"),
     ],

@@ -44,7 +44,6 @@ def between(seconds: float) -> PingPong:
         (replace(SLOW, across_s=24.9e-6), HOLDS),  # 9.95 µs per wake-up
         (replace(SLOW, across_s=25.1e-6), "takes 10.1 µs"),
         (SLOW, "waking up a thread on another CPU takes 17.5 µs"),
-        (SLOW, "175 times what memory of another node costs more per access"),
         (replace(SLOW, same_cpu_s=None), NOTHING),
         (None, NOTHING),
     ],

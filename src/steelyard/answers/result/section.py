@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from steelyard.answers import findings
 from steelyard.answers.capacity.section import rate_answers
 from steelyard.answers.latency.section import tail_warnings
+from steelyard.answers.result.levels import contradiction, level_lines
+from steelyard.answers.result.ranking import rankings
 from steelyard.answers.result.stopping import has_many_cells
 from steelyard.answers.results import CampaignAnalysis, Comparison
 from steelyard.answers.wording import (
@@ -45,7 +47,12 @@ def result_section(analysis: CampaignAnalysis) -> Section:
     blocks: list[Block] = []
     why = uncompared(analysis.experiment)
     if analysis.results:
-        blocks.append(VerdictCards(cards=tuple(_card(analysis, c) for c in analysis.results)))
+        cards = tuple(_card(analysis, c) for c in analysis.results)
+        ranked = rankings(analysis)
+        blocks.append(VerdictCards(cards=cards, rankings=ranked))
+        why_otherwise = contradiction(analysis)
+        if why_otherwise and not ranked:
+            blocks.append(Paragraph(text=why_otherwise))
     elif analysis.blocks and why:
         blocks.append(Paragraph(text=f"{why} {_looked_for(analysis)}"))
     else:
@@ -53,7 +60,7 @@ def result_section(analysis: CampaignAnalysis) -> Section:
     blocks.extend(rate_answers(analysis))
     blocks.extend(tail_warnings(analysis))
     blocks.extend(_remarks(analysis))
-    return Section(anchor="verdicts", title="Verdicts", blocks=tuple(blocks))
+    return Section(anchor="verdicts", title="Verdicts", blocks=tuple(blocks), first=True)
 
 
 def _looked_for(analysis: CampaignAnalysis) -> str:
@@ -123,10 +130,11 @@ def _card(analysis: CampaignAnalysis, comparison: Comparison) -> VerdictCard:
         main=_main(comparison),
         sentence=verdict_sentence(analysis, comparison),
         details=_details(analysis, comparison),
-        drawing=None if divided else _drawing(comparison, margin),
+        drawing=None if divided else _drawing(analysis, comparison, margin),
         notes=(comparison.note,) if _adds(analysis, comparison) else (),
         price=price,
         marked=(_DIVIDED if divided else comparison.verdict.value, price) if ranged else (),
+        levels=level_lines(analysis, comparison),
     )
 
 
@@ -172,13 +180,17 @@ def _details_by_load(analysis: CampaignAnalysis, result: Comparison) -> tuple[st
     return (f"least: {extremes[0]}", f"largest: {extremes[1]}", blocks)
 
 
-def _drawing(comparison: Comparison, margin: float) -> IntervalDrawing | None:
-    """Return the interval in % on a line that holds zero and the margin without weight."""
+def _drawing(
+    analysis: CampaignAnalysis, comparison: Comparison, margin: float
+) -> IntervalDrawing | None:
+    """Return the interval in % on a line that holds zero and all intervals of its workload."""
     pair = bounds(comparison.effect)
     if pair is None or comparison.effect is None:
         return None
     low, high, wide = 100 * pair[0], 100 * pair[1], 100 * margin
-    start, end = min(low, -wide), max(high, wide)
+    peers = (bounds(c.effect) for c in analysis.results if c.workload == comparison.workload)
+    ends = [100 * end for peer in peers if peer is not None for end in peer]
+    start, end = min(-wide, *ends), max(wide, *ends)
     slack = _DRAWING_SLACK * (end - start)
     return IntervalDrawing(
         low=low,

@@ -146,7 +146,7 @@ def test_the_log(written: str, log: LogPolicy, sampling: float) -> None:
         ("clients: 1, rate: [100, 0]", "", "loads.rate.1: `0` is out of range"),
         ("clients: 1, rate: -5", "", "`-5` is out of range"),
         ("clients: 1, rate: .inf", "", "is not a rate"),
-        ("clients: 1, rate: 120%", "", "`120%` is not a share between 0 % and 100 %"),
+        ("clients: 1, rate: 120%", "", "rates are below 100 % of the capacity, and `120%` is not"),
         ("clients: 1, rate: true", "", "`true` is not a rate"),
         ("clients: 1, rate: []", "", "`rate` is empty"),
         ("clients: 1, rate: [50, 50.0]", "", "50 is given 2 times"),

@@ -45,7 +45,7 @@ def test_one_result_is_decided_within_the_hour_and_cells_are_not(tmp_path: Path)
     assert not found.decides_cells
     first = found.cheaper[0]
     assert first.pooled
-    assert "pooled results" in first.change
+    assert "overall result" in first.change
     assert first.needed_s == found.workloads[0].pooled.at(0.03).most_s
     text = text_of(found)
     assert "An effect of 3 % is decided in the results." in text

@@ -104,7 +104,7 @@ def test_a_main_effect_uses_every_run_and_a_synergy_is_twice_as_wide(tmp_path: P
     assert workload.pooled.contrast_sd == pytest.approx(pairs.pooled.contrast_sd / 2)
     assert pairs.synergies is None
     text = text_of(found)
-    assert "synergy, nine in ten" in text
+    assert "synergy, 90th percentile" in text
     assert "each synergy of two" in text
     said = outlook_json(found)["workloads"][0]  # type: ignore[index, call-overload]
     assert said["synergy"]["contrast_sd"] > said["pooled"]["contrast_sd"]  # type: ignore[index]

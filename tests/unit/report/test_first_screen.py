@@ -1,0 +1,107 @@
+"""The first screen of a report: the answer in about 25 lines, and many configurations in order."""
+
+from pathlib import Path
+
+import pytest
+
+from fakes import analyses, redis_campaigns
+from steelyard.answers.campaign import analyse
+from steelyard.answers.report import build_document
+from steelyard.answers.result.levels import contradiction, level_lines, place_line
+from steelyard.answers.result.ranking import rankings, ranks
+from steelyard.record.directory import read_campaign
+from steelyard.report.document import Figure, VerdictCards
+from steelyard.report.html import render_html
+from steelyard.report.terminal import render_terminal
+
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
+MORE = "steelyard report --full campaigns/one"
+
+
+@pytest.mark.parametrize(
+    "name", ["aa", "attribution", "cause-commit", "fitted", "protocol", "quick", "versions"]
+)
+@pytest.mark.parametrize("width", [60, 100])
+def test_an_answer_fits_on_a_screen(name: str, width: int) -> None:
+    """At most 25 lines of 100 columns, none wider; the way to the rest is the last."""
+    document = build_document(analyse(read_campaign(EXAMPLES / name)))
+    lines = render_terminal(document, width, more=MORE).splitlines()
+    assert len(lines) <= (25 if width == 100 else 45)
+    assert all(len(line) <= width for line in lines)
+    assert MORE in " ".join(lines[-2:])
+
+
+def test_both_sides_servers_and_machine_are_shown() -> None:
+    """Rates and the 99th percentile before and after, with their load; versions; the machine."""
+    analysis = analyse(read_campaign(EXAMPLES / "quick"))
+    screen = render_terminal(build_document(analysis), 100, more=MORE)
+    assert "8 clients: 52,048 → 60,560 tps, p99 0.410 → 0.334 ms" in screen
+    assert place_line(analysis).startswith("PostgreSQL 18.6 · 2 CPUs (AMD EPYC) · 23.5 GiB")
+    assert place_line(analysis) in screen
+
+
+def test_of_many_loads_the_least_and_the_largest_are_shown() -> None:
+    """Two lines, whatever the number of loads."""
+    analysis = analyses.many_loads()
+    lines = level_lines(analysis, analysis.results[0])
+    loads = analysis.experiment.closed_loads
+    assert len(lines) == 2
+    assert lines[0].startswith(f"{loads[0].clients} client")
+    assert lines[1].startswith(f"{loads[-1].clients} clients")
+
+
+def test_rates_that_seem_to_contradict_an_effect_are_explained() -> None:
+    """In `fitted` the rates of one workload rise, and its effect is below zero, or the reverse."""
+    fitted = analyse(read_campaign(EXAMPLES / "fitted"))
+    assert "differ, even in sign" in contradiction(fitted)
+    assert contradiction(analyse(read_campaign(EXAMPLES / "cause-commit"))) == ""
+
+
+def test_a_rank_counts_those_that_are_clearly_faster() -> None:
+    """Overlapping intervals share a rank; one below two others comes third."""
+    assert ranks([(0.0, 0.0), (0.1, 0.2), (0.05, 0.3), (-0.2, -0.1), (-0.3, -0.15)]) == [
+        *(3, 1, 1, 4, 4),
+    ]
+
+
+def test_intervals_of_one_workload_have_one_scale() -> None:
+    """So that -97 % and -2 % do not look alike."""
+    document = build_document(redis_campaigns.aof())
+    cards = next(
+        block
+        for section in document.sections
+        for block in section.blocks
+        if isinstance(block, VerdictCards)
+    ).cards
+    scales: dict[str, set[tuple[float, float]]] = {}
+    for card in cards:
+        if card.drawing is not None:
+            place = (card.drawing.start, card.drawing.end)
+            scales.setdefault(card.workload, set()).add(place)
+    assert scales
+    assert all(len(each) == 1 for each in scales.values())
+
+
+def test_many_results_are_ranked_and_the_rest_is_folded() -> None:
+    """A table per workload with every configuration, one chart of all effects, no cards."""
+    analysis = analyse(read_campaign(EXAMPLES / "redis-published"))
+    tables = rankings(analysis)
+    assert [len(table.rows) for table in tables] == [8, 8, 8]
+    for table in tables:
+        assert [int(row.cells[0]) for row in table.rows] == sorted(
+            int(row.cells[0]) for row in table.rows
+        )
+    document = build_document(analysis)
+    page = render_html(document)
+    assert 'class="card ' not in page
+    folded = sum(not section.first for section in document.sections)
+    assert page.count("<details>") == folded
+    shown = [block for section in document.sections if section.first for block in section.blocks]
+    assert sum(isinstance(block, Figure) for block in shown) == 1
+
+
+def test_few_results_are_cards_and_nothing_is_folded() -> None:
+    """A report of two workloads is read from top to bottom."""
+    analysis = analyses.quick()
+    assert rankings(analysis) == ()
+    assert "<details>" not in render_html(build_document(analysis))
