@@ -177,7 +177,7 @@ def pass_result(analysis: CampaignAnalysis) -> Section:
     if not analysis.blocks:
         text = f"The pass is not complete: {ending(analysis)}. {text}"
     remark = Paragraph(text=text, tone=Tone.WARNING)
-    return Section(anchor="verdicts", title="No verdict", blocks=(remark,))
+    return Section(anchor="verdicts", title="No verdict", blocks=(remark,), first=True)
 
 
 def pass_limits(analysis: CampaignAnalysis) -> Section:
@@ -215,7 +215,7 @@ def published_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     )
     rows = tuple(_row(row) for row in figures.rows)
     table = Table(title=_PUBLISHED, columns=columns, rows=rows, note=_published_note(analysis))
-    return (Section(anchor="published", title=_PUBLISHED, blocks=(table,)),)
+    return (Section(anchor="published", title=_PUBLISHED, blocks=(table,), first=True),)
 
 
 def _published_note(analysis: CampaignAnalysis) -> str:

@@ -115,7 +115,7 @@ def capacity_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         blocks += [_capacity_table(found), _figure(analysis, found)]
     if not blocks:
         return ()
-    return (Section(anchor="capacity", title=TITLE, blocks=tuple(blocks)),)
+    return (Section(anchor="capacity", title=TITLE, blocks=tuple(blocks), first=True),)
 
 
 # --- sentences ---

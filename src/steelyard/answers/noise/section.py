@@ -112,7 +112,7 @@ def noise_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
             _part_table(floor),
             *_cell_table(analysis, floor),
         ]
-    return (Section(anchor="noise", title=TITLE, blocks=tuple(blocks)),)
+    return (Section(anchor="noise", title=TITLE, blocks=tuple(blocks), first=True),)
 
 
 def _outcome(analysis: CampaignAnalysis, floor: NoiseFloor) -> Paragraph:

@@ -48,7 +48,7 @@ def test_one_result_is_decided_within_the_hour_and_cells_are_not(tmp_path: Path)
     assert "overall result" in first.change
     assert first.needed_s == found.workloads[0].pooled.at(0.03).most_s
     text = text_of(found)
-    assert "An effect of 3 % is decided in the results." in text
+    assert "long enough to detect an effect of 3 % in the results." in text
     assert "It is not decided in single cells: 5 per workload share the error." in text
     warning = shortfall(found, "mine.yaml")
     assert "single cells" in warning
