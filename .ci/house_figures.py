@@ -21,11 +21,11 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 399,
-    "longest file": 731,
-    "import edges": 2864,
-    "modules with one importer": 44,
-    "branches on kind or system": 16,
+    "files": 401,
+    "longest file": 738,
+    "import edges": 2883,
+    "modules with one importer": 45,
+    "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")
 CLASSES = re.compile(r"(Target|Engine|Platform|Place)$")

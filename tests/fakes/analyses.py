@@ -31,6 +31,7 @@ from steelyard.answers.results import (
     InstanceNoise,
     SettingDifference,
 )
+from steelyard.answers.settings import instance_noise
 from steelyard.core.experiment import (
     Configuration,
     Experiment,
@@ -280,7 +281,7 @@ def made_servers() -> CampaignAnalysis:
             rounds_reason="best where a new server takes 40 s to the first run and a round 7 s",
         ),
         checkpoints=phases,
-        instances=(noise,),
+        answers={instance_noise: (noise,)},
         unit="10 newly made servers per configuration on this machine, 4 runs of each cell in each,"
         " each with data loaded anew; not other machines than these",
     )

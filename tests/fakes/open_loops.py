@@ -4,7 +4,13 @@ import math
 from dataclasses import replace
 
 from fakes import analyses
-from steelyard.answers.capacity.compute import GoalContrast, GoalRate, OpenLoops, RatePoint
+from steelyard.answers.capacity.compute import (
+    GoalContrast,
+    GoalRate,
+    OpenLoops,
+    RatePoint,
+    open_loops,
+)
 from steelyard.answers.latency.results import Basis, LatencyLevels, PercentileLevel, Timed
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.findings import Estimate
@@ -19,7 +25,7 @@ SHARES = (0.5, 0.7, 0.9)
 
 def with_rates() -> CampaignAnalysis:
     """Return a campaign whose rates are shares of a capacity, with a goal."""
-    return replace(analyses.quick(), open_loops=rates())
+    return replace(analyses.quick(), answers={open_loops: rates()})
 
 
 def rates() -> OpenLoops:

@@ -1,9 +1,11 @@
 """A whole campaign, from its record to everything that a report says."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from steelyard.answers import report
 from steelyard.answers.attribution import analyse_attribution
-from steelyard.answers.capacity.compute import capacity_findings, open_loops
+from steelyard.answers.capacity.compute import capacity_findings
 from steelyard.answers.ceilings import (
     ceiling_findings,
     device_read_findings,
@@ -26,17 +28,16 @@ from steelyard.answers.findings import (
 from steelyard.answers.latency.compute import analyse_latency
 from steelyard.answers.noise.compute import noise_findings, noise_floor
 from steelyard.answers.observations import Observations, observe, result_contrasts
-from steelyard.answers.published import beside_published, requests_beside_published
+from steelyard.answers.published import beside_published
 from steelyard.answers.reasons.compute import Reasons, find_reasons
 from steelyard.answers.reasons.waits import reason_waits
 from steelyard.answers.result.compute import Pair, Terms, compare, stopped_early
 from steelyard.answers.result.stopping import looks_taken
-from steelyard.answers.results import CampaignAnalysis, Comparison, SettingDifference
+from steelyard.answers.results import CampaignAnalysis, Comparison, Grounds, SettingDifference
 from steelyard.answers.scalability import scalability_curves, scalability_findings
 from steelyard.answers.settings import (
     differing_settings,
     differing_sides,
-    instance_noise,
     without_forecasts,
 )
 from steelyard.answers.statements.compute import fit_of_statements
@@ -44,7 +45,6 @@ from steelyard.answers.sustained.compute import burst_findings, burst_only, summ
 from steelyard.answers.validity.work_rules import judged
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.plan import CampaignPlan
-from steelyard.core.target import EngineName
 from steelyard.stats.drift import stalled_slices
 
 
@@ -53,9 +53,9 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
 
     Args:
         record: Of the campaign.
-        curves: Also the scalability curves, the noise floor, the reasons and the percentiles, which
-            no decision needs and which take a while; a look after a block leaves them out, and a
-            list of campaigns.
+        curves: Also the scalability curves, the noise floor, the reasons, the percentiles and what
+            registered answers compute, which no decision needs and which take a while; a look after
+            a block leaves them out, and a list of campaigns.
     """
     experiment, plan = record.experiment, record.plan
     seen = observe(record)
@@ -80,7 +80,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     statements = fit_of_statements(closed, experiment) if curves else None
     reasons = _reasons(record, seen, settings) if curves else None
     ledger = reasons.ledger if reasons is not None else None
-    return CampaignAnalysis(
+    analysis = CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
         status=record.status,
@@ -117,23 +117,32 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         sustained=sustained,
         burst_only=within,
         published=beside_published(experiment, cells),
-        published_requests=requests_beside_published(experiment, cells, latency),
         scalability=scalability,
         attribution=analyse_attribution(experiment, closed, terms) if terms is not None else None,
         noise=noise_floor(record, closed, comparisons) if curves else None,
-        checkpoints=() if experiment.engine is EngineName.REDIS else summarise_phases(seen),
-        instances=instance_noise(closed, plan, experiment),
+        checkpoints=summarise_phases(seen) if experiment.system.has_checkpoints else (),
         statements=statements,
         waits=reason_waits(statements, ledger, experiment, record.counted_runs, facts),
         ceilings=ceilings,
         log_rates=logs,
         reasons=reasons,
         latency=latency,
-        open_loops=open_loops(record, seen, latency) if curves else None,
         durability=durability_of(experiment, record.environment, cells),
         replica_lags=replica_lags(seen.runs),
         warm_ups_s=_warm_ups_s(record),
     )
+    grounds = Grounds(record=record, seen=seen, closed=closed, analysis=analysis)
+    return _with_answers(grounds) if curves else analysis
+
+
+def _with_answers(grounds: Grounds) -> CampaignAnalysis:
+    """Return the analysis with what registered answers compute, each from those before it."""
+    for answer in report.ANSWERS:
+        if answer.compute is not None:
+            analysis, computed = grounds.analysis, answer.compute(grounds)
+            answers = {**analysis.answers, answer.compute: computed}
+            grounds = replace(grounds, analysis=replace(analysis, answers=answers))
+    return grounds.analysis
 
 
 def _reasons(

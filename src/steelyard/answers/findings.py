@@ -445,7 +445,7 @@ def _of_the_log_alone(
 
     With factors each configuration of a side needs one on the other that differs in no more.
     """
-    allowed = _OF_THE_LOG[experiment.engine]
+    allowed = _OF_THE_LOG.get(experiment.engine, frozenset())
     if experiment.engine is EngineName.REDIS:
         allowed |= _PLACES_OF_FILES
     names: set[str] = set()

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from steelyard.answers.latency.results import LatencyAnalysis
-from steelyard.answers.results import CampaignAnalysis, CellSummary
+from steelyard.answers.results import CampaignAnalysis, CellSummary, Grounds
 from steelyard.core.experiment import Experiment, GeneratorName, Layer, Workload
 from steelyard.core.schedule import Load
 from steelyard.core.units import MS_PER_S
@@ -170,6 +170,12 @@ _P99: Final = 0.99
 _COMMANDS: Final = {"set": "SET", "get": "GET", "ping_mbulk": "PING", "ping_inline": "PING"}
 
 
+def published_requests(grounds: Grounds) -> PublishedRequests | None:
+    """Return a campaign beside the published figures of Redis; None where none is its work."""
+    analysis = grounds.analysis
+    return requests_beside_published(analysis.experiment, analysis.cells, analysis.latency)
+
+
 def requests_beside_published(
     experiment: Experiment, cells: Sequence[CellSummary], latency: LatencyAnalysis | None
 ) -> PublishedRequests | None:
@@ -297,7 +303,7 @@ _CONFIGURATIONS = {
 
 def requests_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return the table beside the published figures of Redis, or nothing where there are none."""
-    figures = analysis.published_requests
+    figures = analysis.answer(published_requests)
     if figures is None:
         return ()
     columns = (
@@ -343,7 +349,7 @@ def _row(row: RequestFigures) -> Row:
 
 def requests_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the same table for programs; nothing where there is none."""
-    figures = analysis.published_requests
+    figures = analysis.answer(published_requests)
     if figures is None:
         return {}
     rows: list[Json] = [

@@ -9,6 +9,7 @@ from typing import Final
 
 from steelyard.answers.attribution import attribution_json, attribution_section, design_words
 from steelyard.answers.budget.section import budget_section
+from steelyard.answers.capacity.compute import open_loops
 from steelyard.answers.capacity.section import capacity_section, open_loops_json
 from steelyard.answers.ceilings import ceilings_json
 from steelyard.answers.cells import pass_limits, pass_result, pass_title, published_section
@@ -18,6 +19,7 @@ from steelyard.answers.findings import finding_section
 from steelyard.answers.latency.section import latency_json, latency_section
 from steelyard.answers.noise.section import noise_json, noise_section
 from steelyard.answers.published import (
+    published_requests,
     requests_json,
     requests_section,
     single_pass_json,
@@ -26,9 +28,9 @@ from steelyard.answers.reasons.json import reasons_json
 from steelyard.answers.result.levels import place_line
 from steelyard.answers.result.method import command_section, limits_section, method_section
 from steelyard.answers.result.section import result_section
-from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.results import CampaignAnalysis, Computing
 from steelyard.answers.scalability import scalability_json, scalability_section
-from steelyard.answers.settings import instance_noise_json
+from steelyard.answers.settings import instance_noise, instance_noise_json
 from steelyard.answers.statements.section import statement_section, statements_json
 from steelyard.answers.sustained.section import sustained_json, sustained_section
 from steelyard.answers.tables import (
@@ -50,11 +52,14 @@ class Answer:
     """One question that a report answers.
 
     Attributes:
+        compute: Returns what it says, from the record; sections and values find it with
+            ``CampaignAnalysis.answer``. None: it needs only what every analysis has.
         sections: Returns what a report says of it; nothing where it does not arise.
         json: Returns its keys of ``summary.json``, likewise.
         single_pass: True: only where nothing is repeated and compared; False: only elsewhere.
     """
 
+    compute: Computing | None = None
     sections: Callable[[CampaignAnalysis], Sequence[Section]] = lambda _: ()
     json: Callable[[CampaignAnalysis], Mapping[str, Json]] = lambda _: {}
     single_pass: bool | None = None
@@ -72,13 +77,13 @@ ANSWERS: Final = (
     Answer(sections=_always(pass_result), single_pass=True),
     Answer(sections=published_section, json=single_pass_json, single_pass=True),
     Answer(sections=noise_section, json=noise_json, single_pass=False),
-    Answer(json=instance_noise_json),
+    Answer(compute=instance_noise, json=instance_noise_json),
     Answer(sections=attribution_section, json=attribution_json, single_pass=False),
-    Answer(sections=capacity_section, json=open_loops_json, single_pass=False),
+    Answer(compute=open_loops, sections=capacity_section, json=open_loops_json, single_pass=False),
     Answer(sections=chart_section),
     Answer(sections=_always(cell_section)),
     Answer(sections=_always(comparison_section), single_pass=False),
-    Answer(sections=requests_section, json=requests_json),
+    Answer(compute=published_requests, sections=requests_section, json=requests_json),
     Answer(sections=latency_section, json=latency_json),
     Answer(sections=durability_section, json=durability_json),
     Answer(sections=statement_section, json=statements_json),

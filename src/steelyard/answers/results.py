@@ -3,10 +3,12 @@
 Effects are relative: 0.03 means 3 % more transactions per second than the baseline.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
+from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Finding, Validity, Verdict
 from steelyard.core.measurement import Fact, Run
@@ -15,7 +17,6 @@ from steelyard.core.schedule import Ceiling, CellKey, Load, Mode
 from steelyard.stats.noise import LEAST_INSTANCES, Components
 
 if TYPE_CHECKING:
-    from steelyard.answers.capacity.compute import OpenLoops
     from steelyard.answers.durability.results import (
         ConfigurationDurability,
         DurabilityTrade,
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
     )
     from steelyard.answers.latency.results import LatencyAnalysis
     from steelyard.answers.noise.floor import NoiseFloor
-    from steelyard.answers.published import PublishedFigures, PublishedRequests
+    from steelyard.answers.observations import Observations
+    from steelyard.answers.published import PublishedFigures
     from steelyard.answers.reasons.compute import Reasons
     from steelyard.answers.reasons.waits import WaitReasoning
     from steelyard.answers.statements.costs import StatementFit
     from steelyard.answers.sustained.compute import SustainedSummary
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,12 +343,10 @@ class CampaignAnalysis:
         burst_only: Configurations and workloads measured within the burst credits of their target
             alone, by what the file says of these.
         published: Published figures of the same work beside a single pass; else None.
-        published_requests: Likewise beside Redis, whatever the design.
         scalability: Curves over the clients, where there are loads and blocks enough.
         attribution: What factors do beside the results; None without factors.
         noise: The noise floor, of a finished A/A campaign; else None.
         checkpoints: Phase of the checkpoint cycle by configuration; empty where no run recorded it.
-        instances: Noise between newly made servers and between runs in them, where known.
         statements: What a statement and a commit cost a single client; None where not all three
             of pgbench's scripts ran with one.
         waits: Whether a changed cost of statements is waiting or CPU time, where it is sure.
@@ -353,11 +355,11 @@ class CampaignAnalysis:
             asked what it takes.
         reasons: What the evidence around the runs says; None where there is none, and at looks.
         latency: What the logs of all transactions say; None where there are none, and at looks.
-        open_loops: Rates, the capacity they are shares of, and the goal; None likewise.
         durability: What each configuration may lose; empty where that is beside the question.
         replica_lags: How far replicas were behind under writes; empty where none was seen.
         warm_ups_s: Where configurations alternate: for how long of load each server was warmed up,
             the first length and every longer one after it.
+        answers: What registered answers computed, by the function that does; empty at looks.
     """
 
     campaign_id: str
@@ -383,23 +385,25 @@ class CampaignAnalysis:
     sustained: "tuple[SustainedSummary, ...]" = ()
     burst_only: frozenset[tuple[str, str]] = frozenset()
     published: "PublishedFigures | None" = None
-    published_requests: "PublishedRequests | None" = None
     scalability: tuple[ScalabilityCurve, ...] = ()
     attribution: AttributionAnalysis | None = None
     noise: "NoiseFloor | None" = None
     checkpoints: tuple[CheckpointPhase, ...] = ()
-    instances: tuple[InstanceNoise, ...] = ()
     statements: "StatementFit | None" = None
     waits: "tuple[WaitReasoning, ...]" = ()
     ceilings: tuple[Ceiling, ...] = ()
     log_rates: tuple[LogRate, ...] = ()
     reasons: "Reasons | None" = None
     latency: "LatencyAnalysis | None" = None
-    open_loops: "OpenLoops | None" = None
     durability: "tuple[ConfigurationDurability, ...]" = ()
     replica_lags: "tuple[ReplicaLag, ...]" = ()
     warm_ups_s: tuple[float, ...] = ()
+    answers: "Mapping[Computing, object]" = field(default_factory=dict)
     format: int = 1
+
+    def answer(self, computing: "Callable[[Grounds], T]") -> T | None:
+        """Return what a registered answer computed; None where it was not computed."""
+        return cast("T | None", self.answers.get(computing))
 
     @property
     def is_in_turns(self) -> bool:
@@ -410,3 +414,22 @@ class CampaignAnalysis:
     def results(self) -> tuple[Comparison, ...]:
         """Return the pooled comparisons, one per workload and result contrast."""
         return tuple(c for c in self.comparisons if c.load is None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grounds:
+    """What an answer is computed from.
+
+    Attributes:
+        seen: The runs of complete blocks.
+        closed: The same without open loops, whose throughput was asked for.
+        analysis: All but this answer and those that are registered after it.
+    """
+
+    record: CampaignRecord
+    seen: "Observations"
+    closed: "Observations"
+    analysis: CampaignAnalysis
+
+
+Computing = Callable[[Grounds], object]

@@ -8,7 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from steelyard.answers.observations import Observations, ResultContrast, result_contrasts
-from steelyard.answers.results import CampaignAnalysis, Comparison, InstanceNoise, SettingDifference
+from steelyard.answers.results import (
+    CampaignAnalysis,
+    Comparison,
+    Grounds,
+    InstanceNoise,
+    SettingDifference,
+)
 from steelyard.core.experiment import Configuration, Experiment, SwitchCost
 from steelyard.core.measurement import EffectiveSetting, Environment, ServerEnvironment
 from steelyard.core.plan import CampaignPlan
@@ -219,13 +225,12 @@ def _shown(setting: EffectiveSetting) -> str:
     return f"{setting.value} {setting.unit}" if setting.unit else setting.value
 
 
-def instance_noise(
-    seen: Observations, plan: CampaignPlan | None, experiment: Experiment
-) -> tuple[InstanceNoise, ...]:
+def instance_noise(grounds: Grounds) -> tuple[InstanceNoise, ...]:
     """Return the two levels of noise by contender and workload.
 
     None where no servers were made anew, below two runs in each, and below six blocks.
     """
+    seen, plan, experiment = grounds.closed, grounds.record.plan, grounds.record.experiment
     if plan is None or plan.switch is not SwitchCost.REPROVISION or not seen.cells:
         return ()
     found = []
@@ -259,7 +264,8 @@ def _costs(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> tu
 
 def instance_noise_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the two levels of noise of newly made servers, where they are known."""
-    if not analysis.instances:
+    found = analysis.answer(instance_noise)
+    if not found:
         return {}
     return {
         "instance_noise": [
@@ -274,6 +280,6 @@ def instance_noise_json(analysis: CampaignAnalysis) -> dict[str, Json]:
                 "runs_per_instance": noise.parts.runs,
                 "best_runs_per_instance": noise.best_rounds,
             }
-            for noise in analysis.instances
+            for noise in found
         ]
     }

@@ -9,23 +9,26 @@ Texts that are written once for all engines hold marks where the word for a unit
 nobody types; who knows the experiment fills them.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeVar
 
 from steelyard.core.latency import LatencyGoal, LogPolicy
 from steelyard.core.schedule import CeilingsAsked, Load, Mode, TurnTimes
 from steelyard.core.target import (
-    AnyLocalTarget,
     CloudNativePgTarget,
+    DatabaseSystem,
     EndpointTarget,
     EngineName,
+    Here,
     LocalTarget,
+    OpenWord,
     RedisEndpointTarget,
     RedisKubernetesTarget,
     RedisLocalTarget,
     RedisTarget,
     Target,
+    WorkWords,
 )
 
 TargetT = TypeVar("TargetT", bound=Target)
@@ -174,6 +177,7 @@ class Workload:
     redis: RedisWork | None = None
 
 
+# In the order of ``WorkWords``.
 ONE: Final = "\ue101"  # transaction
 MANY: Final = "\ue102"  # transactions
 MANY_FIRST: Final = "\ue103"  # Transactions, at the beginning of a sentence
@@ -181,46 +185,6 @@ RATE: Final = "\ue104"  # tps
 RATE_UNIT: Final = "\ue105"  # the unit of a column of that name; empty where the name has it
 GENERATOR: Final = "\ue106"  # pgbench
 SERVER: Final = "\ue107"  # PostgreSQL
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkWords:
-    """The words of one engine and its generator; each field fills the mark of its name."""
-
-    one: str = "transaction"
-    many: str = "transactions"
-    many_first: str = "Transactions"
-    rate: str = "tps"
-    rate_unit: str = "1/s"
-    generator: str = "pgbench"
-    server: str = "PostgreSQL"
-
-    def fill(self, text: str) -> str:
-        """Return a text with these words at its marks."""
-        return text.translate(
-            {ord(_MARKS[each.name]): getattr(self, each.name) for each in fields(self)}
-        )
-
-
-_MARKS: Final = {
-    "one": ONE,
-    "many": MANY,
-    "many_first": MANY_FIRST,
-    "rate": RATE,
-    "rate_unit": RATE_UNIT,
-    "generator": GENERATOR,
-    "server": SERVER,
-}
-POSTGRES_WORDS: Final = WorkWords()
-REDIS_WORDS: Final = WorkWords(
-    one="request",
-    many="requests",
-    many_first="Requests",
-    rate="ops/s",
-    rate_unit="",
-    generator="redis-benchmark",
-    server="Redis",
-)
 
 
 Combination = tuple[int, ...]  # one 0 (first level) or 1 (second level) per factor
@@ -286,8 +250,8 @@ class Attribution:
         return " x ".join(self.factors[place].name for place in effect)
 
 
-class Layer(StrEnum):
-    """One storey of the stack that settings belong to."""
+class Layer(OpenWord):
+    """One storey of the stack that settings belong to; a database system is one of its name."""
 
     KVM = "kvm"
     LINUX = "linux"
@@ -298,24 +262,17 @@ class Layer(StrEnum):
 
     def name_of(self, setting: str) -> str:
         """Return what tables call a setting: alone where it is the database's, else after us."""
-        return setting if self in (Layer.POSTGRES, Layer.REDIS) else f"{self}: {setting}"
+        return f"{self}: {setting}" if self in _AROUND else setting
 
 
-class GeneratorName(StrEnum):
+_AROUND: Final = (Layer.KVM, Layer.LINUX, Layer.KUBERNETES, Layer.CGROUP)
+
+
+class GeneratorName(OpenWord):
     """A program that puts load on a server."""
 
     PGBENCH = "pgbench"
     REDIS_BENCHMARK = "redis-benchmark"
-
-    @property
-    def takes_time(self) -> bool:
-        """Return whether it is told how long to run; the other is told how many requests."""
-        return self is GeneratorName.PGBENCH
-
-    @property
-    def logs_transactions(self) -> bool:
-        """Return whether it can log each of them; the other prints how long they took together."""
-        return self is GeneratorName.PGBENCH
 
 
 class Design(StrEnum):
@@ -381,7 +338,7 @@ class Configuration:
     @property
     def server_layer(self) -> Layer:
         """Return the layer of its server's own settings."""
-        return Layer(self.target.system.value)
+        return Layer(self.target.system.name.value)
 
     def asked(self, layer: Layer | None = None) -> dict[str, str]:
         """Return the values that it asks of one layer, by name as written; None: of its server."""
@@ -517,7 +474,12 @@ class Experiment:
     @property
     def words(self) -> WorkWords:
         """Return what its work is called."""
-        return REDIS_WORDS if self.engine is EngineName.REDIS else POSTGRES_WORDS
+        return self.system.words
+
+    @property
+    def system(self) -> DatabaseSystem:
+        """Return the database system of its servers."""
+        return self.configurations[0].target.system
 
     @property
     def is_single_pass(self) -> bool:
@@ -530,9 +492,9 @@ class Experiment:
         return self._targets_of(LocalTarget)
 
     @property
-    def places_here(self) -> dict[str, AnyLocalTarget]:
+    def places_here(self) -> dict[str, Here]:
         """Return the targets whose data directories are made here, by configuration."""
-        return self._targets_of(LocalTarget, RedisLocalTarget)
+        return self._targets_of(Here)
 
     @property
     def redis_targets(self) -> dict[str, RedisTarget]:

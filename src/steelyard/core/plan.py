@@ -21,7 +21,7 @@ from steelyard.core.findings import (
     Estimate,
 )
 from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
-from steelyard.core.target import EngineName
+from steelyard.core.target import DatabaseSystem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,13 +192,13 @@ def turn_times(plan: CampaignPlan, workload: str) -> TurnTimes:
     return next(each.times for each in plan.turns if each.workload == workload)
 
 
-def settling_s(engine: EngineName, warm_up_s: float) -> int:
+def settling_s(system: DatabaseSystem, warm_up_s: float) -> int:
     """Return how long a run is thrown away after each switch on a running server.
 
     What the configuration before left is done with in it: pages that are not written, an fsync of
     them. Only where the generator leaves out no ramp; where nothing is to be discarded, nothing is.
     """
-    return min(_SETTLING_S, math.ceil(warm_up_s)) if engine is EngineName.REDIS else 0
+    return 0 if system.has_ramp else min(_SETTLING_S, math.ceil(warm_up_s))
 
 
 RUN_NEEDS: Final[Mapping[str, tuple[Quantity, ...]]] = {

@@ -1,27 +1,117 @@
 """Where a server runs: one class per kind of target, and what the rest of the house asks of any."""
 
 import math
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import ClassVar, Final, Literal, Self, get_args
+from typing import Any, ClassVar, Final, Literal, Self
 
 from steelyard.core.units import parse_quantity
 
 
-class EngineName(StrEnum):
+class OpenWord(StrEnum):
+    """A word of a list that registered database systems and targets may add to."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "OpenWord | None":
+        """Return the member of another word, always the same one."""
+        if not isinstance(value, str):
+            return None
+        member = str.__new__(cls, value)
+        member._name_, member._value_ = value, value
+        found = cls._value2member_map_.setdefault(value, member)
+        return found if isinstance(found, OpenWord) else None
+
+
+class EngineName(OpenWord):
     """A database system that can be weighed."""
 
     POSTGRES = "postgres"
     REDIS = "redis"
 
 
-class _Server:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkWords:
+    """The words of one engine and its generator; each fills the mark of its place."""
+
+    one: str = "transaction"
+    many: str = "transactions"
+    many_first: str = "Transactions"
+    rate: str = "tps"
+    rate_unit: str = "1/s"
+    generator: str = "pgbench"
+    server: str = "PostgreSQL"
+
+    def fill(self, text: str) -> str:
+        """Return a text with these words at the marks of ``core.experiment``."""
+        words = (getattr(self, each.name) for each in fields(self))
+        return text.translate(dict(enumerate(words, _FIRST_MARK)))
+
+
+_FIRST_MARK: Final = 0xE101
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseSystem:
+    """What a record and a report must know of a database system and its load generator.
+
+    Attributes:
+        takes_time: The generator is told how long to run; else how many requests to send.
+        logs_transactions: It can log each of them; else it prints how long they took together.
+        has_ramp: It can leave out the start of a run.
+        has_checkpoints: It writes its pages out in cycles.
+        passwords: Where the password for a server comes from.
+    """
+
+    name: EngineName
+    words: WorkWords
+    takes_time: bool = True
+    logs_transactions: bool = False
+    has_ramp: bool = False
+    has_checkpoints: bool = False
+    passwords: str = "the environment"
+
+
+POSTGRES_WORDS: Final = WorkWords()
+REDIS_WORDS: Final = WorkWords(
+    one="request",
+    many="requests",
+    many_first="Requests",
+    rate="ops/s",
+    rate_unit="",
+    generator="redis-benchmark",
+    server="Redis",
+)
+POSTGRES: Final = DatabaseSystem(
+    name=EngineName.POSTGRES,
+    words=POSTGRES_WORDS,
+    logs_transactions=True,
+    has_ramp=True,
+    has_checkpoints=True,
+    passwords="~/.pgpass or PGPASSWORD",
+)
+REDIS: Final = DatabaseSystem(
+    name=EngineName.REDIS,
+    words=REDIS_WORDS,
+    takes_time=False,
+    passwords="REDISCLI_AUTH",
+)
+
+
+class Server:
     """What may be asked of every target; here as it is of a server that is there already."""
 
     __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]  # every kind is one
     kind: str
-    system: ClassVar[EngineName] = EngineName.POSTGRES
+    burst_lasts_s: float | None
+    system: ClassVar[DatabaseSystem] = POSTGRES
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:  # noqa: ANN401 - its protocol
+        """Return how a record holds it."""
+        return _stored_target(source, handler)
+
     is_here: ClassVar[bool] = False  # Steelyard makes its data directory on this machine
 
     @property
@@ -37,6 +127,16 @@ class _Server:
     @property
     def home(self) -> "KubernetesPlace | None":
         """Return where in which Kubernetes cluster it is; None where it is in none."""
+        return None
+
+    @property
+    def connection(self) -> str:
+        """Return how the generator connects: by the address, in a cluster that of a Service."""
+        return "address"
+
+    @property
+    def restore(self) -> str | None:
+        """Return how its data come back, where the file chooses: None where there is one way."""
         return None
 
     @property
@@ -66,14 +166,16 @@ class _Server:
         return self
 
 
-class _Here(_Server):
+class Here(Server):
     """A server that Steelyard starts on this machine."""
 
     __slots__ = ()
     is_here: ClassVar[bool] = True
     bin: str
     directory: str | None
+    port: int | None
     connection: str
+    run_as: str | None
 
     @property
     def label(self) -> str:
@@ -92,34 +194,8 @@ class _Here(_Server):
         return (self.is_here, self.directory)
 
 
-class _ByAddress(_Server):
-    """A server that is reached as everybody reaches it."""
-
-    __slots__ = ()
-
-    @property
-    def connection(self) -> str:
-        """Return how the generator connects: by the address, in a cluster that of a Service."""
-        return "address"
-
-
-class _RestoredOneWay(_ByAddress):
-    """A server whose data come back in the one way that there is; the file names none.
-
-    A Cluster of CloudNativePG copies templates while it runs, a Redis database is emptied and
-    filled again, and a StatefulSet that was made has a copy in its volume.
-    """
-
-    __slots__ = ()
-
-    @property
-    def restore(self) -> str | None:
-        """Return None: there is nothing to choose."""
-        return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalTarget(_Here):
+class LocalTarget(Here):
     """A server that Steelyard starts on this machine.
 
     Attributes:
@@ -206,7 +282,7 @@ class Synchronous:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CloudNativePgTarget(_RestoredOneWay):
+class CloudNativePgTarget(Server):
     """A Cluster of the CloudNativePG operator: made for the campaign, or there already.
 
     Attributes:
@@ -295,7 +371,7 @@ class ClusterService:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointTarget(_ByAddress):
+class EndpointTarget(Server):
     """A server that is there already; what is not given, libpq finds as it always does.
 
     None of its fields can hold a password: that comes from pgpass or ``PGPASSWORD``.
@@ -368,7 +444,7 @@ class EndpointTarget(_ByAddress):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisLocalTarget(_Here):
+class RedisLocalTarget(Here):
     """A Redis server that Steelyard starts on this machine.
 
     Attributes:
@@ -380,7 +456,7 @@ class RedisLocalTarget(_Here):
             there is none. With none of its own it has the server's.
     """
 
-    system: ClassVar[EngineName] = EngineName.REDIS
+    system: ClassVar[DatabaseSystem] = REDIS
     kind: Literal["redis-local"] = "redis-local"
     bin: str = "redis-server"
     directory: str | None = None
@@ -393,7 +469,7 @@ class RedisLocalTarget(_Here):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisEndpointTarget(_RestoredOneWay):
+class RedisEndpointTarget(Server):
     """A Redis server that is there already.
 
     None of its fields can hold a password: that comes from ``REDISCLI_AUTH``.
@@ -412,7 +488,7 @@ class RedisEndpointTarget(_RestoredOneWay):
         restart_command: Restarts the server; without it nothing that needs a restart is changed.
     """
 
-    system: ClassVar[EngineName] = EngineName.REDIS
+    system: ClassVar[DatabaseSystem] = REDIS
     kind: Literal["redis-endpoint"] = "redis-endpoint"
     uri: str | None = None
     host: str | None = None
@@ -449,7 +525,7 @@ class RedisEndpointTarget(_RestoredOneWay):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisKubernetesTarget(_RestoredOneWay):
+class RedisKubernetesTarget(Server):
     """A Redis server in a Kubernetes cluster: a StatefulSet made for the campaign, or a Service.
 
     Attributes:
@@ -462,7 +538,7 @@ class RedisKubernetesTarget(_RestoredOneWay):
         node_selector: Of the server's pod; so ``tolerations``, a JSON list.
     """
 
-    system: ClassVar[EngineName] = EngineName.REDIS
+    system: ClassVar[DatabaseSystem] = REDIS
     kind: Literal["redis-kubernetes"] = "redis-kubernetes"
     place: KubernetesPlace = KubernetesPlace()
     service: ClusterService | None = None
@@ -508,15 +584,47 @@ class RedisKubernetesTarget(_RestoredOneWay):
         return f"a StatefulSet on {self.storage_class or 'the default storage class'}"
 
 
-# The union grows with the targets: rds, aurora. `kind` tells them apart.
-Target = (
-    LocalTarget
-    | EndpointTarget
-    | CloudNativePgTarget
-    | RedisLocalTarget
-    | RedisEndpointTarget
-    | RedisKubernetesTarget
-)
+Target = Server
 RedisTarget = RedisLocalTarget | RedisEndpointTarget | RedisKubernetesTarget
-AnyLocalTarget = LocalTarget | RedisLocalTarget  # whose data directory Steelyard makes here
-TARGETS: Final[Mapping[str, type[Target]]] = {each().kind: each for each in get_args(Target)}
+# By ``kind:``. Whoever adds a kind adds its class here; records and files know it by that.
+TARGETS: Final[dict[str, type[Server]]] = {
+    "local": LocalTarget,
+    "endpoint": EndpointTarget,
+    "cloudnative-pg": CloudNativePgTarget,
+    "redis-local": RedisLocalTarget,
+    "redis-endpoint": RedisEndpointTarget,
+    "redis-kubernetes": RedisKubernetesTarget,
+}
+
+
+def systems() -> tuple[DatabaseSystem, ...]:
+    """Return the database systems that there are targets of, each once."""
+    return tuple(dict.fromkeys(each.system for each in TARGETS.values()))
+
+
+def kind_here(system: DatabaseSystem) -> str:
+    """Return the kind of target of a database system whose servers Steelyard starts here."""
+    return next((n for n, each in TARGETS.items() if each.system is system and each.is_here), "")
+
+
+def _stored_target(source: Any, handler: Any) -> Any:  # noqa: ANN401 - as pydantic has it
+    """Return how a record holds a target: a class as its fields, any target by its ``kind``."""
+    if source is not Server:
+        return handler(source)
+    from pydantic import TypeAdapter  # noqa: PLC0415 - for records only
+    from pydantic_core import core_schema  # noqa: PLC0415 - likewise
+
+    def read(stored: object) -> Server:
+        if isinstance(stored, Server):
+            return stored
+        kind = stored.get("kind") if isinstance(stored, dict) else None
+        if kind not in TARGETS:
+            message = f"{kind!r} is no kind of target"
+            raise ValueError(message)
+        return TypeAdapter(TARGETS[kind]).validate_python(stored)
+
+    def write(target: Server, how: Any) -> object:  # noqa: ANN401 - as pydantic has it
+        return TypeAdapter(type(target)).dump_python(target, mode=how.mode)
+
+    writing = core_schema.plain_serializer_function_ser_schema(write, info_arg=True)
+    return core_schema.no_info_plain_validator_function(read, serialization=writing)

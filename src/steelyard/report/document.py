@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum, StrEnum
 from typing import TypeVar, cast
 
-from steelyard.core.experiment import POSTGRES_WORDS, WorkWords
+from steelyard.core.target import POSTGRES_WORDS, WorkWords
 from steelyard.core.units import printable
 
 _T = TypeVar("_T")

@@ -2,9 +2,9 @@
 
 import math
 
-from steelyard.core.experiment import WorkWords
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import Load
+from steelyard.core.target import WorkWords
 from steelyard.core.units import MS_PER_S, US_PER_S, format_duration, format_percent, format_utc
 
 MISSING = "–"  # noqa: RUF001 - a dash for "nothing here", not a minus

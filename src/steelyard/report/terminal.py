@@ -15,7 +15,7 @@ from rich.rule import Rule
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from steelyard.core.experiment import WorkWords
+from steelyard.core.target import WorkWords
 from steelyard.report.document import (
     Align,
     Block,

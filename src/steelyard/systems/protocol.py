@@ -4,12 +4,14 @@ An engine supplies command lines, parsers and SQL-level knowledge for one server
 platform runs them. A reader says what a running server tells of itself and can do at most.
 """
 
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from steelyard.core.command import Command, Completed, ServerAddress, ServerProgram
+from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.evidence import Absence, WaitClass
 from steelyard.core.experiment import KeySpace, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
@@ -531,6 +533,128 @@ class Engine(Protocol):
     def ceilings(self) -> CeilingTools | None:
         """Return the tools to measure what a server can do at most; None where there are none."""
         ...
+
+
+class PlainEngine:
+    """What an engine may leave out: how it is where a database system has nothing of the kind."""
+
+    def check_flags(self) -> None:
+        """Refuse no flag of the generator."""
+
+    def complaints(self, configuration: str) -> tuple[Complaint, ...]:  # noqa: ARG002 - by its protocol
+        """Return none: what the server would refuse shows when it starts."""
+        return ()
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return none."""
+        return ()
+
+    def missing_data(self, address: ServerAddress) -> tuple[str, ...]:  # noqa: ARG002 - likewise
+        """Return none: a server that answers has its data."""
+        return ()
+
+    def huge_page_bytes(self, configuration: str) -> int | None:  # noqa: ARG002 - likewise
+        """Return 0: it knows no such pool."""
+        return 0
+
+    def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
+        """Return none."""
+        return ()
+
+    def beyond_sessions(self, configuration: str, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
+        """Return all: a setting holds for everybody."""
+        return tuple(names)
+
+    def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
+        """Return none: no session has a setting of its own."""
+        return ()
+
+    def keep_templates(self, address: ServerAddress) -> None:  # noqa: ARG002 - likewise
+        """Refuse: a server has no copies of its data.
+
+        Raises:
+            TargetError: Always.
+        """
+        raise TargetError("this server keeps no templates of its data")
+
+    def restore_from_templates(self, address: ServerAddress) -> None:
+        """Refuse likewise."""
+        self.keep_templates(address)
+
+    def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
+        """Return none: there is no cycle."""
+        return ()
+
+    def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:  # noqa: ARG002 - likewise
+        """Return None: there is no cycle."""
+        return None
+
+    def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:  # noqa: ARG002 - likewise
+        """Return that there is no cycle."""
+        return CheckpointAge(seconds=None, unknown="the server has no checkpoint cycle")
+
+    def prewarm(self, address: ServerAddress) -> None:
+        """Do nothing: a server that answers has all its data in memory."""
+
+    def pilot(self, request: RunRequest) -> tuple[Command, ...]:  # noqa: ARG002 - likewise
+        """Return none: the generator takes a time."""
+        return ()
+
+    def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
+        """Do nothing: no pilot runs."""
+
+    @property
+    def turns_end_signal(self) -> int:
+        """Return the signal that ends the generator at once: what it would print is no use."""
+        return signal.SIGTERM
+
+    def connected_within_s(self, completed: Sequence[Completed]) -> float:
+        """Return 0.0: the generator does not tell it.
+
+        Raises:
+            MeasurementError: One ended by itself.
+        """
+        for each in completed:
+            if each.exit_status not in _ENDED:
+                raise MeasurementError(
+                    f"{Path(each.argv[0]).name} exited with {each.exit_status} in its turns:"
+                    f" {each.tail(3)}"
+                )
+        return 0.0
+
+    def deadline_s(self, seconds: float) -> float:
+        """Return when a run of that length is given up."""
+        return seconds * _DEADLINE_FACTOR + _DEADLINE_BEYOND_RUN_S
+
+    def logs_transactions(self) -> bool:
+        """Return that the generator logs none of them."""
+        return False
+
+    def latency(self, completed: Sequence[Completed]) -> RunLatency | None:  # noqa: ARG002 - likewise
+        """Return None: the generators print no distribution."""
+        return None
+
+    def log_reader(
+        self,
+        request: RunRequest,
+        *,
+        started_at: float | Sequence[float],
+        ramp_s: float,
+        slice_s: float | None = None,
+        stretches: Sequence[Stretch] = (),
+    ) -> LogReader:
+        """Refuse: nothing is logged."""
+        raise NotImplementedError
+
+    def ceilings(self) -> CeilingTools | None:
+        """Return None: there are no tools."""
+        return None
+
+
+# Of those that are ended together: when the first is gone the others are killed.
+_ENDED = (-signal.SIGTERM, -signal.SIGKILL)
+_DEADLINE_BEYOND_RUN_S = 60.0
+_DEADLINE_FACTOR = 10.0  # a guess: so much slower than it was a moment ago may a server become
 
 
 def residue_of(data: Path) -> tuple[Command, ...]:

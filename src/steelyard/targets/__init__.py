@@ -1,1 +1,4 @@
-"""Kinds of target: how an experiment gets its servers from a database system and a place."""
+"""Kinds of target: how an experiment gets its servers from a database system and a place.
+
+A kind whose class stands here, beside its assembly, has its line here: ``TARGETS[KIND] = CLASS``.
+"""

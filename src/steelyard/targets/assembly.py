@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from steelyard.core.errors import InputError, SteelyardError
 from steelyard.core.experiment import Experiment, Layer, SwitchCost
@@ -21,12 +21,10 @@ from steelyard.core.outside import InCluster, OnServer
 from steelyard.core.schedule import Pausing
 from steelyard.core.stack import Knob
 from steelyard.core.target import (
-    AnyLocalTarget,
-    CloudNativePgTarget,
     EndpointTarget,
+    Here,
     KubernetesPlace,
     RedisEndpointTarget,
-    RedisKubernetesTarget,
     Target,
 )
 from steelyard.gateways.doors import Doors
@@ -290,6 +288,37 @@ class CampaignLedger(Ledger, SnapshotLedger, Protocol):
     """Notes what platforms make, and what knobs of the stack were before."""
 
 
+@runtime_checkable
+class Assembled(Protocol):
+    """A target whose class says how an experiment on targets of its kind is assembled."""
+
+    def assembled(
+        self,
+        experiment: Experiment,
+        doors: Doors,
+        *,
+        campaign_id: str,
+        ledger: CampaignLedger | None,
+        told: Callable[[str], None],
+    ) -> Assembly:
+        """Return engine and platforms, as ``assemble`` does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeansHere:
+    """What an engine for servers of this machine is made with.
+
+    Attributes:
+        account: Of servers and generators when Steelyard is root.
+        reach: Returns where that account can reach programs, of which parts and by what label.
+    """
+
+    doors: Doors
+    account: str | None
+    reach: Callable[[Path, tuple[Path, ...], str], Path]
+
+
 def assemble(
     experiment: Experiment,
     doors: Doors,
@@ -316,11 +345,17 @@ def assemble(
         PrivilegeError: There is no account to run the server as.
         TargetError: An endpoint cannot be reached.
     """
+    target = experiment.configurations[0].target
+    if isinstance(target, Assembled):
+        return target.assembled(
+            experiment, doors, campaign_id=campaign_id, ledger=ledger, told=told
+        )
     if experiment.is_in_kubernetes:
         return _in_kubernetes(experiment, doors, campaign_id=campaign_id, ledger=ledger, told=told)
     if any(_is_endpoint(configuration.target) for configuration in experiment.configurations):
         return _there(experiment, doors, campaign_id=campaign_id, ledger=ledger or NoLedger())
-    return _local(experiment, doors, campaign_id=campaign_id, ledger=ledger)
+    making = _redis_here if experiment.redis_targets else _postgres_here
+    return assemble_here(experiment, doors, making, campaign_id=campaign_id, ledger=ledger)
 
 
 def _is_endpoint(target: Target) -> bool:
@@ -374,13 +409,30 @@ def _in_kubernetes(
     )
 
 
-def _local(
-    experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: CampaignLedger | None
+def assemble_here(
+    experiment: Experiment,
+    doors: Doors,
+    making: Callable[[Experiment, MeansHere], Engine],
+    *,
+    campaign_id: str,
+    ledger: CampaignLedger | None,
 ) -> Assembly:
+    """Return the assembly of servers that Steelyard starts on this machine.
+
+    Args:
+        experiment: What is to run.
+        doors: To the outside.
+        making: Makes the engine.
+        campaign_id: As of ``assemble``.
+        ledger: Likewise.
+    """
     targets = experiment.places_here
     account = server_account({target.run_as for target in targets.values() if target.run_as})
     reach = partial(staged, account=account, processes=doors.processes)
-    engine = _engine(experiment, doors, account, reach if ledger is not None else _where_it_is)
+    means = MeansHere(
+        doors=doors, account=account, reach=reach if ledger is not None else _where_it_is
+    )
+    engine = making(experiment, means)
     ground = _Ground(
         campaign_id=campaign_id,
         account=account,
@@ -428,7 +480,7 @@ class _Ground:
         return pausing_means(self.doors.cgroups)
 
     def platforms(
-        self, targets: Mapping[str, AnyLocalTarget], *, slot: int | None = None
+        self, targets: Mapping[str, Here], *, slot: int | None = None
     ) -> dict[str, LocalPlatform]:
         """Return the platform of each configuration; those on one target share one.
 
@@ -481,23 +533,23 @@ class _Ground:
 _PLACES_OF_A_SLOT = 100  # more than one experiment has directories
 
 
-def _engine(
-    experiment: Experiment,
-    doors: Doors,
-    account: str | None,
-    reach: Callable[[Path, tuple[Path, ...], str], Path],
-) -> Engine:
-    """Return the engine for servers of this machine."""
-    if experiment.redis_targets:
-        return redis_engine(
-            experiment,
-            RedisSurroundings(
-                processes=doors.processes, redis=doors.redis, account=account, reach=reach
-            ),
-        )
+def _redis_here(experiment: Experiment, means: MeansHere) -> Engine:
+    doors = means.doors
+    return redis_engine(
+        experiment,
+        RedisSurroundings(
+            processes=doors.processes, redis=doors.redis, account=means.account, reach=means.reach
+        ),
+    )
+
+
+def _postgres_here(experiment: Experiment, means: MeansHere) -> Engine:
+    doors = means.doors
     return postgres_engine(
         experiment,
-        Surroundings(processes=doors.processes, sql=doors.sql, account=account, reach=reach),
+        Surroundings(
+            processes=doors.processes, sql=doors.sql, account=means.account, reach=means.reach
+        ),
     )
 
 
@@ -537,7 +589,7 @@ def _where_it_is(programs: Path, _parts: tuple[Path, ...], _label: str) -> Path:
     return programs
 
 
-def data_root(target: AnyLocalTarget) -> Path:
+def data_root(target: Here) -> Path:
     """Return where a target's prepared states and live data lie."""
     return Path(target.directory).absolute() if target.directory else cache_directory()
 
@@ -591,10 +643,4 @@ def _moved(target: Target, context: str | None, namespace: str | None) -> Target
         namespace=namespace or place.namespace,
         generators=place.generators,
     )
-    if isinstance(target, CloudNativePgTarget):
-        return replace(target, place=new)
-    if isinstance(target, RedisKubernetesTarget):
-        return target.at(new)
-    if isinstance(target, EndpointTarget) and target.inside is not None:
-        return replace(target, inside=replace(target.inside, place=new))
-    return target
+    return target.at(new)

@@ -266,7 +266,7 @@ def _obstacles_of_the_work(experiment: Experiment) -> Iterator[str]:
 
 def _obstacles_of_the_file(experiment: Experiment) -> Iterator[str]:
     measure = experiment.measure
-    if experiment.generator.logs_transactions and measure.log is LogPolicy.OFF:
+    if experiment.system.logs_transactions and measure.log is LogPolicy.OFF:
         yield "without the log of transactions (`measure.log: off`) turns cannot be counted"
     if measure.log_sampling < 1.0:
         yield "a log of some transactions (`measure.log_sampling`) does not count turns"

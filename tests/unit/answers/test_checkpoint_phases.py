@@ -8,6 +8,7 @@ from factored import measured, with_factors
 from made_records import a_record, an_experiment, compared
 
 from steelyard.answers.campaign import analyse
+from steelyard.answers.settings import instance_noise
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.findings import Severity
@@ -81,7 +82,7 @@ def made(rounds: int, switch: SwitchCost = SwitchCost.REPROVISION) -> CampaignRe
 
 def test_the_two_levels_of_newly_made_servers() -> None:
     """Both deviations of one side are found again, with the interval around the first."""
-    (noise,) = analyse(made(4)).instances
+    (noise,) = analyse(made(4)).answer(instance_noise)
     assert noise.parts.instance_sd == pytest.approx(0.03, rel=0.3)
     assert noise.parts.run_sd == pytest.approx(0.02, rel=0.2)
     assert noise.parts.instance_low < 0.03 < noise.parts.instance_high
@@ -91,8 +92,8 @@ def test_the_two_levels_of_newly_made_servers() -> None:
 
 def test_one_level_alone_is_not_taken_apart() -> None:
     """One run per server tells nothing of runs, and restarts are not made servers."""
-    assert analyse(made(1)).instances == ()
-    assert analyse(made(4, SwitchCost.RESTART)).instances == ()
+    assert analyse(made(1)).answer(instance_noise) == ()
+    assert analyse(made(4, SwitchCost.RESTART)).answer(instance_noise) == ()
 
 
 def test_with_factors_the_two_sides_of_each_result_are_compared() -> None:

@@ -9,17 +9,18 @@ from made_records import a_record, an_experiment, noise
 from fakes import latencies
 from fakes.latencies import Shape, logged, script_of
 from steelyard.answers.campaign import analyse
+from steelyard.answers.capacity.compute import open_loops
 from steelyard.answers.comparison import compare_pair
 from steelyard.answers.latency.compute import compare_percentiles
 from steelyard.answers.latency.pools import Pool
 from steelyard.answers.latency.results import MAXIMUM, Basis, LatencyAnalysis, Timed
 from steelyard.answers.observations import ResultContrast
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.experiment import POSTGRES_WORDS
 from steelyard.core.findings import Validity
 from steelyard.core.latency import RunLatency
 from steelyard.core.measurement import Run, SustainedRun
 from steelyard.core.schedule import CellKey, Load
+from steelyard.core.target import POSTGRES_WORDS
 from steelyard.stats.histogram import histogram_of
 
 BLOCKS = 8
@@ -254,8 +255,9 @@ def test_an_open_loop_has_lag_service_time_and_shares() -> None:
     higher = [each for each in analysis.latency.levels if each.cell.load.clients == 16]
     timed = [each.timed for each in higher if each.configuration == "default"]
     assert timed == [Timed.LATENCY, Timed.LAG, Timed.SERVICE]
-    assert analysis.open_loops is not None
-    point = analysis.open_loops.points[-1]
+    rates = analysis.answer(open_loops)
+    assert rates is not None
+    point = rates.points[-1]
     assert point.offered_per_s == 1600.0
     assert point.skipped == pytest.approx(40 / 8040)
     assert point.late is not None

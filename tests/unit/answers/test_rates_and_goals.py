@@ -7,7 +7,7 @@ import pytest
 from made_records import a_record, an_experiment
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.capacity.compute import OpenLoops, RatePoint, _Taken
+from steelyard.answers.capacity.compute import OpenLoops, RatePoint, _Taken, open_loops
 from steelyard.answers.latency.results import Basis, Timed
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment
@@ -70,7 +70,7 @@ def a_record_of(
 
 
 def _found(record: CampaignRecord) -> OpenLoops:
-    found = analyse(record).open_loops
+    found = analyse(record).answer(open_loops)
     assert found is not None
     return found
 
@@ -109,8 +109,9 @@ def test_a_rate_says_what_the_latency_section_says(number: int) -> None:
     """One rule: p50, p99 and lag are its levels, also where a block alone has too few for a p99."""
     analysis = analyse(a_record_of(an_asking(), number=number))
     assert analysis.latency is not None
-    assert analysis.open_loops is not None
-    for point in analysis.open_loops.points:
+    rates = analysis.answer(open_loops)
+    assert rates is not None
+    for point in rates.points:
         levels = analysis.latency.of(point.configuration, point.cell)
         assert levels is not None
         for share in (0.5, 0.99):
@@ -241,8 +242,10 @@ def test_runs_without_a_log_say_so() -> None:
 def test_there_is_nothing_without_open_loops_or_in_a_look() -> None:
     """Closed loops alone have no such part, and no decision waits for it."""
     closed = an_experiment(configurations=2, loads=2)
-    assert analyse(a_record(np.zeros((8, 2, 2)), closed)).open_loops is None
-    assert analyse(a_record_of(an_asking(configurations=1)), curves=False).open_loops is None
+    assert analyse(a_record(np.zeros((8, 2, 2)), closed)).answer(open_loops) is None
+    assert (
+        analyse(a_record_of(an_asking(configurations=1)), curves=False).answer(open_loops) is None
+    )
 
 
 def test_lost_transactions_move_the_rank_by_whole_ones() -> None:

@@ -16,7 +16,7 @@ from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.measurement import Measurement, Run, Second
 from steelyard.core.plan import Status
 from steelyard.core.schedule import CellKey, Load
-from steelyard.core.target import LocalTarget
+from steelyard.core.target import TARGETS, LocalTarget, Server
 from steelyard.record import entries
 from steelyard.record.entries import Entry
 from steelyard.record.journal import Journal
@@ -35,6 +35,8 @@ def any_of(kind: Any) -> st.SearchStrategy[Any]:
     """Return a strategy for a type made of dataclasses, tuples, unions, enums and scalars."""
     if kind in _SCALARS:
         return _SCALARS[kind]
+    if kind is Server:
+        return st.one_of([_class(each) for each in TARGETS.values()])
     return _generic(kind) if get_args(kind) else _class(kind)
 
 

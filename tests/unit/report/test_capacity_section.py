@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, open_loops
+from steelyard.answers.capacity.compute import open_loops as of_rates
 from steelyard.answers.capacity.section import capacity_section, rate_answers
 from steelyard.answers.report import build_document
 from steelyard.answers.summary import summary
-from steelyard.core.experiment import POSTGRES_WORDS
+from steelyard.core.target import POSTGRES_WORDS
 from steelyard.report.charts import render_chart
 from steelyard.report.document import Figure, Section, Table
 from steelyard.report.html import render_html, render_markdown
@@ -116,9 +117,9 @@ def test_without_open_loops_nothing_is_said() -> None:
     assert capacity_section(analyses.quick()) == ()
     assert rate_answers(analyses.quick()) == ()
     alone = replace(open_loops.rates(), goal=None, goals=(), contrasts=(), points=())
-    (found,) = capacity_section(replace(analyses.quick(), open_loops=alone))
+    (found,) = capacity_section(replace(analyses.quick(), answers={of_rates: alone}))
     assert len(found.blocks) == 2
-    assert len(rate_answers(replace(analyses.quick(), open_loops=alone))) == 1
+    assert len(rate_answers(replace(analyses.quick(), answers={of_rates: alone}))) == 1
 
 
 def test_threads_are_told_where_clients_do_not_tell_loads_apart() -> None:
@@ -133,7 +134,7 @@ def test_threads_are_told_where_clients_do_not_tell_loads_apart() -> None:
     analysis = replace(
         analysis,
         experiment=replace(analysis.experiment, loads=tuple(cell.load for cell in cells)),
-        open_loops=replace(given, points=points, goals=goals, contrasts=contrasts),
+        answers={of_rates: replace(given, points=points, goals=goals, contrasts=contrasts)},
     )
     (found,) = capacity_section(analysis)
     told = ["16 (2 threads)", "16 (8 threads)"]
@@ -164,7 +165,9 @@ def test_a_ratio_says_what_it_does_not_know(
     given = open_loops.rates()
     ratio = Reached(value=math.log(1.12), low=low, high=high)
     contrast = replace(given.contrasts[0], ratio=ratio, beyond=beyond)
-    analysis = replace(open_loops.with_rates(), open_loops=replace(given, contrasts=(contrast,)))
+    analysis = replace(
+        open_loops.with_rates(), answers={of_rates: replace(given, contrasts=(contrast,))}
+    )
     assert rate_answers(analysis)[1].items[-1].endswith(f"16 clients: {told}")
     effect = summary(analysis)["goal"]["comparisons"][0]["effect_percent"]
     assert effect == (None if low is not None else pytest.approx(12.0))
@@ -175,7 +178,9 @@ def test_few_blocks_beyond_all_rates_tell_no_ratio() -> None:
     given = open_loops.rates()
     ratio = Reached(value=math.log(5 / 3), low=None, high=None)
     contrast = replace(given.contrasts[0], ratio=ratio, censored=True, blocks=4)
-    analysis = replace(open_loops.with_rates(), open_loops=replace(given, contrasts=(contrast,)))
+    analysis = replace(
+        open_loops.with_rates(), answers={of_rates: replace(given, contrasts=(contrast,))}
+    )
     assert rate_answers(analysis)[1].items[-1].endswith("undecided with 4 blocks.")
     assert summary(analysis)["goal"]["comparisons"][0]["effect_percent"] is None
 
@@ -185,7 +190,7 @@ def test_blocks_on_both_sides_of_all_rates_are_no_rate() -> None:
     given = open_loops.rates()
     split = Reached(value=None, low=-math.inf, high=math.inf)
     goals = (replace(given.goals[0], reached=split),)
-    analysis = replace(open_loops.with_rates(), open_loops=replace(given, goals=goals))
+    analysis = replace(open_loops.with_rates(), answers={of_rates: replace(given, goals=goals)})
     (sentence, _) = rate_answers(analysis)[1].items
     assert "undecided, as many blocks lie below all measured rates as above them" in sentence
     (section,) = capacity_section(analysis)

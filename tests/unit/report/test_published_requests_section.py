@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from fakes.analyses import quick
-from steelyard.answers.published import PublishedRequests, RequestFigures
+from steelyard.answers.published import PublishedRequests, RequestFigures, published_requests
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.summary import summary
@@ -32,7 +32,7 @@ def figures() -> PublishedRequests:
 
 def beside() -> CampaignAnalysis:
     """Return a campaign with published figures."""
-    return replace(quick(), published_requests=figures())
+    return replace(quick(), answers={published_requests: figures()})
 
 
 def test_the_table_names_the_sides_and_says_that_it_is_no_comparison() -> None:

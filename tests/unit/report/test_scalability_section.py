@@ -9,7 +9,7 @@ from fakes import analyses, curves
 from steelyard.answers.report import build_document
 from steelyard.answers.scalability import scalability_section
 from steelyard.answers.summary import summary
-from steelyard.core.experiment import POSTGRES_WORDS
+from steelyard.core.target import POSTGRES_WORDS
 from steelyard.report.document import Figure, Section, Table
 from steelyard.report.terminal import filled
 

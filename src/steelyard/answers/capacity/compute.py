@@ -24,6 +24,7 @@ from steelyard.answers.observations import (
     result_contrasts,
     runs_by_block,
 )
+from steelyard.answers.results import Grounds
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Finding, Severity
@@ -416,16 +417,9 @@ class OpenLoops:
     contrasts: tuple[GoalContrast, ...] = ()
 
 
-def open_loops(
-    record: CampaignRecord, seen: Observations, latency: LatencyAnalysis | None
-) -> OpenLoops | None:
-    """Return what a campaign says of rates; None where it offers none and found no capacity.
-
-    Args:
-        record: Of the campaign.
-        seen: Its observations.
-        latency: What its logs say; None where there are none.
-    """
+def open_loops(grounds: Grounds) -> OpenLoops | None:
+    """Return what a campaign says of rates; None where it offers none and found no capacity."""
+    record, seen, latency = grounds.record, grounds.seen, grounds.analysis.latency
     plan, offered = record.plan, _offered(record)
     capacities = plan.capacities if plan is not None else ()
     if not capacities and not offered:

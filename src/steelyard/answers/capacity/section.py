@@ -5,7 +5,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from steelyard.answers.capacity.compute import GoalContrast, GoalRate, OpenLoops, RatePoint
+from steelyard.answers.capacity.compute import (
+    GoalContrast,
+    GoalRate,
+    OpenLoops,
+    RatePoint,
+    open_loops,
+)
 from steelyard.answers.drawing import specification
 from steelyard.answers.latency.results import MAXIMUM, Timed
 from steelyard.answers.latency.section import TITLE as LATENCY
@@ -85,7 +91,7 @@ _GOAL_NOTE = (
 
 def rate_answers(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
     """Return capacity and goal in sentences, for the place of the results."""
-    found = analysis.open_loops
+    found = analysis.answer(open_loops)
     if found is None:
         return ()
     blocks = []
@@ -103,7 +109,7 @@ def rate_answers(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
 
 def capacity_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return capacity, rates and goal in tables, and the chart; nothing without open loops."""
-    found = analysis.open_loops
+    found = analysis.answer(open_loops)
     if found is None:
         return ()
     blocks: list[Block] = []
@@ -391,7 +397,7 @@ def _rows(capacity: Capacity) -> Iterator[tuple[Value, ...]]:
 
 def open_loops_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the keys ``capacity``, ``rates`` and ``goal``, as far as there are any."""
-    found = analysis.open_loops
+    found = analysis.answer(open_loops)
     if found is None:
         return {}
     told: dict[str, Json] = {}

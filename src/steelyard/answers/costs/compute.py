@@ -217,9 +217,11 @@ def keep_ledger(seen: Observations, experiment: Experiment) -> Ledger | None:
 
 def costs_of(experiment: Experiment) -> tuple[Cost, ...]:
     """Return the costs that an experiment's server has, in the order to tell them."""
-    if experiment.engine is EngineName.REDIS:
-        return tuple(cost for cost in Cost if cost in _OF_ALL | _OF_REDIS)
-    return tuple(cost for cost in Cost if cost not in _OF_REDIS)
+    own = {
+        EngineName.POSTGRES: frozenset(Cost) - _OF_REDIS,
+        EngineName.REDIS: _OF_ALL | _OF_REDIS,
+    }.get(experiment.engine, _OF_ALL)
+    return tuple(cost for cost in Cost if cost in own)
 
 
 def quantities_of(cost: Cost) -> tuple[Quantity, ...]:

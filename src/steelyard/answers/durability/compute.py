@@ -190,7 +190,7 @@ def _fate_of(side: _Side, loss: Loss, environment: Environment | None) -> Surviv
 
 def _lost(survival: Survival, configuration: Configuration) -> str:
     """Return what may be lost as an object of a sentence; empty for nothing."""
-    noun = "writes" if configuration.target.system is EngineName.REDIS else "commits"
+    noun = "writes" if configuration.target.system.name is EngineName.REDIS else "commits"
     if survival.fate is Fate.KEPT or survival.known_as:
         return survival.known_as
     if survival.fate is Fate.ALL:
@@ -206,7 +206,10 @@ def _cause(
     survival: Survival, configuration: Configuration, environment: Environment | None
 ) -> str:
     """Return why: the settings of a Redis that starts again, else what the set-up says."""
-    if configuration.target.system is not EngineName.REDIS or survival.loss not in _OF_SETTINGS:
+    if (
+        configuration.target.system.name is not EngineName.REDIS
+        or survival.loss not in _OF_SETTINGS
+    ):
         return survival.reason
     settings = _in_force(configuration, environment)
     if settings.get("appendonly", "no") != "yes":
@@ -220,7 +223,7 @@ def _cause(
 def _survivals(
     configuration: Configuration, environment: Environment | None
 ) -> tuple[Survival, ...]:
-    if configuration.target.system is EngineName.REDIS:
+    if configuration.target.system.name is EngineName.REDIS:
         facts = () if environment is None else environment.facts
         return redis_survivals(configuration.target, _in_force(configuration, environment), facts)
     return survivals(footing(configuration, environment))
@@ -267,7 +270,7 @@ def _in_force(configuration: Configuration, environment: Environment | None) -> 
     if seen is not None:
         return {each.name: each.value for each in seen.settings}
     asked = configuration.asked_folded()
-    if configuration.target.system is EngineName.REDIS:
+    if configuration.target.system.name is EngineName.REDIS:
         return asked
     return {
         name: value if folded_switch(value) != "off" else "off" for name, value in asked.items()

@@ -105,7 +105,7 @@ def latency_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
 
 
 def _logs(analysis: CampaignAnalysis) -> bool:
-    return analysis.experiment.generator.logs_transactions
+    return analysis.experiment.system.logs_transactions
 
 
 def _lead(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Paragraph]:

@@ -26,8 +26,8 @@ from steelyard.answers.latency.results import percentile_name
 from steelyard.answers.latency.section import CLOSED_LOOP, OPEN_LOOP, TITLE, level_text
 from steelyard.answers.logged.compute import AggregatedGroup, LoggedGroup, LoggedTimes, logged_times
 from steelyard.answers.summary import FORMAT
-from steelyard.core.experiment import POSTGRES_WORDS
 from steelyard.core.latency import LoggedInterval, Spread
+from steelyard.core.target import POSTGRES_WORDS
 from steelyard.core.units import MS_PER_S, US_PER_S
 from steelyard.report.document import (
     Block,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from steelyard.answers.attribution import warnings
 from steelyard.answers.result.stopping import has_many_cells
 from steelyard.answers.results import CampaignAnalysis, CheckpointPhase, InstanceNoise
+from steelyard.answers.settings import instance_noise
 from steelyard.answers.stack.plan import asked, later, one_key_label
 from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
 from steelyard.answers.wording import LABEL, blocks_of_all, cell_name, ending, stopped_early
@@ -56,7 +57,7 @@ def _shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
     yield _blocks(analysis, plan)
     yield _stopping(analysis, plan)
     yield _thrown_away(analysis, plan.warm_up)
-    thrown_s = settling_s(analysis.experiment.engine, plan.warm_up.warm_up_s)
+    thrown_s = settling_s(analysis.experiment.system, plan.warm_up.warm_up_s)
     if thrown_s and plan.mode is Mode.BACK_TO_BACK:
         yield (
             f"After each switch on the running server {thrown_s} s of the workload were thrown"
@@ -165,9 +166,9 @@ def _not_shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
 
 
 def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
-    if experiment.engine is EngineName.REDIS:
-        return later(experiment)
     seconds = f"{experiment.measure.slice_s:g}"
+    if not experiment.system.has_checkpoints:
+        return _without_cycle(experiment, seconds)
     if plan.rounds_for is RoundsFor.CYCLE:
         return (
             f"The sustained rate: the slices of {seconds} s of each start are spread over the"
@@ -194,6 +195,15 @@ def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
     return (
         f"The sustained rate: every run is a slice of {seconds} s, shorter than a checkpoint or "
         "vacuum cycle. What changes their cost may do something else over a longer time."
+    )
+
+
+def _without_cycle(experiment: Experiment, seconds: str) -> str:
+    if experiment.engine is EngineName.REDIS:
+        return later(experiment)
+    return (
+        f"The sustained rate: every run is a slice of {seconds} s. What the server does more rarely"
+        " may do something else over a longer time."
     )
 
 
@@ -233,6 +243,8 @@ def _untested(experiment: Experiment) -> str:
     told = "; ".join(_asked(workload) for workload in experiment.workloads)
     if experiment.engine is EngineName.REDIS:
         return f"Other loads, keys or values: measured were {loads}; {told}."
+    if experiment.engine is not EngineName.POSTGRES:
+        return f"Other loads or data: measured were {loads}; {told}."
     used = dict.fromkeys(t.protocol or experiment.protocol for t in experiment.configurations)
     protocol = f"protocol {enumeration(tuple(used))}"
     return f"Other loads or data: measured were {loads}, {protocol}; {told}."
@@ -449,7 +461,7 @@ def _warm_up(analysis: CampaignAnalysis, choice: WarmUpChoice) -> str:
 
 def _run(experiment: Experiment) -> str:
     measure = experiment.measure
-    if experiment.generator.takes_time:
+    if experiment.system.takes_time:
         return f"{measure.ramp_s:g} s ramp thrown away, then {measure.slice_s:g} s measured"
     return (
         f"as many requests as the runs before it say the server answers in {measure.slice_s:g} s;"
@@ -545,7 +557,8 @@ def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
     if analysis.checkpoints:
         text = "; ".join(_phase(phase) for phase in analysis.checkpoints)
         pairs.append(("checkpoint phase", text))
-    pairs += [("newly made servers", _instance_noise(noise)) for noise in analysis.instances]
+    found = analysis.answer(instance_noise) or ()
+    pairs += [("newly made servers", _instance_noise(noise)) for noise in found]
     if analysis.blocks_redone and analysis.experiment.is_single_pass:
         text = f"{len(analysis.blocks_redone)}, the valid runs before them kept"
         pairs.append(("interruptions", f"{text}: {'; '.join(analysis.blocks_redone)}"))

@@ -282,7 +282,7 @@ def block_s(
         return alternating_block_s(experiment, warm_up_s=warm_up_s, times=times)
     if mode is Mode.BACK_TO_BACK:
         again = times.restore_s + times.start_s + warm_ups if reset is not Reset.CAMPAIGN else 0.0
-        settling = float(settling_s(experiment.engine, warm_up_s))
+        settling = float(settling_s(experiment.system, warm_up_s))
         settling += run_overhead_s(experiment) if settling else 0.0
         return again + runs + arms * cells * (times.switch_s + settling)
     restores = {Reset.VISIT: arms, Reset.BLOCK: 1, Reset.CAMPAIGN: 0}[reset]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from steelyard.core.evidence import Evidence, Quantity
-from steelyard.core.experiment import DEFAULT_NEIGHBOURS, POSTGRES_WORDS, WorkWords
+from steelyard.core.experiment import DEFAULT_NEIGHBOURS
 from steelyard.core.findings import (
     GENERATOR_SATURATED,
     KEPT,
@@ -25,6 +25,7 @@ from steelyard.core.findings import (
 from steelyard.core.measurement import Measurement
 from steelyard.core.plan import RUN_NEEDS
 from steelyard.core.schedule import Load
+from steelyard.core.target import POSTGRES_WORDS, WorkWords
 from steelyard.core.units import format_share
 
 

@@ -21,7 +21,7 @@ from steelyard.campaign.file.form_values import (
 )
 from steelyard.campaign.file.host_checks import linux_issues, manual_issues
 from steelyard.campaign.file.systems import SYSTEMS, builtin_issues, stray_keys, system_issues
-from steelyard.campaign.file.validation import PASSWORDS, Draft, level_paths
+from steelyard.campaign.file.validation import Draft, level_paths
 from steelyard.core.experiment import Design, SwitchCost
 from steelyard.core.latency import LogPolicy
 from steelyard.core.spelling import choice
@@ -195,7 +195,7 @@ _OF_TURNS: Final = ("turn", "settling", "reconnections")
 
 def checked(draft: Draft) -> Iterator[Issue]:
     """Yield everything that is wrong between the parts of a file."""
-    yield from _secrets(draft.document.value, (), PASSWORDS[draft.engine])
+    yield from _secrets(draft.document.value, (), SYSTEMS[draft.engine].about.passwords)
     yield from system_issues(draft)
     yield from _workloads(draft)
     yield from load_issues(draft)

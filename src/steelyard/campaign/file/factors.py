@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Final
 
 from steelyard.campaign.file.document import Document, Issue, KeyPath, Place, Value
-from steelyard.campaign.file.form import SETTING_KEYS, LevelForm
+from steelyard.campaign.file.form import LevelForm, setting_keys
 from steelyard.campaign.file.form_target import redis_value
 from steelyard.campaign.file.form_values import setting_value, shown, word
 from steelyard.campaign.file.inheritance import Merged, merge
@@ -38,7 +38,7 @@ def spelled_out(document: Document) -> Document:
 
 
 def _is_short(factor: Value) -> bool:
-    if not isinstance(factor, dict) or list(factor) not in [[key] for key in SETTING_KEYS]:
+    if not isinstance(factor, dict) or list(factor) not in [[key] for key in setting_keys()]:
         return False
     (settings,) = factor.values()
     return isinstance(settings, dict) and any(isinstance(v, list) for v in settings.values())
@@ -227,9 +227,11 @@ def _set_by(level: LevelForm, path: KeyPath, facts: MachineFacts) -> SettingKeys
         settings["cgroup", key] = (*path, "cgroup", key)
     settings |= {("linux", name): (*path, "linux", name) for name in level.linux}
     settings |= {("redis", name.lower()): (*path, "redis", name) for name in level.redis}
+    for layer, given in (level.__pydantic_extra__ or {}).items():
+        settings |= {(layer, name): (*path, layer, name) for name in given}
     settings |= _outside(level, path)
-    for given in level.target.model_dump(exclude_none=True):
-        settings["target", given] = (*path, "target", given)
+    for key in level.target.model_dump(exclude_none=True):
+        settings["target", key] = (*path, "target", key)
     if level.protocol is not None:
         settings[("protocol",)] = (*path, "protocol")
     return settings
@@ -254,6 +256,7 @@ def _missing(draft: Draft, kind: str, facts: MachineFacts) -> Iterator[Issue]:
             vain += [("cgroup", key) for key in merged.missing_limits]
             vain += [("linux", name) for name in merged.missing_linux]
             vain += [("redis", name) for name in merged.missing_redis]
+            vain += [(layer, n) for layer, names in merged.missing_further.items() for n in names]
             for layer, setting in vain:
                 message = f"there is no inherited `{setting}` to remove"
                 hint = (

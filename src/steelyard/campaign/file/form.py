@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 from annotated_types import MinLen
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -43,10 +44,10 @@ from steelyard.campaign.file.form_target import (
 )
 from steelyard.campaign.file.form_values import Form, empty_as_mapping, refusal, shown
 from steelyard.core.spelling import choice
+from steelyard.core.target import systems
 from steelyard.systems.redis.redis_benchmark import BUILTINS
 from steelyard.tuning.profiles import profile_names
 
-SETTING_KEYS: Final = ("postgres", "redis", "cgroup", "linux")  # the layers with settings by name
 LATER_LAYERS: Final = ("kubernetes",)
 
 
@@ -151,7 +152,29 @@ Profiles = Annotated[
 ]
 
 
+def server_layers() -> list[str]:
+    """Return the keys of settings of each database system."""
+    return [each.name for each in systems()]
+
+
+def setting_keys() -> list[str]:
+    """Return the keys of all layers with settings by name."""
+    return [*server_layers(), "cgroup", "linux"]
+
+
+def _settings(given: object) -> dict[str, str | None]:
+    if not isinstance(given, dict | None):
+        raise refusal(f"{shown(given)} is not a mapping of settings", "Write `name: value` lines.")
+    return {name: values.setting_value(value) for name, value in (given or {}).items()}
+
+
+FurtherSettings = Annotated[dict[str, str | None], PlainValidator(_settings)]
+
+
 def _describe_later_layers(schema: dict[str, Any]) -> None:
+    schema["additionalProperties"] = False
+    for layer in server_layers():
+        schema["properties"].setdefault(layer, {"type": "object"})
     for layer in LATER_LAYERS:
         schema["properties"][layer] = {
             "type": "object",
@@ -166,9 +189,15 @@ Settings = Annotated[
 
 
 class LevelForm(Form):
-    """What one level of a factor sets: a configuration's own keys."""
+    """What one level of a factor sets: a configuration's own keys.
 
-    model_config = ConfigDict(json_schema_extra=_describe_later_layers)
+    A database system without a section here has its settings below its name.
+    """
+
+    model_config = ConfigDict(extra="allow", json_schema_extra=_describe_later_layers)
+    __pydantic_extra__: dict[
+        Annotated[str, AfterValidator(values.only(server_layers))], FurtherSettings
+    ] = Field(init=False)
 
     target: Annotated[TargetForm, BeforeValidator(empty_as_mapping)] = Field(
         default_factory=TargetForm, description="Where the server runs."
@@ -228,6 +257,8 @@ class _Extending(Form):
 class ConfigurationForm(LevelForm, _Extending):
     """One combination of levels; what is not given is inherited through `extends`."""
 
+    model_config = LevelForm.model_config
+
 
 class _TwoLevels:
     """Describes a factor to editors: two levels by name, or one setting with its two values."""
@@ -241,7 +272,9 @@ class _TwoLevels:
         one = {"type": "object", "minProperties": 1, "maxProperties": 1}
         levels = {"patternProperties": {"^.+$": {"anyOf": [level, {"type": "null"}]}}}
         settings = {**one, "patternProperties": {"^.+$": pair}}
-        short = ({**one, "required": [key], "properties": {key: settings}} for key in SETTING_KEYS)
+        short = (
+            {**one, "required": [key], "properties": {key: settings}} for key in setting_keys()
+        )
         return {
             "anyOf": [
                 {"type": "object", **levels, "minProperties": 2, "maxProperties": 2},

@@ -5,19 +5,26 @@ says of Redis alone is here as well: work, settings, and how a server is reached
 """
 
 import re
-from typing import Annotated, Final
+from dataclasses import fields
+from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    WithJsonSchema,
+)
 
 from steelyard.campaign.file import form_values as kubernetes
 from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import WrittenFloat, WrittenInt
 from steelyard.campaign.file.form_values import Form, empty_as_mapping, refusal, shown
 from steelyard.core.errors import InputError
-from steelyard.core.experiment import GeneratorName
 from steelyard.core.redis import is_redis_uri, parse_redis_uri
 from steelyard.core.spelling import choice, did_you_mean, listed
-from steelyard.core.target import TARGETS
+from steelyard.core.target import TARGETS, systems
 from steelyard.gateways.sql import parsed_uri
 
 
@@ -256,10 +263,21 @@ ValueBytes = Annotated[
     PlainValidator(values.whole_number(1, _LARGEST_VALUE)),
     WithJsonSchema({"type": "integer", "minimum": 1, "maximum": _LARGEST_VALUE}),
 ]
+
+
+def generators() -> list[str]:
+    """Return the names of all load generators."""
+    return [each.words.generator for each in systems()]
+
+
+def _program_word(value: object) -> str:
+    return values.one_of(*generators())(value)
+
+
 ProgramWord = Annotated[
     str,
-    PlainValidator(values.one_of(*GeneratorName)),
-    WithJsonSchema({"enum": [str(name) for name in GeneratorName]}),
+    PlainValidator(_program_word),
+    WithJsonSchema({"enum": generators()}),
 ]
 
 
@@ -482,8 +500,31 @@ class ServerForm(Form):
     )
 
 
+def _describe_own_keys(schema: dict[str, Any]) -> None:
+    schema["additionalProperties"] = False
+    for key in sorted(_own_keys()):
+        schema["properties"].setdefault(key, {})
+
+
+# Fields of targets whose keys have other names.
+_OF_MODELS: Final = frozenset({"burst_lasts_s", "place", "inside"})
+
+
+def _own_keys() -> set[str]:
+    """Return the fields of all target classes."""
+    return {each.name for model in TARGETS.values() for each in fields(model)} - _OF_MODELS
+
+
 class TargetForm(RedisServerForm, ClusterForm, ServerForm):
-    """Where the server runs; what is not given is inherited."""
+    """Where the server runs; what is not given is inherited.
+
+    Keys that no section here has are those of a registered class of targets.
+    """
+
+    model_config = ConfigDict(extra="allow", json_schema_extra=_describe_own_keys)
+    __pydantic_extra__: dict[Annotated[str, AfterValidator(values.only(_own_keys))], object] = (
+        Field(init=False)
+    )
 
     kubernetes: Service | None = Field(
         default=None,

@@ -83,6 +83,20 @@ class Form(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+STRAY_KEY: Final = "extra_forbidden"  # as pydantic calls a key that a section has not
+
+
+def only(names: Callable[[], Iterable[str]]) -> Callable[[str], str]:
+    """Return a validator for keys that registered systems and targets add to a section."""
+
+    def known(key: str) -> str:
+        if key not in names():
+            raise PydanticCustomError(STRAY_KEY, "unknown key")
+        return key
+
+    return known
+
+
 def refusal(message: str, hint: str = "") -> PydanticCustomError:
     """Return the error that a validator raises; ``validation`` makes it a problem."""
     return PydanticCustomError(REFUSED, "{message}", {"message": message, "hint": hint})

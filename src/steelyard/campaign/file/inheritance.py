@@ -17,11 +17,10 @@ from steelyard.campaign.file.kinds import kind_of, model_of, target_problems
 from steelyard.campaign.file.validation import Draft
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.spelling import choice, did_you_mean, listed
-from steelyard.core.target import EngineName
+from steelyard.core.target import EngineName, kind_here
 from steelyard.tuning.profiles import MachineFacts, follows_the_machine, profiled_settings
 
 # Which kinds are made, by the system whose servers cannot be.
-_HERE: Final = {EngineName.POSTGRES: "local", EngineName.REDIS: "redis-local"}
 _MAKERS: Final = {
     EngineName.POSTGRES: "`kind: local`, or `kind: cloudnative-pg` without `cluster`",
     EngineName.REDIS: "`kind: redis-local`, or `kind: redis-kubernetes` without `service`",
@@ -115,7 +114,7 @@ def _of_this_machine(name: str, configuration: HasTarget) -> Iterator[Issue]:
             " start and cannot limit",
             hint="Write its limits below `resources` of the target."
             if _is_provisioned(configuration.target)
-            else f"Remove `cgroup`, or use `kind: {_HERE[kind.system]}`.",
+            else f"Remove `cgroup`, or use `kind: {kind_here(kind.system)}`.",
             at_key=True,
         )
     for profile in filter(follows_the_machine, configuration.profiles):
@@ -131,12 +130,12 @@ def _of_this_machine(name: str, configuration: HasTarget) -> Iterator[Issue]:
 def _switched(name: str, target: TargetForm, switch: str | None) -> Iterator[Issue]:
     """Yield that a server cannot be switched as asked, because it is there already."""
     kind = kind_of(target)
+    makers = _MAKERS.get(kind.system.name, f"`kind: {kind_here(kind.system)}`")
     if switch == SwitchCost.REPROVISION:
         yield Issue(
             path=("measure", "switch"),
             message=f"Steelyard did not make the {kind.noun} of `{name}` and cannot make it anew",
-            hint=f"Use a target that Steelyard makes ({_MAKERS[kind.system]}), or leave `switch`"
-            " out.",
+            hint=f"Use a target that Steelyard makes ({makers}), or leave `switch` out.",
         )
     if switch == SwitchCost.RESTART and not model_of(target).is_restarted:
         way = f"{kind.restarted_by}, or leave" if kind.restarted_by else "Leave"
@@ -232,6 +231,7 @@ class Merged:
         missing_linux: Kernel settings it removes without inheriting them.
         redis: Value by name of a Redis setting, in small letters.
         missing_redis: Redis settings it removes without inheriting them.
+        further: The same of every other database system, by its name; so ``missing_further``.
         domain: File of its virtual machine.
         manual: What is done by hand.
     """
@@ -247,6 +247,8 @@ class Merged:
     missing_linux: tuple[str, ...] = ()
     redis: Mapping[str, str] = field(default_factory=dict)
     missing_redis: tuple[str, ...] = ()
+    further: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    missing_further: Mapping[str, Sequence[str]] = field(default_factory=dict)
     domain: str | None = None
     manual: ManualForm | None = None
 
@@ -323,6 +325,8 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
     without_linux: list[str] = []
     redis: dict[str, str] = {}
     without_redis: list[str] = []
+    further: dict[str, dict[str, str]] = {}
+    without_further: dict[str, list[str]] = {}
     domain: str | None = None
     manual: ManualForm | None = None
     for form in forms:
@@ -334,6 +338,8 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
         without_linux = _overlaid(linux, form.linux)
         folded = {name.lower(): value for name, value in form.redis.items()}
         without_redis = _overlaid(redis, folded)
+        for layer, given in (form.__pydantic_extra__ or {}).items():
+            without_further[layer] = _overlaid(further.setdefault(layer, {}), given)
         domain = form.kvm.domain or domain
         manual = form.manual if form.manual.model_fields_set else manual
     return Merged(
@@ -348,6 +354,8 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
         missing_linux=tuple(without_linux),
         redis=redis,
         missing_redis=tuple(without_redis),
+        further=further,
+        missing_further=without_further,
         domain=domain,
         manual=manual,
     )
@@ -415,6 +423,7 @@ def merged_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]
             ("cgroup", configuration.missing_limits),
             ("linux", configuration.missing_linux),
             ("redis", configuration.missing_redis),
+            *configuration.missing_further.items(),
         ):
             for missing in names:
                 yield Issue(

@@ -5,9 +5,11 @@ key it is about, the fact and the way out; ``inheritance`` finds the line.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
 
 from steelyard.campaign.file.form_target import (
     CLUSTER_KEYS,
@@ -28,6 +30,7 @@ from steelyard.core.target import (
     TARGETS,
     CloudNativePgTarget,
     ClusterService,
+    DatabaseSystem,
     EndpointTarget,
     EngineName,
     GeneratorPods,
@@ -88,14 +91,48 @@ class Kind:
     restarted_by: str = "Give its target a `restart_command`"
 
     @property
-    def system(self) -> EngineName:
+    def system(self) -> DatabaseSystem:
         """Return the database system of its servers."""
         return TARGETS[self.name].system
 
 
+def kinds() -> dict[str, Kind]:
+    """Return all kinds by name; what ``KINDS`` has not, its class says."""
+    return {name: KINDS.get(name) or _of_class(model) for name, model in TARGETS.items()}
+
+
 def kind_of(form: TargetForm) -> Kind:
     """Return the kind of a target; one that names none is a PostgreSQL server on this machine."""
-    return KINDS[form.kind or LocalTarget().kind]
+    return kinds()[form.kind or LocalTarget().kind]
+
+
+def _of_class(model: type[Target]) -> Kind:
+    """Return the kind whose keys are the fields of its class."""
+    keys = frozenset(each.name for each in fields(model)) - {"kind", "burst_lasts_s"}
+
+    def made(form: TargetForm, locate: Locate) -> Target:
+        given = form.model_dump(include=set(keys), exclude_none=True)
+        if "directory" in given:
+            given["directory"] = locate(given["directory"])
+        return TypeAdapter(model).validate_python({**given, "burst_lasts_s": form.burst_lasts})
+
+    def problems(form: TargetForm) -> Iterator[Told]:
+        try:
+            made(form, str)
+        except ValidationError as error:
+            for each in error.errors():
+                yield str(each["loc"][0]), f"{shown(each['input'])} is not understood", each["msg"]
+
+    def model_of_sound(form: TargetForm, locate: Locate) -> Target:
+        return model() if any(problems(form)) else made(form, locate)
+
+    return Kind(
+        name=model().kind,
+        keys=keys,
+        model=model_of_sound,
+        problems=problems,
+        restores=("reflink", "copy") if model.is_here else (),
+    )
 
 
 def model_of(form: TargetForm, locate: Locate = str) -> Target:
@@ -108,7 +145,7 @@ def target_problems(form: TargetForm) -> Iterator[Told]:
     kind = kind_of(form)
     given = form.model_dump(exclude_none=True)
     for key in sorted(given.keys() - kind.keys - _OF_ALL):
-        homes = [each for each in KINDS.values() if key in each.keys]
+        homes = [each for each in kinds().values() if key in each.keys]
         near = [each for each in homes if each.system is kind.system] or homes
         names = listed([each.name for each in near])
         yield key, f"`{key}` belongs to the target {names}, and this is `{kind.name}`", "Remove it."
@@ -129,15 +166,15 @@ def target_problems(form: TargetForm) -> Iterator[Told]:
 
 def _of_other_systems(form: TargetForm, kind: Kind) -> Iterator[Told]:
     """Yield programs and URIs of another database system."""
-    if form.bin is not None and _system_of_programs(form.bin) not in (None, kind.system):
-        hint = _PROGRAMS[kind.system]
+    if form.bin is not None and _system_of_programs(form.bin) not in (None, kind.system.name):
+        hint = _PROGRAMS.get(kind.system.name, "Name the directory of its programs.")
         yield "bin", f"`{form.bin}` names no programs of the target `{kind.name}`", hint
     if form.uri is None:
         return
     system = EngineName.REDIS if is_redis_uri(form.uri) else EngineName.POSTGRES
-    if system is not kind.system:
+    if system is not kind.system.name:
         by_uri = (each for each in KINDS.values() if "uri" in each.keys)
-        other = next(each.name for each in by_uri if each.system is system)
+        other = next(each.name for each in by_uri if each.system.name is system)
         message = f"the URI is one of the target `{other}`, and this is `{kind.name}`"
         yield "uri", message, f"Use `kind: {other}`, or correct the URI."
 

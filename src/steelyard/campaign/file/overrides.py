@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from steelyard.campaign.file.document import Document, KeyPath, Place, Value, parse_document
-from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, WHAT_IS_COMPARED
+from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, WHAT_IS_COMPARED, setting_keys
 from steelyard.campaign.file.form_target import (
     LATER_TARGETS,
     REDIS_SERVERS,
@@ -131,7 +131,7 @@ def fitting_target(root: Mapping[str, Value], text: str) -> dict[str, Value]:
 def _is_redis(target: Mapping[str, Value]) -> bool:
     """Return whether a target's kind is one of Redis."""
     kind = TARGETS.get(str(target.get("kind")))
-    return kind is not None and kind.system is EngineName.REDIS
+    return kind is not None and kind.system.name is EngineName.REDIS
 
 
 def _is_of(work: Mapping[str, Value], *, redis: bool) -> bool:
@@ -319,7 +319,7 @@ def _steps(root: Value, words: str) -> list[str]:
     if parts[0] in WHAT_IS_COMPARED[1:]:
         parts = _with_level(root, parts)
     for place in _SETTINGS_AT.get(parts[0], ()):
-        if len(parts) > place + 2 and parts[place] in ("postgres", "redis", "linux"):
+        if len(parts) > place + 2 and parts[place] in setting_keys():
             return [*parts[: place + 1], ".".join(parts[place + 1 :])]
     return parts
 

@@ -70,7 +70,7 @@ def resolve(
         _configuration(name, configuration, texts, surroundings.base)
         for name, configuration in merged.items()
     )
-    engine = configurations[0].target.system  # one kind in an experiment
+    engine = configurations[0].target.system.name  # one kind in an experiment
     system = SYSTEMS[engine]
     cpus = _generator_cpus(configurations, form.loads, surroundings)
     loads = _loads(form.loads, form.slo, cpus, system)
@@ -112,6 +112,7 @@ def _configuration(
                 for layer, asked in (
                     (Layer.POSTGRES, merged.settings),
                     (Layer.REDIS, merged.redis),
+                    *((Layer(name), given) for name, given in merged.further.items()),
                     (Layer.CGROUP, merged.limits),
                     (Layer.LINUX, merged.linux),
                     (Layer.KVM, {} if merged.domain is None else {"domain": merged.domain}),
@@ -189,7 +190,7 @@ def _measure(form: MeasureForm, system: System) -> Measure:
     # redis-benchmark cannot leave a ramp out; one that is asked for is refused.
     return Measure(
         slice_s=form.slice,
-        ramp_s=form.ramp if system.has_ramp else 0.0,
+        ramp_s=form.ramp if system.about.has_ramp else 0.0,
         warm_up_s=form.warm_up,
         calibration=None if form.calibration is None else _calibration(form.calibration),
         reset=None if form.reset == "auto" else Reset(form.reset),

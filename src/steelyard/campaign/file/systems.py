@@ -21,7 +21,7 @@ from steelyard.core.latency import LogPolicy
 from steelyard.core.redis import DEFAULT_PORT
 from steelyard.core.schedule import Load
 from steelyard.core.spelling import choice, listed
-from steelyard.core.target import EngineName
+from steelyard.core.target import POSTGRES, REDIS, DatabaseSystem, EngineName, kind_here
 from steelyard.core.units import format_bytes
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import redis_benchmark as benchmark
@@ -56,14 +56,12 @@ class System:
     """One database system, as an experiment file knows it.
 
     Attributes:
-        label: What it is called.
-        generator: What puts load on it.
+        about: What its records and reports must know; so its name and its generator's.
         builtins: Scripts or tests that its generator brings.
         other_names: Further names of some of them.
         work_keys: Keys of a workload that no other system has.
         way_there: How targets become servers of it; empty for the default system.
         threads: Threads of ``threads: auto`` by clients, CPUs and processes of the generator.
-        has_ramp: Its generator can leave out the start of a run.
         work: What a workload asks of it beyond scripts; None where that is nothing.
         draft_issues: Yields keys of a file, outside of configurations, that it has no use for.
         configuration_issues: The same of one configuration or level, by its path.
@@ -71,19 +69,27 @@ class System:
         memory_issues: Yields that the data do not fit into this machine.
     """
 
-    label: str
-    generator: GeneratorName
-    builtins: tuple[str, ...]
+    about: DatabaseSystem
+    builtins: tuple[str, ...] = ()
     other_names: Mapping[str, str] = field(default_factory=dict)
-    work_keys: tuple[str, ...]
+    work_keys: tuple[str, ...] = ()
     way_there: str = ""
-    threads: Callable[[int, int, int], int]
-    has_ramp: bool = True
+    threads: Callable[[int, int, int], int] = lambda clients, cpus, _: min(clients, cpus)
     work: Callable[[WorkloadForm], RedisWork | None] = lambda _: None
-    draft_issues: Callable[[Draft], Iterator[Issue]]
-    configuration_issues: Callable[[Draft, KeyPath], Iterator[Issue]]
-    work_issues: Callable[[Draft, KeyPath, WorkloadForm], Iterator[Issue]]
+    draft_issues: Callable[[Draft], Iterator[Issue]] = _nothing
+    configuration_issues: Callable[[Draft, KeyPath], Iterator[Issue]] = _nothing
+    work_issues: Callable[[Draft, KeyPath, WorkloadForm], Iterator[Issue]] = _nothing
     memory_issues: Callable[[Draft, MachineFacts], Iterator[Issue]] = _nothing
+
+    @property
+    def label(self) -> str:
+        """Return what it is called."""
+        return self.about.words.server
+
+    @property
+    def generator(self) -> GeneratorName:
+        """Return what puts load on it."""
+        return GeneratorName(self.about.words.generator)
 
     def one_test(self, builtin: str | None) -> str | None:
         """Return the one test that a word stands for: ``ping`` is ``ping_mbulk``."""
@@ -95,8 +101,26 @@ def system_issues(draft: Draft) -> Iterator[Issue]:
     system = SYSTEMS[draft.engine]
     yield from _program(draft, system)
     for home in draft.homes:
+        yield from _other_settings(draft, home, system)
         yield from system.configuration_issues(draft, home)
     yield from system.draft_issues(draft)
+
+
+def _other_settings(draft: Draft, home: KeyPath, system: System) -> Iterator[Issue]:
+    """Yield settings of another database system in one configuration or level."""
+    for name, other in SYSTEMS.items():
+        if other is not system and draft.document.at((*home, name.value)) is not None:
+            kind = kind_here(other.about)
+            hint = f"Give the configuration `target: {{kind: {kind}}}`, or remove it."
+            if system.way_there:
+                hint = f"Write those of {system.label} below `{draft.engine}:`."
+            message = f"`{name}` has settings of {other.label}"
+            yield Issue(
+                path=(*home, name.value),
+                message=f"{message}, and the targets are of {system.label}",
+                hint=hint,
+                at_key=True,
+            )
 
 
 def _program(draft: Draft, system: System) -> Iterator[Issue]:
@@ -140,23 +164,11 @@ def builtin_issues(path: KeyPath, name: str, draft: Draft) -> Iterator[Issue]:
     yield Issue(path=path, message=message, hint=hint)
 
 
-def _pgbench_threads(clients: int, cpus: int, _processes: int) -> int:
-    """Return the threads of ``threads: auto``, of all processes of pgbench together."""
-    return min(clients, cpus)
-
-
 def _of_redis(draft: Draft) -> Iterator[Issue]:
     """Yield what is for Redis alone in a file about PostgreSQL."""
     if draft.document.at(("loads", "pipeline")) is not None:
         message = "`pipeline` is for Redis, and the targets are of PostgreSQL"
         yield Issue(path=("loads", "pipeline"), message=message, hint=_KEEP, at_key=True)
-
-
-def _redis_settings(draft: Draft, home: KeyPath) -> Iterator[Issue]:
-    if draft.document.at((*home, "redis")) is not None:
-        message = "`redis` has settings of Redis, and the targets are of PostgreSQL"
-        hint = "Give the configuration `target: {kind: redis-local}`, or remove it."
-        yield Issue(path=(*home, "redis"), message=message, hint=hint, at_key=True)
 
 
 def _postgres_work(_: Draft, path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
@@ -200,11 +212,6 @@ def _redis_work(form: WorkloadForm) -> RedisWork:
 def _redis_configuration(draft: Draft, home: KeyPath) -> Iterator[Issue]:
     """Yield settings of PostgreSQL of one configuration, and what is wrong with its own."""
     for key, message, hint in (
-        (
-            "postgres",
-            "`postgres` has settings of PostgreSQL",
-            "Write those of Redis below `redis:`.",
-        ),
         ("profile", "profiles have settings of PostgreSQL", "Write those of Redis below `redis:`."),
         ("protocol", "`protocol` is pgbench's query mode", _KEEP),
     ):
@@ -365,26 +372,21 @@ def _misses(path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
         yield Issue(path=path, message=message, hint=hint, at_key=True)
 
 
-SYSTEMS: Final[Mapping[EngineName, System]] = {
+SYSTEMS: Final[dict[EngineName, System]] = {
     EngineName.POSTGRES: System(
-        label="PostgreSQL",
-        generator=GeneratorName.PGBENCH,
+        about=POSTGRES,
         builtins=BUILTINS,
         work_keys=POSTGRES_WORK_KEYS,
-        threads=_pgbench_threads,
         draft_issues=_of_redis,
-        configuration_issues=_redis_settings,
         work_issues=_postgres_work,
     ),
     EngineName.REDIS: System(
-        label="Redis",
-        generator=GeneratorName.REDIS_BENCHMARK,
+        about=REDIS,
         builtins=benchmark.BUILTINS,
         other_names=OTHER_NAMES,
         work_keys=REDIS_WORK_KEYS,
         way_there="the targets a kind such as `redis-local`",
         threads=_redis_benchmark_threads,
-        has_ramp=False,
         work=_redis_work,
         draft_issues=_of_postgres,
         configuration_issues=_redis_configuration,

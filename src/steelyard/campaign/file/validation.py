@@ -27,7 +27,7 @@ from steelyard.campaign.file.form import (
 )
 from steelyard.campaign.file.form_parts import CapacityForm, LoadsForm, MeasureForm, goal
 from steelyard.campaign.file.form_target import LATER_TARGETS
-from steelyard.campaign.file.form_values import REFUSED, Form, shown, written
+from steelyard.campaign.file.form_values import REFUSED, STRAY_KEY, Form, shown, written
 from steelyard.core.latency import LatencyGoal
 from steelyard.core.spelling import closest, did_you_mean, listed
 from steelyard.core.target import TARGETS, EngineName, LocalTarget
@@ -38,10 +38,6 @@ FormT = TypeVar("FormT", bound=Form)
 _OTHER_HOMES: Final = tuple((kind,) for kind in WHAT_IS_COMPARED[1:])
 _RENAMED: Final = {"sustained": "sustain"}  # keys of the top level, from old to new
 _LEAST_MISSPELLED: Final = 5  # letters: shorter ones are like some key of some other section
-PASSWORDS: Final = {  # where the password for a server of each system comes from
-    EngineName.POSTGRES: "~/.pgpass or PGPASSWORD",
-    EngineName.REDIS: "REDISCLI_AUTH",
-}
 _MAPPING: Final = "a mapping (`key: value` lines)"
 _EXPECTED: Final = {
     "model_type": _MAPPING,
@@ -89,15 +85,16 @@ class Draft:
 
     @property
     def engine(self) -> EngineName:
-        """Return which database system the targets are of: Redis where the kind of any says so.
+        """Return which database system the targets are of: PostgreSQL unless a kind says another.
 
         A misspelled kind counts as what it most likely means, so that the rest of the file is not
         told to be of the other system.
         """
         kinds = (self.document.at((*home, "target", "kind")) for home in self.homes)
         meant = (closest(kind, TARGETS) for kind in kinds if isinstance(kind, str))
-        systems = {TARGETS[kind].system for kind in meant if kind}
-        return EngineName.REDIS if EngineName.REDIS in systems else EngineName.POSTGRES
+        systems = (TARGETS[kind].system.name for kind in meant if kind)
+        plain = EngineName.POSTGRES
+        return next((each for each in systems if each != plain), plain)
 
     @property
     def factor_kinds(self) -> tuple[str, ...]:
@@ -113,7 +110,9 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
         form = ExperimentForm.model_validate(document.value)
     except ValidationError as error:
         details = error.errors(include_url=False)
-        issues = tuple(issue for each in details for issue in _issues(document, each))
+        stray = {each["loc"] for each in details if each["type"] == STRAY_KEY}
+        told = [each for each in details if each["type"] == STRAY_KEY or each["loc"] not in stray]
+        issues = tuple(issue for each in told for issue in _issues(document, each))
     workloads = document.at(("workloads",))
     configurations = document.at(("configurations",))
     draft = Draft(
@@ -176,7 +175,7 @@ def _issues(document: Document, error: ErrorDetails) -> Iterator[Issue]:
     kind = error["type"]
     if kind == REFUSED:
         yield Issue(path=path, message=context["message"], hint=context["hint"])
-    elif kind == "extra_forbidden":
+    elif kind == STRAY_KEY:
         yield from _unknown_key(document, path)
     elif kind == "missing":
         yield missing_key(path)
@@ -199,7 +198,7 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
     form = section(holder)
     if "target" in holder and str(key).lower() in ("password", "passfile", "pgpassword"):
         kind = TARGETS.get(str(document.at((*holder, "kind"))), LocalTarget)
-        hint = f"Records carry no secrets: use {PASSWORDS[kind.system]}."
+        hint = f"Records carry no secrets: use {kind.system.passwords}."
         if holder[-1] == "kubernetes":
             hint = "Records carry no secrets: name the Secret that holds it with `secret`."
         message = f"{shown(key)} has no place in an experiment file"

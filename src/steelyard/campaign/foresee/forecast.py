@@ -369,19 +369,20 @@ def _disk(
 def _copies(configurations: Sequence[Configuration]) -> int:
     """Return how many live copies of the data there may be: a template keeps one beside it."""
     copied = all(t.target.restore in ("copy", "reflink") for t in configurations)
-    return 1 if copied or configurations[0].server_layer is Layer.REDIS else 2
+    return 1 if copied or configurations[0].server_layer is not Layer.POSTGRES else 2
 
 
 def _empty_bytes(experiment: Experiment) -> int:
-    """Return how large a data directory without data is; that of Redis holds nothing then."""
-    return 0 if experiment.redis_targets else _EMPTY_DATA_DIRECTORY_BYTES
+    """Return how large a data directory without data is; only PostgreSQL's holds files then."""
+    is_postgres = experiment.configurations[0].server_layer is Layer.POSTGRES
+    return _EMPTY_DATA_DIRECTORY_BYTES if is_postgres else 0
 
 
 def _written_bytes(configuration: Configuration, data: int) -> int:
     """Return how much a server writes beside its data, by its settings."""
     if configuration.server_layer is Layer.REDIS:
         return aof_bytes(configuration.asked_folded(), data)
-    return _max_wal_bytes(configuration)
+    return _max_wal_bytes(configuration) if configuration.server_layer is Layer.POSTGRES else 0
 
 
 def _max_wal_bytes(configuration: Configuration) -> int:

@@ -220,7 +220,7 @@ class BlockTaker:
             self._active = planned.configuration
             self._require(self.bench.switch(planned.configuration))
             warm_up_s = self.plan.warm_up.warm_up_s
-            self._throw_away(planned, settling_s(self.experiment.engine, warm_up_s))
+            self._throw_away(planned, settling_s(self.experiment.system, warm_up_s))
         label = f"{planned.cell.workload}, {planned.cell.load.label}, {planned.configuration}"
         self.started(block=place.block, label=label)
         return run_of(planned, place, self._take(planned, place), self._activated_at, self.raw)

@@ -37,7 +37,7 @@ class LogChoice:
 
 def choose_logs(experiment: Experiment, bench: Bench) -> LogChoice:
     """Choose memory or disk, once for all arms, and return what is to be told."""
-    if experiment.measure.log is LogPolicy.OFF or not experiment.generator.logs_transactions:
+    if experiment.measure.log is LogPolicy.OFF or not experiment.system.logs_transactions:
         return LogChoice()
     if bench.logs_in_memory():
         return LogChoice(facts=(_fact("memory"),))

@@ -33,7 +33,6 @@ from steelyard.core.errors import InputError, LeftBehindError, PreflightError, P
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Fact
-from steelyard.core.target import EngineName
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import holding_cache
 from steelyard.places.local.machine import DATA_FILE_SYSTEM, capacity, machine_facts
@@ -356,9 +355,6 @@ def as_json(content: object) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-_LAYERS = {EngineName.POSTGRES: Layer.POSTGRES, EngineName.REDIS: Layer.REDIS}
-
-
 def check(loaded: LoadedExperiment, assembly: Assembly) -> tuple[Finding, ...]:
     """Check an experiment against its servers and this machine; return what is worth knowing.
 
@@ -391,13 +387,13 @@ def _problems(loaded: LoadedExperiment, assembly: Assembly) -> Iterator[Problem]
         for t in experiment.configurations
     }
     yield from check_settings(loaded, catalogues)
-    layer = _LAYERS[experiment.engine].value
+    own = experiment.engine.value
     for configuration in experiment.configurations:
         for complaint in engine.complaints(configuration.name):
             if complaint.setting is None:
                 yield loaded.problem(("loads", "clients"), complaint.message, complaint.hint)
             else:
-                place = ("configurations", configuration.name, layer, complaint.setting)
+                place = ("configurations", configuration.name, own, complaint.setting)
                 yield loaded.problem(place, complaint.message, complaint.hint)
         limits = configuration.asked(Layer.CGROUP)
         stack = () if assembly.stack is None else assembly.stack.unfit(configuration.name)

@@ -235,7 +235,7 @@ class Taker:
             in_force=self.bench.in_force,
             neighbours=experiment.measure.neighbours,
             words=experiment.words,
-            takes_time=experiment.generator.takes_time,
+            takes_time=experiment.system.takes_time,
         )
 
 

@@ -1,6 +1,5 @@
 """Redis under redis-benchmark as the runner sees it, and a replica replacing a dead primary."""
 
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,15 +10,14 @@ from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.experiment import Experiment, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
 from steelyard.core.latency import RunLatency
-from steelyard.core.measurement import CheckpointAge, EffectiveSetting, Measurement
+from steelyard.core.measurement import EffectiveSetting, Measurement
 from steelyard.core.redis import changes_keys
-from steelyard.core.schedule import Stretch
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.units import MIB
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.host import LOOPBACK
 from steelyard.gateways.redis import RedisDoor, RedisSession, opened
-from steelyard.systems.protocol import Complaint, Dataset, LogReader, RunRequest, ServerReader
+from steelyard.systems.protocol import Complaint, Dataset, PlainEngine, RunRequest, ServerReader
 from steelyard.systems.redis import reader as figures
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis import server as checks
@@ -44,17 +42,12 @@ from steelyard.systems.redis.server import RedisProgram, Trial
 from steelyard.systems.redis.settings import Catalogue, command_of, same_value
 
 _SIGKILL = 9
-# Of those that are ended together: when the first is gone the others are killed.
-_ENDED = (-signal.SIGTERM, -signal.SIGKILL)
-_DEADLINE_BEYOND_RUN_S = 60.0
-_DEADLINE_FACTOR = 10.0  # a guess: so much slower than it was a moment ago may a server become
 # Persistence and housekeeping by the clock: an fsync per second, a save after so many seconds.
 _TIMED = (
     *("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "save", "hz", "dynamic-hz"),
     *("auto-aof-rewrite-percentage", "auto-aof-rewrite-min-size", "aof-use-rdb-preamble"),
     *("activerehashing", "activedefrag", "rdb-save-incremental-fsync"),
 )
-_NO_CYCLE = "Redis has no checkpoint cycle"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +65,7 @@ class Generator:
     account: str | None
 
 
-class RedisEngine:
+class RedisEngine(PlainEngine):
     """Redis servers under one load generator.
 
     Args:
@@ -183,21 +176,9 @@ class RedisEngine:
         """Return about the most memory that a server takes, with the copy of a child that saves."""
         return 2 * sum(dataset.expected_memory_bytes for dataset in self.datasets()) + 64 * MIB
 
-    def huge_page_bytes(self, configuration: str) -> int | None:  # noqa: ARG002 - by its protocol
-        """Return 0: it knows no such pool."""
-        return 0
-
     def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these settings whose effect is one of the clock, not of the work."""
         return tuple(name for name in names if name.lower() in _TIMED)
-
-    def beyond_sessions(self, configuration: str, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - by its protocol
-        """Return all: a setting of Redis holds for everybody."""
-        return tuple(names)
-
-    def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
-        """Return none: no session has a setting of its own."""
-        return ()
 
     def build(self, dataset: Dataset, address: ServerAddress, configuration: str) -> None:  # noqa: ARG002 - by its protocol
         """Load a data set on a running server.
@@ -210,18 +191,6 @@ class RedisEngine:
     def missing_data(self, address: ServerAddress) -> tuple[str, ...]:
         """Return a sentence for each data set that is not there as it was prepared."""
         return self._databases.missing(address)
-
-    def keep_templates(self, address: ServerAddress) -> None:  # noqa: ARG002 - by its protocol
-        """Refuse: a server has no copies of its keys.
-
-        Raises:
-            TargetError: Always.
-        """
-        raise TargetError("Redis keeps no templates of its data")
-
-    def restore_from_templates(self, address: ServerAddress) -> None:
-        """Refuse likewise."""
-        self.keep_templates(address)
 
     def reload(self, address: ServerAddress, configuration: str, clock: Clock) -> None:  # noqa: ARG002 - it waits by its session
         """Tell a running server every setting that any configuration asks for.
@@ -247,21 +216,6 @@ class RedisEngine:
             await_quiet(session)
         finally:
             session.close()
-
-    def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
-        """Return none: there is no cycle."""
-        return ()
-
-    def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:  # noqa: ARG002 - likewise
-        """Return None: there is no cycle."""
-        return None
-
-    def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:  # noqa: ARG002 - likewise
-        """Return that there is no cycle."""
-        return CheckpointAge(seconds=None, unknown=_NO_CYCLE)
-
-    def prewarm(self, address: ServerAddress) -> None:
-        """Do nothing: a server that answers has all its data in memory."""
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
         """Return all settings that say something about the server."""
@@ -324,33 +278,10 @@ class RedisEngine:
             for line in lines
         )
 
-    @property
-    def turns_end_signal(self) -> int:
-        """Return the signal that ends the generator at once: what it would print is no use."""
-        return signal.SIGTERM
-
-    def connected_within_s(self, completed: Sequence[Completed]) -> float:
-        """Return 0.0: the generator does not tell it. It asks for all connections at its start.
-
-        Raises:
-            MeasurementError: One ended by itself.
-        """
-        for each in completed:
-            if each.exit_status not in _ENDED:
-                raise MeasurementError(
-                    f"{self._experiment.generator} exited with {each.exit_status} in its turns:"
-                    f" {each.tail(3)}"
-                )
-        return 0.0
-
     def turn_counter(self, request: RunRequest) -> CommandCounter:
         """Return what counts the commands of the workload on its server."""
         session = self._redis.connect(request.address, timeout_s=COUNTER_PATIENCE_S)
         return CommandCounter(session, command_of(request.workload)[0].lower())
-
-    def deadline_s(self, seconds: float) -> float:
-        """Return when a run of that length is given up."""
-        return seconds * _DEADLINE_FACTOR + _DEADLINE_BEYOND_RUN_S
 
     def parse_run(
         self,
@@ -367,31 +298,12 @@ class RedisEngine:
         """Return how many requests were answered."""
         return sum(benchmark.parse(each).requests for each in completed)
 
-    def logs_transactions(self) -> bool:
-        """Return that it does not: it prints how latencies are distributed."""
-        return False
-
     def latency(self, completed: Sequence[Completed]) -> RunLatency | None:
         """Return the latencies that all processes of a run printed."""
         printed = [benchmark.parse(each) for each in completed]
         if not printed:
             return None
         return latency(printed, self._names.get(completed[0].argv) or printed[0].test.lower())
-
-    def log_reader(
-        self,
-        request: RunRequest,
-        *,
-        started_at: float | Sequence[float],
-        ramp_s: float,
-        slice_s: float | None = None,
-        stretches: Sequence[Stretch] = (),
-    ) -> LogReader:
-        """Refuse: nothing is logged."""
-        raise NotImplementedError
-
-    def ceilings(self) -> None:
-        """Return None: there are no tools yet."""
 
 
 def _pace_key(request: RunRequest) -> PaceKey:

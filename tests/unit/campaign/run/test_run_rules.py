@@ -24,11 +24,12 @@ from steelyard.campaign.evidence.run_rules import (
     validity_of,
 )
 from steelyard.core.evidence import SERVERS_MACHINE, Absence, Evidence, OtherProcess, Quantity
-from steelyard.core.experiment import DEFAULT_NEIGHBOURS, REDIS_WORDS
+from steelyard.core.experiment import DEFAULT_NEIGHBOURS
 from steelyard.core.findings import Finding, Ruling, Severity, Standing, Validity
 from steelyard.core.measurement import Measurement
 from steelyard.core.plan import OTHERS_IO, RUN_NEEDS, missing_for
 from steelyard.core.schedule import Load
+from steelyard.core.target import REDIS_WORDS
 
 SECONDS, CPUS = 10.0, 4
 CPU_S = SECONDS * CPUS

@@ -1,0 +1,59 @@
+"""Where toys run, as somebody adds kinds of target: a class each, whose fields are its keys."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from fakes.toy import TOY, toy_engine
+from steelyard.core.experiment import Experiment
+from steelyard.core.target import DatabaseSystem, Here
+from steelyard.gateways.doors import Doors
+from steelyard.systems.protocol import Engine
+from steelyard.targets.assembly import Assembly, CampaignLedger, MeansHere, assemble_here
+
+
+def _engine(experiment: Experiment, means: MeansHere) -> Engine:
+    return toy_engine(experiment, means.account, means.reach)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToyTarget(Here):
+    """A toy that Steelyard starts on this machine."""
+
+    system: ClassVar[DatabaseSystem] = TOY
+    kind: Literal["toy-local"] = "toy-local"
+    bin: str = "toy"
+    directory: str | None = None
+    port: int | None = None
+    connection: str = "tcp"
+    run_as: str | None = None
+    restore: str | None = None
+    burst_lasts_s: float | None = field(default=None, compare=False)
+
+    def assembled(
+        self,
+        experiment: Experiment,
+        doors: Doors,
+        *,
+        campaign_id: str,
+        ledger: CampaignLedger | None,
+        told: Callable[[str], None],  # noqa: ARG002 - nothing takes long
+    ) -> Assembly:
+        """Return the assembly of an experiment on toys."""
+        return assemble_here(experiment, doors, _engine, campaign_id=campaign_id, ledger=ledger)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToyInMemory(ToyTarget):
+    """Another place: data directories are in memory.
+
+    Attributes:
+        shelf: Name of the directory below ``/dev/shm``.
+    """
+
+    kind: Literal["toy-memory"] = "toy-memory"  # type: ignore[assignment]
+    shelf: str = "steelyard-toy"
+
+    def __post_init__(self) -> None:
+        """Put the data there."""
+        object.__setattr__(self, "directory", f"/dev/shm/{self.shelf}")  # noqa: S108 - its name is its owner's

@@ -1,0 +1,140 @@
+"""A toy database system, and a kind of target, are added by a folder, a module and their lines."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+
+import steelyard
+from fakes.toy import BUILTINS, TOY
+from fakes.toy_target import ToyInMemory, ToyTarget
+from steelyard.campaign.file.files import ExperimentFileError, load_experiment
+from steelyard.campaign.file.systems import SYSTEMS, System
+from steelyard.cli.main import cli
+from steelyard.core.experiment import Configuration
+from steelyard.core.findings import Verdict
+from steelyard.core.plan import Status
+from steelyard.core.target import TARGETS
+from steelyard.record.directory import read_campaign
+from steelyard.tuning.profiles import MachineFacts
+
+pytestmark = pytest.mark.live
+_WAY = "the targets the kind `toy-local`"
+_SHELF = "steelyard-toy-test"
+_FOREIGN = re.compile(r"\b(tps|pgbench|redis|transactions?|checkpoint|WAL)\b", re.IGNORECASE)
+
+_FILE = """\
+version: 1
+name: a delay of the toy
+workloads: [{name: reads, builtin: get}]
+loads: {clients: [2]}
+design: one-by-one
+measure: {slice: 1s, ramp: 0, warm_up: 0s, neighbours: ignore}
+stop: {budget: 10m, decide: 30%}
+seed: 7
+configurations:
+  default: {target: {kind: KIND}, toy: {delay_ms: 1}}
+  slower: {extends: default, toy: {delay_ms: 2}}
+"""
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path) -> Iterator[Path]:
+    """Give the toy its lines in the registries, and take them out again."""
+    monkeypatch.setitem(SYSTEMS, TOY.name, System(about=TOY, builtins=BUILTINS, way_there=_WAY))
+    monkeypatch.setitem(TARGETS, "toy-local", ToyTarget)
+    monkeypatch.setitem(TARGETS, "toy-memory", ToyInMemory)
+    monkeypatch.setenv("STEELYARD_CACHE", str(cache))
+    yield tmp_path
+    shutil.rmtree(f"/dev/shm/{_SHELF}", ignore_errors=True)  # noqa: S108 - as the toy has it
+
+
+def _run(folder: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> str:
+    (folder / "toy.yaml").write_text(_FILE.replace("KIND", kind))
+    code = cli.main(
+        ["run", str(folder / "toy.yaml"), "--out", str(folder / "campaign")], standalone_mode=False
+    )
+    printed = capsys.readouterr()
+    assert code in (0, None), printed.err
+    return printed.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["toy-local", f"toy-memory, shelf: {_SHELF}"])
+def test_a_toy_is_weighed_as_any_database(
+    registered: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`steelyard run` starts it, finds the delay, and reports it in its own words."""
+    output = _run(registered, kind, capsys)
+    record = read_campaign(registered / "campaign")
+    target = record.experiment.configurations[0].target
+    assert record.status is Status.DECIDED
+    assert type(target) is TARGETS[kind.split(",", maxsplit=1)[0]]
+    summary = json.loads((registered / "campaign" / "summary.json").read_text())
+    (verdict, *_) = summary["comparisons"]
+    assert verdict["verdict"] == Verdict.SLOWER.value
+    assert -70 < verdict["effect_percent"] < -20
+    (delay,) = (each for each in summary["settings"] if each["name"] == "delay_ms")
+    assert delay["values"] == {"default": "1 ms", "slower": "2 ms"}
+    report = (registered / "campaign" / "report.md").read_text()
+    for text in (output, _without_neighbours(report)):
+        assert "requests/s" in text
+        assert not _FOREIGN.search(text)
+
+
+def _without_neighbours(report: str) -> str:
+    """Return a report without lines that name other processes, or where advice comes from."""
+    return "\n".join(
+        line for line in report.splitlines() if "neighbour" not in line and "*Source:" not in line
+    )
+
+
+def test_nothing_else_of_the_project_knows_the_toy() -> None:
+    """All of it is its folder, its module of targets, and this test."""
+    source = Path(steelyard.__file__).parent
+    named = re.compile(r"\btoy\b", re.IGNORECASE)
+    assert not [file for file in source.rglob("*.py") if named.search(file.read_text())]
+
+
+def test_its_keys_are_checked_as_all_keys_are(registered: Path) -> None:
+    """A wrong value, an unknown setting's place and a key of another kind have their lines."""
+    text = _FILE.replace("KIND", "toy-local, shelf: here").replace(
+        "toy: {delay_ms: 2}", "redis: {}"
+    )
+    text = text.replace("name: reads, builtin: get", "name: reads, builtin: got")
+    (registered / "toy.yaml").write_text(text)
+    facts = MachineFacts(cpus=2.0, memory_bytes=2**33)
+    with pytest.raises(ExperimentFileError) as refused:
+        load_experiment(registered / "toy.yaml", facts=facts)
+    told = refused.value.message
+    assert "`shelf` belongs to the target `toy-memory`, and this is `toy-local`" in told
+    assert "`redis` has settings of Redis, and the targets are of Toy" in told
+    assert "toy-load brings no `got`" in told
+
+
+def test_without_its_lines_there_is_no_toy(
+    registered: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its target and its settings are unknown words then."""
+    monkeypatch.undo()
+    (registered / "toy.yaml").write_text(_FILE.replace("KIND", "toy-local"))
+    facts = MachineFacts(cpus=2.0, memory_bytes=2**33)
+    with pytest.raises(ExperimentFileError) as refused:
+        load_experiment(registered / "toy.yaml", facts=facts)
+    assert "`toy-local` is no kind of target" in refused.value.message
+    assert "unknown key `toy`" in refused.value.message
+
+
+def test_its_place_in_memory_is_a_kind_of_its_own(registered: Path) -> None:
+    """The fields of its class are keys of the file; a record gives it back as it was."""
+    (registered / "toy.yaml").write_text(_FILE.replace("KIND", f"toy-memory, shelf: {_SHELF}"))
+    facts = MachineFacts(cpus=2.0, memory_bytes=2**33)
+    experiment = load_experiment(registered / "toy.yaml", facts=facts).experiment
+    assert experiment.configurations[0].target == ToyInMemory(shelf=_SHELF)
+    stored = TypeAdapter(Configuration)
+    for configuration in experiment.configurations:
+        assert stored.validate_json(stored.dump_json(configuration)) == configuration
