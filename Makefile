@@ -8,13 +8,16 @@ BENCH_STAMP := $(VENV)/.steelyard-bench
 BENCHMARKS := false_alarms time_to_verdict overhead probe_overhead ingest
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: run test setup lint bench lock clean
+.PHONY: run test test-all setup lint bench lock clean
 
 run: setup
 	$(BIN)/steelyard run
 
-# PHASES="unit live" runs some of them: .ci/test says which there are.
 test: setup
+	.ci/test $(BIN)/python quick
+
+# PHASES="live redis" runs some of them: .ci/test says which there are.
+test-all: setup
 	.ci/test $(BIN)/python $(PHASES)
 
 setup: $(STAMP)

@@ -1,7 +1,7 @@
 """A whole campaign in a world without servers: made, run, killed and resumed in milliseconds."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -28,7 +28,7 @@ from steelyard.core.experiment import (
 from steelyard.core.measurement import Fact
 from steelyard.core.plan import CampaignPlan
 from steelyard.core.schedule import Load
-from steelyard.core.target import LocalTarget
+from steelyard.core.target import EngineName, LocalTarget, RedisLocalTarget
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.entries import Entry, Line, Resumed, Started
 from steelyard.record.journal import Journal, encode
@@ -52,6 +52,22 @@ def asks_redis(**settings: str) -> tuple[Setting, ...]:
     named = {name.replace("_", "-"): value for name, value in settings.items()}
     made = [Setting(layer=Layer.REDIS, name=n, value=v) for n, v in named.items()]
     return tuple(sorted(made))
+
+
+def of_redis(experiment: Experiment) -> Experiment:
+    """Return the same experiment on Redis servers, with settings of the same names."""
+    return replace(
+        experiment,
+        engine=EngineName.REDIS,
+        configurations=tuple(
+            replace(
+                each,
+                target=RedisLocalTarget(),
+                settings=tuple(replace(asked, layer=Layer.REDIS) for asked in each.settings),
+            )
+            for each in experiment.configurations
+        ),
+    )
 
 
 def an_experiment(

@@ -7,6 +7,7 @@ run, so a histogram follows from its seed without drawing every transaction.
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from scipy.special import ndtri
@@ -60,6 +61,7 @@ def logged(run: Run, median_s: float, shape: Shape, scripts: tuple[str, ...] = (
     return replace(run, latency=RunLatency(scripts=tuple(told)))
 
 
+@cache
 def tails() -> CampaignAnalysis:
     """Return writes that are faster with a longer tail, and orders of two scripts, few of them."""
     return analyse(_tails_record())
@@ -128,6 +130,7 @@ def _long_run(workload: str, configuration: str, slow: float) -> SustainedRun:
     )
 
 
+@cache
 def open_loop() -> CampaignAnalysis:
     """Return one workload at two rates with a latency limit, the higher one with some skipped."""
     scene = Scene(

@@ -1,6 +1,7 @@
 """A synthetic campaign whose runs were watched: asynchronous commit against the default."""
 
 from dataclasses import replace
+from functools import cache
 
 from fakes.analyses import analysis_of
 from fakes.evidence import Seen, watched
@@ -68,6 +69,7 @@ _ASYNC = replace(
 )
 
 
+@cache
 def explained() -> CampaignAnalysis:
     """Return two workloads over two loads: writes no longer wait for the WAL, reads stay equal."""
     scene = Scene(

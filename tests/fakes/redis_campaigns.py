@@ -1,6 +1,7 @@
 """A synthetic campaign of Redis under redis-benchmark: AOF off against always, and a single key."""
 
 from dataclasses import replace
+from functools import cache
 
 from fakes.latencies import Shape as Latencies
 from fakes.latencies import _record_of, script_of
@@ -28,11 +29,13 @@ from steelyard.core.target import EngineName, RedisLocalTarget
 _LONGEST_US = 3_000_319  # what redis-benchmark prints for whatever took longer
 
 
+@cache
 def aof() -> CampaignAnalysis:
     """Return writes that the AOF slows down, reads that it does not, and a stall above 3 s."""
     return analyse(aof_record())
 
 
+@cache
 def aof_record() -> CampaignRecord:
     """Return the record of the same."""
     scene = Scene(
@@ -55,6 +58,7 @@ def aof_record() -> CampaignRecord:
     )
 
 
+@cache
 def in_turns() -> CampaignAnalysis:
     """Return the same of turns, which the server counted: nobody knows a latency."""
     record = aof_record()

@@ -1,8 +1,10 @@
 """Generators and servers of a formula that stand still between turns, and what counts of them."""
 
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Protocol
 
@@ -161,6 +163,7 @@ class FakeTurnLog:
     damaged: int = 0
     truncated: tuple[str, ...] = ()
     _text: bytes = b""
+    _ran: list[tuple[float, float, int]] = field(default_factory=list)  # in the order of time
 
     def feed(self, source: str, chunk: bytes) -> None:
         """Take bytes."""
@@ -170,16 +173,14 @@ class FakeTurnLog:
     def finish(self, *, ramp_s: float | None = None) -> "FakeTurnLog":
         """Return the log itself."""
         assert ramp_s == 0.0
-        return self
-
-    def _ran(self) -> list[tuple[float, float, int]]:
         words = [line.split() for line in self._text.splitlines()]
-        return [(float(began), float(ended), int(done)) for began, ended, done in words]
+        self._ran = [(float(began), float(ended), int(done)) for began, ended, done in words]
+        return self
 
     @property
     def transactions(self) -> int:
         """Return all that ended."""
-        return sum(done for _, _, done in self._ran())
+        return sum(done for _, _, done in self._ran)
 
     @property
     def counted(self) -> Mapping[int, int]:
@@ -194,9 +195,10 @@ class FakeTurnLog:
         return found
 
     def _within(self, first: float, last: float) -> int:
+        later = bisect_right(self._ran, first, key=lambda each: each[1])
         overlaps = (
             done * max(min(ended, last) - max(began, first), 0.0) / (ended - began)
-            for began, ended, done in self._ran()
+            for began, ended, done in takewhile(lambda each: each[0] < last, self._ran[later:])
             if ended > began
         )
         return round(sum(overlaps))

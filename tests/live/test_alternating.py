@@ -13,7 +13,7 @@ from steelyard.gateways.cgroups import SystemCgroups
 from steelyard.record.directory import read_campaign
 from support.live import TINY, Steelyard, interrupted, lasting, living_servers, wait_for
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 _IN_TURNS = TINY.replace("measure: {", "design: alternating\nmeasure: {")
 _DERIVED = ("report.md", "report.html", "summary.json", "runs.parquet", "intervals.parquet")

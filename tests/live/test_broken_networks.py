@@ -14,7 +14,7 @@ from support.striking import strike
 if TYPE_CHECKING:
     import subprocess
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 WEIGHED = """\
 version: 1

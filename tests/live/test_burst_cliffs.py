@@ -83,7 +83,7 @@ class Bucket:
 def _hierarchy(controller: Controller) -> tuple[Path, int]:
     cgroups = SystemCgroups()
     if not cgroups.privileged:
-        pytest.skip("only root can make control groups")
+        lacking("only root can make control groups")
     try:
         found = cgroups.hierarchy(controller)
     except PrivilegeError as error:

@@ -21,6 +21,7 @@ def _summary(path: Path) -> dict[str, object]:
     return json.loads((path / "summary.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_restart_campaign_ends_with_verdicts_and_every_file_of_the_record(
     steelyard: Steelyard,
 ) -> None:
@@ -78,6 +79,7 @@ def test_configurations_that_need_no_restart_are_weighed_back_to_back(steelyard:
     assert in_force == {"default": "4096", "buffers": "9216"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["15", "16"])
 def test_two_versions_are_weighed_like_any_two_configurations(
     steelyard: Steelyard, version: str
@@ -120,6 +122,7 @@ def test_own_scripts_run_on_their_own_prepared_data(steelyard: Steelyard) -> Non
     assert "multiple scripts" in gzip.decompress(raw.read_bytes()).decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restore", ["copy", "template"])
 def test_every_visit_starts_from_the_same_rows(steelyard: Steelyard, restore: str) -> None:
     """After writes, the next visit finds the prepared rows again, by each means of restoring."""
@@ -140,6 +143,7 @@ def test_every_visit_starts_from_the_same_rows(steelyard: Steelyard, restore: st
     assert plan["restore"] == restore
 
 
+@pytest.mark.slow
 def test_tcp_connections_use_a_password_that_nobody_sees(steelyard: Steelyard) -> None:
     """The loopback connection works, and no file of the record holds a password."""
     text = TINY.replace("bin: embedded}", "bin: embedded, connection: tcp}")
@@ -182,6 +186,7 @@ def _use(path: Path) -> None:
         path.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts servers as another account")
 @pytest.mark.parametrize("account", ["nobody", None])
 def test_other_processes_of_a_shared_account_are_kept_out(

@@ -9,7 +9,7 @@ import pytest
 from support.endpoint import Server
 from support.live import TINY, Steelyard, living_servers, wait_for
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 LOCAL = TINY.replace("warm_up: 0s}", "warm_up: 0s, ceilings: on}")
 
 

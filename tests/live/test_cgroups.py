@@ -20,7 +20,7 @@ from support.endpoint import as_account
 from support.lacking import lacking
 from support.live import Steelyard, wait_for
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 LIMITED = """\
 version: 1

@@ -75,6 +75,7 @@ def _run(steelyard: Steelyard, text: str, *more: str) -> "subprocess.CompletedPr
     return steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes", *more)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("untouched")
 def test_a_campaign_at_a_socket_leaves_the_server_as_it_was(
     steelyard: Steelyard, server: Server
@@ -247,6 +248,7 @@ SMALL_MATRIX = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("untouched")
 def test_the_published_matrix_runs_on_a_server_that_is_there(
     steelyard: Steelyard, server: Server
@@ -277,6 +279,7 @@ def test_a_restart_command_that_fails_ends_the_campaign(
     assert "left behind" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_database_that_steelyard_did_not_make_is_left_alone(
     steelyard: Steelyard, server: Server
 ) -> None:
@@ -345,6 +348,7 @@ def test_a_server_that_wants_tls_is_said(steelyard: Steelyard, server: Server) -
         server.do("SELECT pg_reload_conf()")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("untouched")
 def test_a_server_that_dies_is_told_and_cleaned_later(steelyard: Steelyard, server: Server) -> None:
     """The campaign fails, says what it could not put back, and `clean` does it afterwards."""

@@ -75,6 +75,7 @@ def _trusting(steelyard: Steelyard, server: Server, host: str) -> Steelyard:
     return replace(steelyard, extra=secret)
 
 
+@pytest.mark.slow
 def test_a_campaign_through_verified_tls(steelyard: Steelyard, secure: Server) -> None:
     """Own statements and pgbench follow `verify-full`; the server lets nobody in without TLS."""
     trusting = _trusting(steelyard, secure, "localhost")

@@ -21,7 +21,7 @@ from steelyard.gateways.cgroups import SystemCgroups
 from support.lacking import lacking
 from support.live import TINY, Steelyard
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 _CLIENTS = 2
 _IN_TURNS = (
@@ -35,10 +35,15 @@ _CHARGED, _SPARED = "buffers", "default"
 _ITS_SETTING = "64MB"  # of shared_buffers, which tells its server from the other
 _NAME = "sy-neighbour"
 _TOLD = 5  # of other processes
-# It works half of the time, so that the servers work, too.
+# It works half of the time, so that the servers work, too, and before all others: where two CPUs
+# have much other work, no five processes can have used more than it. Its session of its own is for
+# kernels that share the CPUs among sessions (autogroup).
 _WORKS = f"""
-import time
+import os, time
 open("/proc/self/comm", "w").write("{_NAME}")
+os.setpriority(os.PRIO_PROCESS, 0, -20)
+if os.path.exists("/proc/self/autogroup"):
+    open("/proc/self/autogroup", "w").write("-20")
 print(flush=True)
 while True:
     until = time.monotonic() + 0.005
@@ -89,7 +94,9 @@ class Neighbour:
         return found
 
     def _join(self, group: Path) -> "subprocess.Popen[bytes]":
-        process = subprocess.Popen([sys.executable, "-c", _WORKS], stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            [sys.executable, "-c", _WORKS], stdout=subprocess.PIPE, start_new_session=True
+        )
         assert process.stdout is not None
         process.stdout.readline()  # it has its name
         (group / "cgroup.procs").write_text(f"{process.pid}")

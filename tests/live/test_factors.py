@@ -23,6 +23,7 @@ FACTORIAL = (
 )
 
 
+@pytest.mark.slow
 def test_a_factorial_is_measured_in_complete_blocks_and_reported(steelyard: Steelyard) -> None:
     """Two factors of sessions: four combinations in every block, effects in every form."""
     source = steelyard.experiment(lasting(FACTORIAL))

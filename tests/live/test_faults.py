@@ -43,6 +43,7 @@ def _journal(steelyard: Steelyard) -> list[dict[str, object]]:
     return [json.loads(line)["entry"] for line in lines if line.endswith('"}')]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [TWO, one_by_one(TWO)], ids=["in turns", "one by one"])
 def test_a_server_killed_during_a_run_costs_one_block_and_nothing_else(
     steelyard: Steelyard, text: str
@@ -73,6 +74,7 @@ def test_ctrl_c_reports_what_there_is_and_exits_130(steelyard: Steelyard) -> Non
     )
 
 
+@pytest.mark.slow
 def test_kill_9_then_resume_redoes_only_the_block_in_flight(steelyard: Steelyard) -> None:
     """After kill -9 the complete blocks stay, the order stays, and the campaign ends normally."""
     process = _started(steelyard, napping())
@@ -130,6 +132,7 @@ def test_clean_removes_what_kill_9_left_behind(steelyard: Steelyard) -> None:
     assert "nothing behind" in steelyard.run("clean", "--yes").stdout.replace("anything", "nothing")
 
 
+@pytest.mark.slow
 def test_clean_leaves_a_living_campaign_alone(steelyard: Steelyard) -> None:
     """`clean --yes` beside a running campaign removes nothing of it: no block is lost."""
     process = _started(steelyard, napping(lasting()))
@@ -146,6 +149,7 @@ def _goes_on(steelyard: Steelyard, process: "subprocess.Popen[str]") -> None:
     assert all(block["complete"] for block in steelyard.blocks[: taken + 2])
 
 
+@pytest.mark.slow
 def test_two_campaigns_in_one_directory_are_refused(steelyard: Steelyard) -> None:
     """The second is refused by the lock or the journal, and the first goes on unharmed."""
     process = _started(steelyard, napping(lasting()))

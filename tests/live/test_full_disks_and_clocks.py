@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.lacking import lacking
 from support.live import (
     LIMIT_S,
     TINY,
@@ -23,7 +24,7 @@ from support.live import (
 )
 from support.striking import strike
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 _CHUNK_BYTES = 1 << 20
 
@@ -42,11 +43,11 @@ def small_record(steelyard: Steelyard) -> Iterator[Path]:
 
 def _mounted(place: Path, size: str) -> Iterator[Path]:
     if os.geteuid() != 0 or not Path("/bin/mount").exists():
-        pytest.skip("mounting a small file system needs root")
+        lacking("mounting a small file system needs root")
     place.mkdir()
     mount = ["/bin/mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", str(place)]
     if subprocess.run(mount, check=False).returncode != 0:
-        pytest.skip("this kernel or container does not mount tmpfs")
+        lacking("this kernel or container does not mount tmpfs")
     try:
         yield place
     finally:

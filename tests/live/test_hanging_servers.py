@@ -26,7 +26,7 @@ from support.live import (
 )
 from support.striking import signal_server, strike, strike_local
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 SLOWER = one_by_one(lasting(TINY.replace("slice: 1s", "slice: 2s")))
 

@@ -83,6 +83,7 @@ def _evidence(steelyard: Steelyard) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_cpus_of_a_campaigns_runs_add_up(steelyard: Steelyard) -> None:
     """Server, generator, Steelyard, others and what was not used are all CPUs for all seconds.
 

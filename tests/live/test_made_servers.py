@@ -7,7 +7,7 @@ import pytest
 
 from support.live import TINY, Steelyard, lasting
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 
 def _entries(steelyard: Steelyard) -> list[dict[str, object]]:

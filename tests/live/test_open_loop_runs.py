@@ -8,7 +8,7 @@ from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import from_text, merged
 from support.live import Steelyard
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 RATE_PER_S, SLICE_S = 50.0, 4.0
 AT_A_RATE = f"""\

@@ -9,7 +9,7 @@ from steelyard.gateways.host import LocalHost
 from steelyard.places.local.machine import capacity
 from support.live import Steelyard
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 # Tiny data and runs: what is in force does not depend on them.
 _WORKLOADS = {

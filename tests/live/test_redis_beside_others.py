@@ -193,6 +193,7 @@ def test_nobody_restarts_what_others_have_come_to_keep(empty: RedisServer) -> No
         ended(empty)
 
 
+@pytest.mark.slow
 def test_a_mark_is_found_among_very_many_keys(empty: RedisServer) -> None:
     """Of any campaign in any database, however many keys there are: more than a scan would read."""
     filler = "for n = 1, 300000 do redis.call('SET', 'key:' .. n, 'x') end"

@@ -73,6 +73,7 @@ def _run(steelyard: Steelyard, text: str, *more: str) -> "subprocess.CompletedPr
     return steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes", *more)
 
 
+@pytest.mark.slow
 def test_a_campaign_leaves_the_server_as_it_was(steelyard: Steelyard, redis: RedisServer) -> None:
     """A whole campaign: settings by CONFIG SET, an empty database, all undone and noted."""
     done = _run(steelyard, at(redis))
@@ -88,6 +89,7 @@ def test_a_campaign_leaves_the_server_as_it_was(steelyard: Steelyard, redis: Red
     }
 
 
+@pytest.mark.slow
 def test_an_interruption_puts_everything_back(steelyard: Steelyard, redis: RedisServer) -> None:
     """After Ctrl-C nothing is left, and the campaign can be resumed at the same server."""
     _measured(steelyard, at(redis, db=3))
@@ -117,6 +119,7 @@ def test_kill_9_leaves_what_clean_undoes(steelyard: Steelyard, redis: RedisServe
     redis.command("DEL", "order:1", database=5)
 
 
+@pytest.mark.slow
 def test_a_killed_campaign_is_resumed(steelyard: Steelyard, redis: RedisServer) -> None:
     """What the dead session left is undone first; its settings are not taken for the server's."""
     source = steelyard.experiment(lasting(at(redis)))
@@ -127,6 +130,7 @@ def test_a_killed_campaign_is_resumed(steelyard: Steelyard, redis: RedisServer) 
     steelyard.resumed_for_a_block()
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_is_told_and_cleaned_later(steelyard: Steelyard) -> None:
     """Its failure ends the campaign, which says what it could not put back; `clean` does it."""
     with redis_started({"appendfsync": "no"}) as own:
@@ -148,6 +152,7 @@ def test_a_server_that_dies_is_told_and_cleaned_later(steelyard: Steelyard) -> N
         assert setting_of(own, "appendonly") == "no"
 
 
+@pytest.mark.slow
 def test_keys_of_others_are_refused_and_left(steelyard: Steelyard, redis: RedisServer) -> None:
     """Refused until it is allowed; then an empty database is used and theirs are as they were."""
     redis.command("SET", "order:1", "x")
@@ -266,6 +271,7 @@ def secure() -> Iterator[tuple[RedisServer, dict[str, Path]]]:
         yield started
 
 
+@pytest.mark.slow
 def test_a_campaign_through_verified_tls(
     steelyard: Steelyard, secure: tuple[RedisServer, dict[str, Path]]
 ) -> None:

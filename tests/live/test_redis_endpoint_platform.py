@@ -210,6 +210,7 @@ def test_a_configuration_is_in_force_and_has_the_prepared_keys(server: RedisServ
     place.platform.destroy()
 
 
+@pytest.mark.slow
 def test_a_death_between_any_two_changes_can_be_undone(server: RedisServer) -> None:
     """The ledger knows everything before it is done, with all that undoing needs."""
     for step in range(100):

@@ -97,6 +97,7 @@ def test_it_has_the_data_and_persists_as_asked(place: Place) -> None:
     assert [pid != seen.pid for pid in seen.beside] == [True]
 
 
+@pytest.mark.slow
 def test_what_is_written_after_the_start_arrives_at_once(place: Place) -> None:
     """The link is up before the primary sends on, which may take it a second: that is over."""
     for _ in range(_STARTS):

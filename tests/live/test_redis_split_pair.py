@@ -177,6 +177,7 @@ def ready(pair: RenderedPair) -> tuple[bool, bool, bool]:
     )
 
 
+@pytest.mark.slow
 def test_promoted_by_hand_it_serves_and_the_primary_takes_its_place_back() -> None:
     """The documented way: by the probes exactly one is found at each step, and no key is lost.
 

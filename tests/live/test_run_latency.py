@@ -20,7 +20,7 @@ from steelyard.systems.postgres.log_lines import LogForm
 from steelyard.systems.postgres.transaction_log import TransactionLogReader
 from support.live import TINY, Steelyard, one_by_one, wait_for
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 _VISITS = one_by_one()
 _OPTIONS = ("--out", "c", "--yes", "--quiet")

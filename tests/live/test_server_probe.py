@@ -248,6 +248,7 @@ def test_a_server_that_hangs_is_not_waited_for(
     wait_for(lambda: _sessions(watched) == 0)
 
 
+@pytest.mark.slow
 def test_every_run_of_a_campaign_has_its_evidence(steelyard: Steelyard) -> None:
     """Wait events, counters and what they cost stand in the journal, and in tables."""
     text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB")  # no restart in between

@@ -16,7 +16,7 @@ from steelyard.stats.histogram import Histogram
 from support.live import Steelyard, interrupted, wait_for
 from support.striking import data_at_work, signal_server
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 STALL_S = 1.5
 SLICE_S = 9

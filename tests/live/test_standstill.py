@@ -29,7 +29,7 @@ from support.lacking import lacking
 from support.live import TINY, wait_for, write_experiment
 from support.paused import CLIENTS, KINDS, PAUSES, OneVersion, Paused
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 _ROOT = Path(__file__).parents[2]
 _SHARE = 0.01  # of a pause; a process that is frozen may have microseconds to go

@@ -8,7 +8,7 @@ import pytest
 from support.endpoint import PLAIN_PASSWORD, Server
 from support.live import LIMIT_S, Steelyard, lasting, wait_for
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 SLOW = """\
 version: 1

@@ -271,6 +271,7 @@ def can_connect(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+@pytest.mark.slow
 def test_sessions_through_a_pooler_do_not_take_turns(pooled: tuple[str, int]) -> None:
     """Transactions that change backends are seen, and so are settings that do not arrive."""
     mode, port = pooled

@@ -9,7 +9,7 @@ import pytest
 from support.endpoint import Server, started
 from support.live import Steelyard
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 PAIR = """\
 version: 1

@@ -40,7 +40,7 @@ def a_libvirt() -> Iterator[Virsh]:
             f"there is no {', '.join(missing)} (packages libvirt-daemon-system, qemu-system-x86)"
         )
     if os.geteuid() != 0:
-        pytest.skip("only root can start a libvirtd of the system")
+        lacking("only root can start a libvirtd of the system")
     virsh = Virsh(processes=SystemProcesses())
     with ExitStack() as stack:
         lock = stack.enter_context(_LOCK.open("a"))

@@ -107,11 +107,12 @@ class RenderedPair:
             session.close()
 
     def is_whole(self) -> bool:
-        """Return whether the primary is one, and the replica follows it."""
+        """Return whether the primary is one that takes writes, and the replica follows it."""
         primary, replica = self.info("primary"), self.info("replica")
         return (
             primary.get("role") == "master"
             and primary.get("connected_slaves") == "1"
+            and primary.get("min_slaves_good_slaves") == "1"
             and replica.get("master_link_status") == "up"
             and replica.get("aof_rewrite_in_progress") == "0"
         )

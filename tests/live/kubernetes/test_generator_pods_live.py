@@ -7,6 +7,7 @@ nor a killed pod makes a wrong number.
 import os
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -42,7 +43,9 @@ from support.kubernetes import IMAGE, left_of, namespace_in, until
 from support.postgres_pod import LABELS, SERVICE, PostgresPod, postgres_pod
 from support.proxy import Proxy, proxy_to
 
-CAMPAIGN_ID = "Live_generators-0a1b2c"  # no name of Kubernetes as it is
+# No name of Kubernetes as it is. Each worker has another one: tests of this module run on several
+# at a time, each with a site, and what is left of a campaign is looked for in the whole cluster.
+CAMPAIGN_ID = f"Live_generators-{uuid.uuid4().hex[:6]}"
 _SMALL = PodResources(requests=(("cpu", "200m"), ("memory", "128Mi")))
 _CLOCK = SystemClock()
 

@@ -1,6 +1,7 @@
 """What a storage class can do, measured on a volume of a real cluster."""
 
 import re
+import uuid
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -17,7 +18,8 @@ from steelyard.places.kubernetes.storage_probe import StorageQuestion, probe_sto
 from steelyard.systems.postgres.reader import PostgresCeilings
 from support.kubernetes import IMAGE, left_of, namespace_in
 
-CAMPAIGN_ID = "storage-live-0a1b2c"
+# Each worker has another one: what is left of a campaign is looked for in the whole cluster.
+CAMPAIGN_ID = f"storage-live-{uuid.uuid4().hex[:6]}"
 _TOOLS = PostgresCeilings((), processes=SystemProcesses(), sql=PsycopgSql())
 
 

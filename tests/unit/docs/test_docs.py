@@ -330,8 +330,22 @@ def test_make_targets_exist() -> None:
     """CONTRIBUTING lists the Makefile's targets, all of them."""
     phony = re.search(r"^\.PHONY: (.*)$", doc_pages.page("Makefile"), re.MULTILINE)
     assert phony is not None
-    listed = re.findall(r"^\| `make (\w+)` \|", doc_pages.page("CONTRIBUTING.md"), re.MULTILINE)
+    listed = re.findall(r"^\| `make ([\w-]+)` \|", doc_pages.page("CONTRIBUTING.md"), re.MULTILINE)
     assert sorted(listed) == sorted(phony[1].split())
+
+
+def test_the_quick_tests_have_live_ones_of_each_command() -> None:
+    """Of each file that CONTRIBUTING.md names for `make test`, a test is not marked `slow`."""
+    told = doc_pages.page("CONTRIBUTING.md").partition("Not `slow`, at")[2].partition("\n- ")[0]
+    names = re.findall(r"`(test_\w+)`", told)
+    assert len(names) > 5
+    for name in names:
+        path = Path(__file__).parents[2] / "live" / f"{name}.py"
+        _, marks, tests = re.split(r"^pytestmark = (.*)$", path.read_text(), flags=re.MULTILINE)
+        assert "slow" not in marks, name
+        assert any(
+            "def test_" in part and "mark.slow" not in part for part in tests.split("\n\n\n")
+        ), name
 
 
 def test_journal_kinds_are_listed() -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import types
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -31,6 +32,7 @@ _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 }
 
 
+@cache
 def any_of(kind: Any) -> st.SearchStrategy[Any]:
     """Return a strategy for a type made of dataclasses, tuples, unions, enums and scalars."""
     if kind in _SCALARS:

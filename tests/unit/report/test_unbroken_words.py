@@ -42,6 +42,12 @@ def words(text: str) -> set[str]:
     return {word.strip(",;:()") for word in text.split() if not set(word) <= DRAWN}
 
 
+@cache
+def own_words(name: str) -> frozenset[str]:
+    """Return the words of a kept example."""
+    return frozenset().union(*(words(text) for text in texts(report(name))))
+
+
 @pytest.mark.parametrize("width", [60, 80, 100])
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("name", CAMPAIGNS)
@@ -50,9 +56,8 @@ def test_no_number_and_no_word_is_split(name: str, width: int, *, whole: bool) -
 
     But for a word that is longer than a line, such as a setting that lists many things.
     """
-    document = report(name)
-    own = set().union(*(words(text) for text in texts(document)))
-    text = render_terminal(document, width, whole=whole)
+    own = own_words(name)
+    text = render_terminal(report(name), width, whole=whole)
     text = re.sub(r"(?m)^and [0-9]+ more in the whole report$", "", text)
     assert max(len(line) for line in text.split("\n")) <= width
     lone = {word for word in own if len(word) >= width - 4}

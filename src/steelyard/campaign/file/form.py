@@ -189,11 +189,9 @@ Settings = Annotated[
 
 
 class LevelForm(Form):
-    """What one level of a factor sets: a configuration's own keys.
+    """What one level of a factor sets: a configuration's own keys."""
 
-    A database system without a section here has its settings below its name.
-    """
-
+    # A database system without a section here has its settings below its name.
     model_config = ConfigDict(extra="allow", json_schema_extra=_describe_later_layers)
     __pydantic_extra__: dict[
         Annotated[str, AfterValidator(values.only(server_layers))], FurtherSettings

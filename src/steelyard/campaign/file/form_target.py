@@ -516,11 +516,9 @@ def _own_keys() -> set[str]:
 
 
 class TargetForm(RedisServerForm, ClusterForm, ServerForm):
-    """Where the server runs; what is not given is inherited.
+    """Where the server runs; what is not given is inherited."""
 
-    Keys that no section here has are those of a registered class of targets.
-    """
-
+    # Keys that no section here has are those of a registered class of targets.
     model_config = ConfigDict(extra="allow", json_schema_extra=_describe_own_keys)
     __pydantic_extra__: dict[Annotated[str, AfterValidator(values.only(_own_keys))], object] = (
         Field(init=False)

@@ -291,6 +291,7 @@ def test_the_number_of_steps_is_what_the_test_below_walks_through() -> None:
     assert uninterrupted()[3] == 1 + _STEPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", range(1, _STEPS + 1))
 @pytest.mark.parametrize("how", ["before", "torn", "after"])
 def test_a_campaign_killed_at_any_append_resumes_to_the_same_result(

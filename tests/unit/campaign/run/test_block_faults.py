@@ -3,13 +3,12 @@
 import gzip
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fakes import servers
-from fakes.campaigns import Stage, an_experiment
+from fakes.campaigns import Stage, an_experiment, of_redis
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import MeasurementError, PreflightError
 from steelyard.core.experiment import Calibration, Measure
@@ -141,7 +140,9 @@ def test_after_a_switch_redis_has_a_run_that_is_thrown_away(
 ) -> None:
     """Its generator leaves out no ramp, and what the arm before left would lie in the slice."""
     measure = Measure(slice_s=5.0, ramp_s=0.0, warm_up_s=warm_up_s)
-    experiment = replace(an_experiment(restart=False, measure=measure), engine=engine)
+    experiment = an_experiment(restart=False, measure=measure)
+    if engine is EngineName.REDIS:
+        experiment = of_redis(experiment)
     stage = Stage.new(experiment, path)
     stage.run()
     steps = stage.world.steps

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes.campaigns import Stage, an_experiment, asks
+from fakes.campaigns import Stage, an_experiment, asks, of_redis
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.design.schedule import cells_of
 from steelyard.campaign.foresee.forecast import (
@@ -31,7 +31,6 @@ from steelyard.core.experiment import (
     SwitchCost,
 )
 from steelyard.core.schedule import Mode
-from steelyard.core.target import EngineName
 from steelyard.core.units import GIB
 from steelyard.targets.assembly import Assembly
 
@@ -105,7 +104,7 @@ def test_a_block_is_the_sum_of_its_parts() -> None:
 
 def test_a_switch_of_redis_has_a_run_that_is_thrown_away() -> None:
     """Its generators leave out no ramp: 2 s at most, and nothing where nothing is discarded."""
-    experiment = replace(an_experiment(loads=2), engine=EngineName.REDIS)
+    experiment = of_redis(an_experiment(loads=2))
     times = durations.SwitchTimes(restore_s=3.0, start_s=2.0, switch_s=0.5)
     block_s = partial(durations.block_s, mode=Mode.BACK_TO_BACK, reset=Reset.CAMPAIGN, times=times)
     bare_s = block_s(experiment, warm_up_s=0.0)

@@ -30,8 +30,9 @@ def _once_it_is_awaited(pods: TwoPods, act: Callable[[], None]) -> None:
     """Do something while a program runs and its end is asked for, however busy the machine is."""
 
     def watch() -> None:
+        # A file is there, and empty, before the process group's number is in it.
         while not any(ran.argv[2] == "wait" for ran in pods.api.ran) or not any(
-            pods.api.work.glob("orders/*/group")
+            group.stat().st_size for group in pods.api.work.glob("orders/*/group")
         ):
             time.sleep(0.01)
         act()
