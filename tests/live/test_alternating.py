@@ -154,7 +154,7 @@ def test_servers_that_do_not_fit_together_are_measured_one_by_one(steelyard: Ste
         done = steelyard.run("run", source, "--dry-run", "--json")
         assert done.returncode == 0, done.stderr
         foretold[name] = json.loads(done.stdout)
-    assert (foretold["small"]["mode"], foretold["large"]["mode"]) == ("alternating", "visits")
+    assert (foretold["small"]["mode"], foretold["large"]["mode"]) == ("alternating", "starts")
     told = steelyard.run("run", "large.yaml", "--dry-run").stdout
     assert "of memory are available" in " ".join(told.split())
     source = steelyard.experiment(_with_buffers(_IN_TURNS, large), "asks.yaml")

@@ -122,7 +122,7 @@ def test_a_server_gets_its_huge_pages_and_they_go_back(
     assert shown["huge_pages_status"] == {"small": "off", "huge": "on"}
     assert shown["linux: vm.swappiness"]["huge"] == "17"
     assert shown["linux: vm.nr_hugepages"]["small"] == before[0].strip()
-    assert json.loads((steelyard.directory / "c" / "schedule.json").read_text())["mode"] == "visits"
+    assert json.loads((steelyard.directory / "c" / "schedule.json").read_text())["mode"] == "starts"
 
 
 def test_clean_puts_the_knobs_of_a_killed_campaign_back(

@@ -15,6 +15,7 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.summary import summary
 from steelyard.core import experiment as work_words
 from steelyard.core.schedule import Load
+from steelyard.core.target import REDIS_WORDS
 from steelyard.report.document import Document, Figure, Table
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import filled, render_terminal
@@ -117,6 +118,6 @@ def test_one_key_is_told_where_the_numbers_stand() -> None:
 def test_words_fill_their_own_marks() -> None:
     """Every mark has a word of each engine, and what has no mark stays as it is."""
     marks = [getattr(work_words, name) for name in ("ONE", "MANY", "RATE", "SERVER", "GENERATOR")]
-    told = filled(" ".join(marks), work_words.REDIS_WORDS)
+    told = filled(" ".join(marks), REDIS_WORDS)
     assert told == "request requests ops/s Redis redis-benchmark"
-    assert filled(("tps", 5, None), work_words.REDIS_WORDS) == ("tps", 5, None)
+    assert filled(("tps", 5, None), REDIS_WORDS) == ("tps", 5, None)
