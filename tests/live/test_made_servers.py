@@ -34,7 +34,7 @@ def test_every_visit_makes_its_server_and_nothing_is_left(steelyard: Steelyard) 
     assert set((steelyard.cache / "prepared").glob("*")) == before
     visits: dict[tuple[object, ...], list[dict[str, object]]] = {}
     for run in _runs(steelyard):
-        visits.setdefault((run["block"], run["attempt"], run["start"]), []).append(run)
+        visits.setdefault((run["block"], run["attempt"], run["visit"]), []).append(run)
     assert all(len(runs) <= 2 for runs in visits.values())
     for runs in visits.values():
         ages = [run["checkpoint"]["seconds"] for run in runs]
