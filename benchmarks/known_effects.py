@@ -1,4 +1,4 @@
-"""Known effects in turns and in long visits: both designs must say the same.
+"""Known effects in turns and in long starts: both designs must say the same.
 
 Each effect acts inside turns: a further statement in each transaction, a CPU quota, the simple
 protocol, shared buffers that hold the data or not, a small or a large `max_wal_size`. (A generator
@@ -6,7 +6,7 @@ that is stopped for 3 % of the time is none: on a busy machine its backends spre
 pause, and it was 50 % faster. `three_percent.py` has such an effect inside turns only.)
 
 Campaigns of both designs come by turns. Told is the difference of the two estimates (alternating
-minus visits, in ln of the effect) with its 95 % interval (Welch's t over blocks). Exit code 10 when
+minus starts, in ln of the effect) with its 95 % interval (Welch's t over blocks). Exit code 10 when
 an interval leaves out zero, or is wider than plus and minus 5 %.
 
     python benchmarks/known_effects.py --minutes 4 --pairs 4 --keep DIRECTORY [EFFECT ...]
@@ -197,7 +197,7 @@ def tell(name: str, lines: Sequence[dict[str, object]]) -> bool:
         )
     interval = stats.ttest_ind(*values, equal_var=False).confidence_interval(0.95)
     low, high = float(interval.low), float(interval.high)
-    print(f"{name}: alternating minus visits [{100 * low:+.2f}, {100 * high:+.2f}] %")
+    print(f"{name}: alternating minus starts [{100 * low:+.2f}, {100 * high:+.2f}] %")
     return low <= 0.0 <= high and (high - low) / 2.0 <= WIDEST
 
 

@@ -1,4 +1,4 @@
-"""Minutes to a verdict: servers that alternate within a block against one visit after another.
+"""Minutes to a verdict: servers that alternate within a block against one start after another.
 
 A configuration against itself, the same servers and work in both designs, reads and writes in every
 block; campaigns of a few minutes by turns (a coin says which comes first in each pair), so that
@@ -43,7 +43,7 @@ NORMAL = 1.96
 GOALS = {"reads": (5.0, 3.0), "writes": (4.0, 2.5)}
 CAMPAIGNS = "campaigns.jsonl"
 DESIGNS = ("alternating", "one-by-one")
-# Of visits as `preset:aa` has them; alternating as it is by default.
+# Of starts as `preset:aa` has them; alternating as it is by default.
 MEASURE = {
     "alternating": "measure: {ceilings: off, neighbours: ignore}",
     "one-by-one": "measure: {slice: 5s, ramp: 1s, warm_up: 3s, prewarm: true, switch: restart,"
@@ -192,16 +192,16 @@ def kept(directory: Path) -> Iterator[Campaign]:
 
 def tell(workload: str, campaigns: Sequence[Campaign]) -> bool:
     """Print both designs and how many times fewer minutes; return whether the goal is reached."""
-    turns, visits = ([one for one in campaigns if one.design == name] for name in DESIGNS)
-    for name, of_design in zip(DESIGNS, (turns, visits), strict=True):
+    turns, starts = ([one for one in campaigns if one.design == name] for name in DESIGNS)
+    for name, of_design in zip(DESIGNS, (turns, starts), strict=True):
         found = cost(of_design, workload)
         print(
             f"{workload}, {name}: {found.blocks} blocks of {found.block_s:.1f} s in"
             f" {len(of_design)} campaigns, mean {100 * found.mean:+.2f} %, sd of a block"
             f" {100 * found.sd:.2f} %, {found.minutes:.1f} min to +-{100 * HALF_WIDTH:g} %"
         )
-    ratio = cost(visits, workload).minutes / cost(turns, workload).minutes
-    low, high = ratio_interval(visits, turns, workload)
+    ratio = cost(starts, workload).minutes / cost(turns, workload).minutes
+    low, high = ratio_interval(starts, turns, workload)
     goal, least = GOALS[workload]
     print(f"{workload}: {ratio:.1f} times fewer minutes [{low:.1f}, {high:.1f}] (goal {goal:g})")
     return ratio >= goal and low >= least

@@ -168,7 +168,7 @@ class Rig:
         run = Run(
             block=number,
             attempt=0,
-            visit=0,
+            start=0,
             position=0,
             configuration=SERVER,
             cell=self.planned.cell,

@@ -58,7 +58,7 @@ def simulated(instance_sd: float, provision_s: float, campaigns: int) -> tuple[M
         provision_s=provision_s,
     )
     runs = optimal_runs(
-        instance_cost=simulator.visit_s,
+        instance_cost=simulator.start_s,
         run_cost=SLICE_S + RAMP_S,
         instance_sd=instance_sd,
         run_sd=run_sd(),

@@ -159,7 +159,7 @@ def _turned(run: Run, plan: CampaignPlan) -> Run:
     turns = tuple(
         Turn(
             round=number,
-            place=(number + run.visit) % 2,
+            place=(number + run.start) % 2,
             began_s=2 * number * times.turn_s,
             seconds=times.counted_s,
             transactions=round(second.transactions * times.counted_s),
@@ -243,7 +243,7 @@ def two_servers() -> CampaignAnalysis:
 
 
 def made_servers() -> CampaignAnalysis:
-    """Return servers that every visit makes, with several runs in each."""
+    """Return servers that every start makes, with several runs in each."""
     scene = Scene(
         name="on newly made servers",
         workloads=("writes",),
@@ -341,8 +341,8 @@ def noise_floor() -> CampaignAnalysis:
                     _workload_floor("writes", 0.05, loads),
                     noise=None,
                     slice_sd=None,
-                    visit_sd=None,
-                    visit_share=None,
+                    restart_sd=None,
+                    restart_share=None,
                     walk_sd=None,
                     trend_per_h=None,
                     missing="3 blocks; the parts need 4",
@@ -353,7 +353,7 @@ def noise_floor() -> CampaignAnalysis:
 
 
 def noise_in_turns() -> CampaignAnalysis:
-    """Return an A/A campaign in turns over two workloads, beside what visits would see."""
+    """Return an A/A campaign in turns over two workloads, beside what starts would see."""
     scene = Scene(
         name="noise of shared buffers",
         configurations=("default", "again"),
@@ -401,10 +401,10 @@ def _floor_in_turns(name: str, scale: float) -> WorkloadFloor:
         second_sd=_about(scale),
         autocorrelation=None,
         slice_sd=None,
-        visit_sd=None,
+        restart_sd=None,
         walk_sd=Estimate(value=0.2, low=0.0, high=0.4),
         trend_per_h=Estimate(value=-0.1, low=-0.9, high=0.7),
-        visit_share=None,
+        restart_share=None,
         slice_s=4.0,
         reaches=(_reach(None, scale),),
         start_sd=_about(0.5 * scale),
@@ -431,14 +431,16 @@ def _sees(name: str, mode: Mode, scale: float) -> DesignSight:
 def _workload_floor(name: str, scale: float, loads: tuple[Load | None, ...]) -> WorkloadFloor:
     return WorkloadFloor(
         workload=name,
-        noise=replace(ASSUMED_NOISE.workloads[0], workload=name, assumed=("slice_sd", "visit_sd")),
+        noise=replace(
+            ASSUMED_NOISE.workloads[0], workload=name, assumed=("slice_sd", "restart_sd")
+        ),
         second_sd=Estimate(value=0.051, low=0.047, high=0.055),
         autocorrelation=Estimate(value=0.52, low=0.41, high=0.63),
         slice_sd=Estimate(value=0.012, low=0.0, high=0.021),
-        visit_sd=Estimate(value=0.015, low=0.008, high=0.02),
+        restart_sd=Estimate(value=0.015, low=0.008, high=0.02),
         walk_sd=Estimate(value=0.03, low=0.0, high=0.11),
         trend_per_h=Estimate(value=-0.021, low=-0.09, high=0.048),
-        visit_share=0.23,
+        restart_share=0.23,
         slice_s=9.0,
         reaches=tuple(
             _reach(load, scale * (1.0 if load is None else 1.6 + 0.02 * load.clients))
@@ -561,11 +563,11 @@ def _experiment(scene: Scene) -> Experiment:
 
 def _plan(scene: Scene) -> CampaignPlan:
     results = len(scene.workloads) * (len(scene.configurations) - 1)
-    visits = scene.mode is not Mode.BACK_TO_BACK
+    starts = scene.mode is not Mode.BACK_TO_BACK
     return CampaignPlan(
         mode=scene.mode,
-        switch=SwitchCost.RESTART if visits else SwitchCost.SESSION,
-        reset=Reset.VISIT if visits else Reset.BLOCK,
+        switch=SwitchCost.RESTART if starts else SwitchCost.SESSION,
+        reset=Reset.START if starts else Reset.BLOCK,
         restore="reflink",
         restore_s=(("reflink", 0.071), ("copy", 0.94)),
         block_s=38.0,

@@ -82,7 +82,7 @@ def _counted(run: Run, times: TurnTimes) -> Run:
     turns = tuple(
         Turn(
             round=number,
-            place=(number + run.visit) % 2,
+            place=(number + run.start) % 2,
             began_s=number * 2 * times.turn_s,
             seconds=times.counted_s,
             transactions=taken,

@@ -68,11 +68,11 @@ def runs_of(scene: Scene) -> tuple[Run, ...]:
             CellKey(workload=w, load=load_of(c)) for w in scene.workloads for c in scene.clients
         ]
         source.shuffle(cells)
-        for visit, configuration in enumerate(order):
+        for start, configuration in enumerate(order):
             for position, cell in enumerate(cells):
                 rate = _rate_of(scene, configuration, cell)
                 rate *= math.exp(drift + source.gauss(0.0, scene.noise))
-                runs.append(_run(source, (block, visit, position), configuration, cell, rate))
+                runs.append(_run(source, (block, start, position), configuration, cell, rate))
     return tuple(runs)
 
 
@@ -108,15 +108,15 @@ def _run(
         connection_s=0.02,
         series=series,
     )
-    block, visit, position = place
+    block, start, position = place
     return Run(
         block=block,
         attempt=0,
-        visit=visit,
+        start=start,
         position=position,
         configuration=configuration,
         cell=cell,
-        started_at=STARTED_AT + 42.0 + 38.0 * block + 17.0 * visit + 7.5 * position,
+        started_at=STARTED_AT + 42.0 + 38.0 * block + 17.0 * start + 7.5 * position,
         since_start_s=5.0 + 7.5 * position,
         measurement=measurement,
         validity=Validity.VALID,

@@ -34,7 +34,7 @@ _LONG = (
     "test_a_campaign_survives_a_kill",
     "test_rollouts_of_one_cluster",
     "test_a_server_is_weighed_at_shares",
-    "test_a_cluster_for_each_visit",
+    "test_a_cluster_for_each_start",
     "test_work_that_is_cut_off",
     "test_a_volume_that_nobody_makes",
     "test_a_set_up_is_weighed_against_itself",

@@ -124,8 +124,8 @@ def test_own_scripts_run_on_their_own_prepared_data(steelyard: Steelyard) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("restore", ["copy", "template"])
-def test_every_visit_starts_from_the_same_rows(steelyard: Steelyard, restore: str) -> None:
-    """After writes, the next visit finds the prepared rows again, by each means of restoring."""
+def test_every_start_starts_from_the_same_rows(steelyard: Steelyard, restore: str) -> None:
+    """After writes, the next start finds the prepared rows again, by each means of restoring."""
     script = (
         "INSERT INTO seen SELECT count(*) FROM seen;\n"
         "SELECT 1 / (count(*) <= 2000000)::int FROM seen;\n"

@@ -34,7 +34,7 @@ def test_a_factorial_is_measured_in_complete_blocks_and_reported(steelyard: Stee
     assert schedule["mode"] == "back-to-back"
     names = {"server", "statements", "commit", "commit+statements"}
     for block in schedule["blocks"]:
-        runs = [run["configuration"] for visit in block["visits"] for run in visit["runs"]]
+        runs = [run["configuration"] for start in block["starts"] for run in start["runs"]]
         assert sorted(runs) == sorted(names)
     summary = json.loads((record / "summary.json").read_text())
     told = summary["attribution"]

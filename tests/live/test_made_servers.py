@@ -1,4 +1,4 @@
-"""Servers that every visit makes, and visits with several rounds, on real PostgreSQL."""
+"""Servers that every start makes, and starts with several rounds, on real PostgreSQL."""
 
 import json
 import re
@@ -19,7 +19,7 @@ def _runs(steelyard: Steelyard) -> list[dict[str, object]]:
     return [entry["run"] for entry in _entries(steelyard) if entry["kind"] == "run"]
 
 
-def test_every_visit_makes_its_server_and_nothing_is_left(steelyard: Steelyard) -> None:
+def test_every_start_makes_its_server_and_nothing_is_left(steelyard: Steelyard) -> None:
     """Made by initdb and load, not from prepared data; nothing is kept, and the report says so."""
     text = TINY.replace("warm_up: 0s", "warm_up: 0s, switch: reprovision, rounds: 2")
     before = set((steelyard.cache / "prepared").glob("*"))
@@ -32,18 +32,18 @@ def test_every_visit_makes_its_server_and_nothing_is_left(steelyard: Steelyard) 
     assert summary["design"]["restore"] == "reprovision"
     assert re.match(rf"{blocks} newly made servers? per configuration", summary["unit"])
     assert set((steelyard.cache / "prepared").glob("*")) == before
-    visits: dict[tuple[object, ...], list[dict[str, object]]] = {}
+    starts: dict[tuple[object, ...], list[dict[str, object]]] = {}
     for run in _runs(steelyard):
-        visits.setdefault((run["block"], run["attempt"], run["visit"]), []).append(run)
-    assert all(len(runs) <= 2 for runs in visits.values())
-    for runs in visits.values():
+        starts.setdefault((run["block"], run["attempt"], run["start"]), []).append(run)
+    assert all(len(runs) <= 2 for runs in starts.values())
+    for runs in starts.values():
         ages = [run["checkpoint"]["seconds"] for run in runs]
         assert all(age is not None for age in ages)
         assert ages == sorted(ages)
 
 
 def test_settings_of_the_wal_are_measured_over_a_whole_cycle(steelyard: Steelyard) -> None:
-    """With a cycle of 30 s a visit has as many rounds as fill it, and the ages span it."""
+    """With a cycle of 30 s a start has as many rounds as fill it, and the ages span it."""
     text = TINY.replace("shared_buffers: 64MB", "wal_compression: pglz").replace(
         "bin: embedded}", "bin: embedded}\n    postgres: {checkpoint_timeout: 30s}"
     )
@@ -53,7 +53,7 @@ def test_settings_of_the_wal_are_measured_over_a_whole_cycle(steelyard: Steelyar
     assert plan["rounds_for"] == "checkpoint cycle"
     rounds = plan["rounds"]
     runs = [run for run in _runs(steelyard) if run["block"] == 0]
-    # Back to back: one visit, every configuration once in every round.
+    # Back to back: one start, every configuration once in every round.
     assert len(runs) == 2 * rounds
     first, last = runs[0], runs[-1]
     assert last["since_start_s"] - first["since_start_s"] >= 0.8 * 30

@@ -106,7 +106,7 @@ def test_kill_9_leaves_what_clean_undoes(steelyard: Steelyard, redis: RedisServe
     process.kill()
     process.communicate(timeout=LIMIT_S)
     assert setting_of(redis, "appendfsync") == "everysec"
-    held = keys_of(redis)  # those of a visit, or on the way to those of the next one
+    held = keys_of(redis)  # those of a start, or on the way to those of the next one
     assert set(held) == {0}
     assert 1 <= held[0] <= 501
     assert str(redis.command("GET", MARK_KEY)).startswith("b'steelyard:")

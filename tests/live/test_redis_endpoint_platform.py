@@ -427,7 +427,7 @@ def test_a_secret_is_never_changed(server: RedisServer) -> None:
 
 
 def test_a_server_that_loses_its_keys_by_a_death_is_filled_again() -> None:
-    """It does not run any more for the bench; the next visit makes its keys, marked as before."""
+    """It does not run any more for the bench; the next start makes its keys, marked as before."""
     with redis_started() as own:
         place = _Place(own)
         place.work()

@@ -110,7 +110,7 @@ def _left_in(cache: Path) -> set[str]:
 def test_servers_that_persist_differently_are_weighed(
     own_cache: Path, tmp_path: Path, program: str
 ) -> None:
-    """AOF off and on need a restart; every visit begins with the keys, which each reads its way.
+    """AOF off and on need a restart; every start begins with the keys, which each reads its way.
 
     The server that loads only its dump and the one that loads only its append-only file find the
     same number of keys in both databases: else the campaign would have failed. Requests fill about
@@ -142,7 +142,7 @@ def test_servers_that_persist_differently_are_weighed(
 def test_what_can_be_set_at_run_time_is_switched_on_one_server(
     own_cache: Path, tmp_path: Path, program: str
 ) -> None:
-    """Configurations that differ in appendfsync share a visit; each run has its own value in force.
+    """Configurations that differ in appendfsync share a start; each run has its own value in force.
 
     A configuration that names no value gets the server's default back, not that of the one before.
     """

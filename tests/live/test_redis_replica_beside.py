@@ -116,8 +116,8 @@ def test_what_is_written_after_the_start_arrives_at_once(place: Place) -> None:
             place.platform.stop(keep_data=False)
 
 
-def test_a_visit_leaves_no_process_and_no_data_of_it(place: Place) -> None:
-    """After a stop both servers are gone, and the next visit's replica has that visit's data."""
+def test_a_start_leaves_no_process_and_no_data_of_it(place: Place) -> None:
+    """After a stop both servers are gone, and the next start's replica has that start's data."""
     state = place.started()
     live = place.platform.scripts.parent
     assert len(place.processes.within(live)) == 2

@@ -22,7 +22,7 @@ from support.live import TINY, Steelyard, one_by_one, wait_for
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
-_VISITS = one_by_one()
+_STARTS = one_by_one()
 _OPTIONS = ("--out", "c", "--yes", "--quiet")
 _FORM = LogForm(scripts=("simple-update",), open_loop=False, retries=False)
 
@@ -62,7 +62,7 @@ def test_the_latency_of_a_run_is_that_of_every_transaction(
     steelyard: Steelyard, version: str
 ) -> None:
     """Its count is what pgbench processed, its mean pgbench's own within a hundredth."""
-    text = _VISITS.replace("bin: embedded", f'bin: "{version}"')
+    text = _STARTS.replace("bin: embedded", f'bin: "{version}"')
     steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
     runs = _runs(steelyard)
     assert runs
@@ -82,7 +82,7 @@ def test_the_latency_of_a_run_is_that_of_every_transaction(
 
 def test_seconds_and_buckets_of_a_run_hold_the_same_transactions(steelyard: Steelyard) -> None:
     """With a ramp, the seconds hold all of them, and the table those that count."""
-    text = _VISITS.replace("ramp: 0s", "ramp: 1s")
+    text = _STARTS.replace("ramp: 0s", "ramp: 1s")
     steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
     run = _runs(steelyard)[0]
     assert run.latency is not None
@@ -106,7 +106,7 @@ def test_seconds_and_buckets_of_a_run_hold_the_same_transactions(steelyard: Stee
 
 def test_two_generators_are_one_load(steelyard: Steelyard) -> None:
     """Their counts are the sum of both, and their clients those that were asked for."""
-    text = _VISITS.replace("clients: 2, threads: 1", "clients: 3, threads: 2, generators: 2")
+    text = _STARTS.replace("clients: 2, threads: 1", "clients: 3, threads: 2, generators: 2")
     steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
     run = _runs(steelyard)[0]
     assert run.latency is not None
@@ -122,7 +122,7 @@ def test_two_generators_are_one_load(steelyard: Steelyard) -> None:
 
 def test_a_log_that_is_kept_reads_to_the_same_counts(steelyard: Steelyard) -> None:
     """It is compressed beside the raw output, with all lines of all threads."""
-    text = _VISITS.replace("clients: 2, threads: 1", "clients: 4, threads: 2")
+    text = _STARTS.replace("clients: 2, threads: 1", "clients: 4, threads: 2")
     text = text.replace("warm_up: 0s", "warm_up: 0s, log: keep")
     steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
     run = _runs(steelyard)[0]
@@ -151,7 +151,7 @@ def test_kill_9_in_a_run_leaves_no_log_that_clean_does_not_find(steelyard: Steel
     """The directory in memory is named by the journal before it is made; clean removes it."""
     if not is_in_memory(MEMORY) or free_bytes(MEMORY) < LEAST_FREE_BYTES:
         pytest.skip("memory has no room for logs here")
-    process = steelyard.start("run", steelyard.experiment(_VISITS), *_OPTIONS)
+    process = steelyard.start("run", steelyard.experiment(_STARTS), *_OPTIONS)
 
     def made() -> list[Path]:
         """Return the directories in memory that hold a log now, by the journal."""

@@ -132,7 +132,7 @@ def test_clean_puts_the_knobs_of_a_killed_campaign_back(
     process = steelyard.start("run", steelyard.experiment(PAGES), "--out", "c", "--yes")
 
     def caught() -> bool:
-        """Stop it in a visit of the huge pages, so that it is killed there."""
+        """Stop it in a start of the huge pages, so that it is killed there."""
         if not steelyard.runs or _state()[0] == before[0]:
             return False
         process.send_signal(signal.SIGSTOP)

@@ -82,10 +82,10 @@ def compare(sim, budget_s):
 def take(sim, block, cells):
     """Return log throughput, shape (configurations, cells), of one block as scheduled."""
     y = np.empty((len(CONFIGURATIONS), len(cells)))
-    for visit in block.visits:
+    for start in block.starts:
         sim.restart()
         sim.idle(WARM_UP_S)
-        for run in visit.runs:
+        for run in start.runs:
             configuration, cell = CONFIGURATIONS.index(run.configuration), cells.index(run.cell)
             series = sim.run(configuration, cell, SLICE_S + RAMP_S)[0, RAMP_S:]
             y[configuration, cell] = Measurement(

@@ -42,7 +42,7 @@ def experiment_of(taken):
 
 
 def record_of(taken, campaign):
-    """Return the record of one of the campaigns; the slot is the place of the visit."""
+    """Return the record of one of the campaigns; the slot is the place of the start."""
     experiment = experiment_of(taken)
     blocks = taken.places.shape[1]
     return CampaignRecord(
@@ -65,7 +65,7 @@ def plan_of(experiment, blocks):
     return CampaignPlan(
         mode=Mode.STARTS,
         switch=SwitchCost.RESTART,
-        reset=Reset.VISIT,
+        reset=Reset.START,
         restore="copy",
         restore_s=(),
         block_s=15.0,
@@ -87,7 +87,7 @@ def runs_of(taken, campaign, experiment):
         yield Run(
             block=block,
             attempt=0,
-            visit=int(taken.slots[campaign, block, side]),
+            start=int(taken.slots[campaign, block, side]),
             position=cell,
             configuration=experiment.configurations[side].name,
             cell=CellKey(workload="w", load=experiment.loads[cell]),

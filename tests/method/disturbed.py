@@ -21,7 +21,7 @@ from steelyard.core.measurement import Measurement
 from steelyard.core.findings import NEIGHBOUR_CPU
 from steelyard.stats.signed_rank import block_interval
 
-CPUS, RUN_S, VISIT_S = 2, 5.0, 25.0  # a restart and the warm-up come before each run
+CPUS, RUN_S, START_S = 2, 5.0, 25.0  # a restart and the warm-up come before each run
 LEVEL = 0.045  # METHOD 3.3, fixed number of blocks
 NOISE, DRIFT = 0.04, 0.01  # ln(tps): of a run, and of a random walk from run to run
 LEAST_BLOCKS = 10
@@ -58,7 +58,7 @@ class Machine:
 
     def run(self):
         """Return ln(tps) of a run, and the share that the neighbour had."""
-        self.pass_by(VISIT_S)
+        self.pass_by(START_S)
         share = self.pass_by(RUN_S)
         self.level += DRIFT * self.rng.standard_normal()
         noise = NOISE * self.rng.standard_normal()

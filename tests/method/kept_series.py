@@ -196,14 +196,14 @@ def keep(series, path):
 
 
 def of_record(record):
-    """Return a campaign's complete blocks that were taken in turns; a slot is a run's visit."""
+    """Return a campaign's complete blocks that were taken in turns; a slot is a run's start."""
     names = [configuration.name for configuration in record.experiment.configurations]
     baseline = record.experiment.baseline
     taken = {}
     for run in record.counted_runs:
         if run.turns:
             block = taken.setdefault(run.block, KeptBlock(slots={}, cells={}))
-            block.slots[run.configuration] = run.visit
+            block.slots[run.configuration] = run.start
             sides = block.cells.setdefault(_cell_name(run.cell), {})
             sides[run.configuration] = run.turns
     return Series(

@@ -1,4 +1,4 @@
-"""The simulator's servers as instances: made anew for each visit, or one pair that stays.
+"""The simulator's servers as instances: made anew for each start, or one pair that stays.
 
 The order, the estimate, the looks and the decision are the product's own; only the noise is made
 here. Campaigns run in lanes, each with a schedule of its own.
@@ -25,7 +25,7 @@ from steelyard.stats.factorial import pooled_contrasts
 
 
 class MadeInstances(Simulator):
-    """Every visit provisions its server: that takes a while, and no two are quite alike.
+    """Every start provisions its server: that takes a while, and no two are quite alike.
 
     Args:
         instance_sd: Between instances, of ln(tps), beside the profile's own effect of a restart.
@@ -49,8 +49,8 @@ class MadeInstances(Simulator):
         self.idle(WARM_UP_S)
 
     @property
-    def visit_s(self):
-        """Return the seconds of a visit before its first run."""
+    def start_s(self):
+        """Return the seconds of a start before its first run."""
         return self.provision_s + WARM_UP_S
 
 
@@ -69,12 +69,12 @@ class OnePair(Simulator):
     def enter(self):
         """Nothing: the server is there."""
 
-    visit_s = 0.0
+    start_s = 0.0
 
 
 def block_s(sim, rounds):
     """Return the seconds of one block."""
-    return 2 * (sim.visit_s + rounds * len(sim.clients) * (SLICE_S + RAMP_S))
+    return 2 * (sim.start_s + rounds * len(sim.clients) * (SLICE_S + RAMP_S))
 
 
 def take_contrasts(sim, *, blocks, rounds, seed):
@@ -96,9 +96,9 @@ def take_contrasts(sim, *, blocks, rounds, seed):
     taken = np.empty((sim.R, blocks, len(cells)))
     for number in range(blocks):
         transactions = np.zeros((2, sim.R, len(cells), rounds))
-        for visit in range(len(CONFIGURATIONS)):
+        for start in range(len(CONFIGURATIONS)):
             sim.enter()
-            planned = [schedule.blocks[number].visits[visit] for schedule in schedules]
+            planned = [schedule.blocks[number].starts[start] for schedule in schedules]
             side = np.array([CONFIGURATIONS.index(each.configuration) for each in planned])
             for place in range(rounds * len(cells)):
                 at = np.array([column[each.runs[place].cell] for each in planned])

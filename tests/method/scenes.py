@@ -58,7 +58,7 @@ def long_runs(seed=LONG_RUNS_SEED):
 
 
 def block_order():
-    """Return when each run of the first blocks takes place, with restarts between the visits."""
+    """Return when each run of the first blocks takes place, with restarts between the starts."""
     cells = [
         CellKey(workload="w", load=Load(clients=clients, threads=1)) for clients in (1, 10, 50)
     ]
@@ -68,11 +68,11 @@ def block_order():
     rows, clock = [], 0
     for block in schedule.blocks:
         begun = clock
-        for visit in block.visits:
-            settling = {"block": f"block {block.index + 1}", "configuration": visit.configuration}
+        for start in block.starts:
+            settling = {"block": f"block {block.index + 1}", "configuration": start.configuration}
             rows.append({**settling, "begin": clock - begun, "end": clock - begun + 14, "load": ""})
             clock += 14
-            for run in visit.runs:
+            for run in start.runs:
                 told = {"begin": clock - begun, "end": clock - begun + 7}
                 rows.append({**settling, **told, "load": f"{run.cell.load.clients}"})
                 clock += 7

@@ -86,10 +86,10 @@ def warm_up(sim):
 def take(sim, planned, cells, y):
     """Run one block of every campaign as scheduled, into shape (campaigns, configurations, cells)."""
     lanes = np.arange(sim.R)
-    for visits in zip(*(block.visits for block in planned), strict=True):
-        if len(planned[0].visits) > 1:
+    for starts in zip(*(block.starts for block in planned), strict=True):
+        if len(planned[0].starts) > 1:
             warm_up(sim)
-        for runs in zip(*(visit.runs for visit in visits), strict=True):
+        for runs in zip(*(start.runs for start in starts), strict=True):
             configuration = np.array(
                 [adapter.CONFIGURATIONS.index(run.configuration) for run in runs]
             )

@@ -46,12 +46,12 @@ def simulated(campaigns):
     for block in range(BLOCKS):
         order = np.argsort(sim.rng.random((campaigns, size)), 1)
         cells = np.argsort(sim.rng.random((campaigns, CELLS)), 1)
-        for visit in range(size):
+        for start in range(size):
             sim.restart()
             sim.idle(WARM_UP_S)
             for place in range(CELLS):
-                run = sim.run(order[:, visit], cells[:, place], SLICE_S + RAMP)
-                y[lanes, block, order[:, visit], cells[:, place]] = slog(run, RAMP)
+                run = sim.run(order[:, start], cells[:, place], SLICE_S + RAMP)
+                y[lanes, block, order[:, start], cells[:, place]] = slog(run, RAMP)
     return y
 
 

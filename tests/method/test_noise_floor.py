@@ -21,7 +21,7 @@ QUIET = {"neigh_rate_h": 0, "cp_depth": 0.0, "stall_p": 0.0}
 
 
 def campaigns(profile, blocks, seed, **override):
-    """Return log throughput, log seconds and hours of A/A campaigns in visits."""
+    """Return log throughput, log seconds and hours of A/A campaigns in starts."""
     sim = Simulator(profile, lanes=CAMPAIGNS, seed=seed, **override)
     lanes = np.arange(CAMPAIGNS)
     seconds = np.empty((CAMPAIGNS, blocks, 2, CELLS, SLICE_S))
@@ -47,7 +47,7 @@ def parts_of(log_tps, seconds):
                 contrasts=y[:, 1] - y[:, 0],
                 seconds=s,
                 companions=np.empty((len(y), 0)),
-                same_visit=False,
+                same_start=False,
             )
         )
         for y, s in zip(log_tps, seconds, strict=True)
@@ -64,7 +64,7 @@ def test_the_parts_of_a_quiet_machine_are_recovered(profile):
         ("second_sd", p.sd_1s, 0.05),
         ("autocorrelation", p.rho, 0.05),
         ("slice_sd", p.sd_slice, 0.15),
-        ("visit_sd", p.sd_restart, 0.15),
+        ("restart_sd", p.sd_restart, 0.15),
     ):
         each = [getattr(parts, name) for parts in found]
         size = np.sqrt(np.mean([one.estimate**2 for one in each]))
@@ -79,7 +79,7 @@ def test_neighbours_checkpoints_and_stalls_do_not_hide_the_parts(profile):
     found = parts_of(log_tps, seconds)
     p = sim.p
     assert np.median([f.second_sd.estimate for f in found]) == pytest.approx(p.sd_1s, rel=0.05)
-    for name, true in (("slice_sd", p.sd_slice), ("visit_sd", p.sd_restart)):
+    for name, true in (("slice_sd", p.sd_slice), ("restart_sd", p.sd_restart)):
         size = np.sqrt(np.mean([getattr(f, name).estimate ** 2 for f in found]))
         assert 0.85 * true <= size <= 1.6 * true, name
 

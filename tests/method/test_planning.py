@@ -37,7 +37,7 @@ def noise_of(profile):
         second_sd=p.sd_1s,
         autocorrelation=p.rho,
         slice_sd=p.sd_slice,
-        visit_sd=p.sd_restart,
+        restart_sd=p.sd_restart,
         drift_sd=p.drift_sd_h,
         trend_per_h=p.trend_h / np.sqrt(3.0),  # uniform between plus and minus trend_h
     )
@@ -47,15 +47,15 @@ def foretold(profile, mode, effect):
     """Return what the plan says of the result."""
     sim = Simulator(profile)
     block_s = sequential.block_seconds(sim, mode)
-    visits = mode is Mode.STARTS
-    before_s = 0.0 if visits else sim.p.restart_s + sequential.adapter.WARM_UP_S
+    starts = mode is Mode.STARTS
+    before_s = 0.0 if starts else sim.p.restart_s + sequential.adapter.WARM_UP_S
     run_s = sequential.adapter.SLICE_S + sequential.adapter.RAMP_S
     shape = BlockShape(
         mode=mode,
         configurations=2,
         cells=len(sim.clients),
         slice_s=sequential.adapter.SLICE_S,
-        step_s=block_s / 2 if visits else run_s,
+        step_s=block_s / 2 if starts else run_s,
     )
     terms = OutlookTerms(
         shape=shape,
@@ -87,7 +87,7 @@ def test_the_plan_foretells_the_campaigns(profile, mode, effect, off, share_off)
 def test_the_assumed_noise_is_the_typical_profile():
     """What a plan assumes is the machine behind the documented minutes."""
     typical, assumed = noise_of("typical"), ASSUMED_NOISE.workloads[0]
-    for part in ("second_sd", "autocorrelation", "slice_sd", "visit_sd", "drift_sd"):
+    for part in ("second_sd", "autocorrelation", "slice_sd", "restart_sd", "drift_sd"):
         assert getattr(assumed, part) == pytest.approx(getattr(typical, part), rel=0.02)
 
 
@@ -103,7 +103,7 @@ def test_a_plan_without_the_restart_would_be_rejected():
         second_sd=noise.second_sd,
         autocorrelation=noise.autocorrelation,
         slice_sd=noise.slice_sd,
-        visit_sd=0.0,
+        restart_sd=0.0,
         drift_sd=noise.drift_sd,
     )
     found = outlook(forgetful, terms, (0.03,), pooled=True).at(0.03)

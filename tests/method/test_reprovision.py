@@ -1,4 +1,4 @@
-"""Instances that are made for each visit: false alarms, coverage, and what one pair would say."""
+"""Instances that are made for each start: false alarms, coverage, and what one pair would say."""
 
 import os
 
@@ -27,7 +27,7 @@ LOADS = {1: (25,), 5: (1, 10, 25, 50, 100)}
 
 
 def made(instance_sd, provision_s, campaigns, loads=1, rounds=2, blocks=BLOCKS, seed=1):
-    """Return the contrasts of campaigns whose instances are made for each visit."""
+    """Return the contrasts of campaigns whose instances are made for each start."""
     simulator = MadeInstances(
         "typical",
         log_effects([0.0, 0.0], loads),

@@ -213,10 +213,10 @@ class Lane:
 def scheduled(schedule: Schedule, blocks: int) -> list[tuple[object, ...]]:
     """Return the runs of the first blocks in their order."""
     return [
-        (block.index, visit_number, position, run.configuration, run.cell)
+        (block.index, start_number, position, run.configuration, run.cell)
         for block in schedule.blocks[:blocks]
-        for visit_number, visit in enumerate(block.visits)
-        for position, run in enumerate(visit.runs)
+        for start_number, start in enumerate(block.starts)
+        for position, run in enumerate(start.runs)
     ]
 
 
@@ -399,7 +399,7 @@ def _frozen(plan: CampaignPlan) -> tuple[object, ...]:
 
 def _taken(record: CampaignRecord) -> list[tuple[object, ...]]:
     return [
-        (run.block, run.visit, run.position, run.configuration, run.cell)
+        (run.block, run.start, run.position, run.configuration, run.cell)
         for run in record.counted_runs
     ]
 

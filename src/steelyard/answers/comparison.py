@@ -333,7 +333,7 @@ def instances_per_side(one: Target, other: Target, plan: CampaignPlan, blocks: i
     Servers of one machine in one directory share it, also of two versions. Another directory may
     be another disk, which making a server anew does not make anew. Servers that Steelyard did not
     start are as many instances as there are targets. Servers in a cluster that differ are made for
-    each visit, volumes and all: each is an instance.
+    each start, volumes and all: each is an instance.
     """
     if one.identity == other.identity:
         return None

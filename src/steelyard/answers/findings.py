@@ -42,7 +42,7 @@ LEAST_RUNS = 2
 
 
 def check_warmup(seen: Observations, experiment: Experiment, mode: Mode) -> tuple[WarmupCheck, ...]:
-    """Return one check per result contrast, over all runs of closed loops in its visits.
+    """Return one check per result contrast, over all runs of closed loops in its starts.
 
     Back to back there is nothing to check: both sides share the server and its age.
     """
@@ -56,7 +56,7 @@ def check_warmup(seen: Observations, experiment: Experiment, mode: Mode) -> tupl
 
 
 def _check(seen: Observations, asked: ResultContrast) -> WarmupCheck:
-    # The runs come in one order in all visits of a block: any visit tells the places.
+    # The runs come in one order in all starts of a block: any start tells the places.
     positions = seen.places[:, :, asked.positive[0]]
     slope = position_slope(
         seen.weighted_slices(asked.weights).reshape(seen.blocks, -1),
@@ -391,7 +391,7 @@ class Control:
 
     Attributes:
         names: What differs between the sides.
-        writers: Workloads of the same visits that write, and may still be at it in the background.
+        writers: Workloads of the same starts that write, and may still be at it in the background.
     """
 
     baseline: str

@@ -42,10 +42,10 @@ class Observations:
         configurations: Names, in the order of the experiment.
         cells: Workload by workload, loads in the order of the experiment.
         log_tps: Shape (blocks, configurations, cells), ln(1/s), blocks in run order; over all
-            rounds of a visit: the sum of their transactions over the sum of their seconds.
-        positions: Same shape: place of the run in its visit, the mean one with several rounds.
+            rounds of a start: the sum of their transactions over the sum of their seconds.
+        positions: Same shape: place of the run in its start, the mean one with several rounds.
         slices: Shape (blocks, rounds, configurations, cells), ln(1/s) of each run.
-        places: Same shape: place of each run in its visit.
+        places: Same shape: place of each run in its start.
         runs: Of each configuration and cell, in block order.
         holes: Blocks called complete in which a run has no measurement; they are left out.
     """
@@ -66,7 +66,7 @@ class Observations:
 
     @property
     def rounds(self) -> int:
-        """Return how often each cell ran in one visit."""
+        """Return how often each cell ran in one start."""
         return int(self.slices.shape[1])
 
     @property

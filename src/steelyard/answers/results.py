@@ -41,7 +41,7 @@ class CellSummary:
     Attributes:
         runs: How many runs count.
         tps: Median of the runs, 1/s, with the signed-rank interval over blocks; bounds are None
-            below 6 blocks. With several rounds in a visit they count as one run. Never used for a
+            below 6 blocks. With several rounds in a start they count as one run. Never used for a
             comparison.
         latency_mean_s: Median over the runs of their mean latency; None when not reported.
         validity: The worst of its runs.
@@ -271,7 +271,7 @@ class WarmupCheck:
     """Whether the contrast still changes with the time since start: a warning light.
 
     Attributes:
-        slope_per_position: Change of the log ratio per place in the visit.
+        slope_per_position: Change of the log ratio per place in the start.
         p_value: Two-sided, t test of the slope over blocks.
     """
 
@@ -304,7 +304,7 @@ class CheckpointPhase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceNoise:
-    """The two levels of noise where every visit made its server anew.
+    """The two levels of noise where every start made its server anew.
 
     Attributes:
         configuration: The contender; the parts are those of one side, from both.

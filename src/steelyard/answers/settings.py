@@ -258,8 +258,8 @@ def _costs(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> tu
     """Return the seconds to make a server and those of a round, from the plan's own estimate."""
     cells = len(experiment.workloads) * len(experiment.loads)
     round_s = cells * (experiment.measure.slice_s + experiment.measure.ramp_s)
-    visit_s = plan.block_s / len(seen.configurations)
-    return max(visit_s - plan.rounds * round_s, 0.0), round_s
+    start_s = plan.block_s / len(seen.configurations)
+    return max(start_s - plan.rounds * round_s, 0.0), round_s
 
 
 def instance_noise_json(analysis: CampaignAnalysis) -> dict[str, Json]:

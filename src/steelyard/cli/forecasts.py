@@ -142,7 +142,7 @@ def _data(expected: Forecast) -> str:
 
 
 def _rounds_lines(expected: Forecast, decide: float) -> list[str]:
-    """Return why a visit has several rounds, or what a single one will not see."""
+    """Return why a start has several rounds, or what a single one will not see."""
     rounds = expected.rounds
     if rounds.early_only:
         limit = "only the early phase of the checkpoint cycle is measured, and the effect of"
@@ -239,30 +239,30 @@ def _schedule(experiment: Experiment, expected: Forecast) -> list[str]:
         reading=expected.reading,
     )
     more = expected.max_blocks - len(schedule.blocks)
-    shown = _ROUNDS_SHOWN * len(schedule.blocks[0].visits[0].runs) // expected.rounds.number
+    shown = _ROUNDS_SHOWN * len(schedule.blocks[0].starts[0].runs) // expected.rounds.number
     show = _turns_of_block if expected.mode is Mode.ALTERNATING else _block_lines
     lines = [line for block in schedule.blocks for line in show(block, shown)]
     return [*lines, f"and about {more} more blocks"] if more > 0 else lines
 
 
 def _block_lines(block: PlannedBlock, first: int) -> list[str]:
-    """Return a line per visit, with its ``first`` runs."""
+    """Return a line per start, with its ``first`` runs."""
     lines = [f"block {block.index + 1}"]
-    for visit in block.visits:
+    for start in block.starts:
         runs = ", ".join(
             f"{run.cell.workload} {_short(run.cell.load)} [{run.configuration}]"
-            for run in visit.runs[:first]
+            for run in start.runs[:first]
         )
-        more = len(visit.runs) - first
+        more = len(start.runs) - first
         rest = f", and {more} more runs" if more > 0 else ""
-        lines.append(f"  start of {visit.configuration}: {runs}{rest}")
+        lines.append(f"  start of {start.configuration}: {runs}{rest}")
     return lines
 
 
 def _turns_of_block(block: PlannedBlock, first: int) -> list[str]:
     """Return a line for the slots, and one for the first cells in their order."""
-    slots = (f"{visit.configuration} in slot {n}" for n, visit in enumerate(block.visits, 1))
-    runs = block.visits[0].runs
+    slots = (f"{start.configuration} in slot {n}" for n, start in enumerate(block.starts, 1))
+    runs = block.starts[0].runs
     cells = ", ".join(f"{run.cell.workload} {_short(run.cell.load)}" for run in runs[:first])
     rest = f", and {len(runs) - first} more cells" if len(runs) > first else ""
     return [f"block {block.index + 1}", f"  {', '.join(slots)}", f"  in turns: {cells}{rest}"]

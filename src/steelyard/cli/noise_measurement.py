@@ -47,7 +47,7 @@ def _twin(
 ) -> LoadedExperiment:
     experiment, assembly = given.experiment, assemble(given.experiment, doors)
     cost = switch_cost(experiment, assembly.engine) if switch is None else SwitchCost(switch)
-    # Who says how to switch wants to know what switching so brings: visits, or back to back.
+    # Who says how to switch wants to know what switching so brings: starts, or back to back.
     choice = choose_design(experiment, assembly.engine, assembly.room)
     given = _in_same_rounds(given, doors)
     twin = aa_twin(

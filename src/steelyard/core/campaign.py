@@ -35,7 +35,7 @@ class BlockOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerMade:
-    """A server that was made for one visit, and what its place said of it.
+    """A server that was made for one start, and what its place said of it.
 
     Attributes:
         facts: Of its nodes and volumes, which differ from one to the next.
@@ -43,7 +43,7 @@ class ServerMade:
 
     block: int
     attempt: int
-    visit: int
+    start: int
     configuration: str
     facts: tuple[Fact, ...]
 
@@ -61,7 +61,7 @@ class CampaignRecord:
         command: The command line that reproduces the campaign.
         sustained: Long runs after the last block, in run order, failed tries too.
         planned_at_s: Seconds of work until the plan was frozen; None when it was not.
-        made: Servers that were made for a visit each, in run order, failed tries too.
+        made: Servers that were made for a start each, in run order, failed tries too.
     """
 
     campaign_id: str

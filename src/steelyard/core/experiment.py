@@ -53,7 +53,7 @@ class SwitchCost(StrEnum):
 class Reset(StrEnum):
     """When the data go back to the prepared state."""
 
-    VISIT = "start"
+    START = "start"
     BLOCK = "block"
     CAMPAIGN = "campaign"
 
@@ -85,7 +85,7 @@ class Measure:
             floor of METHOD 3.7.
         reset: When the data are restored; None: auto.
         switch: Least switch cost to assume; None: what the differences need.
-        rounds: Runs of each cell in a visit; None: auto.
+        rounds: Runs of each cell in a start; None: auto.
         prewarm: Load the data into memory after each start, before the warm-up.
         ceilings: What the place can do at most is measured before the first block.
         neighbours: Share of the machine's CPU and disk time that other processes may use in a run;
@@ -132,7 +132,7 @@ class KeySpace:
     Attributes:
         keys: Requests choose among so many keys at random; 1: all use one key.
         loaded: So many of the first keys, or of further ones where there are more, exist when a
-            visit begins.
+            start begins.
         value_bytes: Size of each value, loaded or written.
     """
 
@@ -551,7 +551,7 @@ class Experiment:
 
     @property
     def is_made_anew(self) -> bool:
-        """Return whether every visit makes its server and data from nothing.
+        """Return whether every start makes its server and data from nothing.
 
         It was asked for, or the configurations have servers in Kubernetes that differ, and
         Steelyard makes them.

@@ -98,8 +98,8 @@ class Run:
         block: Index of its block, counting from 0.
         attempt: Which try of that block, counting from 0; only the last complete try counts, but
             of a single pass the valid runs of all tries.
-        visit: Place of its visit in the block.
-        position: Place in its visit.
+        start: Place of its start in the block.
+        position: Place in its start.
         started_at: Wall clock, seconds since the epoch.
         since_start_s: Seconds from the server's start (or last reset) to the run's start.
         measurement: None when the generator gave none; ``findings`` say why.
@@ -114,7 +114,7 @@ class Run:
 
     block: int
     attempt: int
-    visit: int
+    start: int
     position: int
     configuration: str
     cell: CellKey
@@ -131,8 +131,8 @@ class Run:
 
     @property
     def place(self) -> RunPlace:
-        """Return where it stands in the schedule: block, visit and position."""
-        return (self.block, self.visit, self.position)
+        """Return where it stands in the schedule: block, start and position."""
+        return (self.block, self.start, self.position)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,15 +106,15 @@ class WarmUpChoice:
 
 # In place of the ramp, which redis-benchmark cannot leave out; as long as it is by itself.
 _SETTLING_S = 2
-ANEW = "reprovision"  # the means of restoring where every visit makes its server and data
+ANEW = "reprovision"  # the means of restoring where every start makes its server and data
 
 
 class RoundsFor(StrEnum):
-    """What the number of rounds in a visit was chosen for."""
+    """What the number of rounds in a start was chosen for."""
 
     ONE = "one"  # nothing asks for more
     ASKED = "asked"
-    CYCLE = "checkpoint cycle"  # one visit's runs cover a whole one
+    CYCLE = "checkpoint cycle"  # one start's runs cover a whole one
     INSTANCES = "instances"  # best for newly made servers, by costs and variances
 
 
@@ -146,7 +146,7 @@ class CampaignPlan:
     """How the blocks are made; a resumed campaign keeps it.
 
     Attributes:
-        mode: Alternating, visits or back to back.
+        mode: Alternating, starts or back to back.
         switch: The switch cost of what differs between the configurations.
         reset: When the data are restored.
         restore: The means of restoring: ``reflink``, ``copy``, ``template``, ``vacuum``, or
@@ -155,7 +155,7 @@ class CampaignPlan:
         block_s: Estimated seconds of one block, from measured switch and restore times.
         start_s: Measured seconds of one restart until the server is ready; None in old records.
         data_s: Measured seconds of bringing the data back for one restart; None likewise.
-        rounds: Runs of each cell in one visit.
+        rounds: Runs of each cell in one start.
         rounds_for: What their number was chosen for.
         rounds_reason: The same in one sentence; empty for a single round that nothing asked for.
         capacities: Of the baseline, one per workload; empty where no load is a share of it.
@@ -275,8 +275,8 @@ class WorkloadNoise:
         workload: Name in the experiment it was measured with.
         second_sd: Of one-second rates within a run.
         autocorrelation: Of successive seconds within a run, lag 1, between -1 and 1.
-        slice_sd: What remains between runs of one visit when the seconds are averaged out.
-        visit_sd: Shared by all runs of one visit: what a restart changes.
+        slice_sd: What remains between runs of one start when the seconds are averaged out.
+        restart_sd: Shared by all runs of one start: what a restart changes.
         drift_sd: Of the random walk, after one hour.
         trend_per_h: Slope of ln(tps) over the campaign; None when it was not measured.
         assumed: Names of the parts that the campaign could not show: they are those of
@@ -289,7 +289,7 @@ class WorkloadNoise:
     second_sd: float
     autocorrelation: float
     slice_sd: float
-    visit_sd: float
+    restart_sd: float
     drift_sd: float
     trend_per_h: float | None = None
     assumed: tuple[str, ...] = ()
@@ -306,7 +306,7 @@ class NoiseProfile:
         block_s: One of its blocks, of two configurations, seconds; None when assumed.
         origin: Measured here, or assumed from METHOD's profile ``typical``.
         workloads: One per workload; an assumed profile has one that stands for any.
-        switch: The switch cost at which the visits were made; None when assumed.
+        switch: The switch cost at which the starts were made; None when assumed.
         start_s: One restart until the server is ready, seconds; None when assumed.
         restore_s: Bringing the data back once, seconds; None likewise.
         warm_up_s: Thrown away after each start, seconds; None likewise.
@@ -340,7 +340,7 @@ class NoiseProfile:
         for noise in self.workloads:
             if noise.workload == workload:
                 return noise
-        return max(self.workloads, key=lambda noise: noise.slice_sd + noise.visit_sd)
+        return max(self.workloads, key=lambda noise: noise.slice_sd + noise.restart_sd)
 
 
 # METHOD 3.18, reads: measured on one busy virtual machine with 2 CPUs, 16 starts of 4 s of turns.
@@ -357,7 +357,7 @@ ASSUMED_NOISE = NoiseProfile(
             second_sd=0.05,
             autocorrelation=0.5,
             slice_sd=0.0141,
-            visit_sd=0.0141,
+            restart_sd=0.0141,
             drift_sd=0.04,
             turns=ASSUMED_TURNS,
         ),

@@ -85,10 +85,10 @@ class Load:
 class Mode(StrEnum):
     """How a block brings its configurations together (METHOD.md 3.1)."""
 
-    STARTS = "starts"  # a visit per configuration: activate, warm-up, one run per cell
-    # A visit per configuration, all up at the same time; in each cell the load takes turns.
+    STARTS = "starts"  # a start per configuration: activate, warm-up, one run per cell
+    # A start per configuration, all up at the same time; in each cell the load takes turns.
     ALTERNATING = "alternating"
-    BACK_TO_BACK = "back-to-back"  # one visit; in each cell all configurations one after another
+    BACK_TO_BACK = "back-to-back"  # one start; in each cell all configurations one after another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -108,7 +108,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedVisit:
+class PlannedStart:
     """One start and the runs in it, in order.
 
     Attributes:
@@ -125,7 +125,7 @@ class PlannedBlock:
     """One complete block: each configuration equally often in each cell; ``index`` from 0."""
 
     index: int
-    visits: tuple[PlannedVisit, ...]
+    starts: tuple[PlannedStart, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,7 +92,7 @@ class BlockStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provisioned:
-    """A server was made for one visit, where nodes and volumes are others each time."""
+    """A server was made for one start, where nodes and volumes are others each time."""
 
     kind: Literal["provisioned"] = "provisioned"
     server: ServerMade

@@ -158,7 +158,7 @@ def _key(run: Run) -> dict[str, Any]:
     return {
         "block": run.block,
         "attempt": run.attempt,
-        "start": run.visit,
+        "start": run.start,
         "position": run.position,
         "configuration": run.configuration,
         "workload": run.cell.workload,

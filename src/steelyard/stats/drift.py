@@ -195,7 +195,7 @@ _WINDOW_S = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slope:
-    """Change of a log ratio per place in the visit, with its two-sided p value."""
+    """Change of a log ratio per place in the start, with its two-sided p value."""
 
     per_position: float
     p_value: float
@@ -255,17 +255,17 @@ def residual_loss(
 
 
 def position_slope(contrasts: FloatArray, positions: FloatArray, *, rounds: int = 1) -> Slope:
-    """Return how the contrast changes with the place in the visit.
+    """Return how the contrast changes with the place in the start.
 
-    Unequal warm-up makes the first slices of a visit differ from the last. Each cell is first
+    Unequal warm-up makes the first slices of a start differ from the last. Each cell is first
     centred, since cells may differ; then one least-squares slope per block is the sample. It
     finds a threefold warm-up in half of the campaigns only: a light, no guarantee.
 
     Args:
         contrasts: Shape (n, rounds * cells), log ratio, paired, n >= 2, at least 2 columns; round
             by round, cells in the same order in each.
-        positions: Same shape: the place of each run in the block's visits, all different.
-        rounds: How often each cell ran in a visit.
+        positions: Same shape: the place of each run in the block's starts, all different.
+        rounds: How often each cell ran in a start.
 
     Returns:
         Mean slope over blocks, log ratio per place; p value of a t test with n - 1 degrees.

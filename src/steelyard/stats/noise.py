@@ -1,4 +1,4 @@
-"""What the noise of an A/A campaign is made of: seconds, slices and visits (METHOD 3.1, 3.11).
+"""What the noise of an A/A campaign is made of: seconds, slices and starts (METHOD 3.1, 3.11).
 
 Both arms are the same, so every difference between them within a block is noise. Deviations are
 of ln(tps): 0.02 means about 2 %.
@@ -35,16 +35,16 @@ class NoiseParts:
     Attributes:
         second_sd: Of one-second rates within a run.
         autocorrelation: Of successive seconds within a run, between -1 and 1.
-        slice_sd: Between runs of one visit, the averaged seconds subtracted; at least 0.
-        visit_sd: Shared by all runs of one visit; None where both arms share the visit.
+        slice_sd: Between runs of one start, the averaged seconds subtracted; at least 0.
+        restart_sd: Shared by all runs of one start; None where both arms share the start.
         contrast_variance: Of one cell's contrast, stalls left out.
-        separated: Whether slice and visit could be told apart; else their variances are halves.
+        separated: Whether slice and start could be told apart; else their variances are halves.
     """
 
     second_sd: Interval
     autocorrelation: Interval
     slice_sd: Interval
-    visit_sd: Interval | None
+    restart_sd: Interval | None
     contrast_variance: float
     separated: bool
 
@@ -55,17 +55,17 @@ class NoiseSample:
 
     Attributes:
         contrasts: Shape (n, cells), log ratio of the arms, paired within block and cell, n >= 4;
-            several rounds of one visit stand beside one another like cells.
+            several rounds of one start stand beside one another like cells.
         seconds: Shape (n, 2, cells, seconds), ln(1/s) of every second after the ramp; NaN where
             a run has fewer. At least 3 seconds.
-        companions: Shape (n, others), contrasts of other workloads in the same visits.
-        same_visit: Both arms run in one visit, so what it adds to both cancels.
+        companions: Shape (n, others), contrasts of other workloads in the same starts.
+        same_start: Both arms run in one start, so what it adds to both cancels.
     """
 
     contrasts: FloatArray
     seconds: FloatArray
     companions: FloatArray
-    same_visit: bool
+    same_start: bool
 
 
 def noise_parts(sample: NoiseSample) -> NoiseParts:
@@ -73,7 +73,7 @@ def noise_parts(sample: NoiseSample) -> NoiseParts:
 
     Steps between seconds at lag 1 and 2 give deviation and autocorrelation of an AR(1) without
     the mean of each run, so short slices do not bias them. The variance of the contrasts is
-    twice that of a run; what two cells of one visit share is the visit's. Steps and contrasts
+    twice that of a run; what two cells of one start share is the start's. Steps and contrasts
     far outside belong to stalls, which have a test of their own, and are left out.
 
     Args:
@@ -97,8 +97,8 @@ def noise_parts(sample: NoiseSample) -> NoiseParts:
     sums = np.hstack(
         [_step_sums(sample.seconds), contrast_sums(sample.contrasts, sample.companions)]
     )
-    separated = not sample.same_visit and bool(sums[:, 7].sum())
-    way = _Way(seconds=length, same_visit=sample.same_visit, separated=separated)
+    separated = not sample.same_start and bool(sums[:, 7].sum())
+    way = _Way(seconds=length, same_start=sample.same_start, separated=separated)
     whole = sums.sum(axis=0)
     centre = _components(whole, way)
     spread = jackknife_error(_components(whole - sums, way))
@@ -108,11 +108,11 @@ def noise_parts(sample: NoiseSample) -> NoiseParts:
         second_sd=_interval(*(math.exp(end[0] / 2.0) for end in (centre, low, high))),
         autocorrelation=_interval(centre[1], max(low[1], -1.0), min(high[1], 1.0)),
         slice_sd=_interval(*(_root(end[2]) for end in (centre, low, high))),
-        visit_sd=None
-        if sample.same_visit
+        restart_sd=None
+        if sample.same_start
         else _interval(*(_root(end[3]) for end in (centre, low, high))),
         contrast_variance=float(whole[4] / whole[5]),
-        separated=separated or sample.same_visit,
+        separated=separated or sample.same_start,
     )
 
 
@@ -135,12 +135,12 @@ class _Way:
     """How sums become components."""
 
     seconds: int
-    same_visit: bool
+    same_start: bool
     separated: bool
 
 
 def _components(sums: FloatArray, way: _Way) -> FloatArray:
-    """Return ln(variance of a second), autocorrelation, variance of a slice and of a visit.
+    """Return ln(variance of a second), autocorrelation, variance of a slice and of a start.
 
     ``sums`` ends with: squared steps at lag 1 and their number, the same at lag 2, squared
     contrasts and their number, products of two cells of one block and their number.
@@ -153,12 +153,12 @@ def _components(sums: FloatArray, way: _Way) -> FloatArray:
     variance = first / (2.0 * (1.0 - rho))
     averaged = variance * _averaging(rho, way.seconds)
     if way.separated:
-        visit, piece = shared / 2.0, (total - shared) / 2.0 - averaged
-    elif way.same_visit:
-        visit, piece = np.zeros_like(total), total / 2.0 - averaged
+        start, piece = shared / 2.0, (total - shared) / 2.0 - averaged
+    elif way.same_start:
+        start, piece = np.zeros_like(total), total / 2.0 - averaged
     else:
-        visit = piece = (total / 2.0 - averaged) / 2.0
-    return np.stack([np.log(variance), rho, piece, visit], axis=-1)
+        start = piece = (total / 2.0 - averaged) / 2.0
+    return np.stack([np.log(variance), rho, piece, start], axis=-1)
 
 
 def _averaging(rho: FloatArray, seconds: float) -> FloatArray:
@@ -228,7 +228,7 @@ def _interval(estimate: float, low: float, high: float) -> Interval:
     )
 
 
-MOST_RUNS = 8  # beyond it the gain is small and a visit gets long: METHOD's drift then counts
+MOST_RUNS = 8  # beyond it the gain is small and a start gets long: METHOD's drift then counts
 LEAST_INSTANCES = 6  # per side, METHOD 3.8
 
 
@@ -367,7 +367,7 @@ def pair_components(contrasts: FloatArray) -> Components | None:
     """Return the parts of one side's noise from the contrasts of a campaign's blocks.
 
     The drift that both sides of a block share is not in a contrast; what drifts between the two
-    visits of a block counts as a part of the instances.
+    starts of a block counts as a part of the instances.
 
     Args:
         contrasts: Shape (blocks, rounds), log ratio of the two sides in each round.

@@ -34,7 +34,7 @@ class BlockShape:
     """What of a block's design matters for its contrasts.
 
     Attributes:
-        mode: In visits each configuration has a restart of its own; back to back all share one.
+        mode: In starts each configuration has a restart of its own; back to back all share one.
         configurations: In a block, at least 2.
         cells: Pooled in one result, at least 1.
         slice_s: Measured length of a run.
@@ -83,8 +83,8 @@ def contrast_sd(
     moving = _moved(noise, shape)
     share = shape.rounds * (_cells_averaged(shape.cells) if pooled else 1.0)
     if shape.mode is Mode.STARTS:
-        # All cells and rounds of a visit share its restart and its place in time.
-        each = noise.visit_sd**2 + moving + of_run / share
+        # All cells and rounds of a start share its restart and its place in time.
+        each = noise.restart_sd**2 + moving + of_run / share
     else:
         each = (moving + of_run) / share  # every round has an order of its own
     return noise.unnamed * math.sqrt(squares * each)
@@ -104,14 +104,14 @@ def _in_turns(noise: TurnNoise, shape: BlockShape, *, pooled: bool) -> float:
 def turn_noise(noise: WorkloadNoise) -> TurnNoise:
     """Return the noise in turns; of noise that was measured one by one what it says of turns.
 
-    A visit's noise is that of a start and of whatever the machine did between visits, one second's
+    A start's noise is that of a start and of whatever the machine did between starts, one second's
     that of a second of turns and of whatever lasts longer: turns show no more than either, but it
     may be far less. So the assumed noise stands where it is smaller.
     """
     if noise.turns is not None:
         return noise.turns
     return TurnNoise(
-        start_sd=min(ASSUMED_TURNS.start_sd, noise.visit_sd),
+        start_sd=min(ASSUMED_TURNS.start_sd, noise.restart_sd),
         connection_sd=None,
         second_sd=min(ASSUMED_TURNS.second_sd, noise.second_sd),
     )
@@ -216,9 +216,9 @@ def width_ratio(
     return then / now * math.sqrt(stretch) if now > 0.0 else 1.0
 
 
-def within_visits(noise: WorkloadNoise, mode: Mode) -> WorkloadNoise:
+def within_starts(noise: WorkloadNoise, mode: Mode) -> WorkloadNoise:
     """Return the noise that a contrast meets: back to back what a restart changes cancels."""
-    return noise if mode is Mode.STARTS else replace(noise, visit_sd=0.0)
+    return noise if mode is Mode.STARTS else replace(noise, restart_sd=0.0)
 
 
 def _moved(noise: WorkloadNoise, shape: BlockShape) -> float:

@@ -108,7 +108,7 @@ def _require_kept_data(experiment: Experiment) -> None:
 
 
 def _target_cost(one: Target, other: Target) -> SwitchCost:
-    """Return what it takes to go to another target: servers in clusters are made for each visit."""
+    """Return what it takes to go to another target: servers in clusters are made for each start."""
     pods = CloudNativePgTarget | RedisKubernetesTarget
     made = all(isinstance(each, pods) and each.is_made for each in (one, other))
     return SwitchCost.REPROVISION if made else SwitchCost.RESTART
@@ -123,22 +123,22 @@ def _differing(one: Configuration, other: Configuration, layer: Layer) -> tuple[
 def reset_for(experiment: Experiment, mode: Mode, *, writes: bool) -> Reset:
     """Return when the data are restored: as asked, else as often as the state can be copied.
 
-    A server that is made for each visit has data that were made for it.
+    A server that is made for each start has data that were made for it.
     Back to back on data that no workload changes, there is nothing to reset, and a reset would
     cost a restart and a warm-up in every block; nor where sessions of one server read the same
     data.
     """
     if experiment.is_made_anew:
-        return Reset.VISIT
+        return Reset.START
     asked = experiment.measure.reset
     if asked is not None:
-        if asked is not Reset.VISIT and writes and mode is Mode.STARTS:
+        if asked is not Reset.START and writes and mode is Mode.STARTS:
             _require_kept_data(experiment)
         return asked
     on_one_server = mode is Mode.ALTERNATING and bool(experiment.shared_servers)
     if (mode is Mode.BACK_TO_BACK or on_one_server) and not writes:
         return Reset.CAMPAIGN
-    return Reset.VISIT
+    return Reset.START
 
 
 # Of the memory that is available: the rest is for the page cache of what is not counted. A guess.

@@ -74,8 +74,8 @@ def test_rollouts_of_one_cluster(campaign: Campaign) -> None:
     assert any("Setting up primary" in each for each in campaign.told)
 
 
-def test_a_cluster_for_each_visit(campaign: Campaign) -> None:
-    """The second visit has another Cluster on another volume, and the first one's is gone."""
+def test_a_cluster_for_each_start(campaign: Campaign) -> None:
+    """The second start has another Cluster on another volume, and the first one's is gone."""
     platform = campaign.platform(target_of(wal_storage="1Gi"), provisions=True)
     seen = []
     for _ in range(2):

@@ -69,10 +69,10 @@ def test_a_campaign_survives_a_kill(cluster_api: KubernetesApi, steelyard: Steel
     assert {run["validity"] for run in steelyard.runs} <= {"valid", "suspect"}
 
 
-def test_targets_that_differ_are_made_for_each_visit(
+def test_targets_that_differ_are_made_for_each_start(
     cluster_api: KubernetesApi, steelyard: Steelyard
 ) -> None:
-    """Every visit has a volume of its own; of the last one nothing is left when the next begins."""
+    """Every start has a volume of its own; of the last one nothing is left when the next begins."""
     text = MADE.replace(
         'always: {extends: "off"', 'always: {extends: "off", target: {storage: 300Mi}'
     )

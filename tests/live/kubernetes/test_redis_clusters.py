@@ -147,8 +147,8 @@ def test_a_server_that_ends_by_itself_keeps_its_data_and_is_noticed(
     assert not platform.is_running
 
 
-def test_a_server_for_each_visit(campaign: RedisCampaign) -> None:
-    """The second visit has another server on another volume, and the first one's is gone."""
+def test_a_server_for_each_start(campaign: RedisCampaign) -> None:
+    """The second start has another server on another volume, and the first one's is gone."""
     platform = campaign.platform(redis_target(), provisions=True)
     seen = []
     for _ in range(2):

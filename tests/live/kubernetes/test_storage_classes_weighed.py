@@ -1,4 +1,4 @@
-"""Two storage classes weighed end to end: Clusters and volumes of every visit made anew."""
+"""Two storage classes weighed end to end: Clusters and volumes of every start made anew."""
 
 import json
 import uuid

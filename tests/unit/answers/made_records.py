@@ -40,7 +40,7 @@ def a_plan(experiment: Experiment, switch: SwitchCost, max_blocks: int) -> Campa
     return CampaignPlan(
         mode=mode_for(switch),
         switch=switch,
-        reset=Reset.VISIT,
+        reset=Reset.START,
         restore="copy",
         restore_s=(),
         block_s=120.0,
@@ -95,10 +95,10 @@ def a_record(
             ),
             configuration=run.configuration,
             cell=run.cell,
-            place=(block.index, visit, position),
+            place=(block.index, start, position),
         )
         for block in schedule.blocks
-        for visit, planned in enumerate(block.visits)
+        for start, planned in enumerate(block.starts)
         for position, run in enumerate(planned.runs)
     ]
     return CampaignRecord(
@@ -119,12 +119,12 @@ def a_record(
 
 
 def a_run(log_tps: float, *, configuration: str, cell: CellKey, place: tuple[int, int, int]) -> Run:
-    """Return a valid run at a place (block, visit, position)."""
-    block, visit, position = place
+    """Return a valid run at a place (block, start, position)."""
+    block, start, position = place
     return Run(
         block=block,
         attempt=0,
-        visit=visit,
+        start=start,
         position=position,
         configuration=configuration,
         cell=cell,

@@ -228,7 +228,7 @@ def test_stalls_are_compared_by_level() -> None:
 
 
 def test_the_warning_light_is_one_per_factor() -> None:
-    """A factor whose effect rises along the visit lights it, and the other does not."""
+    """A factor whose effect rises along the start lights it, and the other does not."""
     record = measured(with_factors(2, loads=3), lambda _: 0.0, blocks=15)
     rising = tuple(
         replace(

@@ -151,7 +151,7 @@ def test_no_stalls_no_finding() -> None:
 
 
 def warming(per_place: float, blocks: int = 15) -> CampaignRecord:
-    """Return a record in which t1 loses ``per_place`` at each place less in the visit."""
+    """Return a record in which t1 loses ``per_place`` at each place less in the start."""
     record = compared(blocks)
     return replace(
         record,
@@ -172,7 +172,7 @@ def warming(per_place: float, blocks: int = 15) -> CampaignRecord:
 
 
 def test_unequal_warmup_is_a_warning_light() -> None:
-    """A contrast that rises along the visit is measured and reported; a flat one is not."""
+    """A contrast that rises along the start is measured and reported; a flat one is not."""
     lit, dark = analyse(warming(0.03)), analyse(warming(0.0))
     assert lit.warmup[0].slope_per_position == pytest.approx(0.03, abs=0.01)
     assert lit.warmup[0].p_value < 0.01
@@ -181,7 +181,7 @@ def test_unequal_warmup_is_a_warning_light() -> None:
 
 
 def test_when_warmup_cannot_be_checked() -> None:
-    """Not with few blocks, not with one run per visit, not back to back on one server."""
+    """Not with few blocks, not with one run per start, not back to back on one server."""
     assert len(analyse(warming(0.0, blocks=6)).warmup) == 1
     assert analyse(warming(0.0, blocks=5)).warmup == ()
     assert analyse(compared(9, experiment=an_experiment(loads=1))).warmup == ()
@@ -193,7 +193,7 @@ def test_when_warmup_cannot_be_checked() -> None:
     [
         (
             SwitchCost.RESTART,
-            Reset.VISIT,
+            Reset.START,
             (
                 "9 restarts of one server per configuration on this machine, each from the same"
                 " prepared data; not two machines, not two storage products"

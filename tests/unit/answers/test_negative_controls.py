@@ -205,7 +205,7 @@ def test_without_a_control_nothing_is_said() -> None:
 
 
 def test_a_control_alone_names_no_other_writer() -> None:
-    """Without writes in its visits there is no log that could still be written."""
+    """Without writes in its starts there is no log that could still be written."""
     analysis = analysed(asked(READS, **ASYNC), -0.2)
     assert "in the background" not in told(analysis)["negative-control-differs"][1]
 

@@ -50,12 +50,12 @@ def floor_of(record: CampaignRecord) -> NoiseFloor:
 
 
 def test_the_parts_are_those_of_turns() -> None:
-    """Starts, connections and seconds; nothing that only visits have."""
+    """Starts, connections and seconds; nothing that only starts have."""
     workload = floor_of(a_campaign()).workloads[0]
     assert workload.start_sd is not None
     assert workload.connection_sd is not None
     assert workload.apart_sd is not None
-    assert (workload.slice_sd, workload.visit_sd, workload.autocorrelation) == (None, None, None)
+    assert (workload.slice_sd, workload.restart_sd, workload.autocorrelation) == (None, None, None)
     # A half turn of the record varies by 2 %: a second that counts by 2 % over root of 13.3 halves.
     assert workload.second_sd is not None
     assert workload.second_sd.value == pytest.approx(0.02 / (1 / 0.075) ** 0.5, rel=0.2)
@@ -70,7 +70,7 @@ def test_one_cell_does_not_tell_connections() -> None:
     assert workload.noise.turns.connection_sd is None
 
 
-def test_a_profile_says_what_visits_would_vary_by() -> None:
+def test_a_profile_says_what_starts_would_vary_by() -> None:
     """What one run varies by against one of the next block is start, seconds and a drift."""
     record = a_campaign(60)
     workload = floor_of(record).workloads[0]
@@ -82,7 +82,7 @@ def test_a_profile_says_what_visits_would_vary_by() -> None:
     counted = record.runs[0].measurement
     assert counted is not None
     explained = (
-        noise.visit_sd**2 + noise.drift_sd**2 * hours / 2 + turns.second_sd**2 / counted.seconds
+        noise.restart_sd**2 + noise.drift_sd**2 * hours / 2 + turns.second_sd**2 / counted.seconds
     )
     assert explained == pytest.approx(workload.apart_sd.value**2, rel=1e-6)
     assert noise.drift_sd > 0.0
@@ -105,7 +105,7 @@ def test_both_designs_say_what_they_decide() -> None:
     assert (measured.mode, measured.measured, measured.block_s) == (Mode.ALTERNATING, True, BLOCK_S)
     assert (other.mode, other.measured, other.block_s) == (Mode.STARTS, False, 80.0)
     assert measured.contrast_sd == floor.workloads[0].reaches[0].contrast_sd.value
-    # The level of the blocks moves by 5 %, which turns do not see and visits do.
+    # The level of the blocks moves by 5 %, which turns do not see and starts do.
     assert other.contrast_sd > measured.contrast_sd
     for mine, theirs in zip(measured.needed_s, other.needed_s, strict=True):
         assert mine is not None

@@ -23,8 +23,8 @@ def test_values_find_their_place(switch: SwitchCost) -> None:
     assert seen.columns_of("w1") == [3, 4, 5]
 
 
-def test_positions_are_those_of_the_visit() -> None:
-    """Each visit numbers its cells 0 to K - 1, the same for both configurations of a block."""
+def test_positions_are_those_of_the_start() -> None:
+    """Each start numbers its cells 0 to K - 1, the same for both configurations of a block."""
     seen = observe(compared(5))
     assert (np.sort(seen.positions, axis=2) == np.arange(5)).all()
     assert (seen.positions[:, 0] == seen.positions[:, 1]).all()
@@ -50,7 +50,7 @@ def test_a_missing_measurement_takes_its_block_out() -> None:
     """A hole is never filled: the block is left out in all arms, and named."""
     record = compared(4)
     runs = tuple(
-        replace(run, measurement=None) if (run.block, run.visit, run.position) == (2, 1, 0) else run
+        replace(run, measurement=None) if (run.block, run.start, run.position) == (2, 1, 0) else run
         for run in record.runs
     )
     seen = observe(replace(record, runs=runs))

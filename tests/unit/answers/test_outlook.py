@@ -19,7 +19,7 @@ from steelyard.stats.planning import BlockShape
 
 TYPICAL = ASSUMED_NOISE.workloads[0]
 SILENT = WorkloadNoise(
-    workload="silent", second_sd=0, autocorrelation=0, slice_sd=0, visit_sd=0, drift_sd=0
+    workload="silent", second_sd=0, autocorrelation=0, slice_sd=0, restart_sd=0, drift_sd=0
 )
 BLOCK_S = 120.0
 
@@ -83,7 +83,7 @@ def test_noise_results_and_configurations_cost_time() -> None:
         return found
 
     usual = smallest()
-    assert smallest(replace(TYPICAL, visit_sd=0.03)) > usual
+    assert smallest(replace(TYPICAL, restart_sd=0.03)) > usual
     assert smallest(results=4) > usual
     assert smallest(budget_s=7200.0) < usual
     three = replace(terms().shape, configurations=3)

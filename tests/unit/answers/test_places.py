@@ -76,7 +76,7 @@ def test_what_shares_an_instance_is_not_asked(one: Target, other: Target) -> Non
     assert not any(f.code == "pair-of-instances" for f in analysis.findings)
 
 
-def test_instances_made_for_each_visit_allow_it_from_six_on() -> None:
+def test_instances_made_for_each_start_allow_it_from_six_on() -> None:
     """Each block has an instance of each side; below six it is still these instances'."""
     few = analyse(between(ONE, OTHER, switch=SwitchCost.REPROVISION, blocks=5))
     assert {c.instances for c in few.comparisons} == {5}
@@ -102,8 +102,8 @@ def _cluster(**keys: str) -> CloudNativePgTarget:
     return CloudNativePgTarget(**keys)  # type: ignore[arg-type]
 
 
-def test_clusters_made_for_each_visit_are_instances() -> None:
-    """Two storage classes: each visit's Cluster counts, and the report names the class."""
+def test_clusters_made_for_each_start_are_instances() -> None:
+    """Two storage classes: each start's Cluster counts, and the report names the class."""
     sides = _cluster(storage_class="fast"), _cluster(storage_class="slow")
     few = analyse(between(*sides, switch=SwitchCost.REPROVISION, blocks=5))
     assert all(comparison.is_of_pair for comparison in few.comparisons)

@@ -43,7 +43,7 @@ def a_run(
     return Run(
         block=0,
         attempt=0,
-        visit=0,
+        start=0,
         position=0,
         configuration="split",
         cell=SET,

@@ -1,4 +1,4 @@
-"""Several runs of a cell in one visit: one number for the estimates, single ones for the rest."""
+"""Several runs of a cell in one start: one number for the estimates, single ones for the rest."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ def recorded(log_tps: np.ndarray, switch: SwitchCost = SwitchCost.RESTART) -> Ca
 
 
 @pytest.mark.parametrize("switch", [SwitchCost.RESTART, SwitchCost.RELOAD])
-def test_the_runs_of_a_visit_count_as_one(switch: SwitchCost) -> None:
+def test_the_runs_of_a_start_count_as_one(switch: SwitchCost) -> None:
     """Transactions over seconds, not a mean of logarithms; each run keeps its own place."""
     log_tps = in_rounds(sd=0.5)
     seen = observe(recorded(log_tps, switch))
@@ -53,13 +53,13 @@ def test_one_round_is_what_it_always_was() -> None:
     assert (seen.positions == seen.places[:, 0]).all()
 
 
-def test_a_visit_that_did_nothing_stays_finite() -> None:
+def test_a_start_that_did_nothing_stays_finite() -> None:
     """As with one run: at least one transaction, over all its seconds."""
     assert log_rate(np.zeros(3), np.full(3, 5.0)) == pytest.approx(-np.log(15.0))
 
 
 def test_a_run_without_measurement_is_a_hole_in_its_block() -> None:
-    """Two runs of three are no visit: the block is left out, and named."""
+    """Two runs of three are no start: the block is left out, and named."""
     record = recorded(in_rounds())
     at = next(place for place, run in enumerate(record.runs) if run.block == 2)
     runs = list(record.runs)
@@ -71,8 +71,8 @@ def test_a_run_without_measurement_is_a_hole_in_its_block() -> None:
     assert missing.holes == (2,)
 
 
-def test_a_stalled_slice_is_seen_among_those_of_its_visit() -> None:
-    """The mean of a visit hides it; the count and the test are over single runs."""
+def test_a_stalled_slice_is_seen_among_those_of_its_start() -> None:
+    """The mean of a start hides it; the count and the test are over single runs."""
     log_tps = in_rounds(blocks=10, rounds=4, loads=1)
     log_tps[:, 1, 1, 0] -= 0.5
     record = recorded(log_tps)
@@ -85,7 +85,7 @@ def test_a_stalled_slice_is_seen_among_those_of_its_visit() -> None:
 
 
 def test_the_warning_light_sees_a_change_from_round_to_round() -> None:
-    """With one load, too: the rounds are the places; and an even visit does not light it."""
+    """With one load, too: the rounds are the places; and an even start does not light it."""
     log_tps = in_rounds(blocks=10, rounds=4, loads=1)
     assert analyse(recorded(log_tps)).warmup[0].p_value > 0.01
     log_tps[:, :, 1] += np.array([-0.2, -0.1, -0.05, 0.0])[None, :, None]
@@ -110,7 +110,7 @@ def test_a_difference_between_cells_does_not_light_it() -> None:
     assert analyse(recorded(log_tps)).warmup[0].p_value == pytest.approx(alike.p_value)
 
 
-def test_the_unit_says_how_many_runs_a_visit_has() -> None:
+def test_the_unit_says_how_many_runs_a_start_has() -> None:
     """They are no further replicates."""
     assert "8 restarts of one server per configuration" in analyse(recorded(in_rounds())).unit
     assert "3 runs of each cell in each" in analyse(recorded(in_rounds())).unit

@@ -47,7 +47,7 @@ def test_equal_configurations_in_turns_are_not_accused(code: str) -> None:
 
 @pytest.mark.parametrize("code", RULES)
 def test_runs_in_one_piece_are_not_judged(code: str) -> None:
-    """A campaign of visits has no turns, and lacks nothing."""
+    """A campaign of starts has no turns, and lacks nothing."""
     record = compared(12)
     assert not rulings(record, code)
     assert not still_warming(record)

@@ -86,7 +86,7 @@ def test_equal_configurations_are_not_accused(code: str) -> None:
 
 @pytest.mark.parametrize("code", _RULES)
 def test_runs_in_one_piece_are_not_judged(code: str) -> None:
-    """A campaign of visits has no turns, and lacks nothing."""
+    """A campaign of starts has no turns, and lacks nothing."""
     assert not rulings(compared(12), code)
 
 

@@ -49,7 +49,7 @@ def a_campaign(
             Second(end_s=place + 1.0, seconds=1.0, transactions=math.exp(rate), latency_mean_s=None)
             for place, rate in enumerate(rates)
         )
-        started_at = 60.0 + 100.0 * run.block + 40.0 * run.visit + run.position
+        started_at = 60.0 + 100.0 * run.block + 40.0 * run.start + run.position
         measurement = replace(run.measurement, series=series)
         runs.append(replace(run, measurement=measurement, started_at=started_at))
     return replace(record, runs=tuple(runs), planned_at_s=60.0, elapsed_s=60.0 + 100.0 * blocks)
@@ -96,7 +96,7 @@ def test_more_configurations_take_longer_blocks_and_smaller_levels() -> None:
 
 
 def test_combinations_of_factors_are_no_results() -> None:
-    """Levels of three results, eight visits, and main effects that vary half as much as pairs."""
+    """Levels of three results, eight starts, and main effects that vary half as much as pairs."""
     behind = TwinOf(name="f", configurations=8, stop=Stop(), contrasts=3, squares=0.5)
     factorial = replace(twin(8), twin_of=behind)
     floor, four = floor_of(a_campaign(factorial)), floor_of(a_campaign(twin(4)))
@@ -152,7 +152,7 @@ def test_the_parts_are_for_later_plans() -> None:
     assert workload.noise is not None
     assert workload.noise.second_sd == pytest.approx(0.05, rel=0.1)
     assert abs(workload.noise.autocorrelation) < 0.1
-    assert workload.noise.visit_sd < 0.01
+    assert workload.noise.restart_sd < 0.01
     assert workload.noise.assumed == ()
     assert workload.slice_s is not None
 
@@ -161,11 +161,11 @@ def test_what_was_not_seen_is_assumed_and_named() -> None:
     """Back to back, a restart is not seen; with few blocks the drift is not."""
     record = a_campaign(twin(), 5, switch=SwitchCost.SESSION)
     workload = floor_of(record).workloads[0]
-    assert workload.visit_sd is None
+    assert workload.restart_sd is None
     assert workload.walk_sd is None
     assert workload.noise is not None
-    assert workload.noise.assumed == ("visit_sd", "drift_sd")
-    assert workload.noise.visit_sd == ASSUMED_NOISE.workloads[0].visit_sd
+    assert workload.noise.assumed == ("restart_sd", "drift_sd")
+    assert workload.noise.restart_sd == ASSUMED_NOISE.workloads[0].restart_sd
 
 
 @pytest.mark.parametrize(
@@ -227,8 +227,8 @@ def test_the_advice_is_the_one_of_the_plan() -> None:
 
 
 @pytest.mark.parametrize("loads", [1, 3])
-def test_rounds_of_a_visit_tell_runs_from_restarts(loads: int) -> None:
-    """Several runs per cell and visit count like cells: the parts are those of single runs.
+def test_rounds_of_a_start_tell_runs_from_restarts(loads: int) -> None:
+    """Several runs per cell and start count like cells: the parts are those of single runs.
 
     With one load this is the only way to tell what a restart changes.
     """
@@ -239,4 +239,4 @@ def test_rounds_of_a_visit_tell_runs_from_restarts(loads: int) -> None:
     assert once is not None
     assert workload.noise.second_sd == pytest.approx(once.second_sd, rel=0.1)
     assert workload.noise.slice_sd == pytest.approx(once.slice_sd, rel=0.3)
-    assert workload.noise.visit_sd < 0.01
+    assert workload.noise.restart_sd < 0.01

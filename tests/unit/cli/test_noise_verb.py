@@ -109,8 +109,8 @@ def file(shell: Shell) -> str:
 
 def test_a_dry_run_shows_the_twin(shell: Shell, file: str) -> None:
     """The baseline against itself, switched as the differences need, for twelve blocks."""
-    visits = ("--set", "design=one-by-one")
-    code, out, _ = shell.run("noise", file, "--dry-run", "--json", *visits)
+    starts = ("--set", "design=one-by-one")
+    code, out, _ = shell.run("noise", file, "--dry-run", "--json", *starts)
     assert code == 0
     forecast = json.loads(out)
     assert forecast["configurations"] == ["default", "again"]
@@ -118,7 +118,7 @@ def test_a_dry_run_shows_the_twin(shell: Shell, file: str) -> None:
     assert forecast["budget_s"] == 720.0  # with 20 s of warm-up, ten minutes hold fewer
     assert forecast["seed"] == 1
     assert not Path("campaigns").exists()
-    _, out, _ = shell.run("noise", file, "--dry-run", *visits)
+    _, out, _ = shell.run("noise", file, "--dry-run", *starts)
     assert "noise of small: default against again" in out
     assert "warning" not in out  # that the budget decides too little: there is nothing to decide
     assert "or when every workload is decided" not in out

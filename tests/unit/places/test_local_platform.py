@@ -152,7 +152,7 @@ def test_a_failed_initdb_is_a_sentence(bench: _Bench) -> None:
 
 
 def test_restoring_replaces_what_was_written(bench: _Bench) -> None:
-    """The live copy is the state again, whatever a visit did to it."""
+    """The live copy is the state again, whatever a start did to it."""
     state = bench.prepare()
     seconds = bench.platform.restore(state, "copy")
     assert seconds == 2.5

@@ -53,7 +53,7 @@ def place(tmp_path: Path) -> Iterator[_Place]:
 
 
 def test_it_is_started_after_the_server_and_is_no_part_of_the_state(place: _Place) -> None:
-    """Preparing takes one server; a visit two, each on its own data, the second with empty ones."""
+    """Preparing takes one server; a start two, each on its own data, the second with empty ones."""
     place.started()
     prepared, server, beside = place.processes.started
     assert prepared.exit_status() is not None

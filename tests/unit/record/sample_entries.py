@@ -91,7 +91,7 @@ def a_run(
     return Run(
         block=block,
         attempt=attempt,
-        visit=0,
+        start=0,
         position=0,
         configuration=configuration,
         cell=CellKey(workload="reads", load=Load(clients=2, threads=1)),

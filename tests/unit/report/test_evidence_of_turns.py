@@ -26,14 +26,14 @@ def _timeline(analysis: CampaignAnalysis) -> Figure:
 
 def test_no_ramp_is_shaded_where_seconds_leave_the_pauses_out() -> None:
     """A run in turns has none; one in a single piece has it in every panel."""
-    turns, visits = _timeline(_in_turns()), _timeline(reasons.explained())
+    turns, starts = _timeline(_in_turns()), _timeline(reasons.explained())
     mark = turns.columns.index("mark")
     assert "ramp" not in {row[mark] for row in turns.rows}
-    assert "ramp" in {row[mark] for row in visits.rows}
+    assert "ramp" in {row[mark] for row in starts.rows}
     assert "pauses left out" in turns.caption
     assert "ramp" not in turns.caption
-    assert "The shaded start is the ramp" in visits.caption
-    assert [row for row in visits.rows if row[mark] != "ramp"] == list(turns.rows)
+    assert "The shaded start is the ramp" in starts.caption
+    assert [row for row in starts.rows if row[mark] != "ramp"] == list(turns.rows)
 
 
 def test_figures_of_turns_say_what_they_are_of() -> None:

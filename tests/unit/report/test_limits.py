@@ -62,7 +62,7 @@ def test_the_stopping_rule_is_named(status: Status, text: str) -> None:
     ],
 )
 def test_history_is_named_where_data_are_not_reset_each_time(reset: Reset, text: str) -> None:
-    """Carry-over is a limit unless every visit starts from the same bytes."""
+    """Carry-over is a limit unless every start starts from the same bytes."""
     analysis = analyses.quick()
     assert text not in words(analysis)
     assert text in words(replace(analysis, plan=replace(plan_of(analysis), reset=reset)))

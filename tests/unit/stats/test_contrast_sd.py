@@ -25,15 +25,15 @@ from steelyard.stats.planning import (
     turn_noise,
     turns_ratio,
     width_ratio,
-    within_visits,
+    within_starts,
 )
 
 TYPICAL = ASSUMED_NOISE.workloads[0]
 SILENT = WorkloadNoise(
-    workload="silent", second_sd=0, autocorrelation=0, slice_sd=0, visit_sd=0, drift_sd=0
+    workload="silent", second_sd=0, autocorrelation=0, slice_sd=0, restart_sd=0, drift_sd=0
 )
-VISITS = BlockShape(mode=Mode.STARTS, configurations=2, cells=5, slice_s=5.0, step_s=60.0)
-BACK_TO_BACK = replace(VISITS, mode=Mode.BACK_TO_BACK, step_s=7.0)
+STARTS = BlockShape(mode=Mode.STARTS, configurations=2, cells=5, slice_s=5.0, step_s=60.0)
+BACK_TO_BACK = replace(STARTS, mode=Mode.BACK_TO_BACK, step_s=7.0)
 
 
 def test_the_parts_add_up_by_hand() -> None:
@@ -41,39 +41,39 @@ def test_the_parts_add_up_by_hand() -> None:
     of_run = 0.0141**2 + mean_variance(0.05, 0.5, 5.0)
     variance = 2 * (0.0141**2 + of_run) + 0.04**2 / 60
     expected = UNNAMED_NOISE * math.sqrt(variance)
-    assert contrast_sd(TYPICAL, VISITS, pooled=False) == pytest.approx(expected)
+    assert contrast_sd(TYPICAL, STARTS, pooled=False) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("part", ["second_sd", "slice_sd", "visit_sd", "drift_sd", "trend_per_h"])
+@pytest.mark.parametrize("part", ["second_sd", "slice_sd", "restart_sd", "drift_sd", "trend_per_h"])
 @pytest.mark.parametrize("pooled", [True, False])
 def test_more_of_any_part_is_more_noise(part: str, *, pooled: bool) -> None:
     """No part is forgotten, in the result or in a cell."""
     louder = replace(TYPICAL, **{part: (getattr(TYPICAL, part) or 0.1) * 2})
-    assert contrast_sd(louder, VISITS, pooled=pooled) > contrast_sd(TYPICAL, VISITS, pooled=pooled)
+    assert contrast_sd(louder, STARTS, pooled=pooled) > contrast_sd(TYPICAL, STARTS, pooled=pooled)
 
 
 def test_what_a_restart_changes_cancels_back_to_back() -> None:
-    """Both sides of the contrast share the visit."""
-    louder = replace(TYPICAL, visit_sd=0.3)
+    """Both sides of the contrast share the start."""
+    louder = replace(TYPICAL, restart_sd=0.3)
     both = [contrast_sd(noise, BACK_TO_BACK, pooled=True) for noise in (TYPICAL, louder)]
     assert both[0] == both[1]
-    assert within_visits(louder, Mode.BACK_TO_BACK).visit_sd == 0.0
-    assert within_visits(louder, Mode.STARTS) == louder
+    assert within_starts(louder, Mode.BACK_TO_BACK).restart_sd == 0.0
+    assert within_starts(louder, Mode.STARTS) == louder
 
 
 def test_pooling_averages_runs_and_not_restarts() -> None:
     """One cell is its own result; with many cells the restart's part remains."""
-    alone = replace(VISITS, cells=1)
+    alone = replace(STARTS, cells=1)
     assert contrast_sd(TYPICAL, alone, pooled=True) == contrast_sd(TYPICAL, alone, pooled=False)
-    many = contrast_sd(TYPICAL, replace(VISITS, cells=10_000), pooled=True)
+    many = contrast_sd(TYPICAL, replace(STARTS, cells=10_000), pooled=True)
     floor = UNNAMED_NOISE * math.sqrt(2 * 0.0141**2 + 0.04**2 / 60)
     assert many == pytest.approx(floor, rel=0.01)
-    assert contrast_sd(TYPICAL, VISITS, pooled=True) < contrast_sd(TYPICAL, VISITS, pooled=False)
+    assert contrast_sd(TYPICAL, STARTS, pooled=True) < contrast_sd(TYPICAL, STARTS, pooled=False)
 
 
 def test_a_main_effect_uses_all_runs_of_a_factorial() -> None:
     """Eight combinations make the contrast of a main effect half as wide as that of a pair."""
-    block = replace(VISITS, configurations=8)
+    block = replace(STARTS, configurations=8)
     still = replace(TYPICAL, drift_sd=0.0)
     main = contrast_sd(still, block, pooled=True, weights=(0.25, -0.25) * 4)
     assert main == pytest.approx(contrast_sd(still, block, pooled=True) / 2)
@@ -82,7 +82,7 @@ def test_a_main_effect_uses_all_runs_of_a_factorial() -> None:
 def test_weights_that_do_not_cancel_are_refused() -> None:
     """Such a contrast would measure the level, drift included."""
     with pytest.raises(ValueError, match="do not sum to 0"):
-        contrast_sd(TYPICAL, VISITS, pooled=True, weights=(1.0, 1.0))
+        contrast_sd(TYPICAL, STARTS, pooled=True, weights=(1.0, 1.0))
 
 
 @pytest.mark.parametrize("configurations", [2, 3, 5])
@@ -96,7 +96,7 @@ def test_drift_and_trend_are_those_of_a_random_order(configurations: int) -> Non
     placed = np.take_along_axis(level, order, axis=1)
     drawn = float((placed[:, 1] - placed[:, 0]).std())
     noise = replace(SILENT, drift_sd=0.04, trend_per_h=0.5)
-    shape = replace(VISITS, configurations=configurations)
+    shape = replace(STARTS, configurations=configurations)
     assert contrast_sd(noise, shape, pooled=False) / UNNAMED_NOISE == pytest.approx(drawn, rel=0.02)
 
 
@@ -117,12 +117,12 @@ def test_the_loss_by_trimming_is_the_drawn_one(cells: int) -> None:
     drawn = np.sort(np.random.default_rng(1).standard_normal((200_000, cells)), axis=1)
     trimmed = float(drawn[:, 1:-1].mean(axis=1).std())
     noise = replace(SILENT, slice_sd=1.0)
-    pooled = contrast_sd(noise, replace(VISITS, cells=cells), pooled=True)
+    pooled = contrast_sd(noise, replace(STARTS, cells=cells), pooled=True)
     assert pooled / UNNAMED_NOISE / math.sqrt(2) == pytest.approx(trimmed, rel=0.02)
 
 
 STILL = replace(TYPICAL, drift_sd=0.0)
-ALONE = replace(VISITS, cells=1)
+ALONE = replace(STARTS, cells=1)
 
 
 @pytest.mark.parametrize("overhead_s", [7.0, 14.0, 28.0])
@@ -147,7 +147,7 @@ def test_of_weak_autocorrelation_the_best_slice_is_the_published_one() -> None:
 
 def test_drift_and_pooling_make_the_best_slice_shorter() -> None:
     """A restart that all cells share, and a level that moves, are not bought off by seconds."""
-    shape = replace(VISITS, cells=5)
+    shape = replace(STARTS, cells=5)
     single = optimal_slice_s([STILL], ALONE, overhead_s=7.0)
     pooled = optimal_slice_s([STILL], shape, overhead_s=7.0)
     drifting = optimal_slice_s([replace(STILL, drift_sd=0.2)], shape, overhead_s=7.0)
@@ -156,15 +156,15 @@ def test_drift_and_pooling_make_the_best_slice_shorter() -> None:
 
 def test_the_best_slice_is_the_cheapest_one() -> None:
     """No other length between 3 and 30 s gives a narrower interval in the same time."""
-    for shape in (VISITS, BACK_TO_BACK, ALONE, replace(VISITS, rounds=6)):
+    for shape in (STARTS, BACK_TO_BACK, ALONE, replace(STARTS, rounds=6)):
         best_s = optimal_slice_s([TYPICAL], shape, overhead_s=9.0)
         widths = [width_ratio(TYPICAL, shape, float(s), 9.0) for s in range(3, 31)]
         assert width_ratio(TYPICAL, shape, best_s, 9.0) == min(widths)
 
 
 def test_rounds_average_runs_and_not_restarts() -> None:
-    """In visits, restart and drift remain; back to back everything is averaged."""
-    many = contrast_sd(TYPICAL, replace(VISITS, rounds=10_000), pooled=True)
+    """In starts, restart and drift remain; back to back everything is averaged."""
+    many = contrast_sd(TYPICAL, replace(STARTS, rounds=10_000), pooled=True)
     assert many == pytest.approx(UNNAMED_NOISE * math.sqrt(2 * 0.0141**2 + 0.04**2 / 60), rel=0.01)
     one, four = (
         contrast_sd(TYPICAL, replace(BACK_TO_BACK, rounds=rounds), pooled=False)
@@ -193,20 +193,20 @@ def test_measured_parts_hold_neighbours_and_need_no_factor() -> None:
             contrasts=contrasts,
             seconds=logs,
             companions=np.empty((blocks, 0)),
-            same_visit=False,
+            same_start=False,
         )
     )
-    assert found.visit_sd is not None
+    assert found.restart_sd is not None
     measured = WorkloadNoise(
         workload="measured",
         second_sd=found.second_sd.estimate,
         autocorrelation=found.autocorrelation.estimate,
         slice_sd=found.slice_sd.estimate,
-        visit_sd=found.visit_sd.estimate,
+        restart_sd=found.restart_sd.estimate,
         drift_sd=0.0,
         unnamed=ALL_NAMED,
     )
-    shape = replace(VISITS, cells=cells, slice_s=float(seconds))
+    shape = replace(STARTS, cells=cells, slice_s=float(seconds))
     planned = contrast_sd(measured, shape, pooled=False)
     seen = float(np.mean([contrast_scale(column).estimate for column in contrasts.T]))
     assert planned == pytest.approx(seen, rel=0.05)
@@ -235,7 +235,7 @@ def test_the_parts_of_turns_add_up_by_hand() -> None:
 
 def test_drift_cancels_in_turns() -> None:
     """What moves the machine for longer than some turns moves both sides."""
-    moved = replace(TURNED, drift_sd=3.0, trend_per_h=5.0, visit_sd=1.0, slice_sd=1.0)
+    moved = replace(TURNED, drift_sd=3.0, trend_per_h=5.0, restart_sd=1.0, slice_sd=1.0)
     assert contrast_sd(moved, IN_TURNS, pooled=True) == contrast_sd(TURNED, IN_TURNS, pooled=True)
 
 
@@ -279,10 +279,10 @@ def test_a_set_of_connections_has_two_rounds_at_least() -> None:
     assert min(map(len, sets)) >= 2
 
 
-def test_noise_of_visits_bounds_that_of_turns() -> None:
+def test_noise_of_starts_bounds_that_of_turns() -> None:
     """A calm machine is calm in turns; what a noisy one would be in turns is assumed."""
-    calm = replace(SILENT, visit_sd=0.004, second_sd=0.01)
-    noisy = replace(SILENT, visit_sd=0.2, second_sd=0.3)
+    calm = replace(SILENT, restart_sd=0.004, second_sd=0.01)
+    noisy = replace(SILENT, restart_sd=0.2, second_sd=0.3)
     assert turn_noise(calm) == TurnNoise(start_sd=0.004, connection_sd=None, second_sd=0.01)
     assert turn_noise(noisy) == ASSUMED_TURNS
     assert turn_noise(TURNED) is TURNS

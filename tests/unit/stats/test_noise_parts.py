@@ -19,8 +19,8 @@ class Made:
     second: float = 0.05
     rho: float = 0.5
     piece: float = 0.03
-    visit: float = 0.04
-    same_visit: bool = False
+    start: float = 0.04
+    same_start: bool = False
 
 
 def sample(
@@ -34,28 +34,28 @@ def sample(
     for second in range(1, seconds):
         step = np.sqrt(1 - made.rho**2) * rng.standard_normal(shape[:-1])
         noise[..., second] = made.rho * noise[..., second - 1] + step
-    arms = 1 if made.same_visit else 2
-    visits = made.visit * rng.standard_normal((blocks, arms, 1, 1))
+    arms = 1 if made.same_start else 2
+    starts = made.start * rng.standard_normal((blocks, arms, 1, 1))
     pieces = made.piece * rng.standard_normal((blocks, 2, cells, 1))
     level = np.cumsum(0.02 * rng.standard_normal((blocks, 1, 1, 1)), axis=0)
-    logs = np.log(1000.0) + level + visits + pieces + made.second * noise
+    logs = np.log(1000.0) + level + starts + pieces + made.second * noise
     means = logs.mean(axis=-1)
     return NoiseSample(
         contrasts=means[:, 1] - means[:, 0],
         seconds=logs,
         companions=np.empty((blocks, 0)),
-        same_visit=made.same_visit,
+        same_start=made.same_start,
     )
 
 
 def centres(parts: NoiseParts) -> tuple[float, float, float, float | None]:
     """Return the four estimates."""
-    visit = None if parts.visit_sd is None else parts.visit_sd.estimate
+    start = None if parts.restart_sd is None else parts.restart_sd.estimate
     return (
         parts.second_sd.estimate,
         parts.autocorrelation.estimate,
         parts.slice_sd.estimate,
-        visit,
+        start,
     )
 
 
@@ -63,29 +63,29 @@ def test_known_parts_are_found() -> None:
     """With 200 blocks every part is within a tenth of what it was made of."""
     made = Made()
     found = centres(noise_parts(sample(made)))
-    assert found == pytest.approx((made.second, made.rho, made.piece, made.visit), rel=0.1)
+    assert found == pytest.approx((made.second, made.rho, made.piece, made.start), rel=0.1)
 
 
-def test_back_to_back_the_visit_cancels() -> None:
+def test_back_to_back_the_start_cancels() -> None:
     """Both arms share it: it is not guessed, and it is not taken for slices."""
-    made = Made(same_visit=True, visit=0.2)
+    made = Made(same_start=True, start=0.2)
     parts = noise_parts(sample(made))
-    assert parts.visit_sd is None
+    assert parts.restart_sd is None
     assert parts.slice_sd.estimate == pytest.approx(made.piece, rel=0.1)
 
 
-def test_with_one_run_per_visit_the_sum_is_split() -> None:
-    """Slice and visit cannot be told apart; their variances are halves of what is measured."""
+def test_with_one_run_per_start_the_sum_is_split() -> None:
+    """Slice and start cannot be told apart; their variances are halves of what is measured."""
     made = Made()
     parts = noise_parts(sample(made, cells=1, blocks=600))
     assert not parts.separated
-    assert parts.visit_sd == parts.slice_sd
-    whole = np.hypot(made.piece, made.visit)
+    assert parts.restart_sd == parts.slice_sd
+    whole = np.hypot(made.piece, made.start)
     assert parts.slice_sd.estimate * np.sqrt(2) == pytest.approx(whole, rel=0.1)
 
 
-def test_another_workload_of_the_visits_tells_them_apart() -> None:
-    """What two workloads share in a visit is the visit's."""
+def test_another_workload_of_the_starts_tells_them_apart() -> None:
+    """What two workloads share in a start is the start's."""
     both = sample(Made(), cells=2, blocks=600)
     one = replace(
         both,
@@ -121,9 +121,9 @@ def test_runs_of_different_length_are_used_as_they_are() -> None:
 def test_no_part_is_negative() -> None:
     """Without noise between runs the variances come out on both sides of 0; none is below it."""
     for seed in range(40):
-        parts = noise_parts(sample(Made(piece=0.0, visit=0.0), blocks=10, seed=seed))
-        assert parts.visit_sd is not None
-        for part in (parts.slice_sd, parts.visit_sd):
+        parts = noise_parts(sample(Made(piece=0.0, start=0.0), blocks=10, seed=seed))
+        assert parts.restart_sd is not None
+        for part in (parts.slice_sd, parts.restart_sd):
             assert 0.0 <= part.low <= part.estimate <= part.high
 
 
@@ -133,7 +133,7 @@ def test_a_machine_without_noise_has_none() -> None:
         contrasts=np.zeros((6, 2)),
         seconds=np.full((6, 2, 2, 5), 7.0),
         companions=np.empty((6, 0)),
-        same_visit=False,
+        same_start=False,
     )
     parts = noise_parts(flat)
     assert max(value or 0.0 for value in centres(parts)) < 1e-9
@@ -149,10 +149,10 @@ def test_too_little_is_refused(blocks: int, seconds: int) -> None:
 def test_the_intervals_cover_the_parts() -> None:
     """Of 300 campaigns of 20 blocks at least nine tenths have each part in its interval."""
     made = Made()
-    truth = (made.second, made.rho, made.piece, made.visit)
+    truth = (made.second, made.rho, made.piece, made.start)
     found = [noise_parts(sample(made, blocks=20, seed=seed)) for seed in range(300)]
     for name, true in zip(
-        ("second_sd", "autocorrelation", "slice_sd", "visit_sd"), truth, strict=True
+        ("second_sd", "autocorrelation", "slice_sd", "restart_sd"), truth, strict=True
     ):
         intervals = [getattr(parts, name) for parts in found]
         covered = np.mean([each.low <= true <= each.high for each in intervals])
@@ -161,7 +161,7 @@ def test_the_intervals_cover_the_parts() -> None:
 
 def simulated_variance(rho: float, seconds: int) -> float:
     """Return the variance of means of an AR(1) of unit variance, from many of them."""
-    made = sample(Made(second=1.0, rho=rho, piece=0, visit=0), blocks=4000, seconds=seconds)
+    made = sample(Made(second=1.0, rho=rho, piece=0, start=0), blocks=4000, seconds=seconds)
     return float(made.contrasts.var() / 2.0)
 
 
@@ -205,7 +205,7 @@ def test_the_best_slice_is_the_one_of_the_method() -> None:
 def test_the_best_slice_is_whole_and_within_limits() -> None:
     """Three to thirty seconds: as short as may be where averaging does not help, else longer."""
     assert best_slice_s(a_noise(second_sd=0.0), overhead_s=5.0) == 3.0
-    assert best_slice_s(a_noise(slice_sd=0.0, visit_sd=0.0), overhead_s=5.0) == 30.0
+    assert best_slice_s(a_noise(slice_sd=0.0, restart_sd=0.0), overhead_s=5.0) == 30.0
     assert best_slice_s(a_noise(autocorrelation=1.0), overhead_s=5.0) == 3.0
     assert best_slice_s(a_noise(), overhead_s=7.3) == int(best_slice_s(a_noise(), overhead_s=7.3))
 

@@ -136,7 +136,7 @@ def test_other_workloads_of_the_block_tell_the_start() -> None:
 
 
 def test_a_block_apart_the_machine_counts_too() -> None:
-    """What visits would vary by: start, connections, seconds, and 10 % of the machine."""
+    """What starts would vary by: start, connections, seconds, and 10 % of the machine."""
     sample = a_campaign(7, blocks=300)
     parts = turn_noise_parts(sample)
     own = START**2 + CONNECTION**2 + SECOND**2 / sample.counted_s

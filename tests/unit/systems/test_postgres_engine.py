@@ -269,5 +269,5 @@ def test_a_generator_in_turns_reports_no_progress_and_ends_by_its_own_timer() ->
     assert not [word for word in command.argv if word.startswith("--progress")]
     assert "--log" in command.argv
     assert _engine().turns_end_signal == signal.SIGALRM
-    (visit,) = _engine().run_commands(replace(request, in_turns=False))
-    assert "--progress=1" in visit.argv
+    (start,) = _engine().run_commands(replace(request, in_turns=False))
+    assert "--progress=1" in start.argv

@@ -321,7 +321,7 @@ def _may_write(workload: Workload) -> bool:
 
 _MADE = {True: "newly made Cluster", False: "newly made server"}
 _DATA = {
-    Reset.VISIT: "each from the same prepared data",
+    Reset.START: "each from the same prepared data",
     Reset.BLOCK: "with the prepared data restored before each block",
     Reset.CAMPAIGN: "on data prepared once and carried along",
 }
@@ -400,10 +400,10 @@ def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment
 
 
 def _starts(seen: Observations, configuration: str) -> int:
-    """Return in how many visits a configuration was measured."""
+    """Return in how many starts a configuration was measured."""
     return len(
         {
-            (run.block, run.attempt, run.visit)
+            (run.block, run.attempt, run.start)
             for (name, _), runs in seen.runs.items()
             if name == configuration
             for run in runs

@@ -47,7 +47,7 @@ from steelyard.stats.planning import (
     turn_noise,
     turns_ratio,
     width_ratio,
-    within_visits,
+    within_starts,
 )
 from steelyard.stats.student import FloatArray, Interval
 
@@ -132,7 +132,7 @@ def _design(experiment: Experiment, floor: NoiseFloor, configurations: int, roun
 
 def _advised(floor: NoiseFloor, design: _Design, *, starts: int) -> NoiseFloor:
     """Return the floor with one slice length for all workloads."""
-    known = [within_visits(w.noise, floor.mode) for w in floor.workloads if w.noise is not None]
+    known = [within_starts(w.noise, floor.mode) for w in floor.workloads if w.noise is not None]
     in_turns = floor.turns is not None
     if not known or (in_turns and starts < LEAST_STARTS):
         return floor
@@ -200,7 +200,7 @@ def _scaled(
 
 
 class _Of:
-    """One workload's part of the observations; several rounds of a visit count like cells."""
+    """One workload's part of the observations; several rounds of a start count like cells."""
 
     def __init__(self, record: CampaignRecord, seen: Observations, workload: str) -> None:
         assert record.plan is not None  # noqa: S101 - no noise floor without a plan
@@ -271,17 +271,19 @@ def _workload(
     parts, missing = _parts(of, floor.mode)
     drift = _drift(of)
     noise = None if parts is None else _noise(of.workload, parts, drift)
-    best = None if noise is None else design.best([within_visits(noise, floor.mode)]).slice_s
+    best = None if noise is None else design.best([within_starts(noise, floor.mode)]).slice_s
     return WorkloadFloor(
         workload=of.workload,
         noise=noise,
         second_sd=None if parts is None else _estimate(parts.second_sd),
         autocorrelation=None if parts is None else _estimate(parts.autocorrelation),
         slice_sd=None if parts is None else _estimate(parts.slice_sd),
-        visit_sd=None if parts is None or parts.visit_sd is None else _estimate(parts.visit_sd),
+        restart_sd=None
+        if parts is None or parts.restart_sd is None
+        else _estimate(parts.restart_sd),
         walk_sd=None if drift is None else _estimate(drift.walk_sd),
         trend_per_h=None if drift is None else _estimate(drift.trend_per_h),
-        visit_share=None if parts is None else _visit_share(parts),
+        restart_share=None if parts is None else _restart_share(parts),
         slice_s=best,
         reaches=tuple(_reaches(of, floor, comparisons)),
         missing=missing,
@@ -303,10 +305,10 @@ def _in_turns(
         second_sd=None if parts is None else _estimate(parts.second_sd),
         autocorrelation=None,
         slice_sd=None,
-        visit_sd=None,
+        restart_sd=None,
         walk_sd=None if drift is None else _estimate(drift.walk_sd),
         trend_per_h=None if drift is None else _estimate(drift.trend_per_h),
-        visit_share=None,
+        restart_share=None,
         slice_s=design.best([noise]).slice_s if noise is not None and starts_tell else None,
         reaches=tuple(_reaches(of, floor, comparisons)),
         missing=missing,
@@ -332,7 +334,7 @@ def _parts(of: _Of, mode: Mode) -> tuple[NoiseParts | None, str]:
         contrasts=of.single,
         seconds=seconds,
         companions=of.companions,
-        same_visit=mode is Mode.BACK_TO_BACK,
+        same_start=mode is Mode.BACK_TO_BACK,
     )
     return noise_parts(sample), ""
 
@@ -347,15 +349,15 @@ def _drift(of: _Of) -> Drift | None:
 def _noise(workload: str, parts: NoiseParts, drift: Drift | None) -> WorkloadNoise:
     """Return the parts for later plans; what was not seen is assumed, and named."""
     assumed = ASSUMED_NOISE.workloads[0]
-    names = {"visit_sd": parts.visit_sd is None, "drift_sd": drift is None}
+    names = {"restart_sd": parts.restart_sd is None, "drift_sd": drift is None}
     if not parts.separated:
-        names |= {"slice_sd": True, "visit_sd": True}
+        names |= {"slice_sd": True, "restart_sd": True}
     return WorkloadNoise(
         workload=workload,
         second_sd=parts.second_sd.estimate,
         autocorrelation=parts.autocorrelation.estimate,
         slice_sd=parts.slice_sd.estimate,
-        visit_sd=assumed.visit_sd if parts.visit_sd is None else parts.visit_sd.estimate,
+        restart_sd=assumed.restart_sd if parts.restart_sd is None else parts.restart_sd.estimate,
         drift_sd=assumed.drift_sd if drift is None else drift.walk_sd.estimate,
         trend_per_h=None if drift is None else drift.trend_per_h.estimate,
         assumed=tuple(name for name, is_assumed in names.items() if is_assumed),
@@ -363,10 +365,10 @@ def _noise(workload: str, parts: NoiseParts, drift: Drift | None) -> WorkloadNoi
     )
 
 
-def _visit_share(parts: NoiseParts) -> float | None:
-    if parts.visit_sd is None or not parts.separated or parts.contrast_variance <= 0.0:
+def _restart_share(parts: NoiseParts) -> float | None:
+    if parts.restart_sd is None or not parts.separated or parts.contrast_variance <= 0.0:
         return None
-    return min(2.0 * parts.visit_sd.estimate**2 / parts.contrast_variance, 1.0)
+    return min(2.0 * parts.restart_sd.estimate**2 / parts.contrast_variance, 1.0)
 
 
 def _reaches(of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison]) -> Iterator[Reach]:

@@ -77,10 +77,10 @@ class WorkloadFloor:
         noise: The parts for later plans; None where they could not be told apart.
         second_sd: Of one-second rates within a run; in turns, of a second of turns; None likewise,
             as the next two.
-        visit_sd: None also where both arms share the visit, so that it cancels.
+        restart_sd: None also where both arms share the start, so that it cancels.
         walk_sd: Of the level's random walk, after one hour; None with too few blocks.
         trend_per_h: Slope of the level; None likewise.
-        visit_share: Of the variance of one cell's contrast, what restarts bring; None likewise.
+        restart_share: Of the variance of one cell's contrast, what restarts bring; None likewise.
         slice_s: The length that gives the narrowest intervals; None when it is not known.
         reaches: The pooled one first, then the cells where there are several.
         missing: Why parts are None; empty when none is.
@@ -96,10 +96,10 @@ class WorkloadFloor:
     second_sd: Estimate | None
     autocorrelation: Estimate | None
     slice_sd: Estimate | None
-    visit_sd: Estimate | None
+    restart_sd: Estimate | None
     walk_sd: Estimate | None
     trend_per_h: Estimate | None
-    visit_share: float | None
+    restart_share: float | None
     slice_s: float | None
     reaches: tuple[Reach, ...]
     missing: str = ""

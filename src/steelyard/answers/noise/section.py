@@ -240,7 +240,7 @@ def _design_cells(each: DesignSight) -> tuple[str, ...]:
 def _part_table(floor: NoiseFloor) -> Table:
     names = (workload.workload for workload in floor.workloads)
     lines = (
-        *(_LINES_IN_TURNS if floor.turns is not None else _lines_in_visits(floor.mode)),
+        *(_LINES_IN_TURNS if floor.turns is not None else _lines_in_starts(floor.mode)),
         ("drift, after one hour", lambda w: _sized(w.walk_sd)),
         ("trend per hour", lambda w: _signed(w.trend_per_h)),
         ("one block, all loads", lambda w: _sized(w.reaches[0].contrast_sd)),
@@ -257,12 +257,12 @@ def _part_table(floor: NoiseFloor) -> Table:
     )
 
 
-def _lines_in_visits(mode: Mode) -> tuple[tuple[str, Callable[[WorkloadFloor], str]], ...]:
+def _lines_in_starts(mode: Mode) -> tuple[tuple[str, Callable[[WorkloadFloor], str]], ...]:
     return (
         ("from second to second", lambda w: _sized(w.second_sd)),
         ("autocorrelation of seconds", lambda w: _plain(w.autocorrelation)),
         ("from slice to slice", lambda w: _sized(w.slice_sd)),
-        ("from start to start", lambda w: _visit(w, mode)),
+        ("from start to start", lambda w: _start(w, mode)),
     )
 
 
@@ -308,10 +308,10 @@ def _signed(estimate: Estimate | None) -> str:
     return f"{format_percent(estimate.value)} ({low} to {high})"
 
 
-def _visit(workload: WorkloadFloor, mode: Mode) -> str:
+def _start(workload: WorkloadFloor, mode: Mode) -> str:
     if mode is Mode.BACK_TO_BACK:
         return "cancels"
-    return _sized(workload.visit_sd)
+    return _sized(workload.restart_sd)
 
 
 def _own(workload: WorkloadFloor) -> str:
@@ -399,9 +399,9 @@ def _mode(floor: NoiseFloor) -> str:
             "cancels. It says nothing of comparisons that need restarts (--switch restart)."
         )
     shares = [
-        f"{format_percent(w.visit_share, signed=False)} ({w.workload})"
+        f"{format_percent(w.restart_share, signed=False)} ({w.workload})"
         for w in floor.workloads
-        if w.visit_share is not None
+        if w.restart_share is not None
     ]
     part = f" Restarts bring {', '.join(shares)} of the variance of a cell." if shares else ""
     return (
@@ -527,11 +527,11 @@ def _workload(workload: WorkloadFloor) -> dict[str, Json]:
         "second_sd_percent": _percent(workload.second_sd),
         "autocorrelation": _estimate(workload.autocorrelation),
         "slice_sd_percent": _percent(workload.slice_sd),
-        "visit_sd_percent": _percent(workload.visit_sd),
+        "restart_sd_percent": _percent(workload.restart_sd),
         **_of_turns(workload),
         "drift_sd_percent": _percent(workload.walk_sd),
         "trend_percent_per_h": _percent(workload.trend_per_h),
-        "visit_share": number(workload.visit_share),
+        "restart_share": number(workload.restart_share),
         "best_slice_s": number(workload.slice_s),
         "not_measured": [] if workload.noise is None else list(workload.noise.assumed),
         "reason": workload.missing or None,

@@ -82,11 +82,11 @@ def _counted_s(seen: Observations, columns: Sequence[int]) -> float:
 
 
 def noise_in_turns(workload: str, parts: TurnNoiseParts, block_h: float) -> WorkloadNoise:
-    """Return the parts for later plans, also what they say of visits.
+    """Return the parts for later plans, also what they say of starts.
 
     What connections draw stands alone only where it is clear that they draw something, else it
     counts as the start's: more connections are advised on no guess. A run that is compared with
-    one of the next block has met another start and another minute of the machine, as in visits:
+    one of the next block has met another start and another minute of the machine, as in starts:
     what the first does not explain becomes a drift that explains it.
 
     Args:
@@ -103,7 +103,7 @@ def noise_in_turns(workload: str, parts: TurnNoiseParts, block_h: float) -> Work
         second_sd=second,
         autocorrelation=0.0,
         slice_sd=0.0,
-        visit_sd=math.sqrt(drawn),
+        restart_sd=math.sqrt(drawn),
         drift_sd=math.sqrt(2.0 * max(moved, 0.0) / block_h),
         unnamed=ALL_NAMED,
         turns=TurnNoise(

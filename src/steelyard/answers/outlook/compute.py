@@ -316,7 +316,7 @@ class CampaignOutlook:
         cheaper: Where the budget does not decide ``stop.decide``: what would, cheapest first.
         cached: Configurations whose data are prepared already.
         sustained_most_s: What all long runs take when each falls near its end and is extended.
-        rounds: Of each visit; the reason says why not one.
+        rounds: Of each start; the reason says why not one.
         capacity_s: Of finding the capacity, which is a part of the preparation.
         design_reason: Why the configurations alternate or not, as a clause.
         pausing: What stands still between turns; None where none are taken.

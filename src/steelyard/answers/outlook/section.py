@@ -86,7 +86,7 @@ _SYNERGIES = (
     " interval is twice as wide. A campaign ends with its results and does not wait for"
     " synergies; with a precision asked for it goes on."
 )
-_PART_NAMES = {"slice_sd": "runs", "visit_sd": "restarts", "drift_sd": "drift"}
+_PART_NAMES = {"slice_sd": "runs", "restart_sd": "restarts", "drift_sd": "drift"}
 _AS_GOOD = 0.05  # of the time: less is not worth a changed file
 
 
@@ -278,7 +278,7 @@ def noise_origin(noise: NoiseProfile, *, in_turns: bool = False) -> str:
 def _parts(noise: WorkloadNoise) -> str:
     return (
         f"seconds {_deviation(noise.second_sd)} (autocorrelation {noise.autocorrelation:.2g}),"
-        f" runs {_deviation(noise.slice_sd)}, restarts {_deviation(noise.visit_sd)},"
+        f" runs {_deviation(noise.slice_sd)}, restarts {_deviation(noise.restart_sd)},"
         f" drift {_deviation(noise.drift_sd)} per hour (standard deviations)"
     )
 
@@ -473,7 +473,7 @@ def _workload_json(each: WorkloadOutlook, name: str) -> dict[str, Json]:
             "second_sd": number(noise.second_sd),
             "autocorrelation": number(noise.autocorrelation),
             "slice_sd": number(noise.slice_sd),
-            "visit_sd": number(noise.visit_sd),
+            "restart_sd": number(noise.restart_sd),
             "drift_sd_per_sqrt_h": number(noise.drift_sd),
             "trend_per_h": number(noise.trend_per_h),
             "assumed": list(noise.assumed),

@@ -208,7 +208,7 @@ def _without_cycle(experiment: Experiment, seconds: str) -> str:
 
 
 def _early_rounds(experiment: Experiment, plan: CampaignPlan) -> str:
-    """Return how much of a checkpoint cycle the rounds of a visit see."""
+    """Return how much of a checkpoint cycle the rounds of a start see."""
     measure = experiment.measure
     runs = plan.rounds * len(experiment.workloads) * len(experiment.loads)
     covered = format_duration(runs * (measure.slice_s + measure.ramp_s))
@@ -481,7 +481,7 @@ def _judging(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str,
 
 
 def _rounds(plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
-    """Return how often a visit runs its cells, where that is not once as always."""
+    """Return how often a start runs its cells, where that is not once as always."""
     if plan.rounds_for is RoundsFor.ONE:
         return ()
     return (

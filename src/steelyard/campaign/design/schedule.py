@@ -2,8 +2,8 @@
 
 The comparison is valid because of this coin, whatever the noise: never replace it by a pattern.
 
-A visit has one round, as many as a checkpoint cycle needs, or the best for instances. A round is
-one run in every cell (back to back: of every configuration). What a visit costs before its first
+A start has one round, as many as a checkpoint cycle needs, or the best for instances. A round is
+one run in every cell (back to back: of every configuration). What a start costs before its first
 run is paid once, whatever the rounds.
 """
 
@@ -34,7 +34,7 @@ from steelyard.core.schedule import (
     Mode,
     PlannedBlock,
     PlannedRun,
-    PlannedVisit,
+    PlannedStart,
     Schedule,
 )
 from steelyard.core.units import format_duration, format_percent, parse_duration_s
@@ -97,14 +97,14 @@ def schedule_of(
 
 
 def single_pass(configuration: str, cells: Sequence[CellKey], *, seed: int) -> Schedule:
-    """Return one visit with every cell once, in the order given: no coin is tossed.
+    """Return one start with every cell once, in the order given: no coin is tossed.
 
     It copies what is usually published, order and time confounded with the load, so that it can
     be put beside it. Nothing may be compared by it.
     """
     runs = tuple(PlannedRun(configuration=configuration, cell=cell) for cell in cells)
-    visit = PlannedVisit(configuration=configuration, runs=runs)
-    block = PlannedBlock(index=0, visits=(visit,))
+    start = PlannedStart(configuration=configuration, runs=runs)
+    block = PlannedBlock(index=0, starts=(start,))
     return Schedule(seed=seed, mode=Mode.STARTS, blocks=(block,))
 
 
@@ -124,14 +124,14 @@ def make_schedule(
 
     Args:
         configurations: Names, the baseline among them; with two, a coin says which goes first.
-        cells: In a block's visits they come in one random order, the same in all its visits, so
+        cells: In a block's starts they come in one random order, the same in all its starts, so
             that warm-up and checkpoints meet both sides alike. Every round has an order of its own.
         seed: Not negative.
-        mode: Visits: one visit per configuration. Alternating: likewise, and all of them at the
-            same time, the first in the first slot. Back to back: one visit in which each cell runs
+        mode: Starts: one start per configuration. Alternating: likewise, and all of them at the
+            same time, the first in the first slot. Back to back: one start in which each cell runs
             all configurations, with a coin of its own.
         blocks: How many to plan.
-        rounds: Passes over the cells in one visit.
+        rounds: Passes over the cells in one start.
 
     Raises:
         ValueError: The seed is negative, or there is no configuration, no cell or no round.
@@ -141,10 +141,10 @@ def make_schedule(
             f"no block from {len(configurations)} configurations in {len(cells)} cells, {rounds}"
             " times"
         )
-    draw = _back_to_back if mode is Mode.BACK_TO_BACK else _visits
+    draw = _back_to_back if mode is Mode.BACK_TO_BACK else _starts
     planned = tuple(
         PlannedBlock(
-            index=index, visits=draw(configurations, cells, block_coin(seed, index), rounds)
+            index=index, starts=draw(configurations, cells, block_coin(seed, index), rounds)
         )
         for index in range(blocks)
     )
@@ -152,13 +152,13 @@ def make_schedule(
 
 
 def _reads_first(block: PlannedBlock, reading: Collection[str]) -> PlannedBlock:
-    """Return a block in whose visits what only reads comes first, else in the order drawn."""
+    """Return a block in whose starts what only reads comes first, else in the order drawn."""
 
     def place(run: PlannedRun) -> bool:
         return run.cell.workload not in reading
 
-    visits = [replace(visit, runs=tuple(sorted(visit.runs, key=place))) for visit in block.visits]
-    return replace(block, visits=tuple(visits))
+    starts = [replace(start, runs=tuple(sorted(start.runs, key=place))) for start in block.starts]
+    return replace(block, starts=tuple(starts))
 
 
 def block_coin(seed: int, index: int, *further: int) -> np.random.Generator:
@@ -167,13 +167,13 @@ def block_coin(seed: int, index: int, *further: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(sequence))
 
 
-def _visits(
+def _starts(
     configurations: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator, rounds: int
-) -> tuple[PlannedVisit, ...]:
+) -> tuple[PlannedStart, ...]:
     first_to_last = [configurations[place] for place in coin.permutation(len(configurations))]
     order = [cells[place] for _ in range(rounds) for place in coin.permutation(len(cells))]
     return tuple(
-        PlannedVisit(
+        PlannedStart(
             configuration=configuration,
             runs=tuple(PlannedRun(configuration=configuration, cell=cell) for cell in order),
         )
@@ -183,14 +183,14 @@ def _visits(
 
 def _back_to_back(
     configurations: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator, rounds: int
-) -> tuple[PlannedVisit, ...]:
+) -> tuple[PlannedStart, ...]:
     runs = tuple(
         PlannedRun(configuration=configurations[side], cell=cells[place])
         for _ in range(rounds)
         for place in coin.permutation(len(cells))
         for side in coin.permutation(len(configurations))
     )
-    return (PlannedVisit(configuration=runs[0].configuration, runs=runs),)
+    return (PlannedStart(configuration=runs[0].configuration, runs=runs),)
 
 
 # From research on one machine; replaced by measured values before the plan is frozen.
@@ -232,7 +232,7 @@ class SwitchTimes:
     """Seconds of one start's parts.
 
     Attributes:
-        restore_s: Bringing the data back, per visit in which it happens.
+        restore_s: Bringing the data back, per start in which it happens.
         start_s: From the server's start to verified and prewarmed.
         switch_s: From one configuration to another on a running server.
     """
@@ -285,7 +285,7 @@ def block_s(
         settling = float(settling_s(experiment.system, warm_up_s))
         settling += run_overhead_s(experiment) if settling else 0.0
         return again + runs + arms * cells * (times.switch_s + settling)
-    restores = {Reset.VISIT: arms, Reset.BLOCK: 1, Reset.CAMPAIGN: 0}[reset]
+    restores = {Reset.START: arms, Reset.BLOCK: 1, Reset.CAMPAIGN: 0}[reset]
     return restores * times.restore_s + arms * (times.start_s + warm_ups) + runs
 
 
@@ -323,8 +323,8 @@ DEFAULT_CYCLE_S = 300.0  # PostgreSQL's default checkpoint_timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VisitFrame:
-    """What is known of a campaign's visits when their rounds are chosen.
+class StartFrame:
+    """What is known of a campaign's starts when their rounds are chosen.
 
     Attributes:
         times: Guessed before the start, measured before the plan is frozen.
@@ -346,13 +346,13 @@ class VisitFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """How many rounds each visit has.
+    """How many rounds each start has.
 
     Attributes:
         chosen_for: Why not one; ``reason`` says it in a sentence.
-        early_only: Settings whose effect changes over a checkpoint cycle that one visit's runs do
+        early_only: Settings whose effect changes over a checkpoint cycle that one start's runs do
             not cover; empty where they do, or where it does not matter.
-        covered_s: Seconds from the first run of a visit to the end of its last.
+        covered_s: Seconds from the first run of a start to the end of its last.
         least_instances: Per side, to find the effect worth deciding, at the least; None where no
             servers are made anew.
     """
@@ -368,7 +368,7 @@ class Rounds:
 def choose_rounds(
     experiment: Experiment,
     engine: Engine,
-    frame: VisitFrame,
+    frame: StartFrame,
     noise: NoiseProfile = ASSUMED_NOISE,
 ) -> Rounds:
     """Return the rounds asked for, else as many as the differences and the switch call for."""
@@ -398,7 +398,7 @@ def choose_rounds(
     return chosen
 
 
-def _for_instances(experiment: Experiment, frame: VisitFrame, noise: NoiseProfile) -> Rounds:
+def _for_instances(experiment: Experiment, frame: StartFrame, noise: NoiseProfile) -> Rounds:
     """Return the best number of runs in a newly made server; one where none are made."""
     if frame.switch is not SwitchCost.REPROVISION:
         return Rounds()
@@ -437,7 +437,7 @@ def _levels(experiment: Experiment, noise: NoiseProfile, workload: str) -> tuple
     remade = noise.switch is SwitchCost.REPROVISION
     cells = max(len(experiment.closed_loads), 1)
     run_sd = _run_sd(part, experiment.measure.slice_s) / math.sqrt(cells)
-    return part.visit_sd if remade else ASSUMED_INSTANCE_SD, run_sd
+    return part.restart_sd if remade else ASSUMED_INSTANCE_SD, run_sd
 
 
 def _deviations(levels: Sequence[tuple[float, float]], noise: NoiseProfile) -> str:
@@ -460,8 +460,8 @@ def _run_sd(noise: WorkloadNoise, slice_s: float) -> float:
     return math.sqrt(noise.slice_sd**2 + seconds)
 
 
-def _round_s(experiment: Experiment, frame: VisitFrame) -> float:
-    """Return the seconds of one round in a visit."""
+def _round_s(experiment: Experiment, frame: StartFrame) -> float:
+    """Return the seconds of one round in a start."""
     cells = len(experiment.workloads) * len(experiment.loads)
     runs_s = cells_s(experiment)
     arms = len(experiment.configurations)
@@ -472,7 +472,7 @@ def _round_s(experiment: Experiment, frame: VisitFrame) -> float:
     return runs_s
 
 
-def _least_round_s(experiment: Experiment, frame: VisitFrame) -> float:
+def _least_round_s(experiment: Experiment, frame: StartFrame) -> float:
     """Return the seconds that one round takes at least: what its runs last, and nothing guessed.
 
     A cycle that is to be covered must be covered also where starting a run takes no time.
@@ -484,7 +484,7 @@ def _least_round_s(experiment: Experiment, frame: VisitFrame) -> float:
     return arms * cells * (experiment.measure.ramp_s + experiment.measure.slice_s)
 
 
-def _cycle_settings(experiment: Experiment, engine: Engine, frame: VisitFrame) -> tuple[str, ...]:
+def _cycle_settings(experiment: Experiment, engine: Engine, frame: StartFrame) -> tuple[str, ...]:
     """Return the differing settings for which the phase of the cycle matters here.
 
     Not where nothing is written. Not on a server that runs on from block to block, for then the

@@ -263,12 +263,12 @@ def _repeated_names(names: list[Value]) -> Iterator[tuple[int, Value]]:
 
 def _measure(draft: Draft) -> Iterator[Issue]:
     if draft.measure is not None:
-        yield from _visits(draft, draft.measure)
+        yield from _starts(draft, draft.measure)
         yield from _turns(draft, draft.measure)
         yield from _calibration(draft.measure)
 
 
-def _visits(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
+def _starts(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
     if measure.switch == SwitchCost.REPROVISION and measure.reset in ("block", "campaign"):
         message = f"data cannot be kept for a {measure.reset} where every start makes its server"
         yield Issue(path=("measure", "reset"), message=message, hint="Leave `reset` out.")

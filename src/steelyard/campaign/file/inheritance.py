@@ -72,7 +72,7 @@ def target_issues(draft: Draft, merged: Mapping[str, HasTarget]) -> Iterator[Iss
 
 
 def _kept_data(draft: Draft, targets: Sequence[TargetForm]) -> Iterator[Issue]:
-    """Yield that data are to be kept on Clusters that every visit makes anew."""
+    """Yield that data are to be kept on Clusters that every start makes anew."""
     reset = None if draft.measure is None else draft.measure.reset
     several = any(target != targets[0] for target in targets)
     if reset in ("block", "campaign") and several and all(map(_is_provisioned, targets)):

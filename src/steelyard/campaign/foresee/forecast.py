@@ -15,7 +15,7 @@ from steelyard.answers.result.stopping import stopping_rule
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.design.schedule import (
     Rounds,
-    VisitFrame,
+    StartFrame,
     asked_cycle_s,
     blocks_planned,
     choose_rounds,
@@ -64,7 +64,7 @@ class Forecast:
         cached: Configurations whose data are prepared already.
         sustained_s: Of all long runs after the last block; they come on top of the budget.
         sustained_most_s: The same, when each of them falls near its end and is extended.
-        rounds: Of each visit.
+        rounds: Of each start.
         capacity_s: Of finding the capacity, which is a part of the preparation.
         design_reason: Why the configurations alternate or not, as a clause.
         pausing: What stands still between turns; None where none are taken.
@@ -128,7 +128,7 @@ def forecast(
     finding_s = capacity_s(experiment, warm_up_s=warm_up_s, start_s=start_s)
     preparation = finding_s + _preparation_s(experiment, engine, times)
     preparation += ceilings_s(experiment, engine, assembly.platforms)
-    frame = VisitFrame(
+    frame = StartFrame(
         mode=mode,
         switch=switch,
         reset=reset,

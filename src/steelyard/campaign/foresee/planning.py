@@ -37,7 +37,7 @@ from steelyard.stats.planning import (
     turn_noise,
     turns_ratio,
     width_ratio,
-    within_visits,
+    within_starts,
 )
 from steelyard.targets.assembly import Assembly
 from steelyard.targets.differences import choose_design, switch_cost
@@ -351,13 +351,13 @@ def plan_campaign(
 def outlook_terms(experiment: Experiment, expected: Forecast) -> OutlookTerms:
     """Return the design of an experiment as the arithmetic of its minutes needs it."""
     arms = len(experiment.configurations)
-    visits = expected.mode is Mode.STARTS
+    starts = expected.mode is Mode.STARTS
     shape = BlockShape(
         mode=expected.mode,
         configurations=arms,
         cells=max(len(experiment.closed_loads), 1),
         slice_s=experiment.measure.slice_s,
-        step_s=expected.block_s / arms if visits else run_s(experiment) + GUESSED_SWITCH_S,
+        step_s=expected.block_s / arms if starts else run_s(experiment) + GUESSED_SWITCH_S,
         turns=experiment.measure.turns,
         rounds=expected.rounds.number,
     )
@@ -409,7 +409,7 @@ def slice_outlook(
     overhead_s = expected.block_s / runs - shape.slice_s
     if expected.mode is Mode.ALTERNATING:
         return _turn_outlook(noise, shape, overhead_s, advises=advises)
-    here = within_visits(noise, expected.mode)
+    here = within_starts(noise, expected.mode)
     still = replace(here, drift_sd=0.0, trend_per_h=None)
     alone = replace(shape, cells=1)
     best_s = optimal_slice_s([here], shape, overhead_s=overhead_s)

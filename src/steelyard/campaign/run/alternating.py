@@ -26,7 +26,7 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import Run, RunPlace
 from steelyard.core.plan import CampaignPlan, turn_times
-from steelyard.core.schedule import PlannedBlock, PlannedRun, PlannedVisit
+from steelyard.core.schedule import PlannedBlock, PlannedRun, PlannedStart
 from steelyard.gateways.cgroups import Guard, Guards, SystemGuards
 from steelyard.gateways.clock import Clock
 from steelyard.places.local.pausing import start_guard
@@ -76,12 +76,12 @@ class Slots:
         }
         self._guard = start_guard(places.values(), self.guards)
 
-    def of(self, visits: Sequence[PlannedVisit]) -> tuple[Slot, ...]:
-        """Return the slot of each visit: the next one, or the only one that can take it."""
+    def of(self, starts: Sequence[PlannedStart]) -> tuple[Slot, ...]:
+        """Return the slot of each start: the next one, or the only one that can take it."""
         free = list(self.slots)
         found = []
-        for visit in visits:
-            slot = next(slot for slot in free if visit.configuration in slot.platforms)
+        for start in starts:
+            slot = next(slot for slot in free if start.configuration in slot.platforms)
             free.remove(slot)
             found.append(slot)
         return tuple(found)
@@ -92,14 +92,14 @@ class Slots:
             slot.bench.prepare(told)
 
     def bring_up(
-        self, visits: Sequence[PlannedVisit], means: str, failed: list[str]
+        self, starts: Sequence[PlannedStart], means: str, failed: list[str]
     ) -> list[Start]:
-        """Bring each visit's configuration into force on restored data, side by side.
+        """Bring each start's configuration into force on restored data, side by side.
 
         The first time one after another: then it is noted what is made for each slot.
 
         Args:
-            visits: One for each slot.
+            starts: One for each slot.
             means: Of restoring the data.
             failed: Gets the configurations that did not start.
 
@@ -116,8 +116,8 @@ class Slots:
                 raise
 
         steps = [
-            partial(activate, slot, visit.configuration)
-            for slot, visit in zip(self.of(visits), visits, strict=True)
+            partial(activate, slot, start.configuration)
+            for slot, start in zip(self.of(starts), starts, strict=True)
         ]
         if not self._was_up:
             done = [self._side_by_side([(place, step)])[0] for place, step in enumerate(steps)]
@@ -240,15 +240,15 @@ class AlternatingTaker:
         Raises:
             Void: A setting is not in force.
         """
-        self.started(block=block.index, label=f"starting {len(block.visits)} servers")
+        self.started(block=block.index, label=f"starting {len(block.starts)} servers")
         failed: list[str] = []
         try:
-            starts = self.slots.bring_up(block.visits, self.plan.restore, failed)
+            starts = self.slots.bring_up(block.starts, self.plan.restore, failed)
         except SteelyardError:
             self.void_under = failed[0] if len(failed) == 1 else ""
             raise
-        configurations = [visit.configuration for visit in block.visits]
-        self._up = dict(zip(configurations, self.slots.of(block.visits), strict=True))
+        configurations = [planned.configuration for planned in block.starts]
+        self._up = dict(zip(configurations, self.slots.of(block.starts), strict=True))
         self._starts = dict(zip(configurations, starts, strict=True))
         for configuration, start in self._starts.items():
             finding = not_in_force(configuration, start.deviations)
@@ -261,8 +261,8 @@ class AlternatingTaker:
     def _cells(self, block: PlannedBlock, attempt: int, *, bearing: bool) -> Iterator[Run]:
         """Yield the runs of each cell; before the first of a workload all servers warm up."""
         warm: set[str] = set()
-        for position, planned in enumerate(zip(*(v.runs for v in block.visits), strict=True)):
-            place = Place(block=block.index, attempt=attempt, visit=0, position=position)
+        for position, planned in enumerate(zip(*(v.runs for v in block.starts), strict=True)):
+            place = Place(block=block.index, attempt=attempt, start=0, position=position)
             workload, warm_up_s = planned[0].cell.workload, 0.0
             if workload not in warm:
                 warm.add(workload)
@@ -270,7 +270,7 @@ class AlternatingTaker:
             seats = self._seats(planned)
             runs = self._cell(
                 seats,
-                replace(place, runs=len(block.visits[0].runs)),
+                replace(place, runs=len(block.starts[0].runs)),
                 Work(seconds=self.experiment.measure.slice_s, warm_up_s=warm_up_s),
                 bearing=bearing,
             )
@@ -294,7 +294,7 @@ class AlternatingTaker:
         """
         cell = seats[0].planned.cell
         self.started(block=place.block, label=f"{cell.workload}, {cell.load.label}, in turns")
-        places = [replace(place, visit=visit) for visit in range(len(seats))]
+        places = [replace(place, start=start) for start in range(len(seats))]
         orders = [self._order(one) for one in places]
         turns, coin = self._turns(cell.workload), self._coin(place, _TAKING)
         try:

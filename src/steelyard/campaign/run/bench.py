@@ -97,7 +97,7 @@ class PreparedStates:
         Configurations on one platform with one prepared state run on the same live data; another
         version or another directory has data of its own.
         """
-        state = self._states.get(configuration)  # none yet of a server that is made for each visit
+        state = self._states.get(configuration)  # none yet of a server that is made for each start
         return (id(self._platforms[configuration]), configuration if state is None else state.key)
 
     def _builder(self, configuration: str) -> Callable[[ServerAddress], None]:
@@ -181,7 +181,7 @@ class Bench:
     def prepare(self, told: Callable[[str], None]) -> None:
         """Make the prepared state of every configuration, or find it in the cache.
 
-        Where every visit makes its server anew there is none.
+        Where every start makes its server anew there is none.
         """
         if self._experiment.is_made_anew:
             return

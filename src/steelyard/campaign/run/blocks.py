@@ -1,4 +1,4 @@
-"""From a planned block to one that counts: visits, warm-ups, runs, and tries.
+"""From a planned block to one that counts: starts, warm-ups, runs, and tries.
 
 Only causes from outside the configurations void a block, and then in all arms: it is redone whole.
 Each try is in the journal.
@@ -35,7 +35,7 @@ from steelyard.core.experiment import Experiment, Reset
 from steelyard.core.findings import ENVIRONMENT, Finding, Severity, Validity
 from steelyard.core.measurement import Run, RunPlace
 from steelyard.core.plan import ANEW, CampaignPlan, settling_s
-from steelyard.core.schedule import Mode, PlannedBlock, PlannedRun, PlannedVisit
+from steelyard.core.schedule import Mode, PlannedBlock, PlannedRun, PlannedStart
 from steelyard.gateways.clock import Clock
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.entries import BlockEnded, BlockStarted, RunFinished
@@ -48,15 +48,15 @@ class Place:
 
     block: int
     attempt: int
-    visit: int
+    start: int
     position: int
-    runs: int = 0  # of its visit
+    runs: int = 0  # of its start
 
     @property
     def raw_name(self) -> str:
         """Return a file name that sorts in run order."""
         digits = max(2, len(str(self.runs - 1)))
-        return f"{self.block:04d}-{self.attempt}-{self.visit}-{self.position:0{digits}d}.txt"
+        return f"{self.block:04d}-{self.attempt}-{self.start}-{self.position:0{digits}d}.txt"
 
 
 class Void(Exception):  # noqa: N818 - it ends a try of a block and is no error of the program
@@ -86,7 +86,7 @@ class BlockTaker:
         void_under: The configuration that was in force then.
         void_by: Code of the rule that threw it away.
         way_out: What that rule advises.
-        made: Hears of each server that was made for a visit in a cluster.
+        made: Hears of each server that was made for a start in a cluster.
         warmed_s: None: the plan says for how long.
     """
 
@@ -109,7 +109,7 @@ class BlockTaker:
     _restored: set[object] = field(default_factory=set)  # places whose data are as prepared
 
     def learn(self, record: CampaignRecord) -> None:
-        """Learn nothing: all visits of a campaign are alike."""
+        """Learn nothing: all starts of a campaign are alike."""
 
     def take(
         self,
@@ -129,23 +129,23 @@ class BlockTaker:
         if self.plan.reset is Reset.BLOCK:
             self._restored.clear()
         try:
-            for number, visit in enumerate(block.visits):
+            for number, start in enumerate(block.starts):
                 missing = {
                     position: planned
-                    for position, planned in enumerate(visit.runs)
+                    for position, planned in enumerate(start.runs)
                     if (block.index, number, position) not in kept
                 }
                 if not missing:
                     continue
-                self._enter(replace(visit, runs=tuple(missing.values())))
+                self._enter(replace(start, runs=tuple(missing.values())))
                 self._tell(block.index, attempt, number)
                 for position, planned in missing.items():
                     place = Place(
                         block=block.index,
                         attempt=attempt,
-                        visit=number,
+                        start=number,
                         position=position,
-                        runs=len(visit.runs),
+                        runs=len(start.runs),
                     )
                     run = self._run(planned, place)
                     yield run
@@ -163,39 +163,39 @@ class BlockTaker:
         self._restored.clear()
         self.bench.stop(keep_data=False)
 
-    def _enter(self, visit: PlannedVisit) -> None:
+    def _enter(self, planned: PlannedStart) -> None:
         """Bring the configuration into force on the data the reset asks for, and warm-up."""
-        place = self.bench.data_of(visit.configuration)
-        restore = self.plan.reset is Reset.VISIT or place not in self._restored
+        place = self.bench.data_of(planned.configuration)
+        restore = self.plan.reset is Reset.START or place not in self._restored
         if self.plan.mode is Mode.BACK_TO_BACK and not restore and self.bench.is_running():
             return
-        self._active = visit.configuration
-        start = self.bench.activate(visit.configuration, restore=restore, means=self.plan.restore)
+        self._active = planned.configuration
+        start = self.bench.activate(planned.configuration, restore=restore, means=self.plan.restore)
         self._restored.add(place)
         self._activated_at = start.at
         self._require(start.deviations)
-        self._warm_up(visit)
+        self._warm_up(planned)
 
-    def _tell(self, block: int, attempt: int, visit: int) -> None:
-        """Tell what the place of a server is that was made for this visit."""
+    def _tell(self, block: int, attempt: int, start: int) -> None:
+        """Tell what the place of a server is that was made for this start."""
         if self.plan.restore == ANEW and self.experiment.is_in_kubernetes:
             made = ServerMade(
                 block=block,
                 attempt=attempt,
-                visit=visit,
+                start=start,
                 configuration=self._active,
                 facts=self.bench.platform(self._active).facts(),
             )
             self.made(made)
 
-    def _warm_up(self, visit: PlannedVisit) -> None:
-        """Put the visit's own workloads on the server and throw the result away."""
-        workloads = list(dict.fromkeys(run.cell.workload for run in visit.runs))
+    def _warm_up(self, start: PlannedStart) -> None:
+        """Put the start's own workloads on the server and throw the result away."""
+        workloads = list(dict.fromkeys(run.cell.workload for run in start.runs))
         seconds = math.ceil(self.plan.warm_up.warm_up_s)  # pgbench takes whole seconds
         for number, name in enumerate(workloads):
             share = (number + 1) * seconds // len(workloads) - number * seconds // len(workloads)
-            cell = next(run.cell for run in visit.runs if run.cell.workload == name)
-            self._throw_away(PlannedRun(configuration=visit.configuration, cell=cell), share)
+            cell = next(run.cell for run in start.runs if run.cell.workload == name)
+            self._throw_away(PlannedRun(configuration=start.configuration, cell=cell), share)
 
     def _throw_away(self, planned: PlannedRun, seconds: int) -> None:
         """Put a run's workload on the server for whole seconds, if for any."""
@@ -248,7 +248,7 @@ def run_of(
     return Run(
         block=place.block,
         attempt=place.attempt,
-        visit=place.visit,
+        start=place.start,
         position=place.position,
         configuration=planned.configuration,
         cell=planned.cell,

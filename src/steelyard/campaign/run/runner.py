@@ -19,7 +19,7 @@ from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.design.noise_profiles import profile_for
 from steelyard.campaign.design.schedule import (
     Rounds,
-    VisitFrame,
+    StartFrame,
     blocks_planned,
     choose_rounds,
     cycle_in_force_s,
@@ -244,7 +244,7 @@ class Campaign:
         return status or (Status.PASSED if single else Status.BUDGET)
 
     def _block_taker(self, plan: CampaignPlan) -> TakesBlocks:
-        """Return what takes the blocks of a plan: in turns, or one visit after another."""
+        """Return what takes the blocks of a plan: in turns, or one start after another."""
         if plan.mode is Mode.ALTERNATING:
             self.bench.stop(keep_data=False)  # from now on servers run in slots
             self.slots.make(len(self.experiment.configurations))
@@ -301,7 +301,7 @@ class Campaign:
         warm_up = self._warm_up(restoring.means, mode)
         capacities = self._capacities(restoring.means, warm_up)
         rounds = self._rounds(
-            VisitFrame(
+            StartFrame(
                 mode=mode,
                 switch=switch,
                 reset=reset,
@@ -351,8 +351,8 @@ class Campaign:
             self.directory.journal.append(Noted(finding=_no_look(plan)))
         return plan
 
-    def _rounds(self, frame: VisitFrame) -> Rounds:
-        """Choose the rounds of a visit, and note what a single early one cannot see."""
+    def _rounds(self, frame: StartFrame) -> Rounds:
+        """Choose the rounds of a start, and note what a single early one cannot see."""
         noise = profile_for(self.experiment, in_turns=frame.mode is Mode.ALTERNATING)
         rounds = choose_rounds(self.experiment, self.engine, frame, noise=noise)
         finding = early_phase_finding(rounds, frame.cycle_s)

@@ -1,6 +1,6 @@
 """What every platform has in common whose servers a campaign makes in a cluster and takes away.
 
-Equal targets share one server for the campaign. Where targets differ, every visit makes its server
+Equal targets share one server for the campaign. Where targets differ, every start makes its server
 anew, volumes and all, under a name of its own, and only one is there at a time.
 
 Whatever operator or set it is of, a server is announced, made, brought under configurations, and
@@ -37,7 +37,7 @@ class MadeOptions:
 
     Attributes:
         secret: With user and password; it is there before the server is made.
-        provisions: Whether every visit makes it anew.
+        provisions: Whether every start makes it anew.
     """
 
     campaign_id: str
@@ -358,7 +358,7 @@ class MadeInCluster(ServerElsewhere):
         return self._own.is_there and self._prepared == state
 
     def stop(self, *, keep_data: bool) -> None:
-        """Leave the server alone; one that is made for each visit makes room for the next."""
+        """Leave the server alone; one that is made for each start makes room for the next."""
         self._own.rest()
         if self._provisions and not keep_data:
             self._take_away()

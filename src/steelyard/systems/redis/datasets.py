@@ -2,7 +2,7 @@
 
 They are named as redis-benchmark names those that it asks for, so that reads hit; their values are
 random bytes, the same on every server, so that neither LZF nor a file system shrinks them. Room is
-that of the workload's further keys in memory, and of the append-only file while a visit lasts.
+that of the workload's further keys in memory, and of the append-only file while a start lasts.
 
 A server at the end of a narrow way makes them itself by a script, from a random text that it gets
 once for many keys. Through a forwarded port of a pod each value would go through the cluster's API:
@@ -357,7 +357,7 @@ def _entry_bytes(command: Sequence[str], work: RedisWork) -> int:
     return values + sum(len(word) for word in command[1:])
 
 
-_UNBOUNDED: Final = GIB  # a guess: nothing but the length of a visit bounds a file never rewritten
+_UNBOUNDED: Final = GIB  # a guess: nothing but the length of a start bounds a file never rewritten
 _LEAST_REWRITTEN: Final = 64 * MIB  # auto-aof-rewrite-min-size of redis.conf
 _FILES: Final = 2  # the one that grows and the new one, while it is rewritten
 

@@ -28,9 +28,9 @@ def drawn(experiment: Experiment, blocks: int, mode: Mode = Mode.ALTERNATING) ->
     return schedule_of(experiment, mode=mode, blocks=blocks, reading=READING)
 
 
-def cells(block: PlannedBlock, visit: int = 0) -> list[CellKey]:
-    """Return the cells of a visit, in order."""
-    return [run.cell for run in block.visits[visit].runs]
+def cells(block: PlannedBlock, start: int = 0) -> list[CellKey]:
+    """Return the cells of a start, in order."""
+    return [run.cell for run in block.starts[start].runs]
 
 
 def reads(cell: CellKey) -> bool:
@@ -40,13 +40,13 @@ def reads(cell: CellKey) -> bool:
 
 @given(experiments)
 def test_each_configuration_has_its_slot_and_all_the_same_cells(experiment: Experiment) -> None:
-    """A visit is a slot: whoever is first is in the first; the load goes through one order."""
+    """A start is a slot: whoever is first is in the first; the load goes through one order."""
     for block in drawn(experiment, 4).blocks:
-        assert {visit.configuration for visit in block.visits} == {"slow", "fast"}
-        assert len(block.visits) == 2
+        assert {start.configuration for start in block.starts} == {"slow", "fast"}
+        assert len(block.starts) == 2
         assert cells(block, 0) == cells(block, 1)
         assert all(
-            run.configuration == visit.configuration for visit in block.visits for run in visit.runs
+            run.configuration == start.configuration for start in block.starts for run in start.runs
         )
 
 
@@ -54,10 +54,10 @@ def test_each_configuration_has_its_slot_and_all_the_same_cells(experiment: Expe
 def test_what_only_reads_comes_first_and_else_the_coin_decides(experiment: Experiment) -> None:
     """Writes age the data, so reads go before them; among each other both keep their order."""
     alternating = drawn(experiment, 4).blocks
-    visits = drawn(experiment, 4, Mode.STARTS).blocks
-    for block, other in zip(alternating, visits, strict=True):
-        assert [each.configuration for each in block.visits] == [
-            e.configuration for e in other.visits
+    starts = drawn(experiment, 4, Mode.STARTS).blocks
+    for block, other in zip(alternating, starts, strict=True):
+        assert [each.configuration for each in block.starts] == [
+            e.configuration for e in other.starts
         ]
         places = [reads(cell) for cell in cells(block)]
         assert places == sorted(places, reverse=True)
@@ -79,7 +79,7 @@ def test_a_block_does_not_depend_on_how_many_there_are(
 def test_the_coin_gives_the_first_slot_to_either() -> None:
     """In 4000 blocks half of the time, within 4.5 standard deviations; and in no pattern."""
     blocks = drawn(an_experiment(), 4000).blocks
-    first = [block.visits[0].configuration for block in blocks]
+    first = [block.starts[0].configuration for block in blocks]
     deviation = sqrt(len(blocks)) / 2
     assert abs(Counter(first)["slow"] - len(blocks) / 2) < 4.5 * deviation
     changes = sum(one != other for one, other in pairwise(first))

@@ -186,7 +186,7 @@ NO_OBSTACLES: dict[str, Change] = {
     "a log that is kept": measured(log=LogPolicy.KEEP),
     "one round": measured(rounds=1),
     "a declared warm-up beside a calibration": measured(warm_up_s=3.0, calibration=Calibration()),
-    "data per start": measured(reset=Reset.VISIT),
+    "data per start": measured(reset=Reset.START),
     "data per block": measured(reset=Reset.BLOCK),
     "a switch by restart": measured(switch=SwitchCost.RESTART),
     "a clock under reads alone": contender(*asks(wall_clock_thing="on")),
@@ -199,7 +199,7 @@ NO_OBSTACLES: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("name", OBSTACLES)
-def test_an_obstacle_means_visits_and_is_said(name: str) -> None:
+def test_an_obstacle_means_starts_and_is_said(name: str) -> None:
     """The reason is what stands in the plan and in the report."""
     change, told = OBSTACLES[name]
     found = chosen(change(an_experiment()))
@@ -229,7 +229,7 @@ def test_what_is_no_obstacle(name: str, design: Design) -> None:
 
 
 @pytest.mark.parametrize("design", [Design.ONE_BY_ONE, Design.ONCE])
-def test_who_asks_for_visits_gets_them(design: Design) -> None:
+def test_who_asks_for_starts_gets_them(design: Design) -> None:
     """Whatever would be possible."""
     experiment = replace(an_experiment(), design=design)
     assert not chosen(experiment).alternates

@@ -284,7 +284,7 @@ def test_what_configurations_must_share(first: str, second: str, message: str) -
     assert message in told
 
 
-def test_data_are_not_kept_where_every_visit_makes_its_cluster() -> None:
+def test_data_are_not_kept_where_every_start_makes_its_cluster() -> None:
     """`reset: block` on Clusters that differ is refused at its line."""
     other = "{extends: default, target: {storage_class: slow}}"
     told = only_problem(cluster(other=other, more="measure: {reset: block}\n"))
@@ -293,7 +293,7 @@ def test_data_are_not_kept_where_every_visit_makes_its_cluster() -> None:
 
 
 def test_what_steelyard_did_not_make_is_not_made_anew() -> None:
-    """An existing Cluster is neither provisioned for each visit nor restarted unasked."""
+    """An existing Cluster is neither provisioned for each start nor restarted unasked."""
     for switch, words in (("reprovision", "cannot make it anew"), ("restart", "be restarted")):
         told = problems_of(cluster("cluster: pg", more=f"measure: {{switch: {switch}}}\n"))
         assert told

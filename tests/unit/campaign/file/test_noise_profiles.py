@@ -147,9 +147,9 @@ def in_turns(campaign: str, at: float) -> CampaignAnalysis:
 def test_a_profile_of_the_planned_design_comes_before_a_newer_one() -> None:
     """One of the other design is better than none, and says that it is one."""
     experiment = measured().experiment
-    keep_profile(with_both(measured("visits", 1000.0), 0.01), HOST)
-    of_visits = find_profile(experiment, HOST, in_turns=True).profile
-    assert (of_visits.campaign_id, of_visits.is_of_turns) == ("visits", False)
+    keep_profile(with_both(measured("starts", 1000.0), 0.01), HOST)
+    of_starts = find_profile(experiment, HOST, in_turns=True).profile
+    assert (of_starts.campaign_id, of_starts.is_of_turns) == ("starts", False)
     keep_profile(in_turns("turns", 2000.0), HOST)
     keep_profile(with_both(measured("later", 3000.0), 0.01), HOST)
     of_turns = find_profile(experiment, HOST, in_turns=True).profile

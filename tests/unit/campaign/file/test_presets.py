@@ -22,7 +22,7 @@ from steelyard.tuning.files.manifests import MATRIX
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
 
 IN_KUBERNETES = {"high-availability", "published-storage", "storage-locality"}
-# A whole published matrix, and Clusters that every visit makes anew, take hours.
+# A whole published matrix, and Clusters that every start makes anew, take hours.
 LONG = {"published-matrix", "redis-storage", *IN_KUBERNETES}
 
 
@@ -153,9 +153,9 @@ def test_the_published_matrix_is_39_runs_in_ascending_order() -> None:
     assert len(pairs) == 13
     planned = schedule_of(experiment, mode=Mode.STARTS, blocks=1)
     (block,) = planned.blocks
-    (visit,) = block.visits
-    assert [run.cell for run in visit.runs] == list(cells_of(experiment))
-    assert len(visit.runs) == 39
+    (start,) = block.starts
+    assert [run.cell for run in start.runs] == list(cells_of(experiment))
+    assert len(start.runs) == 39
     assert experiment.measure.slice_s == 60.0
     assert {workload.scale_factor for workload in experiment.workloads} == {100}
     assert "SINGLE UNREPEATED PASS" in preset_summary("published-matrix")
@@ -163,7 +163,7 @@ def test_the_published_matrix_is_39_runs_in_ascending_order() -> None:
 
 @pytest.mark.parametrize("name", sorted(IN_KUBERNETES))
 def test_a_preset_for_kubernetes_makes_every_cluster_anew(name: str) -> None:
-    """Each loads, says that Longhorn was not run, and asks for a new Cluster in every visit."""
+    """Each loads, says that Longhorn was not run, and asks for a new Cluster in every start."""
     loaded = load_experiment(f"preset:{name}", facts=FACTS, seed=3)
     experiment = loaded.experiment
     assert experiment.is_in_kubernetes

@@ -1,4 +1,4 @@
-"""What a file may say of rounds and of servers that are made for each visit."""
+"""What a file may say of rounds and of servers that are made for each start."""
 
 import pytest
 from experiment_texts import SMALL, load, only_problem
@@ -28,7 +28,7 @@ def test_what_is_no_number_of_rounds(written: str) -> None:
     assert "Write a number at least 1." in told
 
 
-def test_servers_may_be_made_for_each_visit() -> None:
+def test_servers_may_be_made_for_each_start() -> None:
     """The dearest switch is asked for, and the record keeps it."""
     experiment = load(with_measure("switch: reprovision, rounds: 3")).experiment
     assert experiment.measure.switch is SwitchCost.REPROVISION

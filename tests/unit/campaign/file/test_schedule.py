@@ -40,7 +40,7 @@ def of_two(mode: Mode, *, blocks: int, cells: int = 3) -> Schedule:
 
 def ordered(block: PlannedBlock) -> list[tuple[str, CellKey]]:
     """Return the runs of a block in order."""
-    return [(run.configuration, run.cell) for visit in block.visits for run in visit.runs]
+    return [(run.configuration, run.cell) for start in block.starts for run in start.runs]
 
 
 @given(plans)
@@ -61,31 +61,31 @@ def test_a_longer_schedule_continues_a_shorter_one(plan: dict, more: int) -> Non
 
 
 @given(plans)
-def test_visits_share_one_order_of_cells(plan: dict) -> None:
-    """In visits mode every configuration has one visit, and all visits have the block's order."""
+def test_starts_share_one_order_of_cells(plan: dict) -> None:
+    """In starts mode every configuration has one start, and all starts have the block's order."""
     for block in make_schedule(**{**plan, "mode": Mode.STARTS}).blocks:
-        assert sorted(visit.configuration for visit in block.visits) == list(plan["configurations"])
-        assert len({tuple(run.cell for run in visit.runs) for visit in block.visits}) == 1
+        assert sorted(start.configuration for start in block.starts) == list(plan["configurations"])
+        assert len({tuple(run.cell for run in start.runs) for start in block.starts}) == 1
         assert all(
-            r.configuration == visit.configuration for visit in block.visits for r in visit.runs
+            r.configuration == start.configuration for start in block.starts for r in start.runs
         )
 
 
 @given(plans)
 def test_back_to_back_keeps_the_configurations_of_a_cell_together(plan: dict) -> None:
-    """One visit; each cell's runs are neighbours; the first run's configuration is the visit's."""
+    """One start; each cell's runs are neighbours; the first run's configuration is the start's."""
     count = len(plan["configurations"])
     for block in make_schedule(**{**plan, "mode": Mode.BACK_TO_BACK}).blocks:
-        (visit,) = block.visits
-        assert visit.configuration == visit.runs[0].configuration
-        groups = [visit.runs[i : i + count] for i in range(0, len(visit.runs), count)]
+        (start,) = block.starts
+        assert start.configuration == start.runs[0].configuration
+        groups = [start.runs[i : i + count] for i in range(0, len(start.runs), count)]
         assert all(len({run.cell for run in group}) == 1 for group in groups)
 
 
-def test_the_coin_of_visits_is_fair() -> None:
+def test_the_coin_of_starts_is_fair() -> None:
     """Of 2000 blocks between 45 and 55 % begin with b, and blocks do not follow one another."""
     firsts = [
-        block.visits[0].configuration == "b" for block in of_two(Mode.STARTS, blocks=2000).blocks
+        block.starts[0].configuration == "b" for block in of_two(Mode.STARTS, blocks=2000).blocks
     ]
     assert 0.45 < sum(firsts) / 2000 < 0.55
     alike = [one == other for one, other in pairwise(firsts)]
@@ -96,7 +96,7 @@ def test_every_cell_has_a_coin_of_its_own() -> None:
     """Back to back, each cell's coin is fair and the cells of a block agree by chance only."""
     blocks = of_two(Mode.BACK_TO_BACK, blocks=2000, cells=2).blocks
     first = [
-        {run.cell: run.configuration for run in reversed(block.visits[0].runs)} for block in blocks
+        {run.cell: run.configuration for run in reversed(block.starts[0].runs)} for block in blocks
     ]
     for one in (cell(0), cell(1)):
         assert 0.45 < sum(sides[one] == "b" for sides in first) / 2000 < 0.55
@@ -107,7 +107,7 @@ def test_every_cell_has_a_coin_of_its_own() -> None:
 def test_all_orders_of_cells_occur_equally_often(mode: Mode) -> None:
     """The six orders of three cells each make up a sixth of 2400 blocks, give or take a fifth."""
     orders = Counter(
-        tuple(dict.fromkeys(run.cell for run in block.visits[0].runs))
+        tuple(dict.fromkeys(run.cell for run in block.starts[0].runs))
         for block in of_two(mode, blocks=2400).blocks
     )
     assert len(orders) == 6
@@ -119,7 +119,7 @@ def test_three_configurations_come_in_every_order() -> None:
     schedule = make_schedule(
         configurations=("a", "b", "c"), cells=[cell(0)], seed=1, mode=Mode.STARTS, blocks=600
     )
-    orders = Counter(tuple(v.configuration for v in block.visits) for block in schedule.blocks)
+    orders = Counter(tuple(v.configuration for v in block.starts) for block in schedule.blocks)
     assert len(orders) == 6
     assert all(60 < count < 140 for count in orders.values())
 
@@ -144,7 +144,7 @@ def test_impossible_schedules(configurations: tuple[str, ...], cells: list, seed
 
 
 def test_modes() -> None:
-    """What a running server can change runs back to back, the rest in visits."""
+    """What a running server can change runs back to back, the rest in starts."""
     assert [mode_for(switch) for switch in SwitchCost] == [
         Mode.BACK_TO_BACK,
         Mode.BACK_TO_BACK,

@@ -50,14 +50,14 @@ def test_the_design_is_that_of_the_experiment() -> None:
     """Also where the twin could alternate, because it has none of the differences."""
     loaded = given()
     other = OtherDesign(mode=Mode.STARTS, block_s=60.0)
-    turns, visits = (
+    turns, starts = (
         aa_twin(
             loaded, switch=SwitchCost.RESTART, budget_s=600.0, alternates=alternates, other=other
         ).experiment
         for alternates in (True, False)
     )
-    assert (turns.design, visits.design) == (Design.AUTO, Design.ONE_BY_ONE)
-    assert (turns.measure.switch, visits.measure.switch) == (None, SwitchCost.RESTART)
+    assert (turns.design, starts.design) == (Design.AUTO, Design.ONE_BY_ONE)
+    assert (turns.measure.switch, starts.measure.switch) == (None, SwitchCost.RESTART)
     assert turns.twin_of is not None
     assert turns.twin_of.other == other
 
@@ -92,7 +92,7 @@ def expected(block_s: float, twin: LoadedExperiment) -> Forecast:
     return Forecast(
         mode=mode_for(SwitchCost.RESTART),
         switch=SwitchCost.RESTART,
-        reset=Reset.VISIT,
+        reset=Reset.START,
         preparation_s=60.0,
         block_s=block_s,
         max_blocks=1,

@@ -68,7 +68,7 @@ def in_block(stage: Stage, block: int, does: Callable[[bool], object]) -> None:
 def counted(record: CampaignRecord) -> list[tuple[object, ...]]:
     """Return what the result rests on, without times of day."""
     return [
-        (run.block, run.visit, run.position, run.configuration, run.cell, run.turns)
+        (run.block, run.start, run.position, run.configuration, run.cell, run.turns)
         for run in record.counted_runs
     ]
 
@@ -133,7 +133,7 @@ def test_both_are_up_from_the_beginning_to_the_end_of_a_block(tmp_path: Path) ->
     schedule = read_schedule(tmp_path / "campaign")
     record = read_campaign(tmp_path / "campaign")
     for index, runs in by_block(record).items():
-        planned = [visit.configuration for visit in schedule.blocks[index].visits]
+        planned = [start.configuration for start in schedule.blocks[index].starts]
         assert [run.configuration for run in runs] == planned
     assert {runs[0].configuration for runs in by_block(record).values()} == {"slow", "fast"}
 
@@ -148,7 +148,7 @@ def test_what_only_reads_goes_before_what_writes(tmp_path: Path) -> None:
         assert ordered == ["reads"] * 4 + ["writes"] * 4
 
 
-def test_who_asks_for_visits_gets_them(tmp_path: Path) -> None:
+def test_who_asks_for_starts_gets_them(tmp_path: Path) -> None:
     """Though turns could be taken."""
     stage = staged(tmp_path / "campaign", replace(an_experiment(), design=Design.ONE_BY_ONE))
     plan = stage.run().plan
@@ -158,7 +158,7 @@ def test_who_asks_for_visits_gets_them(tmp_path: Path) -> None:
     assert not stage.guards.started
 
 
-def test_transactions_that_are_too_long_mean_visits(tmp_path: Path) -> None:
+def test_transactions_that_are_too_long_mean_starts(tmp_path: Path) -> None:
     """It shows when they are tried, and is said in the plan."""
     experiment = an_experiment()
     stage = staged(tmp_path / "campaign", experiment)
@@ -245,7 +245,7 @@ def test_a_block_is_redone_for_all_under_whose_trouble_it_was(
     schedule = read_schedule(tmp_path / "campaign")
     (outcome,) = thrown
     assert outcome.index == (3 if harms is does_not_start else 2)
-    assert outcome.configuration == schedule.blocks[outcome.index].visits[slot - 1].configuration
+    assert outcome.configuration == schedule.blocks[outcome.index].starts[slot - 1].configuration
     assert outcome.cause == cause
     record = read_campaign(tmp_path / "campaign")
     redone = [run for run in record.counted_runs if run.block == outcome.index]
@@ -357,7 +357,7 @@ def test_a_block_takes_what_is_foretold(
     took_s = (began[-1] - began[0]) / (len(began) - 1)
     times = durations.SwitchTimes(restore_s=3.0, start_s=2.0, switch_s=0.0)
     told_s = durations.block_s(
-        experiment, mode=Mode.ALTERNATING, reset=Reset.VISIT, warm_up_s=warm_up_s, times=times
+        experiment, mode=Mode.ALTERNATING, reset=Reset.START, warm_up_s=warm_up_s, times=times
     )
     cells = len(workloads) * loads
     own = len(workloads) * (loads > 1)  # generators that only warm up
@@ -367,7 +367,7 @@ def test_a_block_takes_what_is_foretold(
 
 
 def test_the_forecast_knows_that_turns_are_taken(tmp_path: Path) -> None:
-    """As it will be, and why; where memory is short it is visits."""
+    """As it will be, and why; where memory is short it is starts."""
     stage = staged(tmp_path / "campaign")
     bench = stage.bench()
     assembly = Assembly(engine=bench._engine, platforms=bench._platforms, room=stage.room)
@@ -378,6 +378,6 @@ def test_the_forecast_knows_that_turns_are_taken(tmp_path: Path) -> None:
     assert (plan.mode, plan.design_reason) == (expected.mode, expected.design_reason)
     assert plan.block_s == pytest.approx(expected.block_s, rel=0.3)
     short = replace(assembly, room=replace(stage.room, memory_bytes=1))
-    visits = forecast(stage.experiment, short)
-    assert visits.mode is Mode.STARTS
-    assert "of memory are available" in visits.design_reason
+    starts = forecast(stage.experiment, short)
+    assert starts.mode is Mode.STARTS
+    assert "of memory are available" in starts.design_reason

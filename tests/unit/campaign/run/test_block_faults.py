@@ -18,7 +18,7 @@ from steelyard.core.target import EngineName
 from steelyard.record.directory import read_campaign
 from support.left import left_over
 
-# Visit mode, one workload: a block uses the generator four times, warm-up and run for each arm.
+# Start mode, one workload: a block uses the generator four times, warm-up and run for each arm.
 _WARM_UP, _RUN, _SECOND_WARM_UP, _SECOND_RUN = range(4)
 
 

@@ -47,13 +47,13 @@ def test_runs_follow_the_stored_schedule(path: Path, *, restart: bool) -> None:
     experiment = an_experiment(restart=restart, loads=3, workloads=("reads", "more-reads"))
     Stage.new(experiment, path).run()
     planned = [
-        (block.index, visit, position, run.configuration, run.cell)
+        (block.index, start, position, run.configuration, run.cell)
         for block in read_schedule(path).blocks
-        for visit, one in enumerate(block.visits)
+        for start, one in enumerate(block.starts)
         for position, run in enumerate(one.runs)
     ]
     taken = [
-        (run.block, run.visit, run.position, run.configuration, run.cell)
+        (run.block, run.start, run.position, run.configuration, run.cell)
         for run in read_campaign(path).runs
     ]
     assert taken == planned[: len(taken)]
@@ -198,7 +198,7 @@ def test_one_configuration_alone_runs_to_its_budget(path: Path) -> None:
     ("restart", "reset", "restores"),
     [
         (True, None, 12),
-        (True, Reset.VISIT, 12),
+        (True, Reset.START, 12),
         (True, Reset.BLOCK, 6),
         (True, Reset.CAMPAIGN, 1),
         (False, None, 1),
@@ -208,7 +208,7 @@ def test_one_configuration_alone_runs_to_its_budget(path: Path) -> None:
 def test_data_are_restored_as_often_as_the_reset_says(
     path: Path, *, restart: bool, reset: Reset | None, restores: int
 ) -> None:
-    """Per visit, per block or once; back to back on reads alone there is nothing to restore."""
+    """Per start, per block or once; back to back on reads alone there is nothing to restore."""
     measure = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, reset=reset)
     stage = Stage.new(an_experiment(restart=restart, measure=measure), path)
     stage.run()

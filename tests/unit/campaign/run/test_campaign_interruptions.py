@@ -20,7 +20,7 @@ _STEPS = 29  # appends of the uninterrupted campaign after its start; checked be
 
 def _counted(record: CampaignRecord) -> list[tuple[object, ...]]:
     return [
-        (run.block, run.visit, run.position, run.configuration, run.cell, run.measurement)
+        (run.block, run.start, run.position, run.configuration, run.cell, run.measurement)
         for run in record.counted_runs
     ]
 

@@ -112,7 +112,7 @@ def test_the_noise_says_where_it_comes_from(
 ) -> None:
     """Assumed noise is labelled so with the way out; measured noise names its campaign."""
     assert ASSUMED in text_of(planned(five_loads(), tmp_path))
-    quiet = replace(ASSUMED_NOISE.workloads[0], workload="reads", second_sd=0.01, visit_sd=0.002)
+    quiet = replace(ASSUMED_NOISE.workloads[0], workload="reads", second_sd=0.01, restart_sd=0.002)
     measured = NoiseProfile(
         origin=NoiseOrigin.MEASURED,
         workloads=(replace(quiet, slice_sd=0.002),),

@@ -71,7 +71,7 @@ def test_equal_configurations_cost_a_session(tmp_path: Path) -> None:
 def test_clusters_that_differ_are_made_anew(
     one: dict[str, Any], other: dict[str, Any], cost: SwitchCost, *, anew: bool, tmp_path: Path
 ) -> None:
-    """Equal Clusters are one for the campaign; those that differ are made for each visit."""
+    """Equal Clusters are one for the campaign; those that differ are made for each start."""
     experiment = an_experiment()
     configurations = (
         Configuration(name="slow", target=CloudNativePgTarget(**one)),
@@ -81,9 +81,9 @@ def test_clusters_that_differ_are_made_anew(
     assert _cost(pair, tmp_path) is cost
     assert pair.is_made_anew is anew
     kept = reset_for(pair, Mode.STARTS, writes=True)
-    assert kept is Reset.VISIT
+    assert kept is Reset.START
     asked = replace(pair, measure=replace(pair.measure, reset=Reset.BLOCK))
-    assert reset_for(asked, Mode.STARTS, writes=True) is (Reset.VISIT if anew else Reset.BLOCK)
+    assert reset_for(asked, Mode.STARTS, writes=True) is (Reset.START if anew else Reset.BLOCK)
 
 
 def test_different_targets_cost_a_restart(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_different_targets_cost_a_restart(tmp_path: Path) -> None:
 
 
 def test_the_dearest_pair_decides(tmp_path: Path) -> None:
-    """One configuration that needs a restart makes every block one of visits."""
+    """One configuration that needs a restart makes every block one of starts."""
     experiment = an_experiment(restart=False)
     assert _cost(experiment, tmp_path) is SwitchCost.RELOAD
     third = _configuration("third", needs_restart="on")
@@ -151,7 +151,7 @@ def test_one_command_for_all_configurations_costs_a_restart_too(tmp_path: Path) 
     assert _cost(pair, tmp_path) is SwitchCost.RESTART
 
 
-def test_a_redis_that_is_restarted_is_reset_for_every_visit() -> None:
+def test_a_redis_that_is_restarted_is_reset_for_every_start() -> None:
     """It keeps what it persists: other resets are refused where anything is written."""
     asked = an_experiment(measure=Measure(reset=Reset.BLOCK))
     redis = replace(asked, engine=EngineName.REDIS)
@@ -165,21 +165,21 @@ def test_a_redis_that_is_restarted_is_reset_for_every_visit() -> None:
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("writes", [True, False])
 def test_the_reset_asked_for_counts(mode: Mode, *, writes: bool) -> None:
-    """Automatic means every visit, but once where nothing changes the data and nobody leaves."""
+    """Automatic means every start, but once where nothing changes the data and nobody leaves."""
     asked = an_experiment(measure=Measure(reset=Reset.BLOCK))
     assert reset_for(asked, mode, writes=writes) is Reset.BLOCK
     automatic = reset_for(an_experiment(), mode, writes=writes)
     once = mode is Mode.BACK_TO_BACK and not writes
-    assert automatic is (Reset.CAMPAIGN if once else Reset.VISIT)
+    assert automatic is (Reset.CAMPAIGN if once else Reset.START)
 
 
 @pytest.mark.parametrize(
     ("hosts", "writes", "reset"),
     [
         ("aa", False, Reset.CAMPAIGN),
-        ("aa", True, Reset.VISIT),
-        ("ab", False, Reset.VISIT),
-        ("ab", True, Reset.VISIT),
+        ("aa", True, Reset.START),
+        ("ab", False, Reset.START),
+        ("ab", True, Reset.START),
     ],
 )
 def test_sessions_of_one_server_that_read_need_no_reset(
@@ -194,4 +194,4 @@ def test_sessions_of_one_server_that_read_need_no_reset(
     experiment = replace(experiment, configurations=configurations)
     assert bool(experiment.shared_servers) is (hosts == "aa")
     assert reset_for(experiment, Mode.ALTERNATING, writes=writes) is reset
-    assert reset_for(experiment, Mode.STARTS, writes=writes) is Reset.VISIT
+    assert reset_for(experiment, Mode.STARTS, writes=writes) is Reset.START

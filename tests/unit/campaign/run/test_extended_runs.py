@@ -71,7 +71,7 @@ def test_a_late_drop_extends_the_run_under_the_same_load(tmp_path: Path, last_us
     )
 
 
-def test_a_neighbours_visit_is_dismissed(tmp_path: Path, last_use: int) -> None:
+def test_a_neighbours_start_is_dismissed(tmp_path: Path, last_use: int) -> None:
     """The rate comes back in the further part: no cliff, and no third part."""
     _, long = run_with(tmp_path / "c", {last_use: FALLS_LATE})
     assert [part.part for part in long.parts] == [0, 1]

@@ -94,7 +94,7 @@ def test_a_block_is_the_sum_of_its_parts() -> None:
     def block_s(mode: Mode, reset: Reset, warm_up: float = 10.0) -> float:
         return durations.block_s(experiment, mode=mode, reset=reset, warm_up_s=warm_up, times=times)
 
-    assert block_s(Mode.STARTS, Reset.VISIT) == 2 * (3 + 2 + warm_up_s) + 4 * run_s
+    assert block_s(Mode.STARTS, Reset.START) == 2 * (3 + 2 + warm_up_s) + 4 * run_s
     assert block_s(Mode.STARTS, Reset.BLOCK) == 3 + 2 * (2 + warm_up_s) + 4 * run_s
     assert block_s(Mode.STARTS, Reset.CAMPAIGN) == 2 * (2 + warm_up_s) + 4 * run_s
     assert block_s(Mode.STARTS, Reset.CAMPAIGN, 0.0) == 2 * 2 + 4 * run_s

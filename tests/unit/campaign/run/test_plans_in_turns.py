@@ -35,7 +35,7 @@ QUIET = WorkloadNoise(
     second_sd=0.02,
     autocorrelation=0.0,
     slice_sd=0.0,
-    visit_sd=0.05,
+    restart_sd=0.05,
     drift_sd=0.0,
     unnamed=1.0,
     turns=TurnNoise(start_sd=0.01, connection_sd=0.02, second_sd=0.02),
@@ -100,7 +100,6 @@ def test_a_forecast_says_how_turns_are_taken(tmp_path: Path) -> None:
         "in turns: reads",
     ):
         assert words in text
-    assert "visit" not in text
     told = json.loads(json.dumps(forecast_json(experiment, expected)))
     assert told["turns"]["reconnections"] == 3
     assert told["turns"]["counted_s"] == 3.0
@@ -148,7 +147,7 @@ def test_a_block_in_turns_is_the_sum_of_its_parts() -> None:
 
 
 def test_a_plan_without_a_measurement_names_the_source_of_its_noise(tmp_path: Path) -> None:
-    """That of turns is of a machine that was measured, that of visits of the simulator."""
+    """That of turns is of a machine that was measured, that of starts of the simulator."""
     text = text_of(planned(alternating(), tmp_path))
     assert ASSUMED_TURNS in text
     assert "others are advised by 10 starts or more" in text
@@ -184,7 +183,7 @@ def test_a_plan_goes_by_the_noise_of_turns(tmp_path: Path, monkeypatch: pytest.M
 def test_less_is_said_where_less_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: NoiseProfile, told: str
 ) -> None:
-    """Nine starts advise nothing; noise of visits bounds that of turns, and says so."""
+    """Nine starts advise nothing; noise of starts bounds that of turns, and says so."""
     monkeypatch.setattr(planning, "profile_for", lambda *_, **__: profile)
     found = planned(alternating(stop=Stop(budget_s=3600.0)), tmp_path)
     assert told in text_of(found)
@@ -195,7 +194,7 @@ def test_less_is_said_where_less_is_known(
 def test_turns_are_a_cheaper_design_where_the_noise_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file asks for visits, and this machine decides sooner in turns."""
+    """The file asks for starts, and this machine decides sooner in turns."""
     monkeypatch.setattr(planning, "profile_for", lambda *_, **__: MEASURED)
     found = planned(
         alternating(design=Design.ONE_BY_ONE, stop=Stop(budget_s=900.0, decide=0.01)), tmp_path
@@ -252,8 +251,8 @@ def test_progress_in_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_runs_in_turns_are_told_from_others_across_campaigns(tmp_path: Path) -> None:
     """Rates in turns are not those of servers alone: the difference comes before the cells."""
     a_campaign(tmp_path / "turns").run()
-    a_campaign(tmp_path / "visits", design=Design.ONE_BY_ONE).run()
-    records = [read_campaign(tmp_path / name) for name in ("turns", "visits")]
+    a_campaign(tmp_path / "starts", design=Design.ONE_BY_ONE).run()
+    records = [read_campaign(tmp_path / name) for name in ("turns", "starts")]
     found = {
         each.name: (each.first, each.second) for each in compare_campaigns(*records).differences
     }

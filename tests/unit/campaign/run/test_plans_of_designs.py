@@ -36,7 +36,7 @@ MEASURED = NoiseProfile(
         replace(
             ASSUMED_NOISE.workloads[0],
             workload="reads",
-            assumed=("visit_sd", "drift_sd"),
+            assumed=("restart_sd", "drift_sd"),
             unnamed=ALL_NAMED,
         ),
     ),
@@ -166,7 +166,7 @@ def test_of_many_cells_the_minutes_are_those_of_one_that_differs_alone(tmp_path:
 
 
 def test_rounds_are_those_of_the_campaign(tmp_path: Path) -> None:
-    """Four rounds per visit: less noise per block, the same overhead in fewer seconds per run."""
+    """Four rounds per start: less noise per block, the same overhead in fewer seconds per run."""
     base = an_experiment(loads=2, measure=MEASURE)
     one = planned(replace(base, name="one"), tmp_path)
     four = planned(replace(base, name="four", measure=replace(MEASURE, rounds=4)), tmp_path)
@@ -191,7 +191,7 @@ def test_measured_noise_says_whence_and_what_it_lacks(
     assert "writes was not measured: the noisiest one's" in text
     assert "at the measured noise" in shortfall(found, "mine.yaml")
     said = outlook_json(found)["workloads"][0]  # type: ignore[index, call-overload]
-    assert said["noise"]["assumed"] == ["visit_sd", "drift_sd"]  # type: ignore[index]
+    assert said["noise"]["assumed"] == ["restart_sd", "drift_sd"]  # type: ignore[index]
 
 
 def test_measured_parts_are_not_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Visits with several rounds, and visits that make their server: chosen, run, recorded, resumed."""
+"""Starts with several rounds, and starts that make their server: chosen, run, recorded, resumed."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.design.schedule import (
     ASSUMED_INSTANCE_SD,
     Rounds,
-    VisitFrame,
+    StartFrame,
     asked_cycle_s,
     choose_rounds,
     cycle_in_force_s,
@@ -46,7 +46,7 @@ def asking(*settings: Setting, measure: Measure = MEASURE, **more: object) -> Ex
 
 
 def remade(**more: object) -> Experiment:
-    """Return an experiment in which every visit makes its server."""
+    """Return an experiment in which every start makes its server."""
     measure = replace(MEASURE, switch=SwitchCost.REPROVISION, **more)
     return asking(measure=measure)
 
@@ -54,11 +54,11 @@ def remade(**more: object) -> Experiment:
 def framed(
     switch: SwitchCost = SwitchCost.RESTART,
     mode: Mode = Mode.STARTS,
-    reset: Reset = Reset.VISIT,
+    reset: Reset = Reset.START,
     made_in_s: float = 30.0,
-) -> VisitFrame:
-    """Return what is known of visits with a cycle of five minutes."""
-    return VisitFrame(
+) -> StartFrame:
+    """Return what is known of starts with a cycle of five minutes."""
+    return StartFrame(
         mode=mode,
         switch=switch,
         reset=reset,
@@ -68,7 +68,7 @@ def framed(
     )
 
 
-def chosen(experiment: Experiment, frame: VisitFrame | None = None, **more: object) -> Rounds:
+def chosen(experiment: Experiment, frame: StartFrame | None = None, **more: object) -> Rounds:
     """Return the rounds of an experiment in the fake world."""
     engine = FakeEngine(World(clock=FakeClock(), experiment=experiment))
     return choose_rounds(experiment, engine, frame or framed(), **more)
@@ -79,7 +79,7 @@ def test_one_round_unless_something_asks_for_more() -> None:
     assert chosen(asking()) == Rounds()
 
 
-def test_the_runs_of_a_visit_cover_a_checkpoint_cycle() -> None:
+def test_the_runs_of_a_start_cover_a_checkpoint_cycle() -> None:
     """As many rounds as fill the cycle by their runs alone; half as many with two cells or arms."""
     wal = asks(wal_compression="on")
     rounds = chosen(asking(*wal))
@@ -153,13 +153,13 @@ def test_made_servers_get_the_best_number_of_runs() -> None:
 
 
 def test_measured_noise_is_used_and_said() -> None:
-    """Of visits only when they were made servers; of runs in any case."""
+    """Of starts only when they were made servers; of runs in any case."""
     part = WorkloadNoise(
         workload="writes",
         second_sd=0.0,
         autocorrelation=0.0,
         slice_sd=0.01,
-        visit_sd=0.08,
+        restart_sd=0.08,
         drift_sd=0.0,
     )
     profile = NoiseProfile(
@@ -176,7 +176,7 @@ def test_measured_noise_is_used_and_said() -> None:
 
 
 def test_a_campaign_of_rounds_records_each_run(tmp_path: Path) -> None:
-    """Single runs in the journal, in order, with the age of the cycle; one number per visit."""
+    """Single runs in the journal, in order, with the age of the cycle; one number per start."""
     experiment = asking(
         measure=replace(MEASURE, rounds=3), loads=2, stop=Stop(budget_s=900.0, precision=0.0001)
     )
@@ -186,11 +186,11 @@ def test_a_campaign_of_rounds_records_each_run(tmp_path: Path) -> None:
     assert analysis.plan.rounds == 3
     record = read_campaign(tmp_path / "c")
     assert record.plan == analysis.plan
-    visit = [run for run in record.runs if (run.block, run.visit) == (0, 0)]
-    assert [run.position for run in visit] == list(range(6))
-    ages = [run.checkpoint.seconds for run in visit if run.checkpoint is not None]
+    start = [run for run in record.runs if (run.block, run.start) == (0, 0)]
+    assert [run.position for run in start] == list(range(6))
+    ages = [run.checkpoint.seconds for run in start if run.checkpoint is not None]
     assert len(ages) == 6
-    assert ages == pytest.approx([run.since_start_s for run in visit])
+    assert ages == pytest.approx([run.since_start_s for run in start])
     assert analysis.blocks >= 8
     assert analysis.comparisons[0].blocks == analysis.blocks
     assert {cell.runs for cell in analysis.cells} == {3 * analysis.blocks}
@@ -198,7 +198,7 @@ def test_a_campaign_of_rounds_records_each_run(tmp_path: Path) -> None:
 
 
 def test_raw_output_of_many_runs_sorts_in_run_order(tmp_path: Path) -> None:
-    """Also beyond a hundred of a visit."""
+    """Also beyond a hundred of a start."""
     experiment = asking(measure=replace(MEASURE, rounds=101), stop=Stop(budget_s=1500.0))
     Stage.new(experiment, tmp_path / "c").run()
     names = [run.raw for run in read_campaign(tmp_path / "c").runs]
@@ -240,14 +240,14 @@ def test_a_cycle_that_does_not_fit_is_refused_with_both_ways_out(tmp_path: Path)
     require_first_look(foretold(longer, tmp_path / "longer"), longer)
 
 
-def test_every_visit_makes_its_server(tmp_path: Path) -> None:
-    """Nothing is prepared or restored; each visit builds, in the time that this takes."""
+def test_every_start_makes_its_server(tmp_path: Path) -> None:
+    """Nothing is prepared or restored; each start builds, in the time that this takes."""
     stage = Stage.new(remade(rounds=2), tmp_path / "c")
     stage.world.restore_s, stage.world.start_s = 3.0, 1.0
     analysis = stage.run()
     assert analysis.status is Status.DECIDED
     assert analysis.plan is not None
-    assert (analysis.plan.restore, analysis.plan.reset) == (ANEW, Reset.VISIT)
+    assert (analysis.plan.restore, analysis.plan.reset) == (ANEW, Reset.START)
     assert analysis.plan.switch is SwitchCost.REPROVISION
     assert analysis.blocks >= 6
     steps = stage.world.steps
@@ -257,8 +257,8 @@ def test_every_visit_makes_its_server(tmp_path: Path) -> None:
     assert steps[first - 1].startswith("build fake_s1")
     assert analysis.unit.startswith(f"{analysis.blocks} newly made servers per configuration")
     assert "each with data loaded anew" in analysis.unit
-    per_visit = 3.0 + 1.0 + 2.0 + durations.RUN_OVERHEAD_S + 2 * ROUND_S
-    assert analysis.plan.block_s == pytest.approx(2 * per_visit)
+    per_start = 3.0 + 1.0 + 2.0 + durations.RUN_OVERHEAD_S + 2 * ROUND_S
+    assert analysis.plan.block_s == pytest.approx(2 * per_start)
 
 
 def test_its_report_says_how_and_how_much_servers_differ(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_its_report_says_how_and_how_much_servers_differ(tmp_path: Path) -> None
     assert made["instance_noise"][0]["runs_per_instance"] == 2
 
 
-def test_a_visit_that_fails_is_made_again_with_its_block(tmp_path: Path) -> None:
+def test_a_start_that_fails_is_made_again_with_its_block(tmp_path: Path) -> None:
     """The dead server's block is redone on servers of its own."""
     stage = Stage.new(remade(rounds=1), tmp_path / "c")
     stage.world.faults[5] = server_dies
@@ -301,10 +301,10 @@ def test_a_killed_campaign_of_made_servers_resumes(tmp_path: Path, step: int) ->
 
 
 def test_making_is_part_of_the_forecast(tmp_path: Path) -> None:
-    """A visit takes the loading, nothing is prepared, and the disk holds one copy."""
+    """A start takes the loading, nothing is prepared, and the disk holds one copy."""
     expected = foretold(remade(), tmp_path)
     assert expected.switch is SwitchCost.REPROVISION
-    assert expected.reset is Reset.VISIT
+    assert expected.reset is Reset.START
     restarted = foretold(asking(), tmp_path / "other")
     per_round = expected.block_s / 2 - expected.rounds.number * ROUND_S
     assert per_round > restarted.block_s / 2 - ROUND_S

@@ -51,7 +51,7 @@ def passed(tmp_path: Path) -> CampaignAnalysis:
 
 
 def test_every_cell_is_run_once_in_file_order(passed: CampaignAnalysis, tmp_path: Path) -> None:
-    """One block of one visit, workload by workload, loads ascending, and then it is done."""
+    """One block of one start, workload by workload, loads ascending, and then it is done."""
     assert passed.status is Status.PASSED
     assert [(run.cell.workload, run.cell.load.clients) for run in passed.runs] == [
         (workload, clients) for workload in ("select-only", "tpcb-like") for clients in CLIENTS

@@ -178,7 +178,7 @@ def test_settings_that_the_operator_refuses_change_nothing(world: World) -> None
     assert _server(world)["work_mem"] == "8MB"
 
 
-def test_each_visit_has_a_cluster_of_its_own_where_targets_differ(world: World) -> None:
+def test_each_start_has_a_cluster_of_its_own_where_targets_differ(world: World) -> None:
     """The last one is gone with its volumes before the next is made, under another name."""
     platform = world.platform(provisions=True, restarts=False)
     names = []
@@ -197,7 +197,7 @@ def test_each_visit_has_a_cluster_of_its_own_where_targets_differ(world: World) 
     assert world.api.list(CLUSTER) == ()
 
 
-def test_a_server_for_the_whole_campaign_is_left_alone_between_visits(world: World) -> None:
+def test_a_server_for_the_whole_campaign_is_left_alone_between_starts(world: World) -> None:
     """Stopping keeps the Cluster; no configuration is in force then."""
     platform = world.platform()
     _started(world, platform, work_mem="8MB")

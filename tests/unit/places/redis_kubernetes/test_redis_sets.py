@@ -160,7 +160,7 @@ def test_a_pod_that_may_not_be_made_is_told_with_the_clusters_reason(world: Redi
     assert world.api.list(STATEFUL_SET) == ()
 
 
-def test_a_server_for_each_visit_has_a_volume_of_its_own(world: RedisWorld) -> None:
+def test_a_server_for_each_start_has_a_volume_of_its_own(world: RedisWorld) -> None:
     """Where targets differ the last server is gone, volume and all, before the next is made."""
     platform = world.platform(provisions=True)
     seen = []

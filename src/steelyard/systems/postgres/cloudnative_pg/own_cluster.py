@@ -1,7 +1,7 @@
 """A Cluster of CloudNativePG that a campaign makes, measures and takes away.
 
 Equal targets share one Cluster for the campaign: its settings are patched, its data come back from
-templates on the running server. Where targets differ, every visit makes its Cluster anew under a
+templates on the running server. Where targets differ, every start makes its Cluster anew under a
 name of its own, and only one is there at a time. It is taken away with all that it had: pods,
 claims, and volumes that go with them.
 """

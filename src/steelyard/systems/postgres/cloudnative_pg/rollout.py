@@ -88,7 +88,7 @@ class ClusterWait:
             ref: The Cluster.
             is_over: Whether it does; may raise what ends the wait.
             most_s: After so long nobody waits any more.
-            quiet_s: So long nothing is told: what happens at every visit is no news.
+            quiet_s: So long nothing is told: what happens at every start is no news.
 
         Raises:
             TargetError: It is gone, or something is stuck, or it took too long.

@@ -2,7 +2,7 @@
 
 Equal targets share one server for the campaign: its pod is started anew for each configuration, on
 a copy of the prepared data, which lie beside the live ones in the same volume. Where targets
-differ, every visit makes its server anew, volume and all, and only one is there at a time.
+differ, every start makes its server anew, volume and all, and only one is there at a time.
 
 For a start the set gets what the new pod is; then the old pod is deleted, and the set makes
 another. What tells the new one is an annotation that no other start has.
@@ -134,7 +134,7 @@ class Starter:
         made = self.belongings.make(set_manifest(asked, start))
         self._await_seen(asked, int(made["metadata"].get("generation") or 0))
         self._replace(asked, start)
-        # Every visit starts the pod, so only what keeps it from that is news.
+        # Every start starts the pod, so only what keeps it from that is news.
         wait = ReadyWait(
             self.api, self.clock, self.told, also=lambda: claim_obstacle(self.api, asked.claim)
         )
