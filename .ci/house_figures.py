@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 401,
+    "files": 403,
     "longest file": 738,
-    "import edges": 2883,
+    "import edges": 2905,
     "modules with one importer": 45,
     "branches on kind or system": 12,
 }

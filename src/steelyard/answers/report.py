@@ -16,6 +16,7 @@ from steelyard.answers.cells import pass_limits, pass_result, pass_title, publis
 from steelyard.answers.costs.section import cost_section
 from steelyard.answers.durability.section import durability_json, durability_section
 from steelyard.answers.findings import finding_section
+from steelyard.answers.gate import gate_json, gate_section
 from steelyard.answers.latency.section import latency_json, latency_section
 from steelyard.answers.noise.section import noise_json, noise_section
 from steelyard.answers.published import (
@@ -75,6 +76,7 @@ def _always(
 ANSWERS: Final = (
     Answer(sections=_always(result_section), single_pass=False),
     Answer(sections=_always(pass_result), single_pass=True),
+    Answer(sections=gate_section, json=gate_json, single_pass=False),
     Answer(sections=published_section, json=single_pass_json, single_pass=True),
     Answer(sections=noise_section, json=noise_json, single_pass=False),
     Answer(compute=instance_noise, json=instance_noise_json),

@@ -3,19 +3,24 @@
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from steelyard.answers.campaign import analyse
+from steelyard.answers.gate import judge, junit
 from steelyard.answers.listing import Listed
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.summary import summary
+from steelyard.answers.wording import uncompared
 from steelyard.campaign.run.session import as_json
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.command import quoted
-from steelyard.core.errors import InputError, RecordError
+from steelyard.core.errors import ExitCode, InputError, RecordError
+from steelyard.core.experiment import Experiment
+from steelyard.core.gate import Condition, Outcome, parse_condition, worst
 from steelyard.gateways.files import tree_bytes, write_text
 from steelyard.record.directory import (
     find_campaigns,
@@ -75,6 +80,60 @@ def _held(path: Path) -> bool:
         return is_held(path)
     except RecordError:
         return False  # another account's: it cannot be asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What the command line says of a gate.
+
+    Attributes:
+        fail_if: Conditions; without any, those of the experiment count.
+        undecided: ``fail`` or ``pass``.
+        junit: Where the outcomes are written.
+    """
+
+    fail_if: tuple[str, ...] = ()
+    undecided: str = "fail"
+    junit: Path | None = None
+
+    def conditions(self, experiment: Experiment) -> tuple[Condition, ...]:
+        """Return those of the command line, or those of the experiment.
+
+        Raises:
+            InputError: There is none, and outcomes are to be written.
+        """
+        given = tuple(parse_condition(text) for text in self.fail_if)
+        conditions = given or experiment.stop.fail_if
+        if not conditions and self.junit is not None:
+            message = "--junit: no condition says what is reported"
+            raise InputError(message, hint="Add one, such as --fail-if 'slower > 3%'.")
+        return conditions
+
+    def code(self, analysis: CampaignAnalysis) -> int:
+        """Tell the outcomes on standard error, and return the exit code.
+
+        Raises:
+            InputError: The campaign compares nothing.
+        """
+        conditions = self.conditions(analysis.experiment)
+        if not conditions:
+            return ExitCode.DONE
+        if not analysis.experiment.compares_throughput:
+            why = uncompared(analysis.experiment) or "A single pass has no interval."
+            raise InputError(
+                f"there is nothing for a gate to judge. {why}",
+                hint="A gate takes campaigns that compare the throughput of configurations.",
+            )
+        judged = judge(analysis, conditions)
+        lines = [each.line for each in judged] or ["undecided: no block is complete"]
+        click.echo("\n".join(f"gate {line}" for line in lines), err=True)
+        fails = self.undecided == "fail"
+        if self.junit is not None:
+            text = junit(analysis.experiment.name, judged, undecided_fails=fails)
+            write_text(self.junit, text, error_type=RecordError)
+        outcome = worst(tuple(each.outcome for each in judged) or (Outcome.UNDECIDED,))
+        passes = outcome is Outcome.PASSED or (outcome is Outcome.UNDECIDED and not fails)
+        return ExitCode.DONE if passes else ExitCode.GATE
 
 
 def print_whole(document: Document) -> None:

@@ -1,9 +1,15 @@
 """``steelyard compare``: two configurations of one campaign, or two campaigns."""
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
+
+from steelyard.cli.options import gate_options
+from steelyard.core.errors import InputError
+
+if TYPE_CHECKING:
+    from steelyard.answers.results import CampaignAnalysis
 
 _USAGE: Final = "DIR REFERENCE CONFIGURATION | DIR1 DIR2"
 
@@ -12,7 +18,16 @@ _USAGE: Final = "DIR REFERENCE CONFIGURATION | DIR1 DIR2"
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.argument("others", nargs=-1, metavar="REFERENCE CONFIGURATION | DIR2")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(directory: Path, others: tuple[str, ...], *, as_json: bool) -> None:
+@gate_options
+def command(
+    directory: Path,
+    others: tuple[str, ...],
+    *,
+    as_json: bool,
+    fail_if: tuple[str, ...],
+    undecided: str,
+    junit: Path | None,
+) -> int:
     """Compare two configurations of one campaign, or two campaigns.
 
     `compare DIR REFERENCE CONFIGURATION` takes two configurations of the campaign in DIR: their
@@ -23,14 +38,24 @@ def command(directory: Path, others: tuple[str, ...], *, as_json: bool) -> None:
     between the two comes first, and no word is stronger than "differs".
     """
     if len(others) == 2:
-        _configurations(directory, *others, as_json=as_json)
-    elif len(others) == 1:
-        _campaigns(directory, Path(others[0]), as_json=as_json)
-    else:
+        analysis = _configurations(directory, *others, as_json=as_json)
+        from steelyard.cli.campaigns import Gate  # noqa: PLC0415 - lazy
+
+        return Gate(fail_if=fail_if, undecided=undecided, junit=junit).code(analysis)
+    if len(others) != 1:
         raise click.UsageError(f"compare takes {_USAGE}")
+    if fail_if or junit is not None:
+        raise InputError(
+            "two campaigns were measured at different times, so no gate can rest on them",
+            hint="Measure both configurations in one campaign: steelyard run --fail-if.",
+        )
+    _campaigns(directory, Path(others[0]), as_json=as_json)
+    return 0
 
 
-def _configurations(directory: Path, reference: str, configuration: str, *, as_json: bool) -> None:
+def _configurations(
+    directory: Path, reference: str, configuration: str, *, as_json: bool
+) -> "CampaignAnalysis":
     from steelyard.answers.campaign import analyse  # noqa: PLC0415 - lazy
     from steelyard.answers.comparison import (  # noqa: PLC0415
         compare_pair,
@@ -44,8 +69,9 @@ def _configurations(directory: Path, reference: str, configuration: str, *, as_j
     pair = compare_pair(record, analyse(record), reference=reference, configuration=configuration)
     if as_json:
         campaigns.print_json(pair_summary(pair))
-        return
-    campaigns.print_whole(pair_document(pair))
+    else:
+        campaigns.print_whole(pair_document(pair))
+    return pair.campaign
 
 
 def _campaigns(first: Path, second: Path, *, as_json: bool) -> None:

@@ -7,7 +7,7 @@ shows what would be made.
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +30,7 @@ from steelyard.campaign.foresee import planning
 from steelyard.campaign.run import session
 from steelyard.campaign.run import session as preflight
 from steelyard.campaign.run.runner import Progress, Silence
-from steelyard.cli.campaigns import print_whole, rendered, show, write_reports
+from steelyard.cli.campaigns import Gate, print_whole, rendered, show, write_reports
 from steelyard.cli.forecasts import forecast_json, forecast_text
 from steelyard.cli.manifest_text import manifest_text
 from steelyard.cli.options import TerminalOperator
@@ -149,6 +149,7 @@ class RunOptions:
     target: str | None = None
     context: str | None = None
     namespace: str | None = None
+    gate: Gate = field(default_factory=Gate)
 
     @property
     def all_overrides(self) -> tuple[str, ...]:
@@ -157,6 +158,7 @@ class RunOptions:
             "target": self.target,
             "stop.budget": self.budget,
             "stop.precision": self.precision,
+            "stop.fail_if": ", ".join(self.gate.fail_if) or None,
         }
         return (
             *self.overrides,
@@ -205,6 +207,7 @@ def command_of(loaded: LoadedExperiment, options: RunOptions, *further: str) -> 
 
 def start(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Doors) -> None:
     """Check an experiment, run it as a new campaign and report it."""
+    options.gate.conditions(loaded.experiment)
     release_frozen(doors, _told(options))
     checked = check(loaded, command, options, doors)
     path = _directory(loaded, options, doors)
@@ -418,6 +421,8 @@ def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: R
     _print_analysis(analysis, path, options)
     write_reports(read_campaign(path), analysis, path)
     _keep_noise(analysis)
+    if code := options.gate.code(analysis):
+        raise click.exceptions.Exit(code)
 
 
 def _keep_noise(analysis: CampaignAnalysis) -> None:

@@ -18,6 +18,7 @@ import click
 from click.core import ParameterSource
 
 from steelyard.core.errors import InputError
+from steelyard.core.gate import parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE
 from steelyard.core.units import MIB, format_duration, parse_bytes, parse_quantity
 
@@ -183,6 +184,28 @@ _INSIDE: Final = (
         help="ServiceAccount for the Job (default: a new one).",
     ),
 )
+_GATE: Final = (
+    click.option(
+        "--fail-if",
+        type=Checked(parse_condition),
+        multiple=True,
+        metavar="CONDITION",
+        help="Exit with 10 if a whole interval lies beyond, such as 'slower > 3%'.",
+    ),
+    click.option(
+        "--undecided",
+        type=click.Choice(["fail", "pass"]),
+        default="fail",
+        show_default=True,
+        help="What becomes of an interval that lies on both sides of a condition.",
+    ),
+    click.option(
+        "--junit",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Write the outcomes as JUnit XML.",
+    ),
+)
 _FLAGS: Final = "flags"
 
 
@@ -224,6 +247,11 @@ def campaign_options(command: Command) -> Command:
 def inside_options(command: Command) -> Command:
     """Add what says how a campaign runs as a Job in the cluster."""
     return _with(_INSIDE, command)
+
+
+def gate_options(command: Command) -> Command:
+    """Add what makes a verb the gate of a pipeline."""
+    return _with(_GATE, command)
 
 
 def source_argument(command: Command) -> Command:

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from steelyard.cli.options import gate_options
+
 
 @click.command("report")
 @click.argument("directory", type=click.Path(path_type=Path))
@@ -14,7 +16,16 @@ import click
     help="Print this form and write nothing.",
 )
 @click.option("--full", is_flag=True, help="Show tables and findings, too.")
-def command(directory: Path, form: str | None, *, full: bool) -> None:
+@gate_options
+def command(
+    directory: Path,
+    form: str | None,
+    *,
+    full: bool,
+    fail_if: tuple[str, ...],
+    undecided: str,
+    junit: Path | None,
+) -> int:
     """Show the report of the campaign in DIRECTORY: its first screen.
 
     Without --format the files beside the record (report.html, report.md, summary.json and the
@@ -22,6 +33,7 @@ def command(directory: Path, form: str | None, *, full: bool) -> None:
     """
     from steelyard.answers.campaign import analyse  # noqa: PLC0415 - lazy
     from steelyard.cli.campaigns import (  # noqa: PLC0415
+        Gate,
         rendered,
         show,
         write_reports,
@@ -30,8 +42,11 @@ def command(directory: Path, form: str | None, *, full: bool) -> None:
 
     record = read_campaign(directory)
     analysis = analyse(record)
+    gate = Gate(fail_if=fail_if, undecided=undecided, junit=junit)
+    gate.conditions(record.experiment)
     if form is not None:
         click.echo(rendered(analysis, form), nl=False)
-        return
+        return gate.code(analysis)
     show(analysis, directory, full=full)
     write_reports(record, analysis, directory)
+    return gate.code(analysis)

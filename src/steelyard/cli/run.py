@@ -8,6 +8,7 @@ import click
 from steelyard.cli.options import (
     GeneratorCommand,
     campaign_options,
+    gate_options,
     inside_options,
     source_argument,
 )
@@ -37,6 +38,7 @@ _INSIDE = (
     "--resume", type=click.Path(path_type=Path), metavar="DIR", help="Go on with this campaign."
 )
 @campaign_options
+@gate_options
 @inside_options
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> int:
@@ -47,11 +49,14 @@ def command(context: click.Context, /, **_: object) -> int:
     campaigns/TIME-NAME unless --out is given.
     """
     from steelyard.cli import launching  # noqa: PLC0415 - lazy
+    from steelyard.cli.campaigns import Gate  # noqa: PLC0415
 
     given = dict(context.params)
     inside = {name: given.pop(name) for name in _INSIDE}
-    options = launching.RunOptions(**given)
+    gate = Gate(**{name: given.pop(name) for name in ("fail_if", "undecided", "junit")})
+    options = launching.RunOptions(**given, gate=gate)
     if inside.pop("in_cluster"):
+        _require_no_gate(options, context)
         return _run_inside(options, inside, context)
     _require_no_job(context)
     if options.resume is not None:
@@ -76,6 +81,12 @@ def _run_inside(options: "RunOptions", inside: dict[str, Any], context: click.Co
     return run_inside(options, InsideOptions(**inside))
 
 
+def _require_no_gate(options: "RunOptions", context: click.Context) -> None:
+    if options.gate.fail_if or options.gate.junit is not None:
+        message = "--fail-if and --junit: not with --in-cluster; steelyard report DIR has both"
+        raise click.UsageError(message, ctx=context)
+
+
 def _require_no_job(context: click.Context) -> None:
     """Refuse options of a Job where there is none, rather than pass over them."""
     given = [name for name in _INSIDE if _is_typed(context, name)]
@@ -94,6 +105,7 @@ def _given(context: click.Context) -> list[str]:
         "source": "an experiment",
         "budget": "--budget",
         "precision": "--precision",
+        "fail_if": "--fail-if",
         "seed": "--seed",
         "out": "--out",
         "overrides": "--set",

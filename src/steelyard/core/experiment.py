@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeVar
 
+from steelyard.core.gate import Condition
 from steelyard.core.latency import LatencyGoal, LogPolicy
 from steelyard.core.schedule import CeilingsAsked, Load, Mode, TurnTimes
 from steelyard.core.target import (
@@ -372,12 +373,15 @@ class Stop:
         decide: Relative effect the user wants decided (0.03 = 3 %); used for "N more minutes".
         precision: Half-width asked for; when given, verdicts do not stop the campaign.
         equivalence: Margin within which a difference has no practical weight.
+        fail_if: Conditions of a gate; where there are some and no precision, the campaign ends when
+            each has failed or passed on every result.
     """
 
     budget_s: float = 3600.0
     decide: float = 0.03
     precision: float | None = None
     equivalence: float = 0.01
+    fail_if: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

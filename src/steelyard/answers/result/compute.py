@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard.answers.gate import judge_results
 from steelyard.answers.observations import count
 from steelyard.answers.result.stopping import (
     PRECISION_FROM,
@@ -18,6 +19,7 @@ from steelyard.answers.result.stopping import (
 )
 from steelyard.answers.results import Comparison
 from steelyard.core.findings import Estimate, Verdict
+from steelyard.core.gate import Condition, Outcome
 from steelyard.core.plan import Status, StoppingRule
 from steelyard.core.schedule import Load
 from steelyard.core.units import format_percent
@@ -251,17 +253,24 @@ def _limit(weighed: _Weighed, terms: Terms, first_look: int) -> str:
     return ""
 
 
-def decide(comparisons: Sequence[Comparison], rule: StoppingRule) -> Status | None:
+def decide(
+    comparisons: Sequence[Comparison], rule: StoppingRule, conditions: Sequence[Condition] = ()
+) -> Status | None:
     """Return why the campaign may stop now, or None to go on; the budget is the runner's.
 
     Args:
-        comparisons: Of the blocks so far; only the results count.
+        comparisons: Of the blocks so far; the results count, and loads where these disagree.
         rule: With a precision, intervals as narrow as asked end the campaign and verdicts do
             not; without, a verdict in every result does.
+        conditions: Of a gate: they end it in the place of verdicts, before or after these. An
+            interval holds at whatever block one stops.
     """
     results = [comparison for comparison in comparisons if comparison.load is None]
     if not results:
         return None
+    if rule.precision is None and conditions:
+        outcomes = [each.outcome for each in judge_results(comparisons, conditions)]
+        return None if Outcome.UNDECIDED in outcomes else Status.DECIDED
     if rule.precision is None:
         decided = all(result.verdict.decided for result in results)
         return Status.DECIDED if decided else None

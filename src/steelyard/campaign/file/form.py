@@ -120,6 +120,11 @@ class StopForm(Form):
     equivalence: values.Share = Field(
         default=0.01, description="A difference below it has no practical weight.", examples=["1%"]
     )
+    fail_if: values.Conditions = Field(
+        default_factory=list,
+        description="Conditions of a gate; the campaign ends when each has failed or passed.",
+        examples=["slower > 3%"],
+    )
 
 
 class GeneratorForm(Form):

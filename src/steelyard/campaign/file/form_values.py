@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from steelyard.campaign.file.document import Value, WrittenFloat, WrittenInt
 from steelyard.core.errors import InputError
+from steelyard.core.gate import Condition, parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE, LABEL
 from steelyard.core.schedule import LEAST_SETTLING_S, SHORTEST_TURN_S
 from steelyard.core.spelling import choice, did_you_mean, listed
@@ -235,6 +236,14 @@ def split_words(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
 
 
+def condition(value: object) -> Condition:
+    """Return a condition of a gate."""
+    try:
+        return parse_condition(str(value))
+    except InputError as error:
+        raise refusal(error.message, error.hint) from error
+
+
 def thread_counts(value: object) -> tuple[int, ...] | None:
     """Return thread counts, or None for ``auto``."""
     if value == "auto":
@@ -328,6 +337,11 @@ Neighbours = Annotated[float | None, PlainValidator(neighbours), _schema(**_ALLO
 Switch = Annotated[bool, PlainValidator(switch), _schema(type="boolean")]
 Texts = Annotated[list[Text], BeforeValidator(split_words), _schema(**TEXTS)]
 SettingValue = Annotated[str | None, PlainValidator(setting_value), _schema(**_SETTING)]
+Conditions = Annotated[
+    list[Annotated[Condition, PlainValidator(condition)]],
+    BeforeValidator(split_words),
+    _schema(**TEXTS),
+]
 Protocol = Annotated[str, PlainValidator(one_of(*PROTOCOLS)), _schema(enum=list(PROTOCOLS))]
 Connection = Annotated[
     str, PlainValidator(one_of("socket", "tcp")), _schema(enum=["socket", "tcp"])

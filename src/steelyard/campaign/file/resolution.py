@@ -217,4 +217,5 @@ def _stop(form: StopForm) -> Stop:
         decide=Stop().decide if form.decide is None else form.decide,
         precision=form.precision,
         equivalence=form.equivalence,
+        fail_if=tuple(form.fail_if),
     )

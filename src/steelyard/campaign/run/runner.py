@@ -277,7 +277,8 @@ class Campaign:
         self.progress.looked(analysis, elapsed_s=self.directory.journal.elapsed_s)
         if record.plan is None or self.experiment.twin_of is not None:
             return None  # an A/A campaign has nothing to decide: only its budget ends it
-        return decide(analysis.comparisons, record.plan.stopping)
+        conditions = self.experiment.stop.fail_if
+        return decide(analysis.comparisons, record.plan.stopping, conditions)
 
     def _freeze(self) -> CampaignPlan:
         """Measure what the plan rests on, draw the schedule, store both before the first run."""

@@ -1,0 +1,181 @@
+"""A gate of a pipeline: what its conditions make of the effects of a campaign.
+
+A result that depends on the load is judged load by load: pooled it would hide what it averages.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+from xml.etree import ElementTree as ET
+
+from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.core.gate import Condition, Outcome
+from steelyard.report.document import Paragraph, Section, Tone
+from steelyard.report.formats import Json, effect_interval, effect_value
+
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_TONES: Final = {
+    Outcome.FAILED: Tone.ERROR,
+    Outcome.UNDECIDED: Tone.WARNING,
+    Outcome.PASSED: Tone.GOOD,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What one condition makes of one effect.
+
+    Attributes:
+        why: What keeps it from a decision, where that is not the interval; else empty.
+    """
+
+    comparison: Comparison
+    condition: Condition
+    outcome: Outcome
+    why: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return who is compared, and where."""
+        compared = self.comparison
+        load = f", {compared.load.label}" if compared.load is not None else ""
+        return f"{compared.configuration} against {compared.baseline}, {compared.workload}{load}"
+
+    @property
+    def line(self) -> str:
+        """Return it in a line: outcome, effect with its interval, condition."""
+        effect = self.comparison.effect
+        seen = f"{effect_value(effect)} {effect_interval(effect)}" if effect else "no effect yet"
+        why = f"; {self.why}" if self.why else ""
+        return f"{self.outcome}: {self.name}: {seen}; the gate fails where {self.condition}{why}"
+
+
+def judge_results(
+    comparisons: Sequence[Comparison], conditions: Sequence[Condition]
+) -> tuple[Judged, ...]:
+    """Return every condition's outcome on every result."""
+    return tuple(
+        _judged(comparison, condition)
+        for comparison in _decisive(comparisons)
+        for condition in conditions
+    )
+
+
+def judge(analysis: CampaignAnalysis, conditions: Sequence[Condition]) -> tuple[Judged, ...]:
+    """Return the same of a campaign; one that did not come to its end passes nothing."""
+    judged = judge_results(analysis.comparisons, conditions)
+    if analysis.status.is_finished:
+        return judged
+    return tuple(_unfinished(each, str(analysis.status)) for each in judged)
+
+
+def _decisive(comparisons: Sequence[Comparison]) -> Iterator[Comparison]:
+    """Yield the results, and the loads of those that depend on the load."""
+    for result in comparisons:
+        if result.load is not None:
+            continue
+        if not result.depends_on_load:
+            yield result
+            continue
+        key = (result.baseline, result.configuration, result.workload)
+        for cell in comparisons:
+            if cell.load and (cell.baseline, cell.configuration, cell.workload) == key:
+                yield cell
+
+
+def _judged(comparison: Comparison, condition: Condition) -> Judged:
+    if comparison.is_suspect:
+        why = f"`{comparison.control}` differs too, which nothing that was changed can touch"
+        outcome = Outcome.UNDECIDED
+    else:
+        why, outcome = "", condition.judge(comparison.effect)
+    return Judged(comparison=comparison, condition=condition, outcome=outcome, why=why)
+
+
+def _unfinished(judged: Judged, status: str) -> Judged:
+    if judged.outcome is Outcome.FAILED:
+        return judged  # intervals hold at whatever block a campaign stopped
+    return Judged(
+        comparison=judged.comparison,
+        condition=judged.condition,
+        outcome=Outcome.UNDECIDED,
+        why=f"the campaign did not come to its end ({status})",
+    )
+
+
+def gate_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return what the file's own conditions come to."""
+    judged = judge_results(analysis.comparisons, analysis.experiment.stop.fail_if)
+    if not judged:
+        return ()
+    blocks = tuple(
+        Paragraph(text=f"{_capital(each)}.", tone=_TONES[each.outcome]) for each in judged
+    )
+    return (Section(anchor="gate", title="Gate", blocks=blocks, first=True),)
+
+
+def _capital(judged: Judged) -> str:
+    return judged.line[:1].upper() + judged.line[1:]
+
+
+def gate_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the same for programs; nothing where the file has no condition."""
+    judged = judge_results(analysis.comparisons, analysis.experiment.stop.fail_if)
+    return {"gate": [_row(each) for each in judged]} if judged else {}
+
+
+def _row(judged: Judged) -> dict[str, Json]:
+    load = judged.comparison.load
+    return {
+        "condition": str(judged.condition),
+        "outcome": str(judged.outcome),
+        "baseline": judged.comparison.baseline,
+        "configuration": judged.comparison.configuration,
+        "workload": judged.comparison.workload,
+        "clients": "pooled" if load is None else load.clients,
+        "why": judged.why or None,
+    }
+
+
+def junit(name: str, judged: Sequence[Judged], *, undecided_fails: bool) -> str:
+    """Return a JUnit report: a test case for each condition and effect.
+
+    Args:
+        name: Of the experiment.
+        judged: The cases.
+        undecided_fails: Whether an undecided case is a failure; else it is skipped.
+    """
+    cases = [(each, _element(each, undecided_fails=undecided_fails)) for each in judged]
+    kinds = [None if child is None else child.tag for _, child in cases]
+    suite = ET.Element(
+        "testsuite",
+        name=_clean(name),
+        tests=str(len(cases)),
+        failures=str(kinds.count("failure")),
+        errors="0",
+        skipped=str(kinds.count("skipped")),
+    )
+    for each, child in cases:
+        title = _clean(f"{each.name}: {each.condition}")
+        case = ET.SubElement(suite, "testcase", classname=_clean(name), name=title)
+        if child is not None:
+            case.append(child)
+        ET.SubElement(case, "system-out").text = _clean(each.line)
+    ET.indent(suite)
+    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _element(judged: Judged, *, undecided_fails: bool) -> ET.Element | None:
+    """Return what a case that did not pass says."""
+    if judged.outcome is Outcome.PASSED:
+        return None
+    fails = judged.outcome is Outcome.FAILED or undecided_fails
+    if not fails:
+        return ET.Element("skipped", message=_clean(judged.line))
+    return ET.Element("failure", type=str(judged.outcome), message=_clean(judged.line))
+
+
+def _clean(text: str) -> str:
+    """Return it without what XML has no place for."""
+    return _NOT_XML.sub("�", text)
