@@ -23,9 +23,10 @@ from fakes.kubernetes_answers import FakeLines, Ran, Said, fitting
 from fakes.kubernetes_objects import Object, Objects, reference
 from steelyard.core import kubernetes as words
 from steelyard.core.command import Completed
-from steelyard.core.errors import InputError, MeasurementError, SteelyardError
+from steelyard.core.errors import InputError, MeasurementError, SteelyardError, TargetError
 from steelyard.core.kubernetes import POD, STORAGE_CLASS, ContainerRef, Kind, Manifest, ObjectRef
 from steelyard.gateways.kubernetes import refusals
+from steelyard.gateways.kubernetes.api import Dialogue
 
 __all__ = [
     "KINDS",
@@ -248,6 +249,11 @@ class FakeKubernetesApi:
         lines = fitting(self._streams, ran)()
         self.started.append((ran, lines))
         return lines
+
+    def talk(self, where: ContainerRef, argv: Sequence[str]) -> Dialogue:
+        """Refuse: `PodsHere` has containers that answer."""
+        self._inside("talk", "create", "exec", where)
+        raise TargetError(f"{argv[0]} does not exist", hint="The fake knows no such command.")
 
     @contextmanager
     def forward(self, where: ContainerRef, port: int) -> Iterator[int]:

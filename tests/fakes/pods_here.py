@@ -23,6 +23,36 @@ _BASH = shutil.which("bash") or "/bin/bash"
 AGENT = str(files("steelyard.places.kubernetes").joinpath("agent.sh"))
 
 
+class DialogueHere:
+    """A command of the agent that is told lines."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+        self.told: list[str] = []
+
+    def ask(self, line: str, *, timeout_s: float) -> str:  # noqa: ARG002 - it answers at once
+        """Tell it a line; a closed one is lost."""
+        self.told.append(line)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(f"{line}\n".encode())
+            self._process.stdin.flush()
+        except (OSError, ValueError) as error:
+            raise TargetError("the connection was lost") from error
+        answer = self._process.stdout.readline().decode()
+        if not answer:
+            raise TargetError("the connection was lost")
+        return answer.rstrip("\n")
+
+    def close(self) -> None:
+        """Hang up, and wait until it has ended what it holds."""
+        for end in (self._process.stdin, self._process.stdout):
+            assert end is not None
+            end.close()
+        self._process.wait(20)
+
+
 @dataclass(kw_only=True)
 class PodsHere(FakeKubernetesApi):
     """A cluster in memory, whose containers run the agent's commands really.
@@ -38,6 +68,7 @@ class PodsHere(FakeKubernetesApi):
     lost_answers: dict[str, int] = field(default_factory=dict)
     garbled: dict[str, int] = field(default_factory=dict)
     served: "subprocess.Popen[bytes] | None" = None
+    dialogues: list[DialogueHere] = field(default_factory=list)
 
     @property
     def work(self) -> Path:
@@ -64,6 +95,8 @@ class PodsHere(FakeKubernetesApi):
 
     def stop(self) -> None:
         """End it, and with it what runs."""
+        for dialogue in self.dialogues:
+            dialogue.close()
         if self.served is not None:
             self.served.terminate()
             self.served.wait(10)
@@ -102,6 +135,19 @@ class PodsHere(FakeKubernetesApi):
             stdout=text,
             stderr=err.decode(),
         )
+
+    def talk(self, where: ContainerRef, argv: Sequence[str]) -> DialogueHere:
+        """Start a command of the agent that answers lines; it does not die with the connection."""
+        self._inside("talk", "create", "exec", where)
+        self.ran.append(Ran(where=where, argv=tuple(argv)))
+        process = subprocess.Popen(
+            [_BASH, AGENT, *argv[2:]],
+            env=self._environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.dialogues.append(DialogueHere(process))
+        return self.dialogues[-1]
 
     def _talk(
         self,

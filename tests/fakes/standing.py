@@ -36,6 +36,7 @@ class FakeStandstill:
 
     world: _World
     kind: Pausing = Pausing.SIGNALS
+    ahead_s: float = 0.0
     running_since: float | None = None  # None: it stands still
     gone: bool = False  # its group is: nothing can be done with it any more
     listeners: list[Callable[[float, float], None]] = field(default_factory=list)

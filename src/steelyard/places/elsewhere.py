@@ -20,9 +20,17 @@ from steelyard.core.evidence import Vantage
 from steelyard.core.redis import stored_key
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import cache_directory, free_bytes
-from steelyard.gateways.process import Processes, RunningProcess
+from steelyard.gateways.process import Processes, RunningProcess, RunningPrograms
 from steelyard.places.local.states import WithCampaignDirectory
-from steelyard.places.protocol import Ledger, LimitsInForce, PreparedState, Unfit
+from steelyard.places.protocol import (
+    Guarded,
+    Ledger,
+    LimitsInForce,
+    PausedPrograms,
+    PreparedState,
+    Standstill,
+    Unfit,
+)
 
 _LENGTH: Final = 10
 
@@ -39,11 +47,19 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
         campaign_id: Names the directory of this machine where scripts and logs go.
         ledger: Is told before anything is made or changed.
         processes: To run the generator.
+        paused: Generators that take turns with those of other servers; None: they cannot.
     """
 
-    def __init__(self, campaign_id: str, ledger: Ledger, processes: Processes) -> None:
+    def __init__(
+        self,
+        campaign_id: str,
+        ledger: Ledger,
+        processes: Processes,
+        paused: PausedPrograms | None = None,
+    ) -> None:
         super().__init__(cache_directory() / "live" / campaign_id, ledger)
         self._processes = processes
+        self._paused = paused
         self._prepared: PreparedState | None = None
 
     @property
@@ -79,6 +95,26 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
     ) -> tuple[Completed, ...]:
         """Run the generator's commands at the same time, recognisable by their directory."""
         return self._processes.run_together(self._placed(commands), timeout_s=timeout_s)
+
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
+        """Start load generators and return them while they run."""
+        return self._in_turns.begin_together(self._placed(commands), timeout_s=timeout_s)
+
+    @property
+    def standstill(self) -> Standstill:
+        """Return what stops the generators between turns; the server goes on."""
+        return self._in_turns.standstill
+
+    @property
+    def guarded(self) -> Guarded:
+        """Return what a guard lets go on: the generators of this machine work in our directory."""
+        return Guarded(groups=(), directory=self._live)
+
+    @property
+    def _in_turns(self) -> PausedPrograms:
+        if self._paused is None:
+            raise TargetError("the load generators cannot be paused there")
+        return self._paused
 
     def _placed(self, commands: Sequence[Command]) -> list[Command]:
         directory = self._made(self._live)

@@ -85,6 +85,11 @@ class Standstill(Protocol):
         """Return what stands still."""
         ...
 
+    @property
+    def ahead_s(self) -> float:
+        """Return how much later it is by the clock in the generators' logs than by ours."""
+        ...
+
     def pause(self) -> bool:
         """Stop everything; return whether nothing runs, in time: else it goes on."""
         ...
@@ -238,6 +243,19 @@ class Platform(Protocol):
 
     def destroy(self) -> None:
         """Stop the server and remove everything that was made for this campaign."""
+        ...
+
+
+class PausedPrograms(Protocol):
+    """Starts the load generators of one server, and stops them between its turns."""
+
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
+        """Start generators and return them while they run."""
+        ...
+
+    @property
+    def standstill(self) -> Standstill:
+        """Return what stops those that run."""
         ...
 
 

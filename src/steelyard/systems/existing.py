@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from steelyard.core.command import Command, ServerAddress, ServerProgram
+from steelyard.core.command import ServerAddress, ServerProgram
 from steelyard.core.errors import PreflightError, SteelyardError, TargetError
 from steelyard.core.experiment import Configuration
 from steelyard.core.findings import Finding, Severity
@@ -29,11 +29,10 @@ from steelyard.core.outside import (
 )
 from steelyard.core.schedule import Load
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.process import Processes, RunningPrograms
+from steelyard.gateways.process import Processes
 from steelyard.places.elsewhere import ServerElsewhere
 from steelyard.places.kubernetes.outcomes import PodSight
-from steelyard.places.local.pausing import PausedGenerators
-from steelyard.places.protocol import Guarded, Ledger, PreparedState, Standstill
+from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
 from steelyard.systems.postgres.existing.settings import SettingStore
 from steelyard.systems.protocol import Complaint
 
@@ -291,10 +290,9 @@ class OthersServer(ServerElsewhere):
         announcing: Announcing,
         ledger: Ledger,
         processes: Processes,
-        paused: PausedGenerators | None = None,
+        paused: PausedPrograms | None = None,
     ) -> None:
-        super().__init__(campaign_id, ledger, processes)
-        self._paused = paused
+        super().__init__(campaign_id, ledger, processes, paused)
         self._place = announcing.place
         self._mark = announcing.mark
         self._changes = Changes(announcing, ledger, self._undo)
@@ -340,26 +338,6 @@ class OthersServer(ServerElsewhere):
         Raises:
             TargetError: It does not answer.
         """
-
-    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
-        """Start load generators on this machine and return them while they run."""
-        return self._in_turns.begin_together(self._placed(commands), timeout_s=timeout_s)
-
-    @property
-    def standstill(self) -> Standstill:
-        """Return what stops the generators between turns; the server goes on."""
-        return self._in_turns.standstill
-
-    @property
-    def guarded(self) -> Guarded:
-        """Return what a guard lets go on: the generators, which work in our directory."""
-        return Guarded(groups=(), directory=self._live)
-
-    @property
-    def _in_turns(self) -> PausedGenerators:
-        if self._paused is None:
-            raise TargetError(f"the load generators for {self._where} cannot be paused")
-        return self._paused
 
     def sight(self) -> PodSight | None:
         """Return what of its pod can be watched; None where it is in no cluster."""

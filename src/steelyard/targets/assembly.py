@@ -202,10 +202,17 @@ def _clusters(asked: Asked, site: KubernetesSite) -> Placed:
         sql=doors.sql,
     )
     cost = switch_cost(experiment, engine)
+    made = partial(_made, asked, site, generators, secret)
+    first = made(restarts=cost is SwitchCost.RESTART, slot=1)
     return Placed(
         engine=engine,
-        platforms=_made(asked, site, generators, secret, restarts=cost is SwitchCost.RESTART),
+        platforms=first,
         site=site,
+        room=generators.room,
+        slots=lambda number: (
+            first,
+            *(made(restarts=True, slot=slot) for slot in range(2, number + 1)),
+        ),
     )
 
 
@@ -222,7 +229,8 @@ def _made(
     secret: SecretRef,
     *,
     restarts: bool,
-) -> Mapping[str, Platform]:
+    slot: int,
+) -> Mapping[str, CloudNativePgPlatform]:
     """Return the platform of each configuration; configurations with equal Clusters share one."""
     experiment, doors = asked.experiment, asked.doors
     reach = Reach(site.api, sql_knock(doors.sql), doors.clock)
@@ -237,8 +245,9 @@ def _made(
         sql=doors.sql,
         clock=doors.clock,
         told=asked.told,
+        paused=generators.paused,
     )
-    platforms: dict[object, Platform] = {}
+    platforms: dict[object, CloudNativePgPlatform] = {}
     for target in experiment.cluster_targets.values():
         if target not in platforms:
             options = ClusterOptions(
@@ -249,6 +258,7 @@ def _made(
                 settings=settings_on(experiment, target),
                 restarts=restarts,
                 provisions=experiment.is_made_anew,
+                slot=slot,
             )
             platforms[target] = CloudNativePgPlatform(options, asked.ledger, means)
     return {name: platforms[target] for name, target in experiment.cluster_targets.items()}
@@ -406,6 +416,8 @@ def _in_kubernetes(
         platforms=placed.platforms,
         stack=_stack(experiment, doors, ledger or NoLedger(), None),
         site=placed.site,
+        room=placed.room,
+        slots=placed.slots,
     )
 
 

@@ -6,7 +6,7 @@ fields. What volumes of the storage classes can do is measured before the campai
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Experiment
@@ -20,7 +20,6 @@ from steelyard.places.kubernetes.generator_manifest import GeneratorPlan
 from steelyard.places.kubernetes.reaching import Reach, nodes_of, pod_behind, sql_knock
 from steelyard.places.kubernetes.storage_probe import StorageQuestion, probe_storage
 from steelyard.places.kubernetes.volumes import require_class
-from steelyard.places.protocol import Platform
 from steelyard.systems.existing import ServerPlace
 from steelyard.systems.postgres.cloudnative_pg.existing import (
     ExistingCluster,
@@ -43,6 +42,7 @@ from steelyard.systems.postgres.factory import EndpointEngine, Surroundings
 from steelyard.systems.postgres.reader import PostgresCeilings
 from steelyard.systems.protocol import Dataset
 from steelyard.systems.service_place import ENTRANCE, ServiceMeans, ServicePlace
+from steelyard.targets.differences import Room
 from steelyard.targets.endpoint import (
     dataset_needs,
     require_different_servers,
@@ -259,11 +259,18 @@ def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Placed:
         target: _platform(asked, target, server, running[target], (site, generators, engine))
         for target, server in found.items()
     }
+    by_name = {name: platforms[target] for name, target in targets.items()}
+    several = len(platforms) < len(by_name)
     return Placed(
         engine=engine,
-        platforms={name: platforms[target] for name, target in targets.items()},
+        platforms=by_name,
         site=site,
+        room=Room(unable=_ON_ONE) if several else generators.room,
+        slots=lambda _: tuple({name: platform} for name, platform in by_name.items()),
     )
+
+
+_ON_ONE: Final = "several of them are on one server in the cluster, which has one at a time"
 
 
 def _means(asked: Asked, site: KubernetesSite, generators: Generators | None) -> ClusterMeans:
@@ -375,7 +382,7 @@ def _platform(
     server: Server,
     running: RunningServer,
     made: tuple[KubernetesSite, Generators, EndpointEngine],
-) -> Platform:
+) -> EndpointPlatform:
     site, generators, engine = made
     doors, experiment = asked.doors, asked.experiment
     names = settings_on(experiment, target)
@@ -393,7 +400,7 @@ def _platform(
     means = Means(
         sql=doors.sql, processes=generators.processes, clock=doors.clock, here=doors.processes
     )
-    return EndpointPlatform(options, asked.ledger, means, place)
+    return EndpointPlatform(options, asked.ledger, means, place, paused=generators.paused())
 
 
 def probe_storages(

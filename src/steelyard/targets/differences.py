@@ -276,6 +276,8 @@ def _obstacles_of_the_file(experiment: Experiment) -> Iterator[str]:
         yield "`measure.calibration` measures the warm-up of starts"
     if measure.reset is Reset.CAMPAIGN or measure.switch is SwitchCost.REPROVISION:
         yield "each block begins with fresh copies of the data, and the experiment asks otherwise"
+    elif experiment.is_made_anew:
+        yield "their servers differ in more than settings, and each start makes its own anew"
 
 
 def _obstacles_of_settings(experiment: Experiment, engine: Engine) -> Iterator[str]:

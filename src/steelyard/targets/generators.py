@@ -26,7 +26,7 @@ from steelyard.core.kubernetes import (
     campaign_value,
 )
 from steelyard.core.measurement import Fact
-from steelyard.core.schedule import Load
+from steelyard.core.schedule import Load, Pausing
 from steelyard.core.target import (
     CloudNativePgTarget,
     EngineName,
@@ -44,7 +44,7 @@ from steelyard.places.kubernetes.generator_manifest import (
     image_pod,
 )
 from steelyard.places.kubernetes.generators import GeneratorPods
-from steelyard.places.kubernetes.pod_processes import PodProcesses
+from steelyard.places.kubernetes.pod_processes import PausedInPods, PodProcesses
 from steelyard.places.kubernetes.reaching import SUPERUSER
 from steelyard.places.local.states import MEMORY
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
@@ -60,6 +60,7 @@ from steelyard.systems.redis.statefulset.manifest import (
     service_manifests,
     set_manifest,
 )
+from steelyard.targets.differences import Room
 from steelyard.targets.kubernetes_site import KubernetesSite
 
 # A preflight and the campaign after it ask the same: by cluster, image, and what is asked of it.
@@ -149,6 +150,19 @@ class Generators:
     plan: GeneratorPlan
     pods: GeneratorPods
     processes: PodProcesses
+
+    @property
+    def room(self) -> Room:
+        """Return what they offer to servers that are up together: one pod stops at one instant."""
+        if self.plan.number > 1:
+            return Room(
+                unable="its load generators are in several pods, which no turn can end at once"
+            )
+        return Room(pausing=Pausing.GENERATOR)
+
+    def paused(self) -> PausedInPods:
+        """Return what stops the generators of one server between its turns."""
+        return PausedInPods(self.processes)
 
     def make(self, site: KubernetesSite, told: Callable[[str], None]) -> None:
         """Make the pods, and note where they are.

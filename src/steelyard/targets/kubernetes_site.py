@@ -37,10 +37,11 @@ from steelyard.places.job.manifests import job_name
 from steelyard.places.kubernetes.belongings import Belongings, object_name
 from steelyard.places.kubernetes.generator_manifest import GeneratorPlan
 from steelyard.places.kubernetes.permissions import Permission, Purpose, needed
-from steelyard.places.protocol import Ledger, Platform
+from steelyard.places.protocol import Ledger, PausablePlatform, Platform
 from steelyard.systems.postgres.settings import in_unit
 from steelyard.systems.protocol import Dataset, Engine
 from steelyard.systems.redis.datasets import datasets_of
+from steelyard.targets.differences import Room
 
 _READING: Final = ("get", "list")
 Lack = tuple[Permission, tuple[str, ...]]  # and the verbs that are missing
@@ -354,11 +355,18 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """What runs an experiment in a cluster."""
+    """What runs an experiment in a cluster.
+
+    Attributes:
+        room: What it offers to servers that are up together.
+        slots: As of an ``Assembly``.
+    """
 
     engine: Engine
     platforms: Mapping[str, Platform]
     site: KubernetesSite
+    room: Room = field(default_factory=Room)
+    slots: Callable[[int], tuple[Mapping[str, PausablePlatform], ...]] | None = None
 
 
 # Prepared and measured side by side, with what grows in between: a guess.

@@ -180,9 +180,17 @@ def test_the_generator_needs_a_password_on_the_network_alone() -> None:
 @pytest.mark.parametrize(("number", "strategy"), [(180006, " STRATEGY FILE_COPY"), (140011, "")])
 def test_templates_are_put_aside_and_copied_back(number: int, strategy: str) -> None:
     """Every data set is renamed once and copied from there; before 15 there is one strategy."""
-    sql = FakeSql({"SELECT current_setting('server_version_num')": [(str(number),)]})
+    databases: list[tuple[str]] = [("postgres",), ("steelyard_s10",)]
+    sql = FakeSql(
+        {
+            "SELECT current_setting('server_version_num')": [(str(number),)],
+            "SELECT datname FROM pg_database": databases,
+        }
+    )
     engine = _engine(_READS, sql=sql)
     engine.keep_templates(_ADDRESS)
+    databases[1:] = [("steelyard_s10_prepared",)]
+    engine.keep_templates(_ADDRESS)  # of another bench on the same server
     engine.restore_from_templates(_ADDRESS)
     assert [statement for _, statement in sql.executed] == [
         'ALTER DATABASE "steelyard_s10" RENAME TO "steelyard_s10_prepared"',

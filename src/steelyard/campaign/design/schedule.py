@@ -314,7 +314,8 @@ def _warming_s(experiment: Experiment, warm_up_s: float) -> float:
 
 def connecting_s(experiment: Experiment) -> float:
     """Return the seconds that the connections of a run in turns take, all times together."""
-    return (experiment.measure.turns.reconnections + 1) * CONNECTION_S
+    each_s = POD_RUN_OVERHEAD_S if experiment.is_in_kubernetes else CONNECTION_S
+    return (experiment.measure.turns.reconnections + 1) * each_s
 
 
 # Between instances of one kind: a guess; METHOD 3.8 simulates 1.4 %, and 1 to 4 % are expected.

@@ -298,6 +298,11 @@ _OF_ALL_SESSIONS = Absence(
     " do.",
 )
 
+_OF_PODS = Absence(
+    subject="the database's container",
+    reason="In turns nothing is read of the nodes, and nothing of the CPU of pods.",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceInTurns:
@@ -337,6 +342,8 @@ def _turn_watch(one: PlaceInTurns, crowd: Crowd, host: Host, clock: Clock) -> Tu
         pace=_PACE_IN_TURNS,
         clock=clock,
     )
+    if place.sight is not None:
+        return TurnWatch(clock=clock, server=server, absent=(_OF_PODS,))
     return TurnWatch(
         clock=clock,
         server=None if one.is_shared else server,

@@ -255,6 +255,7 @@ class TurnsTaken:
         lost: Rounds that do not count.
         origin_at: When the first turn of any seat began.
         completed: What its generators printed.
+        ahead_s: How much later it is by the clock of their logs than by that of the stretches.
     """
 
     stretches: Sequence[Stretch]
@@ -262,6 +263,7 @@ class TurnsTaken:
     lost: frozenset[int]
     origin_at: float
     completed: Sequence[Completed]
+    ahead_s: float = 0.0
 
     @property
     def counted(self) -> tuple[Stretch, ...]:
@@ -423,7 +425,7 @@ class ByLog:
         )
 
     def _logged(self, taken: TurnsTaken, processed: int) -> Logged:
-        stretches = taken.counted
+        stretches = [stretch.shifted(taken.ahead_s) for stretch in taken.counted]
         self.log.begin(
             lambda ramp_s: self.engine.log_reader(
                 self.request,

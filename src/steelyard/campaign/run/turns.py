@@ -478,6 +478,7 @@ class _Cell:
             lost=self.lost,
             origin_at=self.origin_at,
             completed=seat.completed,
+            ahead_s=seat.platform.standstill.ahead_s,
         )
         return seat.counting.result(taken)
 

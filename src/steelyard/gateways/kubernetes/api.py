@@ -26,6 +26,23 @@ class Lines(Protocol):
         ...
 
 
+class Dialogue(Protocol):
+    """A command in a container that is told lines and answers each with one."""
+
+    def ask(self, line: str, *, timeout_s: float) -> str:
+        """Tell it a line and return its answer.
+
+        Raises:
+            MeasurementError: There was none in time.
+            TargetError: The connection was lost, or the command has ended.
+        """
+        ...
+
+    def close(self) -> None:
+        """Hang up: the command reads the end of its standard input."""
+        ...
+
+
 class KubernetesApi(Protocol):
     """One cluster under one account."""
 
@@ -125,6 +142,10 @@ class KubernetesApi(Protocol):
 
         Reading raises a TargetError where the connection is lost or the command fails.
         """
+        ...
+
+    def talk(self, where: ContainerRef, argv: Sequence[str]) -> Dialogue:
+        """Start a command in a container that answers lines; its input ends with the connection."""
         ...
 
     def forward(self, where: ContainerRef, port: int) -> AbstractContextManager[int]:

@@ -19,7 +19,7 @@ from steelyard.core.errors import MeasurementError, PreflightError, TargetError
 from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef
 from steelyard.core.units import KIB, MIB, format_duration
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.kubernetes.api import Dialogue, KubernetesApi
 from steelyard.places.kubernetes.outcomes import Outcome, PodClock, read_outcome
 from steelyard.places.kubernetes.pod_state import DELETED, PodLostError, loss
 
@@ -183,6 +183,15 @@ class Agent:
         words = ("punch", file.path, "0", str(file.size_bytes))
         self._ask(*words, until=until, answer=lambda text: text)
 
+    def steer(self, identifier: str) -> "Reins":
+        """Open what stops an order's program and lets it go on; the order ends when that is closed.
+
+        Raises:
+            TargetError: The pod cannot be reached.
+        """
+        argv = ("bash", SCRIPT, "steer", identifier)
+        return Reins(self._api.talk(self.where, argv), self.pod_clock, self._clock)
+
     def end(self, identifier: str, *, patience_s: float) -> None:
         """End an order and all that it started; nothing happens where it has ended."""
         self._ask("end", identifier, until=self.later(patience_s), answer=lambda text: text)
@@ -275,6 +284,49 @@ class Agent:
             f"pod {self.where.pod} gave no answer to {verb!r} for {waited}: {error.message}",
             hint=error.hint,
         )
+
+
+class Reins:
+    """The program of an order, stopped and let go on by lines; used by one thread at a time.
+
+    Attributes:
+        has_ended: Whether the program had, when it was last told something.
+    """
+
+    def __init__(self, dialogue: Dialogue, pod_clock: PodClock, clock: Clock) -> None:
+        self._dialogue = dialogue
+        self._pod_clock = pod_clock
+        self._clock = clock
+        self.has_ended = False
+
+    def stop(self) -> bool:
+        """Stop it; return whether it stands still, which one does that has ended: else it goes on.
+
+        Raises:
+            TargetError: The connection was lost: then the program is ended.
+            MeasurementError: There was no answer.
+        """
+        return self._tell("stop") != "late"
+
+    def go(self) -> None:
+        """Let it go on."""
+        self._tell("go")
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self._tell(f"signal {number}")
+
+    def close(self) -> None:
+        """Let go of it: the order is ended where it has not."""
+        self._dialogue.close()
+
+    def _tell(self, line: str) -> str:
+        asked_at = self._clock.now()
+        answer = self._dialogue.ask(line, timeout_s=_ASK_S)
+        word, _, clock = answer.partition(" ")
+        self._pod_clock.note(asked_at, _clock_of(f"clock {clock}\n"), self._clock.now())
+        self.has_ended = word == "ended"
+        return word
 
 
 def order_path(identifier: str, name: str) -> str:

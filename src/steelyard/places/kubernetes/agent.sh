@@ -16,11 +16,13 @@
 #   logs ID                           print names and sizes of its logs
 #   chunk FILE OFFSET LENGTH          print a part of a file, with its checksum
 #   punch FILE OFFSET LENGTH          give back the space of what was fetched
+#   steer ID                          read lines and do what they say to its program: `stop`, `go`,
+#                                     `signal NUMBER`; answer each; end the order when they end
 #   end ID                            end it, and all that it started
 #   forget ID...                      remove orders and all that came of them
 #
 # Files of an order: command, stdin, instant, taken (it was begun), group (its process group),
-# began, ended, cpu-before, cpu-after, stdout, stderr, status (the last one), unwanted.
+# program (its process), began, ended, cpu-before, cpu-after, stdout, stderr, status (the last one), unwanted.
 set -u
 export LC_ALL=C
 home=${STEELYARD_HOME:-/steelyard/work}
@@ -30,6 +32,7 @@ gate=$home/gate
 never=$home/never
 little=65536
 look=${STEELYARD_LOOK:-25} # so many fifths of a second; only tests say another number
+patience=${STEELYARD_PATIENCE:-60} # seconds without a line, after which nobody steers any more
 
 # Waiting without starting a program: nobody ever writes into this pipe.
 pause() { read -r -t "$1" -u 4 || :; }
@@ -113,7 +116,8 @@ order() {
         status=143
     else
         set -m # the command gets a process group of its own
-        timeout --kill-after=5 "$limit" bash ./command <stdin >stdout 2>stderr 3<&- 4<&- &
+        timeout --kill-after=5 "$limit" bash -c 'echo $$ >program; exec bash ./command' \
+            <stdin >stdout 2>stderr 3<&- 4<&- &
         echo $! >group
         wait $!
         status=$?
@@ -232,12 +236,57 @@ end() {
     open_never
     for turn in TERM TERM TERM KILL; do
         [[ -s $folder/group ]] && kill -"$turn" -- "-$(<"$folder/group")" 2>/dev/null
+        [[ -s $folder/group ]] && kill -CONT -- "-$(<"$folder/group")" 2>/dev/null
         for _ in 1 2 3 4 5 6 7 8 9 10; do
             [[ ! -e $folder/status ]] || return 0
             [[ -e $folder/taken ]] || return 0
             pause 0.1
         done
     done
+}
+
+# What ends turns ends the program, too: nothing goes on that nobody steers any more.
+steer() {
+    local verb number pid
+    open_never
+    while read -r -t "$patience" verb number; do
+        if ! program "$1"; then
+            verb=ended
+        elif [[ $verb == stop ]]; then
+            stand || verb=late
+        elif [[ $verb == go ]]; then
+            kill -CONT "$pid"
+        else
+            kill "-$number" "$pid"
+        fi 2>/dev/null
+        echo "$verb $EPOCHREALTIME"
+    done
+    end "$1"
+}
+
+# The process of an order's program in `pid`; it fails where that has ended, or does not begin.
+program() {
+    local folder=$orders/$1 beat
+    for ((beat = 0; beat < 200; beat++)); do
+        [[ -e $folder/status ]] && return 1
+        [[ -s $folder/program ]] && read -r pid <"$folder/program" && return 0
+        pause 0.01
+    done
+    return 1
+}
+
+# Stop the program `pid`; where it runs on for 50 ms, it goes on, and this fails.
+stand() {
+    local line over=$((${EPOCHREALTIME/./} + 50000))
+    kill -STOP "$pid" || return
+    while read -r line <"/proc/$pid/stat"; do
+        line=${line##*) }
+        [[ ${line:0:1} == T ]] && return 0
+        ((${EPOCHREALTIME/./} < over)) || break
+        pause 0.001
+    done
+    kill -CONT "$pid"
+    return 1
 }
 
 forget() {
@@ -262,6 +311,7 @@ case ${1:-serve} in
     chunk) chunk "${@:2}" ;;
     # Without fallocate the space stays taken, which costs the log at worst.
     punch) fallocate --punch-hole --offset "$3" --length "$4" -- "$2" 2>/dev/null || : ;;
+    steer) steer "$2" ;;
     end) end "$2" ;;
     forget) forget "${@:2}" ;;
     *) exit 64 ;;

@@ -26,7 +26,7 @@ from steelyard.places.elsewhere import ServerElsewhere, token_of
 from steelyard.places.kubernetes.belongings import Belongings, object_name
 from steelyard.places.kubernetes.reaching import Reach
 from steelyard.places.kubernetes.undoing import Held
-from steelyard.places.protocol import Ledger, PreparedState
+from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
 
 _LOG_LINES: Final = 2000  # of each server that ends; a guess
 
@@ -283,6 +283,7 @@ class MadeInCluster(ServerElsewhere):
         ledger: Is told before anything is made on this machine.
         processes: Of the load generators.
         own: The server, while there is one.
+        paused: Generators that take turns with those of other servers; None: they cannot.
     """
 
     def __init__(
@@ -291,8 +292,9 @@ class MadeInCluster(ServerElsewhere):
         ledger: Ledger,
         processes: Processes,
         own: MadeServer[Any, Any],
+        paused: PausedPrograms | None = None,
     ) -> None:
-        super().__init__(options.campaign_id, ledger, processes)
+        super().__init__(options.campaign_id, ledger, processes, paused)
         self._own = own
         self._provisions = options.provisions
 

@@ -12,10 +12,11 @@ from typing import Final
 
 from steelyard.core.command import Command, Completed
 from steelyard.core.errors import MeasurementError, TargetError
+from steelyard.core.schedule import Pausing
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import RunningProcess
-from steelyard.places.kubernetes.agent import Agent, order_path
+from steelyard.places.kubernetes.agent import Agent, Reins, order_path
 from steelyard.places.kubernetes.generators import (
     GeneratorPods,
     Member,
@@ -106,6 +107,25 @@ class PodProcesses:
             completed = self._completed(members, timeout_s)
             self._last = tuple(_run_of(member) for member in members)
         return completed
+
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> "PodPrograms":
+        """Start commands, each in its pod, and return them while they run.
+
+        Each hangs on a connection of its own: where that is lost, it is ended.
+
+        Raises:
+            TargetError: A pod cannot be reached.
+            MeasurementError: There are fewer pods than commands.
+        """
+        members = self._members(commands)
+        members.each(self._send)
+        members.each(partial(self._place, timeout_s=timeout_s))
+        return PodPrograms(
+            members,
+            members.each(lambda member: member.agent.steer(member.order.identifier)),
+            lambda within_s: self._completed(members, timeout_s, within_s=within_s),
+            timeout_s,
+        )
 
     def start(self, command: Command, *, output: Path) -> RunningProcess:  # noqa: ARG002
         """Refuse: nothing that goes on beside others runs in a pod.
@@ -200,8 +220,11 @@ class PodProcesses:
             hint="The cluster's API is slow; look at its load.",
         )
 
-    def _completed(self, members: Members, timeout_s: float) -> tuple[Completed, ...]:
-        until = self._clock.monotonic() + timeout_s + _LEAD_MOST_S + RESULT_PATIENCE_S
+    def _completed(
+        self, members: Members, timeout_s: float, *, within_s: float | None = None
+    ) -> tuple[Completed, ...]:
+        patience_s = timeout_s + _LEAD_MOST_S + RESULT_PATIENCE_S if within_s is None else within_s
+        until = self._clock.monotonic() + patience_s
         collectors = {
             member.number: Collector(member.agent, member.order, member.number, self._clock)
             for member in members
@@ -217,6 +240,132 @@ class PodProcesses:
         for member in members:
             _require_end(member, timeout_s)
         return members.each(lambda member: _collected(member, collectors[member.number], until))
+
+
+class PodPrograms:
+    """Programs in pods that take turns with others.
+
+    Args:
+        members: The programs.
+        reins: Of each.
+        complete: Waits for all, so long at most, and returns what they printed.
+        timeout_s: How long they were given when they began.
+    """
+
+    def __init__(
+        self,
+        members: Members,
+        reins: Sequence[Reins],
+        complete: Callable[[float], tuple[Completed, ...]],
+        timeout_s: float,
+    ) -> None:
+        self._members = members
+        self._reins = tuple(reins)
+        self._complete = complete
+        self._timeout_s = timeout_s
+        self._is_open = True
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Return nothing: no process id of a pod is known here."""
+        return ()
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether they can be told something."""
+        return self._is_open
+
+    @property
+    def ahead_s(self) -> float:
+        """Return how much later it is by the clock of their pods than here, of the first."""
+        offset = next(iter(self._members)).agent.pod_clock.offset
+        return 0.0 if offset is None else offset.seconds
+
+    def all_run(self) -> bool:
+        """Return whether none had ended when it was last told something."""
+        return not any(reins.has_ended for reins in self._reins)
+
+    def stop(self) -> bool:
+        """Stop all; return whether all stand still."""
+        stood = [reins.stop() for reins in self._reins]
+        return all(stood)
+
+    def go(self) -> None:
+        """Let all go on."""
+        for reins in self._reins:
+            reins.go()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to each."""
+        for reins in self._reins:
+            reins.signal(number)
+
+    def completed(self, *, within_s: float | None = None) -> tuple[Completed, ...]:
+        """Return what each printed once all have ended; when one fails, the others are ended.
+
+        Raises:
+            MeasurementError: One did not end in time, or its pod was lost.
+        """
+        return self._complete(self._timeout_s if within_s is None else within_s)
+
+    def close(self) -> None:
+        """End all that still run; a second time changes nothing."""
+        if self._is_open:
+            self._is_open = False
+            for reins in self._reins:
+                reins.close()
+            with self._members:
+                self._members.end()
+
+
+class PausedInPods:
+    """Starts the generators of one server in pods, and stops them between its turns.
+
+    It is its own standstill: the server goes on.
+    """
+
+    kind: Final = Pausing.GENERATOR
+
+    def __init__(self, processes: PodProcesses) -> None:
+        self._processes = processes
+        self._running: PodPrograms | None = None
+        self.ahead_s = 0.0
+
+    @property
+    def standstill(self) -> "PausedInPods":
+        """Return what stops them: this."""
+        return self
+
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> PodPrograms:
+        """Start generators and return them while they run."""
+        self._running = self._processes.begin_together(commands, timeout_s=timeout_s)
+        return self._running
+
+    def pause(self) -> bool:
+        """Stop what runs; return whether it stands still.
+
+        Raises:
+            TargetError: The connection was lost.
+        """
+        running = self._open
+        if running is None:
+            return True
+        stands = running.stop()
+        self.ahead_s = running.ahead_s
+        if not stands:
+            running.go()
+        return stands
+
+    def proceed(self) -> None:
+        """Let what stands still go on."""
+        running = self._open
+        if running is not None:
+            running.go()
+
+    @property
+    def _open(self) -> PodPrograms | None:
+        running = self._running
+        return running if running is not None and running.is_open else None
 
 
 def _identifier() -> str:

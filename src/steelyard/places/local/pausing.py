@@ -88,6 +88,7 @@ class FrozenGroups:
     """
 
     kind: Final = Pausing.FREEZER
+    ahead_s: Final = 0.0
 
     def __init__(
         self,
@@ -152,6 +153,8 @@ class StoppedProcesses:
         families: To find descendants.
         clock: For the patience.
     """
+
+    ahead_s: Final = 0.0
 
     def __init__(
         self,

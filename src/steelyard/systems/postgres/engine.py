@@ -304,10 +304,18 @@ class PostgresEngine:
         return settings.deviations(asked, effective)
 
     def keep_templates(self, address: ServerAddress) -> None:
-        """Put the prepared data aside on a running server, to copy them from there."""
+        """Put the prepared data aside on a running server, to copy them from there.
+
+        Those that lie there already stay: the server was used by another slot before.
+        """
+        there = {
+            str(name) for (name,) in self._sql.rows(address, "SELECT datname FROM pg_database")
+        }
         for dataset in self.datasets():
-            names = f'"{dataset.name}" RENAME TO "{dataset.name}{_PREPARED}"'
-            self._sql.execute(address, [f"ALTER DATABASE {names}"])
+            aside = f"{dataset.name}{_PREPARED}"
+            if aside not in there:
+                rename = f'ALTER DATABASE "{dataset.name}" RENAME TO "{aside}"'
+                self._sql.execute(address, [rename])
 
     def restore_from_templates(self, address: ServerAddress) -> None:
         """Bring every data set back from its template.

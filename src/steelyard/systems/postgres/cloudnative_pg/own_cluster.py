@@ -50,7 +50,7 @@ from steelyard.places.kubernetes.outcomes import LoadPods, PodSight, StartSkew, 
 from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.kubernetes.undoing import Departure, Held, held_by
 from steelyard.places.kubernetes.volumes import resources_of, storage_class_facts, volume_facts
-from steelyard.places.protocol import Ledger, PreparedState
+from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
 from steelyard.systems.postgres.cloudnative_pg.diagnosis import ClusterState, plain_log
 from steelyard.systems.postgres.cloudnative_pg.operator import (
     discover,
@@ -75,11 +75,13 @@ class ClusterOptions(MadeOptions):
     Attributes:
         settings: Names of all settings that any configuration on it asks for.
         restarts: Whether every start restarts it.
+        slot: Counts Clusters of one target that are up together, from 1.
     """
 
     target: CloudNativePgTarget
     settings: tuple[str, ...]
     restarts: bool
+    slot: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +91,13 @@ class ClusterMeans(MadeMeans):
     Attributes:
         generators: The pods that put the load on, as they are now.
         start_skew: Tells how far apart they began in the last run.
+        paused: Makes what stops the generators of one server between its turns; None: nothing.
     """
 
     generators: Callable[[], tuple[ContainerRef, ...]]
     sql: Sql
     start_skew: Callable[[], StartSkew | None] = unknown_skew
+    paused: Callable[[], PausedPrograms] | None = None
 
     @property
     def load(self) -> LoadPods:
@@ -315,7 +319,8 @@ class OwnCluster(MadeServer[_There, ObjectRef]):
     part = "primary"
 
     def __init__(self, options: ClusterOptions, means: ClusterMeans) -> None:
-        super().__init__(options.campaign_id, options.target)
+        what = options.target if options.slot == 1 else [options.target, options.slot]
+        super().__init__(options.campaign_id, what)
         self._options = options
         self._means = means
         self._wait = ClusterWait(means.api, means.clock, means.told)
@@ -439,7 +444,8 @@ class CloudNativePgPlatform(MadeInCluster):
 
     def __init__(self, options: ClusterOptions, ledger: Ledger, means: ClusterMeans) -> None:
         self._cluster = OwnCluster(options, means)
-        super().__init__(options, ledger, means.processes, self._cluster)
+        paused = None if means.paused is None else means.paused()
+        super().__init__(options, ledger, means.processes, self._cluster, paused)
         self._options = options
         self._means = means
 

@@ -21,8 +21,7 @@ from steelyard.core.target import EndpointTarget
 from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.places.elsewhere import token_of
 from steelyard.places.kubernetes.reaching import await_service
-from steelyard.places.local.pausing import PausedGenerators
-from steelyard.places.protocol import Ledger, PreparedState
+from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
 from steelyard.systems.existing import Announcing, Anywhere, Changes, OthersServer, ServerPlace
 from steelyard.systems.postgres.existing import readiness
 from steelyard.systems.postgres.existing.databases import (
@@ -106,7 +105,7 @@ class EndpointPlatform(OthersServer):
         ledger: Ledger,
         means: Means,
         place: ServerPlace | None = None,
-        paused: PausedGenerators | None = None,
+        paused: PausedPrograms | None = None,
     ) -> None:
         here = place or Anywhere(options.entrance)
         again = options.target.restart_command
@@ -336,7 +335,7 @@ class EndpointSessions(EndpointPlatform):
         *,
         server: EndpointPlatform,
         number: int | None,
-        paused: PausedGenerators,
+        paused: PausedPrograms,
     ) -> None:
         super().__init__(options, ledger, means, paused=paused)
         self._server = server

@@ -14,8 +14,7 @@ from steelyard.core.measurement import Fact
 from steelyard.core.outside import Foreign, OnServer
 from steelyard.gateways.redis import TLS, ReplyError, opened
 from steelyard.places.elsewhere import restart_by
-from steelyard.places.local.pausing import PausedGenerators
-from steelyard.places.protocol import Ledger, PreparedState
+from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
 from steelyard.systems.existing import (
     Announcing,
     Anywhere,
@@ -93,7 +92,7 @@ class RedisEndpointPlatform(OthersServer):
         ledger: Ledger,
         means: RedisMeans,
         place: ServerPlace | None = None,
-        paused: PausedGenerators | None = None,
+        paused: PausedPrograms | None = None,
     ) -> None:
         announcing = Announcing(
             place=place or Anywhere(options.entrance),
