@@ -146,6 +146,10 @@ class Schedule:
 SHORTEST_TURN_S: Final = 0.15  # a guess: half as much again as settles at least
 LONGEST_TURN_S: Final = 1.0  # measured: so long a turn loses a factor of two in reads
 LATENCIES_IN_A_TURN: Final = 100  # else what straddles the edges would be more than 1 %
+# Under a CPU quota: two periods of the kernel's 0.1 s, so that what was saved in the pause is used
+# up, and a turn of which half counts (ALTERNATING 2).
+QUOTA_SETTLING_S: Final = 0.2
+QUOTA_TURN_S: Final = 0.4
 DEFAULT_TURN_S: Final = 0.25  # measured: shorter ones gain nothing, 1 s loses a factor of two
 # Measured: after a pause the rate is 10 % low at first and flat from here on.
 LEAST_SETTLING_S: Final = 0.1

@@ -125,6 +125,11 @@ class Server:
         return self.is_made
 
     @property
+    def has_cpu_quota(self) -> bool:
+        """Return whether a quota of the target holds its server or its generators back."""
+        return self.home is not None and self.home.generators.resources.has_cpu_quota
+
+    @property
     def home(self) -> "KubernetesPlace | None":
         """Return where in which Kubernetes cluster it is; None where it is in none."""
         return None
@@ -232,6 +237,11 @@ class PodResources:
     requests: tuple[tuple[str, str], ...] = ()
     limits: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def has_cpu_quota(self) -> bool:
+        """Return whether the kernel holds the container back beyond so much CPU time."""
+        return "cpu" in dict(self.limits or self.requests)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorPods:
@@ -326,6 +336,11 @@ class CloudNativePgTarget(Server):
     def is_restarted(self) -> bool:
         """Return whether Steelyard may restart the Cluster."""
         return self.is_made or self.allow_existing
+
+    @property
+    def has_cpu_quota(self) -> bool:
+        """Return whether a quota holds its server or its generators back."""
+        return self.resources.has_cpu_quota or self.place.generators.resources.has_cpu_quota
 
     @property
     def home(self) -> KubernetesPlace:

@@ -30,7 +30,9 @@ from steelyard.core.target import (
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
+from steelyard.places.kubernetes.generators import pods_that_fit
 from steelyard.places.kubernetes.reaching import Reach, make_secret, sql_knock
+from steelyard.places.kubernetes.volumes import resources_of
 from steelyard.places.local.groups import GroupPlan, ServerGroups
 from steelyard.places.local.machine import capacity
 from steelyard.places.local.pausing import PausingMeans, pausing_means
@@ -208,11 +210,30 @@ def _clusters(asked: Asked, site: KubernetesSite) -> Placed:
         engine=engine,
         platforms=first,
         site=site,
-        room=generators.room,
+        room=_room(asked, site, generators),
         slots=lambda number: (
             first,
             *(made(restarts=True, slot=slot) for slot in range(2, number + 1)),
         ),
+    )
+
+
+def _room(asked: Asked, site: KubernetesSite, generators: Generators) -> Room:
+    """Return whether a Cluster of each configuration can be there at the same time.
+
+    Before a campaign none is there, and when it begins neither.
+    """
+    targets = asked.experiment.cluster_targets
+    target, number = next(iter(targets.values())), len(targets)
+    requests = resources_of(target.resources).get("requests") or {}
+    fit = pods_that_fit(
+        site.api, requests, dict(target.node_selector), tolerant=target.tolerations != "[]"
+    )
+    if not requests or fit is None or fit >= number * target.instances:
+        return generators.room
+    pods = f"{number} Clusters" if target.instances == 1 else f"{number * target.instances} pods"
+    return Room(
+        unable=f"the nodes have room for {fit} more of the {pods} that would be up together"
     )
 
 

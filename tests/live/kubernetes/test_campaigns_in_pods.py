@@ -58,9 +58,14 @@ def api(cluster_api: KubernetesApi) -> KubernetesApi:
     return cluster_api
 
 
+def _all_of(
+    api: KubernetesApi, kind: Kind, steelyard: Steelyard, role: str
+) -> tuple[Manifest, ...]:
+    return api.list(kind, labels=campaign_labels(steelyard.campaign_id, role))
+
+
 def _of(api: KubernetesApi, kind: Kind, steelyard: Steelyard, role: str) -> Manifest:
-    (found,) = api.list(kind, labels=campaign_labels(steelyard.campaign_id, role))
-    return found
+    return _all_of(api, kind, steelyard, role)[0]
 
 
 def _environment(steelyard: Steelyard) -> dict[str, Any]:
@@ -80,7 +85,7 @@ def _passwords(api: KubernetesApi, namespace: str) -> list[str]:
 
 
 def test_a_settings_campaign_survives_a_kill(api: KubernetesApi, steelyard: Steelyard) -> None:
-    """One Cluster with rollouts, generators on another node; after `kill -9` all is resumed.
+    """Two Clusters take turns, their generators on another node; after `kill -9` all is resumed.
 
     What the dead session left is named by `show` and removed before the next one begins; at the
     end nothing is there but the record, which holds no password.
@@ -88,10 +93,12 @@ def test_a_settings_campaign_survives_a_kill(api: KubernetesApi, steelyard: Stee
     source = steelyard.experiment(SETTINGS)
     process = steelyard.start("run", source, "--out", "c")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
-    database, generator = (_of(api, POD, steelyard, role) for role in (DATABASE, GENERATOR))
-    nodes = [pod["spec"]["nodeName"] for pod in (database, generator)]
-    assert len(set(nodes)) == 2, nodes
-    namespace = str(database["metadata"]["namespace"])
+    databases = _all_of(api, POD, steelyard, DATABASE)
+    (generator,) = _all_of(api, POD, steelyard, GENERATOR)
+    assert len(databases) == 2
+    nodes = {pod["spec"]["nodeName"] for pod in databases}
+    assert generator["spec"]["nodeName"] not in nodes
+    namespace = str(generator["metadata"]["namespace"])
     passwords = _passwords(api, namespace)
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -105,9 +112,13 @@ def test_a_settings_campaign_survives_a_kill(api: KubernetesApi, steelyard: Stee
     assert api.read(ObjectRef(kind=NAMESPACE, name=namespace)) is None
     assert_nothing_holds(steelyard.directory / "c", passwords)
     _assert_settings_were_in_force(steelyard)
-    waits = [run["evidence"]["waits"] for run in steelyard.runs if run["validity"] != "invalid"]
-    assert {each["source"] for each in waits} == {"pg_stat_activity at 10 Hz"}
+    valid = [run for run in steelyard.runs if run["validity"] != "invalid"]
+    waits = [run["evidence"]["waits"] for run in valid]
+    assert {each["source"] for each in waits} == {"pg_stat_activity in turns"}
     assert any(each["events"] for each in waits)
+    assert all(run["turns"] for run in valid)
+    absent = [each["subject"] for run in valid for each in run["evidence"]["absent"]]
+    assert "the database's container" in absent
 
 
 def _assert_settings_were_in_force(steelyard: Steelyard) -> None:
@@ -121,7 +132,7 @@ def _assert_settings_were_in_force(steelyard: Steelyard) -> None:
     assert {"API server", "CloudNativePG", "generators on", "driver"} <= facts.keys()
     assert "cpu model" not in facts  # of this machine, which has no part in it
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
-    assert summary["design"]["switch"] == "restart"
+    assert (summary["design"]["mode"], summary["design"]["switch"]) == ("alternating", "restart")
 
 
 def test_lost_pods_cost_a_block_and_no_campaign(api: KubernetesApi, steelyard: Steelyard) -> None:

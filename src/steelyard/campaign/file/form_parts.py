@@ -248,12 +248,14 @@ class MeasureForm(Form):
     )
     turn: values.Turn = Field(
         default=DEFAULT_TURN_S,
-        description="Length of one turn where configurations alternate.",
+        description="Length of one turn where configurations alternate; 400ms where a CPU quota"
+        " holds a server or a load generator back.",
         examples=["250ms"],
     )
     settling: values.Settling = Field(
         default=LEAST_SETTLING_S,
-        description="Thrown away at the beginning of each turn.",
+        description="Thrown away at the beginning of each turn; 200ms, two periods of the quota,"
+        " where one holds a server or a load generator back.",
         examples=["100ms"],
     )
     reconnections: values.Reconnections = Field(

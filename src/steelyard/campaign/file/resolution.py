@@ -37,7 +37,13 @@ from steelyard.core.experiment import (
     Workload,
 )
 from steelyard.core.latency import LatencyGoal, LogPolicy
-from steelyard.core.schedule import CeilingsAsked, Load, TurnTimes
+from steelyard.core.schedule import (
+    QUOTA_SETTLING_S,
+    QUOTA_TURN_S,
+    CeilingsAsked,
+    Load,
+    TurnTimes,
+)
 from steelyard.tuning.profiles import MachineFacts
 
 
@@ -82,7 +88,7 @@ def resolve(
         workloads=tuple(_workload(workload, texts, system) for workload in form.workloads),
         loads=loads,
         protocol=form.loads.protocol,
-        measure=_measure(form.measure, system),
+        measure=_measure(form.measure, system, configurations),
         stop=_stop(form.stop),
         seed=_seed(surroundings.seed, form.seed),
         engine=engine,
@@ -186,7 +192,7 @@ def _capacity(form: CapacityForm | None, loads: Sequence[Load]) -> CapacityAsked
     return CapacityAsked(clients=tuple(sorted(set(clients))), rounds=asked.rounds)
 
 
-def _measure(form: MeasureForm, system: System) -> Measure:
+def _measure(form: MeasureForm, system: System, configurations: Sequence[Configuration]) -> Measure:
     # redis-benchmark cannot leave a ramp out; one that is asked for is refused.
     return Measure(
         slice_s=form.slice,
@@ -197,14 +203,24 @@ def _measure(form: MeasureForm, system: System) -> Measure:
         switch=None if form.switch == "auto" else SwitchCost(form.switch),
         prewarm=form.prewarm,
         rounds=form.rounds,
-        turns=TurnTimes(
-            turn_s=form.turn, settling_s=form.settling, reconnections=form.reconnections
-        ),
+        turns=_turns(form, configurations),
         ceilings=CeilingsAsked(form.ceilings),
         neighbours=form.neighbours,
         log=LogPolicy(form.log),
         log_sampling=form.log_sampling,
     )
+
+
+def _turns(form: MeasureForm, configurations: Sequence[Configuration]) -> TurnTimes:
+    """Return the lengths of turns, equal for all: as written, else as the longest need is."""
+    held = any(
+        each.target.has_cpu_quota or "cpus" in each.asked(Layer.CGROUP) for each in configurations
+    )
+    if held and not form.model_fields_set & {"turn", "settling"}:
+        return TurnTimes(
+            turn_s=QUOTA_TURN_S, settling_s=QUOTA_SETTLING_S, reconnections=form.reconnections
+        )
+    return TurnTimes(turn_s=form.turn, settling_s=form.settling, reconnections=form.reconnections)
 
 
 def _calibration(form: CalibrationForm) -> Calibration:

@@ -6,9 +6,10 @@ thread of its own, because one may be silent while others have ended.
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Final, Self, TypeVar
 
 from steelyard.core.command import Command
@@ -28,7 +29,7 @@ from steelyard.core.kubernetes import (
     ObjectRef,
     ref_of,
 )
-from steelyard.core.units import KIB
+from steelyard.core.units import KIB, parse_quantity
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.agent import Agent
@@ -46,6 +47,8 @@ from steelyard.places.kubernetes.outcomes import Outcome
 from steelyard.places.kubernetes.pod_state import SAME_NODE_HINT, ReadyWait, UserNeededError, loss
 
 _SPARE_SHARE: Final = 2  # logs are fetched while they grow when less than this part is free
+_OVER: Final = frozenset({"Succeeded", "Failed"})
+_PODS_OF_A_NODE: Final = 110  # of a kubelet, unless it is told another number
 _REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -219,6 +222,52 @@ def _takes_pods(node: Manifest, *, tolerant: bool) -> bool:
     ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
     tainted = any(each["effect"] in _REPELLING for each in spec.get("taints") or ())
     return ready and not spec.get("unschedulable") and (tolerant or not tainted)
+
+
+def pods_that_fit(
+    api: KubernetesApi, asked: Mapping[str, str], selector: Mapping[str, str], *, tolerant: bool
+) -> int | None:
+    """Return how many further pods of this size the nodes have room for now.
+
+    Args:
+        api: The cluster.
+        asked: What one requests, by resource; what it does not, it needs none of.
+        selector: Labels of the nodes that it runs on.
+        tolerant: It may be on a tainted node.
+
+    Returns:
+        None where nobody may look. Of other pods that nobody may see nothing is taken off.
+    """
+    try:
+        nodes = api.list(NODE, labels=selector)
+    except PrivilegeError:
+        return None
+    taken: dict[str, list[Manifest]] = {}
+    with suppress(PrivilegeError):
+        for pod in api.list(POD):
+            taken.setdefault(str(pod["spec"].get("nodeName") or ""), []).append(pod)
+    return sum(
+        _further(node, taken.get(node["metadata"]["name"], ()), asked)
+        for node in nodes
+        if _takes_pods(node, tolerant=tolerant)
+    )
+
+
+def _further(node: Manifest, pods: Iterable[Manifest], asked: Mapping[str, str]) -> int:
+    """Return how many pods fit on a node beside those that are there and go on."""
+    has = (node.get("status") or {}).get("allocatable") or {}
+    running = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in _OVER]
+    numbers = [_PODS_OF_A_NODE - len(running)]
+    for resource, each in asked.items():
+        used = sum((_requested(pod, resource) for pod in running), Fraction(0))
+        numbers.append(int((parse_quantity(has.get(resource, "0")) - used) / parse_quantity(each)))
+    return max(min(numbers), 0)
+
+
+def _requested(pod: Manifest, resource: str) -> Fraction:
+    containers = pod["spec"].get("containers") or ()
+    requests = ((each.get("resources") or {}).get("requests") or {} for each in containers)
+    return sum((parse_quantity(each.get(resource, "0")) for each in requests), Fraction(0))
 
 
 def _ready(pod: Manifest) -> ReadyPod:

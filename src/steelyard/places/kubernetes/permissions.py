@@ -100,6 +100,14 @@ PERMISSIONS: Final = (
     ),
     Permission(
         kind=POD,
+        verbs=("list",),
+        cluster_wide=True,
+        optional=True,
+        purpose=Purpose.CLUSTERS,
+        why="see whether the nodes have room for a Cluster of each configuration at the same time",
+    ),
+    Permission(
+        kind=POD,
         part="exec",
         verbs=("get", "create"),
         why="run the load generator and collect its results",

@@ -25,6 +25,48 @@ def test_lengths_of_a_turn() -> None:
     assert load(SMALL).experiment.measure.turns == TurnTimes()
 
 
+QUOTA = SMALL.replace("other: {extends: default}", "other: {extends: default, cgroup: {cpus: 0.5}}")
+
+
+@pytest.mark.parametrize(
+    ("text", "turn_s", "settling_s"),
+    [
+        (QUOTA, 0.4, 0.2),
+        (QUOTA.replace("cpus: 0.5", "cpuset: '0'"), 0.25, 0.1),
+        (with_measure("turn: 250ms", QUOTA), 0.25, 0.1),
+        (with_measure("settling: 150ms", QUOTA), 0.25, 0.15),
+        (with_measure("slice: 4s", QUOTA), 0.4, 0.2),
+    ],
+)
+def test_a_quota_settles_for_two_periods(text: str, turn_s: float, settling_s: float) -> None:
+    """Of any configuration, in the turns of all; what is written holds."""
+    found = load(text).experiment.measure.turns
+    assert (found.turn_s, found.settling_s) == (turn_s, settling_s)
+
+
+@pytest.mark.parametrize(
+    ("keys", "turn_s"),
+    [
+        ("resources: {limits: {cpu: '1', memory: 1Gi}}", 0.4),
+        ("generators: {resources: {limits: {cpu: '1'}}}", 0.4),
+        ("generators: {resources: {limits: {memory: 1Gi}}}", 0.25),
+    ],
+)
+def test_pods_with_a_limit_of_cpu_settle_longer(keys: str, turn_s: float) -> None:
+    """The server's limit or that of the load generators; requests alone become a limit, too."""
+    text = f"""\
+version: 1
+name: pods
+baseline: default
+workloads: [{{name: reads, builtin: select-only, scale_factor: 1}}]
+loads: {{clients: [1]}}
+configurations:
+  default: {{target: {{kind: cloudnative-pg, {keys}}}}}
+  other: {{extends: default, postgres: {{work_mem: 8MB}}}}
+"""
+    assert load(text).experiment.measure.turns.turn_s == turn_s
+
+
 @pytest.mark.parametrize(
     ("keys", "told"),
     [

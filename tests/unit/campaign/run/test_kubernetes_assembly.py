@@ -16,7 +16,13 @@ from steelyard.campaign.run.session import facts_of
 from steelyard.core.errors import InputError, PreflightError, PrivilegeError
 from steelyard.core.experiment import Configuration, Experiment, Workload
 from steelyard.core.kubernetes import CLUSTER, CRD, NAMESPACE, NODE, POD, SECRET
-from steelyard.core.target import CloudNativePgTarget, GeneratorPods, KubernetesPlace
+from steelyard.core.schedule import Load, Pausing
+from steelyard.core.target import (
+    CloudNativePgTarget,
+    GeneratorPods,
+    KubernetesPlace,
+    PodResources,
+)
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
 from steelyard.targets.assembly import Assembly, assemble, settled
@@ -294,3 +300,75 @@ def test_manifests_are_complete_and_hold_no_password(api: FakeKubernetesApi) -> 
         assert each["metadata"]["namespace"] == made[0]["metadata"]["name"]
     there = list(campaign_manifests(experiment, site.plan, "night-1", namespace="bench"))
     assert [each["kind"] for each in there] == kinds[1:]
+
+
+def _of_size(cpu: str, memory: str = "1Gi") -> PodResources:
+    return PodResources(requests=(("cpu", cpu), ("memory", memory)))
+
+
+def _sized(api: FakeKubernetesApi, cpu: str) -> None:
+    for node in ("node1", "node2"):
+        api.get(NODE, node)["status"]["allocatable"] = {"cpu": cpu, "memory": "16Gi"}
+
+
+@pytest.mark.parametrize(
+    ("cpu", "fits"),
+    [("4", ""), ("3500m", "the nodes have room for 1 more of the 2 Clusters that would be up")],
+)
+def test_clusters_take_turns_where_the_nodes_have_room(
+    api: FakeKubernetesApi, cpu: str, fits: str
+) -> None:
+    """A Cluster each, on what other pods leave free; a pod that has ended takes nothing."""
+    _sized(api, cpu)
+    for name, phase in (("busy", "Running"), ("over", "Succeeded")):
+        api.put(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {
+                    "nodeName": "node1",
+                    "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}],
+                },
+                "status": {"phase": phase},
+            }
+        )
+    experiment = an_experiment_on(target(resources=_of_size("2")), shared_buffers="1GB")
+    room = looked(api, experiment).room
+    assert (room.pausing is Pausing.GENERATOR) is not bool(fits)
+    if fits:
+        assert fits in room.unable
+
+
+def test_who_may_not_see_the_nodes_takes_turns(api: FakeKubernetesApi) -> None:
+    """Then the scheduler says whether there is room."""
+    _sized(api, "1")
+    experiment = an_experiment_on(target(resources=_of_size("2")), shared_buffers="1GB")
+    api.refuse("list", NODE)
+    assert looked(api, experiment).room.pausing is Pausing.GENERATOR
+
+
+def test_several_generators_take_no_turns(api: FakeKubernetesApi) -> None:
+    """They are in pods of their own, and nothing stops those at one instant."""
+    experiment = an_experiment_on(target(), shared_buffers="1GB")
+    several = replace(experiment, loads=(Load(clients=4, threads=2, generators=2),))
+    room = looked(api, several).room
+    assert room.pausing is None
+    assert "in several pods" in room.unable
+
+
+def test_each_slot_has_clusters_of_its_own(api: FakeKubernetesApi) -> None:
+    """The first is the one that there is already; names do not meet."""
+    assembly = looked(api, an_experiment_on(target(), shared_buffers="1GB"))
+    assert assembly.slots is not None
+    first, second, third = assembly.slots(3)
+    assert first == assembly.platforms
+    names = {
+        platform._cluster.manifest(1)["metadata"]["name"]  # type: ignore[attr-defined]
+        for slot in (first, second, third)
+        for platform in slot.values()
+    }
+    assert len(names) == 3
+    for slot in (second, third):
+        assert slot["default"] is slot["more"]
+        assert slot["more"].standstill.kind is Pausing.GENERATOR
