@@ -1,9 +1,18 @@
-"""A campaign that is the gate of a pipeline, on real servers."""
+"""A campaign that is the gate of a pipeline, on real servers, as the workflow files run it."""
 
 import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
-from support.live import TINY, Steelyard
+import pytest
+from ruamel.yaml import YAML
+
+from support.live import TINY, Steelyard, napping
+
+WORKFLOWS = Path(__file__).parents[2] / "docs" / "workflows"
 
 
 def test_a_campaign_measures_until_its_gate_has_an_outcome(steelyard: Steelyard) -> None:
@@ -22,3 +31,56 @@ def test_a_campaign_measures_until_its_gate_has_an_outcome(steelyard: Steelyard)
     again = steelyard.run("report", "c", "--fail-if", "faster > 9000%", "--format", "json")
     assert again.returncode == 0
     assert json.loads(again.stdout)["gate"] == summary["gate"]
+
+
+def _words(node: Any) -> Iterator[str]:
+    """Yield every line of a workflow that a shell would get."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key == "run" and isinstance(value, str):
+                yield from value.splitlines()
+            elif key == "script":
+                yield from value
+            else:
+                yield from _words(value)
+    elif isinstance(node, list):
+        for each in node:
+            yield from _words(each)
+
+
+def commands_of(name: str) -> list[list[str]]:
+    """Return the commands of ours in a workflow file, without where their output goes."""
+    lines = _words(YAML(typ="safe", pure=True).load((WORKFLOWS / name).read_text()))
+    found = [shlex.split(line) for line in lines if line.startswith("steelyard ")]
+    return [words[1 : words.index(">>") if ">>" in words else None] for words in found]
+
+
+@pytest.mark.parametrize(
+    ("name", "baseline", "status", "outcome"),
+    [("github-actions.yml", "default", 0, "passed"), ("gitlab-ci.yml", "buffers", 10, "failed")],
+)
+def test_the_workflows_gate_a_change(
+    steelyard: Steelyard, name: str, baseline: str, status: int, outcome: str
+) -> None:
+    """One naps six times as long: as the change it fails, as what is in use it passes."""
+    text = napping().replace("baseline: default", f"baseline: {baseline}")
+    steelyard.experiment(text, "gate.yaml")
+    measure, *reports = commands_of(name)
+    done = steelyard.run(*measure)
+    assert done.returncode == status, done.stderr
+    assert f"gate {outcome}" in done.stderr
+    suite = ET.parse(steelyard.directory / "gate.xml").getroot()  # noqa: S314 - written by us
+    assert (int(suite.attrib["failures"]) > 0) is (status == 10)
+    summary = json.loads((steelyard.directory / "gate" / "summary.json").read_text())
+    assert {row["outcome"] for row in summary["gate"]} == {outcome}
+    for words in reports:
+        assert steelyard.run(*words).returncode == 0
+
+
+def test_the_experiment_of_the_workflows_can_run(steelyard: Steelyard) -> None:
+    """It is a file of this version, and the embedded server takes its settings."""
+    text = (WORKFLOWS / "gate.yaml").read_text()
+    done = steelyard.run("run", steelyard.experiment(text, "gate.yaml"), "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "gate: default against change" in done.stdout
+    assert "alternating" in done.stdout
