@@ -80,6 +80,7 @@ class GeneratorPods:
         self._clock = clock
         self._ready: dict[int, ReadyPod] = {}
         self._user: int | None = None
+        self._renewing = threading.Lock()  # servers that start side by side all look after them
 
     @property
     def ready(self) -> tuple[ReadyPod, ...]:
@@ -122,6 +123,10 @@ class GeneratorPods:
         """
         if not self._ready:
             raise TargetError("no load generator's pod was made yet")
+        with self._renewing:
+            self._renew(told)
+
+    def _renew(self, told: Callable[[str], None]) -> None:
         lost = {number: why for number, pod in self._ready.items() if (why := self._loss(pod))}
         if not lost:
             return

@@ -6,6 +6,7 @@ The agent is the real one, run on this machine.
 import re
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from fakes.generator_pods import TwoPods, is_running, shell
 from steelyard.core.command import Command
 from steelyard.core.errors import TargetError
+from steelyard.core.kubernetes import POD
 from steelyard.core.schedule import Pausing
 from steelyard.places.kubernetes.pod_processes import PausedInPods, PodProcesses
 
@@ -42,6 +44,14 @@ def grows(file: Path) -> bool:
         if _number(file) > before:
             return True
     return False
+
+
+def until_runs(text: str) -> None:
+    """Wait until a process with these words as its command line is there."""
+    deadline = time.monotonic() + 20.0
+    while not is_running(text):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def _number(file: Path) -> int:
@@ -89,6 +99,7 @@ def test_with_the_connection_ends_the_generator(
 ) -> None:
     """Also one that stands still: nobody would let it go on."""
     running = paused.begin_together([shell("exec sleep 71.5")], timeout_s=30)
+    until_runs("sleep 71.5")
     assert paused.pause()
     assert is_running("sleep 71.5")
     two_pods.api.dialogues[-1].close()
@@ -115,6 +126,7 @@ def test_a_generator_that_nobody_steers_ends(
 def test_closing_ends_what_stands_still(paused: PausedInPods) -> None:
     """And a second time changes nothing."""
     running = paused.begin_together([shell("exec sleep 73.5")], timeout_s=30)
+    until_runs("sleep 73.5")
     assert paused.pause()
     running.close()
     running.close()
@@ -141,3 +153,16 @@ def test_logs_come_back(paused: PausedInPods, roots: Path, tmp_path: Path) -> No
     running.completed(within_s=10)
     running.close()
     assert (roots / "logs" / "log.1").read_text() == "line\n"
+
+
+def test_a_lost_pod_is_made_anew_once(processes: PodProcesses, two_pods: TwoPods) -> None:
+    """Servers that start side by side all run programs there, and all find that it is lost."""
+    lost = two_pods.generators.ready[0].where
+    two_pods.api.lose(POD, lost.pod, lost.namespace)
+    before = len(two_pods.told)
+    with ThreadPoolExecutor(4) as workers:
+        runs = [workers.submit(processes.run, shell("echo 1"), timeout_s=10) for _ in range(4)]
+        assert [run.result().stdout for run in runs] == ["1\n"] * 4
+    told = two_pods.told[before:]
+    assert sum("is made anew" in each for each in told) == 1
+    assert len(two_pods.api.list(POD)) == 2
