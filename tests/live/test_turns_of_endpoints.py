@@ -282,3 +282,52 @@ def test_sessions_through_a_pooler_do_not_take_turns(pooled: tuple[str, int]) ->
     (shown, *_) = shown_settings({"work_mem": "9MB"}, entrance, sql)
     asked = Setting(layer=Layer.POSTGRES, name="work_mem", value="9MB")
     assert deviations([asked], [shown]) != ()
+
+
+READS = """\
+\\set c random(1, 100)
+SELECT count(*) FROM orders WHERE customer = :c;
+"""
+
+
+@pytest.mark.slow
+def test_a_setting_is_tried_on_a_server_and_nothing_of_it_is_altered(
+    steelyard: Steelyard, server: Server
+) -> None:
+    """Scripts that read share the user's own database, in turns; an index that is left out costs.
+
+    Without anybody to agree nothing is started; who writes by a function is stopped.
+    """
+    server.do("CREATE DATABASE shop")
+    server.do(
+        "CREATE TABLE orders AS SELECT g id, g % 100 customer FROM generate_series(1, 20000) g",
+        "CREATE INDEX ON orders (customer)",
+        "VACUUM ANALYZE orders",
+        "CREATE FUNCTION note() RETURNS void LANGUAGE sql AS 'INSERT INTO orders VALUES (0)'",
+        database="shop",
+    )
+    before = (server.configuration, server.databases)
+    dsn = f"host={server.home} port={server.port} user=postgres dbname=shop"
+    (steelyard.directory / "q.sql").write_text(READS)
+    words = ["try", "--dsn", dsn, "--script", "q.sql", "--client", "2", "--out", "c"]
+    words += ["--set", "enable_indexscan=off", "--set", "enable_bitmapscan=off"]
+    words += ["--set", "enable_indexonlyscan=off"]
+    asked = steelyard.run(*words)
+    assert asked.returncode == 3, asked.stderr
+    assert "nobody is there to agree" in asked.stderr
+    assert "nothing of the server is changed" in asked.stderr
+    assert "database shop, which was there before: the scripts only read" in asked.stderr
+    assert not (steelyard.directory / "c").exists()
+    done = steelyard.run(*words, "--yes")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
+    assert summary["design"]["mode"] == "alternating"
+    assert {row["verdict"] for row in summary["comparisons"]} == {"slower"}
+    assert "go back by vacuum" not in done.stdout  # nothing was changed
+    (steelyard.directory / "q.sql").write_text("SELECT note();\n")
+    stopped = steelyard.run(*words[:-1], "enable_sort=off", "--yes", "--out", "d")
+    assert stopped.returncode == 5, stopped.stderr
+    assert "read-only transaction" in stopped.stderr
+    assert server.rows("SELECT count(*) FROM orders", "shop") == [(20000,)]
+    assert (server.configuration, server.databases) == before
+    server.do("DROP DATABASE shop")

@@ -14,7 +14,15 @@ from steelyard.campaign.file.files import PRESET, LoadedExperiment
 from steelyard.campaign.file.form_parts import CLOSED
 from steelyard.campaign.file.form_values import SEED_LIMIT
 from steelyard.campaign.file.overrides import RATES, CapacityQuestion, capacity_text
-from steelyard.cli.launching import RunOptions, command_of, foresee, load, load_written, start
+from steelyard.cli.launching import (
+    RunOptions,
+    command_of,
+    foresee,
+    load,
+    load_written,
+    said_of_options,
+    start,
+)
 from steelyard.core.errors import ExperimentFileError, InputError
 from steelyard.gateways.doors import Doors, system_doors
 
@@ -99,22 +107,8 @@ def _of(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment, str, 
     try:
         loaded = load_written(text, run, doors)
     except ExperimentFileError as error:
-        raise _said_of_options(error) from error
+        raise said_of_options(error, _option_of) from error
     return loaded, _command(replace(options, seed=seed)), run
-
-
-def _said_of_options(error: ExperimentFileError) -> InputError:
-    """Return the error in the words of the command line: nobody wrote that file.
-
-    What follows from an option that could not be read is no problem of its own.
-    """
-    named = ((_option_of(problem.path), problem) for problem in error.problems)
-    found = [(option, problem) for option, problem in named if option]
-    if not found:
-        return error
-    lines = [f"{option}: {problem.message} ({problem.hint})" for option, problem in found[1:]]
-    option, first = found[0]
-    return InputError("\n".join([f"{option}: {first.message}", *lines]), hint=first.hint)
 
 
 def _option_of(path: str) -> str:

@@ -36,6 +36,8 @@ from steelyard.cli.manifest_text import manifest_text
 from steelyard.cli.options import TerminalOperator
 from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
 from steelyard.core.errors import (
+    ExperimentFileError,
+    InputError,
     Interrupted,
     PreflightError,
     RefusedError,
@@ -131,7 +133,12 @@ def require_agreement(assembly: Assembly, *, yes: bool) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The command line of ``run``."""
+    """The command line of ``run``, or what another verb makes of its own.
+
+    Attributes:
+        source: What the experiment is called in messages.
+        is_named: It is a file or preset, and nothing that a verb wrote.
+    """
 
     source: str
     flags: tuple[str, ...]
@@ -150,6 +157,7 @@ class RunOptions:
     context: str | None = None
     namespace: str | None = None
     gate: Gate = field(default_factory=Gate)
+    is_named: bool = True
 
     @property
     def all_overrides(self) -> tuple[str, ...]:
@@ -205,14 +213,30 @@ def command_of(loaded: LoadedExperiment, options: RunOptions, *further: str) -> 
     )
 
 
-def start(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Doors) -> None:
-    """Check an experiment, run it as a new campaign and report it."""
+def start(
+    loaded: LoadedExperiment,
+    command: str,
+    options: RunOptions,
+    doors: Doors,
+    *,
+    agreed: Callable[[Assembly], None] = lambda _: None,
+) -> None:
+    """Check an experiment, run it as a new campaign and report it.
+
+    Args:
+        loaded: The experiment.
+        command: That repeats it.
+        options: Of the command line.
+        doors: To the outside.
+        agreed: Is asked once everything is checked and told, and raises where nobody agrees.
+    """
     options.gate.conditions(loaded.experiment)
     release_frozen(doors, _told(options))
     checked = check(loaded, command, options, doors)
     path = _directory(loaded, options, doors)
     require_unused(path)
     foretell(checked, path, options)
+    agreed(checked.assembly)
     request = checked.request
     _finish(lambda progress: session.new_campaign(request, path, doors, progress), path, options)
 
@@ -222,10 +246,12 @@ class Checked:
     """A campaign that may begin.
 
     Attributes:
+        assembly: As it was looked at.
         warning: What its budget does not decide.
     """
 
     request: session.Request
+    assembly: Assembly
     expected: forecasts.Forecast
     warning: str
 
@@ -252,7 +278,7 @@ def check(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Do
         experiment=experiment, text=loaded.text, command=command, findings=findings
     )
     warning = "" if options.quiet else _shortfall(options, experiment, assembly)
-    return Checked(request=request, expected=expected, warning=warning)
+    return Checked(request=request, assembly=assembly, expected=expected, warning=warning)
 
 
 def foretell(checked: Checked, path: Path, options: RunOptions) -> None:
@@ -279,10 +305,22 @@ def dry_run(options: RunOptions) -> None:
     foresee(load(options, doors), options, doors)
 
 
-def foresee(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> None:
+def foresee(
+    loaded: LoadedExperiment,
+    options: RunOptions,
+    doors: Doors,
+    *,
+    told: Callable[[Assembly], None] = lambda _: None,
+) -> None:
     """Check an experiment and show its schedule, minutes and disk.
 
     Where a cluster would be asked and none answers, its objects are shown as the file has them.
+
+    Args:
+        loaded: The experiment.
+        options: Of the command line.
+        doors: To the outside.
+        told: Tells what else is to be known before it.
     """
     try:
         assembly = assemble(loaded.experiment, doors, told=_told(options))
@@ -304,6 +342,7 @@ def foresee(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> None
         pods = assembly.site is not None
         text = forecast_text(loaded.experiment, expected, warning=warning, with_schedule=True)
         click.echo(text, err=pods)
+        told(assembly)
         if pods:  # what is printed can be handed to kubectl
             path = _directory(loaded, options, doors)
             print_manifests(loaded.experiment, assembly, path)
@@ -368,7 +407,7 @@ def _shortfall(options: RunOptions, experiment: Experiment, assembly: Assembly) 
     if experiment.twin_of is not None:
         return ""
     found = planning.plan_campaign(experiment, assembly, effects=(experiment.stop.decide,))
-    return shortfall(found, options.source)
+    return shortfall(found, options.source if options.is_named else None)
 
 
 def load(options: RunOptions, doors: Doors) -> LoadedExperiment:
@@ -389,6 +428,24 @@ def load_written(text: str, options: RunOptions, doors: Doors) -> LoadedExperime
         base=Path.cwd(), facts=_facts(doors), seed=options.seed, generator_flags=options.flags
     )
     return _as_told(load_text(text, options.source, surroundings), options)
+
+
+def said_of_options(error: ExperimentFileError, option_of: Callable[[str], str]) -> InputError:
+    """Return the error in the words of the command line: nobody wrote that file.
+
+    What follows from an option that could not be read is no problem of its own.
+
+    Args:
+        error: With a place in the file for each problem.
+        option_of: Returns the option that a place comes from, "" for what has none.
+    """
+    named = ((option_of(problem.path), problem) for problem in error.problems)
+    found = [(option, problem) for option, problem in named if option]
+    if not found:
+        return error
+    lines = [f"{option}: {problem.message} ({problem.hint})" for option, problem in found[1:]]
+    option, first = found[0]
+    return InputError("\n".join([f"{option}: {first.message}", *lines]), hint=first.hint)
 
 
 def _as_told(loaded: LoadedExperiment, options: RunOptions) -> LoadedExperiment:

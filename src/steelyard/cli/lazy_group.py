@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from importlib import import_module
+from keyword import iskeyword
 
 import click
 
@@ -39,7 +40,8 @@ class LazyGroup(click.Group):
         """Return a verb, imported now; None where there is none of that name."""
         if not self._has(name):
             return None
-        command = import_module(f"{self._package}.{name.replace('-', '_')}").command
+        module = name.replace("-", "_") + "_" * iskeyword(name)
+        command = import_module(f"{self._package}.{module}").command
         assert isinstance(command, click.Command)  # noqa: S101 - a module without one is a bug
         return command
 

@@ -21,6 +21,7 @@ from steelyard.core.errors import ExitCode, Interrupted, SteelyardError
 _VERBS = {
     "run": "Measure and compare the configurations of an experiment file or preset.",
     "attach": "Follow a campaign that runs in a cluster, and fetch its record.",
+    "try": "Compare a running server as it is with itself under other settings.",
     "plan": "Tell what an experiment can decide, and how long it takes, before it runs.",
     "report": "Show and rebuild the report of a campaign from its record.",
     "noise": "Measure what this set-up can see: a configuration against itself.",

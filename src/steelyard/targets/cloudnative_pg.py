@@ -396,6 +396,7 @@ def _platform(
         settings=names,
         restarts=restarts,
         clients=max(load.clients for load in experiment.loads),
+        writes=engine.writes(),
     )
     means = Means(
         sql=doors.sql, processes=generators.processes, clock=doors.clock, here=doors.processes

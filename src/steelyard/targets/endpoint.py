@@ -152,6 +152,7 @@ class _Ground:
             and restarts_on(self.experiment, target, names, server),
             clients=at_once * max(load.clients for load in self.experiment.loads),
             sessions=target in self.shared,
+            writes=self.engine.writes(),
         )
 
     def platform(self, options: EndpointOptions) -> EndpointPlatform:

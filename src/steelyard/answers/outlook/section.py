@@ -108,8 +108,13 @@ def outlook_document(found: CampaignOutlook) -> Document:
     return filled(document, experiment.words)
 
 
-def shortfall(found: CampaignOutlook, source: str) -> str:
-    """Return one sentence where the budget does not decide what is asked; else nothing."""
+def shortfall(found: CampaignOutlook, source: str | None) -> str:
+    """Return one sentence where the budget does not decide what is asked; else nothing.
+
+    Args:
+        found: The outlook.
+        source: The file or preset, of which more can be asked; None: there is none.
+    """
     if not found.workloads or (found.decides_results and found.decides_cells):
         return ""
     experiment = found.experiment
@@ -119,7 +124,8 @@ def shortfall(found: CampaignOutlook, source: str) -> str:
     fact = f"at the {noise} noise {budget} do not decide {share(experiment.stop.decide)} in {scope}"
     ways = [design for design in found.cheaper if design.pooled or found.decides_results]
     way = f"; cheaper: {design_sentence(ways[0])}" if ways else ""
-    return f"{fact}{way}; see `steelyard plan {quoted(source)}`"
+    more = f"; see `steelyard plan {quoted(source)}`" if source is not None else ""
+    return f"{fact}{way}{more}"
 
 
 def _decidable(found: CampaignOutlook) -> Section:

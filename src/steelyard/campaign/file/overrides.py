@@ -1,15 +1,19 @@
-"""What the command line puts into an experiment file: values, a target, a question of capacity.
+"""What the command line puts into an experiment file: values, a target, a whole question.
 
 ``--set path=value`` replaces one value, ``--target`` the targets of the whole experiment. The file
-that ``steelyard capacity`` writes has one server, under shares of its capacity. It is whole, so
-that ``experiment.yaml`` of the record repeats the campaign without the verb.
+that ``steelyard capacity`` writes has one server, under shares of its capacity; that of ``steelyard
+try`` one server as it is and with other settings. They are whole, so that ``experiment.yaml`` of
+the record repeats the campaign without the verb.
 """
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+from urllib.parse import quote, urlencode
 
 from pydantic import ValidationError
 
@@ -160,7 +164,27 @@ def target_of(text: str) -> dict[str, Value]:
         raise InputError(
             "the target is empty", hint=f"Name a URI, a version, or {listed([*TARGETS])}."
         )
-    return _at(text) if "://" in text else _by_word(text)
+    if "://" in text:
+        return _at(text)
+    return _at(_uri_of(text)) if "=" in text else _by_word(text)
+
+
+def _uri_of(keywords: str) -> str:
+    """Return libpq's keywords and values, ``host=db dbname=shop``, as a URI.
+
+    Raises:
+        InputError: They are none.
+    """
+    try:
+        pairs = [word.partition("=")[::2] for word in shlex.split(keywords)]
+    except ValueError:
+        pairs = [("", "")]
+    if not all(name.isidentifier() and value for name, value in pairs):
+        raise InputError(
+            f"{shown(keywords)} is no list of libpq's keywords",
+            hint="Write it as 'host=db.example.com dbname=shop', or as a URI.",
+        )
+    return f"postgresql://?{urlencode(pairs, quote_via=quote)}"
 
 
 def _at(uri: str) -> dict[str, Value]:
@@ -509,3 +533,89 @@ configurations:
 def _yaml(value: object) -> str:
     """Return a value in YAML: its JSON, which is YAML whatever a shell let through."""
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+NOW: Final = "now"
+CHANGED: Final = "changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialQuestion:
+    """What is tried on one server.
+
+    Attributes:
+        target: A word, a URI or a mapping as for ``--target``; empty: what libpq finds.
+        settings: Of the second configuration, by name.
+        scripts: Files with their weights, on the tables that are there; empty: ``builtins``.
+        builtins: pgbench's scripts, a workload each, on data of Steelyard's own.
+        scale: Of these.
+        clients: As in ``loads.clients``, a list as written.
+        restart_command: Words; empty: the server is not restarted.
+        decide: As written: ``5%``.
+        budget: As written: ``10m``.
+    """
+
+    target: str
+    settings: Mapping[str, str]
+    scripts: Sequence[tuple[str, int]]
+    builtins: Sequence[str]
+    scale: int
+    clients: str
+    protocol: str
+    restart_command: Sequence[str]
+    decide: str
+    budget: str
+    seed: int
+
+
+def trial_text(asked: TrialQuestion) -> str:
+    """Return the experiment file of a question.
+
+    Raises:
+        InputError: The target is none, or of Redis.
+    """
+    target: dict[str, Value] = {"kind": "endpoint"}
+    if asked.target:
+        target = target_of(asked.target)
+    if _is_redis(target):
+        raise InputError(
+            "settings of Redis hold for all its sessions, so one server cannot have both",
+            hint="Compare two servers in a file: `steelyard presets redis-published`.",
+        )
+    if asked.scripts and target.get("kind") == "endpoint":
+        target = {**target, "allow_existing": True}
+    if asked.restart_command:
+        target = {**target, "restart_command": list(asked.restart_command)}
+    clients = [int(each) if each.isdecimal() else each for each in asked.clients.split(",")]
+    changes = ", ".join(f"{name} = {value}" for name, value in asked.settings.items())
+    return f"""\
+# Written by `steelyard try`: the server as it is, and with other settings.
+version: 1
+name: {_yaml(changes)}
+baseline: {NOW}
+workloads:
+{_tried_workloads(asked)}
+loads:
+  clients: {_yaml(clients)}
+  threads: auto
+  protocol: {_yaml(asked.protocol)}
+stop: {{budget: {_yaml(asked.budget)}, decide: {_yaml(asked.decide)}}}
+seed: {asked.seed}
+configurations:
+  {NOW}:
+    target: {_yaml(target)}
+  {CHANGED}:
+    extends: {NOW}
+    postgres: {_yaml(asked.settings)}
+"""
+
+
+def _tried_workloads(asked: TrialQuestion) -> str:
+    if asked.scripts:
+        name = Path(asked.scripts[0][0]).stem if len(asked.scripts) == 1 else "scripts"
+        scripts = [{"file": file, "weight": weight} for file, weight in asked.scripts]
+        return f"  - {{name: {_yaml(name)}, scripts: {_yaml(scripts)}}}"
+    return "\n".join(
+        f"  - {{name: {_yaml(name)}, builtin: {_yaml(name)}, scale_factor: {asked.scale}}}"
+        for name in asked.builtins
+    )

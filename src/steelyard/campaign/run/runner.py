@@ -297,6 +297,7 @@ class Campaign:
         slow = [each for each in turns if each.times.turn_s > LONGEST_TURN_S]
         if slow:
             choice, turns = too_slow(self.experiment, slow[0]), ()
+            self.progress.stage(f"taking no turns: {choice.reason}")
             mode = mode_for(switch)
             reset = reset_for(self.experiment, mode, writes=self.engine.writes())
         warm_up = self._warm_up(restoring.means, mode)

@@ -172,10 +172,12 @@ class PostgresEngine:
 
     def writes(self) -> bool:
         """Return whether any workload may change the data."""
-        return any(w.builtin not in pgbench.READ_ONLY_BUILTINS for w in self._workloads)
+        return not all(map(self.only_reads, self._workloads))
 
     def only_reads(self, workload: Workload) -> bool:
-        """Return whether a workload leaves the data as they are, for certain."""
+        """Return whether a workload leaves the data as they are, by what its statements say."""
+        if workload.scripts:
+            return all(pgbench.only_reads(script.text) for script in workload.scripts)
         return workload.builtin in pgbench.READ_ONLY_BUILTINS
 
     def memory_bytes(self, configuration: str) -> int:

@@ -26,6 +26,19 @@ from steelyard.systems.protocol import RunRequest
 SESSION_NAME = "steelyard-pgbench"  # application_name of the generator's sessions
 BUILTINS = ("select-only", "simple-update", "tpcb-like")
 READ_ONLY_BUILTINS = frozenset({"select-only"})
+# What is no statement: comments, literals, and pgbench's own commands to the end of their line.
+_NO_STATEMENT = re.compile(
+    r"--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|'(?:[^']|'')*'|^\s*\\[^\n]*|\\[ag]set\b[^\n]*",
+    re.DOTALL | re.MULTILINE,
+)
+_READING = re.compile(
+    r"(select|with|values|table|show|begin|start|commit|end|rollback|abort|savepoint|release)\b",
+    re.IGNORECASE,
+)
+# Also locks of rows, which write into their pages, and sequences.
+_WRITING = re.compile(
+    r"\b(insert|update|delete|merge|into|share|nextval|setval|write)\b", re.IGNORECASE
+)
 # Flags that decide what is measured; the experiment file sets them.
 _SCRIPT_FLAGS = (
     *("-b", "--builtin", "-f", "--file"),
@@ -95,6 +108,18 @@ class _Counts:
             seconds=self.seconds - other.seconds,
             skipped=self.skipped - other.skipped,
         )
+
+
+def only_reads(script: str) -> bool:
+    """Return whether all statements of a script only read, by their words.
+
+    What functions do, nobody sees: a script that calls one that writes is taken for one that reads.
+    """
+    statements = re.split(r"\\?;", _NO_STATEMENT.sub(" ", script))
+    told = [statement.strip() for statement in statements if statement.strip()]
+    return bool(told) and all(
+        _READING.match(statement) and not _WRITING.search(statement) for statement in told
+    )
 
 
 def refuse_own_flags(flags: tuple[str, ...]) -> None:

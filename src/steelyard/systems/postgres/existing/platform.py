@@ -76,6 +76,7 @@ class EndpointOptions:
         restarts: Whether every start restarts it.
         clients: Of the largest load, of all configurations that are up at the same time.
         sessions: Settings are of own sessions only, whoever asks: nothing is changed for everyone.
+        writes: A workload may change the data.
     """
 
     target: EndpointTarget
@@ -86,6 +87,7 @@ class EndpointOptions:
     restarts: bool
     clients: int
     sessions: bool = False
+    writes: bool = True
 
 
 class EndpointPlatform(OthersServer):
@@ -151,9 +153,13 @@ class EndpointPlatform(OthersServer):
 
     def _inside(self, entrance: ServerAddress) -> ServerAddress:
         """Return the way in whose sessions have the configuration's own settings."""
-        live = self._databases.live
+        live, options = self._databases.live, self._options
+        # A function that writes fails, whatever its name promises: the data are somebody's, or all
+        # configurations read them.
+        only_read = not options.writes and (options.sessions or options.target.allow_existing)
+        reading = {_READ_ONLY: "on"} if only_read else {}
         return replace(
-            with_settings(entrance, self._session),
+            with_settings(entrance, {**self._session, **reading}),
             database=live[0][1] if live else entrance.database,
             databases=live,
         )
@@ -289,7 +295,8 @@ class EndpointPlatform(OthersServer):
         """Return what is worth knowing of the server."""
         said = readiness.state_findings(self.state, self._where)
         found = self._with_place(said)
-        weaker = (readiness.weaker_reset(self._where),) if self.means() == (VACUUM,) else ()
+        weakly = self._options.writes and self.means() == (VACUUM,)
+        weaker = (readiness.weaker_reset(self._where),) if weakly else ()
         return (*found, *weaker)
 
     def _undo_there(self, thing: OnServer, password: str, reached: ServerAddress | None) -> None:
@@ -305,6 +312,7 @@ def _naming(options: EndpointOptions, mark: str) -> Naming:
     )
 
 
+_READ_ONLY: Final = "default_transaction_read_only"
 _SESSIONS: Final = 3  # a pooler in transaction mode has one backend for all that are idle
 _NAME: Final = "steelyard-sessions"
 _PATIENCE_S: Final = 10.0

@@ -1,0 +1,63 @@
+"""``steelyard try``: other settings on a server of one's own."""
+
+from pathlib import Path
+
+import click
+
+from steelyard.cli.options import GeneratorCommand, gate_options
+
+
+@click.command(
+    "try",
+    cls=GeneratorCommand,
+    epilog="pgbench flags follow `--`: steelyard try --set jit=off -- --random-seed=7",
+)
+@click.option(
+    "-d", "--dsn", metavar="DSN", help="The server: a URI or libpq's keywords (default: PG*)."
+)
+@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="A setting to try.")
+@click.option(
+    "-f",
+    "--script",
+    "scripts",
+    multiple=True,
+    metavar="FILE[@WEIGHT]",
+    help="pgbench script, on tables that are there.",
+)
+@click.option("-b", "--builtin", metavar="LIST", help="pgbench's scripts (default: select-only).")
+@click.option("-s", "--scale", type=click.IntRange(1), help="Scale factor of these (default: 10).")
+@click.option("-c", "--client", metavar="LIST", help="Sessions (default: 8).")
+@click.option("-M", "--protocol", metavar="NAME", help="Query mode (default: prepared).")
+@click.option(
+    "--restart-command", metavar="COMMAND", help="Restarts the server, for settings that need it."
+)
+@click.option("--decide", metavar="SHARE", help="The effect that matters (default: 5%).")
+@click.option("--budget", metavar="TIME", help="End after this long (default: 10m).")
+@click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Campaign directory.")
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the experiment file, for `steelyard run`, and stop.",
+)
+@click.option("--dry-run", is_flag=True, help="Tell what is touched, and minutes; start nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print summary.json, not the report.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.option("--yes", is_flag=True, help="Start without asking.")
+@gate_options
+@click.pass_context
+def command(context: click.Context, /, **_: object) -> None:
+    """Compare a running server as it is with itself under other settings.
+
+    First it tells what is touched, and for how long. Where every session may have the setting for
+    itself (random_page_cost, work_mem, jit), both take turns within a second and nothing of the
+    server is changed. Else ALTER SYSTEM and a reload switch between them, for everyone on the
+    server, and are undone at the end.
+
+    Without --script pgbench's reads are measured in a database of Steelyard's own, which is
+    dropped at the end. Scripts run in the database that the DSN names; what they change stays.
+    """
+    from steelyard.cli.trial import TrialOptions, run_trial  # noqa: PLC0415 - lazy
+
+    run_trial(TrialOptions(**context.params))

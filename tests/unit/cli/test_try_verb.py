@@ -1,0 +1,142 @@
+"""``steelyard try``: a server as it is against itself, written as an experiment of its own."""
+
+from pathlib import Path
+
+import pytest
+from command_line import Shell
+
+from steelyard.campaign.file.files import load_text
+from steelyard.campaign.file.overrides import TrialQuestion, trial_text
+from steelyard.campaign.file.resolution import Surroundings
+from steelyard.cli.trial import _script
+from steelyard.core.experiment import Experiment
+from steelyard.core.target import EndpointTarget
+from steelyard.tuning.profiles import MachineFacts
+
+FACTS = MachineFacts(cpus=4.0, memory_bytes=2**33, free_disk_bytes=2**36)
+ASKED = TrialQuestion(
+    target="postgresql://shop@db.example.com/shop",
+    settings={"random_page_cost": "1.1", "search_path": "a, b"},
+    scripts=[],
+    builtins=["select-only", "simple-update"],
+    scale=5,
+    clients="1,8",
+    protocol="prepared",
+    restart_command=[],
+    decide="5%",
+    budget="10m",
+    seed=5,
+)
+
+
+def experiment_of(base: Path, **changes: object) -> Experiment:
+    """Return the experiment of a question."""
+    question = TrialQuestion(**{**vars_of(ASKED), **changes})  # type: ignore[arg-type]
+    return load_text(trial_text(question), "try", Surroundings(base=base, facts=FACTS)).experiment
+
+
+def vars_of(question: TrialQuestion) -> dict[str, object]:
+    """Return the fields of a question by name."""
+    return {name: getattr(question, name) for name in question.__dataclass_fields__}
+
+
+def test_the_server_as_it_is_is_the_baseline(tmp_path: Path) -> None:
+    """The other configuration has the settings, as they were written; all else is equal."""
+    experiment = experiment_of(tmp_path)
+    now, changed = experiment.configurations
+    assert (experiment.baseline, now.name, changed.name) == ("now", "now", "changed")
+    assert now.target == changed.target == EndpointTarget(uri=ASKED.target)
+    assert now.asked() == {}
+    assert changed.asked() == dict(ASKED.settings)
+    assert [workload.builtin for workload in experiment.workloads] == list(ASKED.builtins)
+    assert [load.clients for load in experiment.loads] == [1, 8]
+    assert (experiment.stop.decide, experiment.stop.budget_s, experiment.seed) == (0.05, 600.0, 5)
+
+
+def test_scripts_run_in_the_database_that_is_named(tmp_path: Path) -> None:
+    """Who names a script names the database, too; one workload holds all scripts."""
+    for name in ("orders.sql", "report.sql"):
+        (tmp_path / name).write_text("SELECT 1;")
+    one = experiment_of(tmp_path, scripts=[("orders.sql", 1)])
+    assert [workload.name for workload in one.workloads] == ["orders"]
+    target = one.configurations[0].target
+    assert isinstance(target, EndpointTarget)
+    assert target.allow_existing
+    both = experiment_of(tmp_path, scripts=[("orders.sql", 9), ("report.sql", 1)])
+    (workload,) = both.workloads
+    assert workload.name == "scripts"
+    assert [script.weight for script in workload.scripts] == [9, 1]
+
+
+@pytest.mark.parametrize(
+    ("dsn", "uri"),
+    [
+        (
+            "host=db.example.com port=5433 dbname='my shop'",
+            "postgresql://?host=db.example.com&port=5433&dbname=my%20shop",
+        ),
+        ("postgres://db/shop", "postgres://db/shop"),
+    ],
+)
+def test_what_libpq_takes_names_the_server(tmp_path: Path, dsn: str, uri: str) -> None:
+    """Keywords and values are a URI; without any it is what libpq finds."""
+    assert experiment_of(tmp_path, target=dsn).configurations[0].target == EndpointTarget(uri=uri)
+    assert experiment_of(tmp_path, target="").configurations[0].target == EndpointTarget()
+
+
+def test_a_restart_command_is_the_targets(tmp_path: Path) -> None:
+    """Its words, as a shell would split them."""
+    target = experiment_of(tmp_path, restart_command=["ssh", "db", "it"]).configurations[0].target
+    assert isinstance(target, EndpointTarget)
+    assert target.restart_command == ("ssh", "db", "it")
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [("a.sql", ("a.sql", 1)), ("a.sql@9", ("a.sql", 9)), ("a@b.sql", ("a@b.sql", 1))],
+)
+def test_a_script_has_a_weight_as_for_pgbench(text: str, script: tuple[str, int]) -> None:
+    """Behind an @; a name may have one, too."""
+    assert _script(text) == script
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "nothing is to be tried"),
+        (["--set", "jit"], "--set: 'jit' is no setting with its value"),
+        (["--set", "jit=off", "--client", "many"], "--client: `many`"),
+        (["--set", "jit=off", "--budget", "soon"], "--budget: `soon` is not a duration"),
+        (["--set", "jit=off", "--decide", "much"], "--decide: `much`"),
+        (["--set", "jit=off", "--protocol", "x"], "--protocol: `x` is not known"),
+        (["--set", "jit=off", "--builtin", "tcpb"], "--builtin: pgbench brings no `tcpb`"),
+        (["--set", "jit=off", "-f", "q.sql"], "--script: there is no file `q.sql`"),
+        (["--set", "jit=off", "-f", "q.sql", "-s", "5"], "--script, and --builtin or --scale"),
+        (["--set", "jit=off", "-d", "postgresql://u:hunter2@h/x"], "--dsn: the URI has a password"),
+        (["--set", "jit=off", "-d", "host=h password=hunter2"], "--dsn: the URI has a password"),
+        (["--set", "jit=off", "-d", "host= x"], "`host= x` is no list of libpq's keywords"),
+        (["--set", "jit=off", "-d", "redis://h"], "settings of Redis hold for all its sessions"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence_about_it(
+    shell: Shell, words: list[str], message: str
+) -> None:
+    """It names the option, and no line of a file that nobody wrote."""
+    code, out, err = shell.run("try", *words, "--dry-run")
+    assert (code, out) == (2, "")
+    first, *_ = err.splitlines()
+    assert first.startswith(f"error: {message}")
+    assert "hunter2" not in err
+
+
+def test_it_is_saved_for_run(shell: Shell, tmp_path: Path) -> None:
+    """The file is whole, stands alone, and replaces no other."""
+    file = tmp_path / "trial.yaml"
+    words = ["try", "-d", "postgresql://db/x", "--set", "jit=off", "--save", str(file)]
+    code, out, err = shell.run(*words)
+    assert (code, out, err) == (0, f"steelyard run {file}\n", "")
+    found = load_text(file.read_text(), "f", Surroundings(base=tmp_path, facts=FACTS)).experiment
+    assert found.configurations[1].asked() == {"jit": "off"}
+    code, _, err = shell.run(*words)
+    assert code == 2
+    assert "is there already" in err
