@@ -31,7 +31,7 @@ _CALLS = {
     ("stack", "verify"): ("p",),
     ("redis", "split"): ("--memory", "4GiB"),
 }
-_ELSEWHERE = {("attach",), ("redis", "crash-test"), ("postgres", "crash-test")}
+_ELSEWHERE = {("attach",), ("try",), ("redis", "crash-test"), ("postgres", "crash-test")}
 
 
 def _with_json(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
