@@ -24,6 +24,12 @@ class FakeSession:
             raise _refusal(self._address, "the connection is closed")
         return self._sql.rows(self._address, statement, parameters)
 
+    def do(self, statement: str) -> None:
+        """Note a statement, unless it is refused."""
+        if self._closed:
+            raise _refusal(self._address, "the connection is closed")
+        self._sql.execute(self._address, [statement])
+
     def close(self) -> None:
         """End it."""
         if not self._closed:

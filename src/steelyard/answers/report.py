@@ -32,6 +32,7 @@ from steelyard.answers.result.section import result_section
 from steelyard.answers.results import CampaignAnalysis, Computing
 from steelyard.answers.scalability import scalability_json, scalability_section
 from steelyard.answers.settings import instance_noise, instance_noise_json
+from steelyard.answers.statements.plans import plan_section, plans_json, traced
 from steelyard.answers.statements.section import statement_section, statements_json
 from steelyard.answers.sustained.section import sustained_json, sustained_section
 from steelyard.answers.tables import (
@@ -88,6 +89,7 @@ ANSWERS: Final = (
     Answer(compute=published_requests, sections=requests_section, json=requests_json),
     Answer(sections=latency_section, json=latency_json),
     Answer(sections=durability_section, json=durability_json),
+    Answer(compute=traced, sections=plan_section, json=plans_json),
     Answer(sections=statement_section, json=statements_json),
     Answer(sections=budget_section, json=reasons_json),
     Answer(sections=cost_section),

@@ -190,18 +190,36 @@ class EffectiveSetting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StatementPlan:
+    """How a server would run a statement.
+
+    Attributes:
+        statement: As its script has it.
+        lines: Of EXPLAIN, without costs.
+        trouble: Why there is none; else empty.
+    """
+
+    workload: str
+    statement: str
+    lines: tuple[str, ...] = ()
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEnvironment:
     """One configuration's server as it was found running.
 
     Attributes:
         settings: All of them, as a new session sees them.
         requested: What the experiment asked for.
+        plans: Of the statements of scripts; empty where there are none, or nobody asked.
     """
 
     configuration: str
     version: str
     settings: tuple[EffectiveSetting, ...]
     requested: tuple[Setting, ...] = ()
+    plans: tuple[StatementPlan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -295,6 +295,10 @@ class SqlSession(Protocol):
         """Return all rows of one statement; without parameters it is prepared at its first use."""
         ...
 
+    def do(self, statement: str) -> None:
+        """Run one statement that returns nothing."""
+        ...
+
     def close(self) -> None:
         """End the session; from another thread it also ends a pending wait for an answer."""
         ...
@@ -475,6 +479,18 @@ class PsycopgSession:
                 if parameters:
                     return self._connection.execute(statement.encode(), parameters).fetchall()
                 return self._prepared.rows(statement)
+        except psycopg.Error as error:
+            raise _translated(error, self._address) from error
+
+    def do(self, statement: str) -> None:
+        """Run one statement that returns nothing.
+
+        Raises:
+            TargetError: As of ``rows``.
+        """
+        try:
+            with self._in_use:
+                self._connection.execute(statement.encode())
         except psycopg.Error as error:
             raise _translated(error, self._address) from error
 

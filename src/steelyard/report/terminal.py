@@ -76,6 +76,7 @@ _SHOWN = (
         "published",
         "cells",
         "comparisons",
+        "plans",
         "latency",
     ),
     *("durability", "time", "scalability", "statements", "sustained", "findings", "settings"),

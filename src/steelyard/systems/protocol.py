@@ -8,7 +8,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from steelyard.core.command import Command, Completed, ServerAddress, ServerProgram
 from steelyard.core.errors import MeasurementError, TargetError
@@ -16,7 +16,12 @@ from steelyard.core.evidence import Absence, WaitClass
 from steelyard.core.experiment import KeySpace, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
 from steelyard.core.latency import RunLatency
-from steelyard.core.measurement import CheckpointAge, EffectiveSetting, Measurement
+from steelyard.core.measurement import (
+    CheckpointAge,
+    EffectiveSetting,
+    Measurement,
+    StatementPlan,
+)
 from steelyard.core.schedule import Load, Pausing, Stretch
 from steelyard.gateways.clock import Clock
 from steelyard.systems.postgres.server import shared_memory_residue
@@ -287,6 +292,19 @@ class Complaint:
     setting: str | None
     message: str
     hint: str
+
+
+@runtime_checkable
+class ShowsPlans(Protocol):
+    """An engine whose servers tell how they would run a statement."""
+
+    def plans(self, address: ServerAddress) -> tuple[StatementPlan, ...]:
+        """Return the plans of the statements of all scripts, under the settings in force there.
+
+        Raises:
+            TargetError: The server lets nobody in.
+        """
+        ...
 
 
 class Engine(Protocol):

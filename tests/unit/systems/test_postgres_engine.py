@@ -29,6 +29,9 @@ _OWN = Workload(
     prepare=(Script(name="orders.sql", text="CREATE TABLE orders (id int)"),),
     scripts=(Script(name="new.sql", text="SELECT 1"),),
 )
+_WRITING = replace(
+    _OWN, scripts=(*_OWN.scripts, Script(name="more.sql", text="DELETE FROM orders"))
+)
 
 
 def _engine(
@@ -90,11 +93,11 @@ def test_equal_data_are_one_data_set() -> None:
     assert dataset_of(changed).name != dataset_of(_OWN).name
 
 
-def test_only_the_select_only_builtin_leaves_the_data_alone() -> None:
-    """Anything else may write, own scripts too."""
-    assert not _engine(_READS).writes()
+def test_what_leaves_the_data_alone() -> None:
+    """The builtin that reads, and scripts whose statements do; anything else may write."""
+    assert not _engine(_READS, _OWN).writes()
     assert _engine(_READS, _WRITES).writes()
-    assert _engine(_OWN).writes()
+    assert _engine(_READS, _WRITING).writes()
 
 
 def test_the_expected_size_follows_the_scale() -> None:
@@ -229,10 +232,11 @@ def test_a_run_is_given_up_well_after_its_end() -> None:
     assert _engine().deadline_s(7) == 67
 
 
-def test_what_reads_alone_is_known_for_certain() -> None:
-    """A builtin that reads; an own script may write, whatever is in it."""
+def test_which_workloads_read_alone() -> None:
+    """All scripts of one have to."""
     engine = _engine(_READS, _WRITES, _OWN)
-    assert [engine.only_reads(each) for each in (_READS, _WRITES, _OWN)] == [True, False, False]
+    asked = (_READS, _WRITES, _OWN, _WRITING)
+    assert [engine.only_reads(each) for each in asked] == [True, False, True, False]
 
 
 def test_a_server_needs_memory_for_all_its_data_once() -> None:

@@ -52,7 +52,7 @@ from steelyard.core.command import quoted
 from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.measurement import Environment, Fact, ServerEnvironment
+from steelyard.core.measurement import Environment, Fact, ServerEnvironment, StatementPlan
 from steelyard.core.plan import CampaignPlan, Capacity, Status, WarmUpChoice
 from steelyard.core.schedule import (
     LONGEST_TURN_S,
@@ -74,7 +74,7 @@ from steelyard.record.entries import (
     Provisioned,
     SustainedFinished,
 )
-from steelyard.systems.protocol import Engine
+from steelyard.systems.protocol import Engine, ShowsPlans
 from steelyard.targets.differences import Room, choose_design, reset_for, switch_cost, too_slow
 
 
@@ -399,9 +399,16 @@ class Campaign:
                 version=self.engine.program(configuration.name).version,
                 settings=start.effective,
                 requested=configuration.settings,
+                plans=self._plans(configuration.name),
             )
         self._write_environment()
         return durations.SwitchTimes(restore_s=restore_s, start_s=start_s, switch_s=switch_s)
+
+    def _plans(self, configuration: str) -> tuple[StatementPlan, ...]:
+        """Return how the server in force would run the statements of scripts, where it tells."""
+        if not isinstance(self.engine, ShowsPlans):
+            return ()
+        return self.engine.plans(self.bench.platform(configuration).address)
 
     def _turns(self) -> tuple[WorkloadTurns, ...]:
         """Return for each workload turns that hold enough of its transactions, by a short try.

@@ -12,7 +12,12 @@ from steelyard.core.errors import InputError, TargetError
 from steelyard.core.experiment import Experiment, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
 from steelyard.core.latency import RunLatency
-from steelyard.core.measurement import CheckpointAge, EffectiveSetting, Measurement
+from steelyard.core.measurement import (
+    CheckpointAge,
+    EffectiveSetting,
+    Measurement,
+    StatementPlan,
+)
 from steelyard.core.redis import stored_key
 from steelyard.core.schedule import Pausing, Stretch
 from steelyard.gateways.clock import Clock
@@ -25,6 +30,7 @@ from steelyard.systems.postgres import settings as checkpoints
 from steelyard.systems.postgres import settings as checks
 from steelyard.systems.postgres import settings as memory
 from steelyard.systems.postgres.log_lines import LogForm
+from steelyard.systems.postgres.plans import plans_of
 from steelyard.systems.postgres.reader import PostgresCeilings, open_reader
 from steelyard.systems.postgres.server import Installation, PostgresProgram
 from steelyard.systems.postgres.settings import SettingEntry
@@ -279,6 +285,18 @@ class PostgresEngine:
             else:
                 scans = [str(row[0]) for row in self._sql.rows(own, _TABLES)]
                 self._sql.execute(own, scans)
+
+    def plans(self, address: ServerAddress) -> tuple[StatementPlan, ...]:
+        """Return the plans of the statements of all scripts, under the settings in force there.
+
+        Raises:
+            TargetError: The server lets nobody in.
+        """
+        return tuple(
+            plan
+            for workload in self._workloads
+            for plan in plans_of(workload, address.at(dataset_of(workload).name), self._sql)
+        )
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
         """Return all settings as a new session sees them in the workloads' databases.

@@ -26,11 +26,14 @@ from steelyard.systems.protocol import RunRequest
 SESSION_NAME = "steelyard-pgbench"  # application_name of the generator's sessions
 BUILTINS = ("select-only", "simple-update", "tpcb-like")
 READ_ONLY_BUILTINS = frozenset({"select-only"})
-# What is no statement: comments, literals, and pgbench's own commands to the end of their line.
-_NO_STATEMENT = re.compile(
-    r"--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|'(?:[^']|'')*'|^\s*\\[^\n]*|\\[ag]set\b[^\n]*",
+# Literals and quoted names; comments and pgbench's own commands to the end of their line; ends.
+_LITERAL = r"'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?\$\1\$"
+_TOKEN = re.compile(
+    rf"(?:{_LITERAL})|(?P<dropped>--[^\n]*|/\*.*?\*/)"
+    r"|(?P<end>\\?;|\\[ag]set\b[^\n]*|^\s*\\[^\n]*)",
     re.DOTALL | re.MULTILINE,
 )
+_VARIABLE = re.compile(rf"(?:{_LITERAL})|(?<!:):(?P<name>[A-Za-z_]\w*)", re.DOTALL)
 _READING = re.compile(
     r"(select|with|values|table|show|begin|start|commit|end|rollback|abort|savepoint|release)\b",
     re.IGNORECASE,
@@ -110,15 +113,44 @@ class _Counts:
         )
 
 
+def statements(script: str) -> tuple[str, ...]:
+    """Return the SQL statements of a script, without comments and pgbench's own commands."""
+    parts, at = [""], 0
+    for token in _TOKEN.finditer(script):
+        kept = token.start() if token["dropped"] or token["end"] else token.end()
+        parts[-1] += script[at:kept]
+        at = token.end()
+        if token["end"]:
+            parts.append("")
+    parts[-1] += script[at:]
+    return tuple(stripped for part in parts if (stripped := part.strip()))
+
+
+def parametrised(statement: str) -> tuple[str, int]:
+    """Return a statement as pgbench prepares it, and how many parameters it has.
+
+    Each place of a variable is a parameter of its own (``parseQuery``, pgbench.c).
+    """
+    count = 0
+
+    def numbered(found: re.Match[str]) -> str:
+        nonlocal count
+        if not found["name"]:
+            return found[0]
+        count += 1
+        return f"${count}"
+
+    return _VARIABLE.sub(numbered, statement), count
+
+
 def only_reads(script: str) -> bool:
     """Return whether all statements of a script only read, by their words.
 
     What functions do, nobody sees: a script that calls one that writes is taken for one that reads.
     """
-    statements = re.split(r"\\?;", _NO_STATEMENT.sub(" ", script))
-    told = [statement.strip() for statement in statements if statement.strip()]
-    return bool(told) and all(
-        _READING.match(statement) and not _WRITING.search(statement) for statement in told
+    bare = [re.sub(_LITERAL, " ", each, flags=re.DOTALL) for each in statements(script)]
+    return bool(bare) and all(
+        _READING.match(statement) and not _WRITING.search(statement) for statement in bare
     )
 
 

@@ -1,0 +1,104 @@
+"""Plans of statements: which differ between configurations, and how that is told."""
+
+from dataclasses import replace
+
+import pytest
+
+from fakes import analyses
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.statements.plans import (
+    TracedStatement,
+    chain,
+    plan_section,
+    plans_json,
+    traced,
+)
+from steelyard.core.measurement import StatementPlan
+from steelyard.report.document import BulletList, Paragraph, Table
+
+STATEMENT = "SELECT count(*) FROM orders\n WHERE customer = :c"
+INDEX = (
+    "Aggregate",
+    "  ->  Bitmap Heap Scan on orders",
+    "        Recheck Cond: (customer = $1)",
+    "        ->  Bitmap Index Scan on orders_customer_idx",
+    "              Index Cond: (customer = $1)",
+)
+SCAN = ("Aggregate", "  ->  Seq Scan on orders", "        Filter: (customer = $1)")
+
+
+def a_plan(*lines: str, trouble: str = "") -> StatementPlan:
+    """Return a plan of the statement."""
+    return StatementPlan(workload="q", statement=STATEMENT, lines=lines, trouble=trouble)
+
+
+def told(*statements: dict[str, StatementPlan]) -> CampaignAnalysis:
+    """Return an analysis that knows these plans, by configuration."""
+    found = tuple(
+        TracedStatement(workload="q", statement=STATEMENT, plans=plans) for plans in statements
+    )
+    return replace(analyses.quick(), answers={traced: found})
+
+
+def test_a_plan_is_told_from_its_leaves_to_its_root() -> None:
+    """Nodes alone; their conditions and costs are not."""
+    assert chain(a_plan(*SCAN)) == "Seq Scan on orders \N{RIGHTWARDS ARROW} Aggregate"
+    assert chain(a_plan(*INDEX)).split(" \N{RIGHTWARDS ARROW} ") == [
+        "Bitmap Index Scan on orders_customer_idx",
+        "Bitmap Heap Scan on orders",
+        "Aggregate",
+    ]
+    assert chain(a_plan(trouble="it is gone")) == "not known: it is gone"
+
+
+def test_plans_that_differ_are_shown_side_by_side() -> None:
+    """Each configuration has a row; what is equal everywhere is only counted."""
+    differ = {"now": a_plan(*INDEX), "changed": a_plan(*SCAN)}
+    same = {"now": a_plan(*SCAN), "changed": a_plan(*SCAN)}
+    (section,) = plan_section(told(differ, same))
+    lead, table = section.blocks
+    assert isinstance(lead, Paragraph)
+    assert lead.text == (
+        "1 of 2 statements has different plans, in q; 1 has the same plan in all configurations."
+    )
+    assert isinstance(table, Table)
+    assert [row.cells[:2] for row in table.rows] == [
+        ("SELECT count(*) FROM orders WHERE customer = :c", "now"),
+        ("", "changed"),
+    ]
+
+
+@pytest.mark.parametrize("trouble", ["", "relation nope does not exist"])
+def test_equal_plans_are_one_sentence(trouble: str) -> None:
+    """What is not known is no difference, and is said."""
+    now = a_plan(*SCAN)
+    other = a_plan(trouble=trouble) if trouble else now
+    (section,) = plan_section(told({"now": now, "changed": other}))
+    lead, *rest = section.blocks
+    assert isinstance(lead, Paragraph)
+    assert lead.text == "1 statement: each has the same plan in all configurations."
+    assert [type(block) for block in rest] == ([BulletList] if trouble else [])
+
+
+def test_without_scripts_there_is_nothing() -> None:
+    """No section, and no key for programs."""
+    assert plan_section(analyses.quick()) == ()
+    assert plans_json(analyses.quick()) == {}
+
+
+def test_programs_get_whole_plans() -> None:
+    """All lines, and why there are none."""
+    found = plans_json(told({"now": a_plan(*INDEX), "changed": a_plan(trouble="gone")}))
+    assert found == {
+        "plans": [
+            {
+                "workload": "q",
+                "statement": STATEMENT,
+                "differ": False,
+                "plans": {
+                    "now": {"lines": list(INDEX), "trouble": None},
+                    "changed": {"lines": [], "trouble": "gone"},
+                },
+            }
+        ]
+    }

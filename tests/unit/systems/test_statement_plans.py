@@ -1,0 +1,79 @@
+"""What is asked of a server about the plans of scripts, and how scripts become statements."""
+
+import pytest
+
+from fakes.sql import FakeSql
+from steelyard.core.command import ServerAddress
+from steelyard.core.experiment import Script, Workload
+from steelyard.systems.postgres.pgbench import parametrised, statements
+from steelyard.systems.postgres.plans import plans_of
+
+ADDRESS = ServerAddress(host="h", port=5432, user="u")
+SCRIPT = """\
+-- a comment; with a semicolon
+\\set c random(1, 10)
+BEGIN;
+SELECT ';', "odd;name", $q$ ; $q$ FROM orders WHERE customer = :c AND day > :c::date; -- more
+SELECT 1 AS a \\gset x_
+UPDATE orders SET note = ':c' WHERE id = :id;
+END;
+"""
+
+
+def test_a_script_is_its_statements() -> None:
+    """Semicolons in literals end nothing; comments and pgbench's own commands are none."""
+    assert statements(SCRIPT) == (
+        "BEGIN",
+        "SELECT ';', \"odd;name\", $q$ ; $q$ FROM orders WHERE customer = :c AND day > :c::date",
+        "SELECT 1 AS a",
+        "UPDATE orders SET note = ':c' WHERE id = :id",
+        "END",
+    )
+
+
+@pytest.mark.parametrize(
+    ("statement", "prepared", "count"),
+    [
+        ("SELECT :a + :b, :a", "SELECT $1 + $2, $3", 3),
+        ("SELECT ':a', x::int, \":b\"", "SELECT ':a', x::int, \":b\"", 0),
+        ("SELECT :a::int", "SELECT $1::int", 1),
+    ],
+)
+def test_variables_are_parameters(statement: str, prepared: str, count: int) -> None:
+    """Each place is one of its own, as pgbench has it; literals and casts are none."""
+    assert parametrised(statement) == (prepared, count)
+
+
+def test_each_statement_is_asked_for_once() -> None:
+    """Prepared with the server's generic plan; what has no plan is not asked about."""
+    explained = "EXPLAIN (COSTS OFF) EXECUTE steelyard_plan_0 (NULL)"
+    sql = FakeSql({explained: [("Seq Scan on orders",)]})
+    text = "BEGIN; SELECT 1 FROM orders WHERE id = :id; END;"
+    scripts = (Script(name="a.sql", text=text), Script(name="b.sql", text=text, weight=2))
+    workload = Workload(name="q", scripts=scripts)
+    (plan,) = plans_of(workload, ADDRESS, sql)
+    assert (plan.workload, plan.lines, plan.trouble) == ("q", ("Seq Scan on orders",), "")
+    assert [statement for _, statement in sql.executed] == [
+        "SET plan_cache_mode = force_generic_plan",
+        "PREPARE steelyard_plan_0 AS SELECT 1 FROM orders WHERE id = $1",
+    ]
+    assert sql.open_sessions == 0
+
+
+def test_a_statement_without_a_plan_says_why() -> None:
+    """The others are asked about all the same."""
+    sql = FakeSql({"EXPLAIN (COSTS OFF) EXECUTE steelyard_plan_1": [("Result",)]})
+    sql.refused.add("PREPARE steelyard_plan_0 AS SELECT nope")
+    workload = Workload(name="q", scripts=(Script(name="a", text="SELECT nope; SELECT 1;"),))
+    nope, one = plans_of(workload, ADDRESS, sql)
+    assert (nope.lines, one.lines) == ((), ("Result",))
+    assert "refused" in nope.trouble
+
+
+def test_a_workload_without_scripts_asks_nothing() -> None:
+    """Nor does one of statements that have no plan."""
+    sql = FakeSql()
+    assert plans_of(Workload(name="r", builtin="select-only", scale_factor=1), ADDRESS, sql) == ()
+    only_ends = Workload(name="q", scripts=(Script(name="a", text="BEGIN; END;"),))
+    assert plans_of(only_ends, ADDRESS, sql) == ()
+    assert sql.executed == []
