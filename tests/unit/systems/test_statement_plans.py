@@ -6,7 +6,7 @@ from fakes.sql import FakeSql
 from steelyard.core.command import ServerAddress
 from steelyard.core.experiment import Script, Workload
 from steelyard.systems.postgres.pgbench import parametrised, statements
-from steelyard.systems.postgres.plans import plans_of
+from steelyard.systems.postgres.reader import plans_of
 
 ADDRESS = ServerAddress(host="h", port=5432, user="u")
 SCRIPT = """\

@@ -1,6 +1,6 @@
 """Which statements the configurations run by different plans: what a DBA asks next.
 
-The plans are those that the servers gave before the first block (``systems.postgres.plans``).
+The plans are those that the servers gave before the first block (``systems.postgres.reader``).
 """
 
 import re

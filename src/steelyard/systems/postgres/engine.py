@@ -30,8 +30,7 @@ from steelyard.systems.postgres import settings as checkpoints
 from steelyard.systems.postgres import settings as checks
 from steelyard.systems.postgres import settings as memory
 from steelyard.systems.postgres.log_lines import LogForm
-from steelyard.systems.postgres.plans import plans_of
-from steelyard.systems.postgres.reader import PostgresCeilings, open_reader
+from steelyard.systems.postgres.reader import PostgresCeilings, open_reader, plans_of
 from steelyard.systems.postgres.server import Installation, PostgresProgram
 from steelyard.systems.postgres.settings import SettingEntry
 from steelyard.systems.postgres.transaction_log import SeveralLogs, TransactionLogReader

@@ -13,10 +13,16 @@ What a server can do at most is measured by empty statements and pg_test_fsync, 
 and 18 was recorded (``tests/recordings/pg_test_fsync``). Only its first table counts, one 8 KiB
 write: that is what a commit of one client waits for. The tables after it take four times as long
 and say nothing about commits.
+
+Here also: how a server would run the statements of scripts, read before the first block. Generic
+plans, for parameters that are not known: they are the same whenever they are asked for, and those
+that pgbench's prepared statements get unless the values favour another one. Source: PostgreSQL 18,
+PREPARE (generic and custom plans); ``plan_cache_mode`` since version 12.
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,11 +31,12 @@ from typing import Final
 from steelyard.core.command import Command, ServerAddress
 from steelyard.core.errors import TargetError
 from steelyard.core.evidence import Absence, Quantity, WaitClass
-from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.experiment import Workload
+from steelyard.core.measurement import EffectiveSetting, StatementPlan
 from steelyard.gateways.clock import Clock, SystemClock
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Row, Sql, SqlSession
-from steelyard.systems.postgres.pgbench import SESSION_NAME
+from steelyard.systems.postgres.pgbench import SESSION_NAME, parametrised, statements
 from steelyard.systems.postgres.server import Installation, find_program
 from steelyard.systems.protocol import SyncRate, Waiting
 
@@ -584,3 +591,46 @@ class PostgresCeilings:
         if "off" in (shown.get("fsync"), shown.get("synchronous_commit")):
             return None
         return shown.get("wal_sync_method")
+
+
+_PLANNING: Final = "steelyard-plans"
+_PLANS_WITHIN_S: Final = 30.0
+_GENERIC: Final = "SET plan_cache_mode = force_generic_plan"
+_PLANNED: Final = re.compile(
+    r"(select|with|insert|update|delete|merge|values|table)\b", re.IGNORECASE
+)
+
+
+def plans_of(workload: Workload, address: ServerAddress, sql: Sql) -> tuple[StatementPlan, ...]:
+    """Return the plan of each statement of a workload's scripts, in order, each statement once.
+
+    Args:
+        workload: Without scripts it has none.
+        address: Of its database, with the settings of the configuration in force.
+        sql: To ask.
+
+    Raises:
+        TargetError: The server lets nobody in.
+    """
+    told = (each for script in workload.scripts for each in statements(script.text))
+    asked = [each for each in dict.fromkeys(told) if _PLANNED.match(each)]
+    if not asked:
+        return ()
+    with closing(sql.session(address, _PLANNING, patience_s=_PLANS_WITHIN_S)) as session:
+        session.do(_GENERIC)
+        return tuple(
+            _plan(session, workload.name, statement, f"steelyard_plan_{number}")
+            for number, statement in enumerate(asked)
+        )
+
+
+def _plan(session: SqlSession, workload: str, statement: str, name: str) -> StatementPlan:
+    prepared, parameters = parametrised(statement)
+    given = f" ({', '.join(['NULL'] * parameters)})" if parameters else ""
+    try:
+        session.do(f"PREPARE {name} AS {prepared}")
+        rows = session.rows(f"EXPLAIN (COSTS OFF) EXECUTE {name}{given}")
+    except TargetError as error:
+        return StatementPlan(workload=workload, statement=statement, trouble=error.message)
+    lines = tuple(str(line) for (line,) in rows)
+    return StatementPlan(workload=workload, statement=statement, lines=lines)
