@@ -55,6 +55,7 @@ def commands_of(name: str) -> list[list[str]]:
     return [words[1 : words.index(">>") if ">>" in words else None] for words in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "baseline", "status", "outcome"),
     [("github-actions.yml", "default", 0, "passed"), ("gitlab-ci.yml", "buffers", 10, "failed")],
