@@ -128,6 +128,8 @@ def forecast(
     finding_s = capacity_s(experiment, warm_up_s=warm_up_s, start_s=start_s)
     preparation = finding_s + _preparation_s(experiment, engine, times)
     preparation += ceilings_s(experiment, engine, assembly.platforms)
+    if choice.alternates and experiment.makes_all_in_kubernetes:  # each slot has its own Cluster
+        preparation += (len(experiment.configurations) - 1) * _making_s(experiment, engine)
     frame = StartFrame(
         mode=mode,
         switch=switch,

@@ -12,11 +12,13 @@ from fakes.host import FakeHost
 from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, Said, a_cluster
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
+from steelyard.campaign.design.schedule import GUESSED_CLUSTER_S
+from steelyard.campaign.foresee.forecast import forecast
 from steelyard.campaign.run.session import facts_of
 from steelyard.core.errors import InputError, PreflightError, PrivilegeError
-from steelyard.core.experiment import Configuration, Experiment, Workload
+from steelyard.core.experiment import Configuration, Design, Experiment, Workload
 from steelyard.core.kubernetes import CLUSTER, CRD, NAMESPACE, NODE, POD, SECRET
-from steelyard.core.schedule import Load, Pausing
+from steelyard.core.schedule import Load, Mode, Pausing
 from steelyard.core.target import (
     CloudNativePgTarget,
     GeneratorPods,
@@ -372,3 +374,15 @@ def test_each_slot_has_clusters_of_its_own(api: FakeKubernetesApi) -> None:
     for slot in (second, third):
         assert slot["default"] is slot["more"]
         assert slot["more"].standstill.kind is Pausing.GENERATOR
+
+
+def test_a_forecast_knows_that_each_configuration_gets_a_cluster(api: FakeKubernetesApi) -> None:
+    """In turns one more is made before the first block; a block has no warm-up of 20 s twice."""
+    experiment = an_experiment_on(target(), shared_buffers="1GB")
+    together = forecast(experiment, looked(api, experiment))
+    asked = replace(experiment, design=Design.ONE_BY_ONE)
+    apart = forecast(asked, looked(api, asked))
+    assert together.mode is Mode.ALTERNATING
+    assert apart.mode is Mode.STARTS
+    assert together.preparation_s - apart.preparation_s >= GUESSED_CLUSTER_S
+    assert together.block_s < apart.block_s
