@@ -32,7 +32,7 @@ from steelyard.record.directory import (
 from steelyard.record.tables import write_tables
 from steelyard.report.document import Document
 from steelyard.report.formats import Json
-from steelyard.report.html import render_html, render_markdown
+from steelyard.report.html import render_html, render_markdown, render_summary
 from steelyard.report.terminal import render_terminal
 
 HOME = Path("campaigns")
@@ -188,12 +188,14 @@ def write_reports(record: CampaignRecord, analysis: CampaignAnalysis, path: Path
 
 
 def rendered(analysis: CampaignAnalysis, form: str) -> str:
-    """Return the report in one form: ``terminal``, ``markdown``, ``html`` or ``json``."""
+    """Return the report in a form: ``terminal``, ``markdown``, ``summary``, ``html``, ``json``."""
     if form == "json":
         return as_json(summary(analysis))
     document = build_document(analysis)
     if form == "markdown":
         return render_markdown(document)
+    if form == "summary":
+        return render_summary(document)
     return render_html(document) if form == "html" else for_this_terminal(document)
 
 

@@ -12,8 +12,8 @@ from steelyard.cli.options import gate_options
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["terminal", "markdown", "html", "json"]),
-    help="Print this form and write nothing.",
+    type=click.Choice(["terminal", "markdown", "summary", "html", "json"]),
+    help="Print this form and write nothing; summary is Markdown for a pull request.",
 )
 @click.option("--full", is_flag=True, help="Show tables and findings, too.")
 @gate_options

@@ -1,7 +1,9 @@
 """A document as one HTML file without network or script, and as GitHub-flavoured Markdown."""
 
 import re
+from dataclasses import replace
 from functools import singledispatch
+from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -104,6 +106,45 @@ def render_markdown(document: Document) -> str:
     parts += [escape(text) for text in (document.place, document.description) if text]
     parts.extend(_section(section) for section in document.sections)
     return "\n\n".join(parts) + "\n"
+
+
+_BEST: Final = 5  # of a ranking
+
+
+def render_summary(document: Document) -> str:
+    """Return what answers the question itself, in about ten lines of Markdown.
+
+    Verdicts with their rates, the best of long rankings, the gate, and what to read before relying
+    on it.
+    """
+    lines = [f"**{escape(document.title)}**: {escape(document.subtitle)}"]
+    lines += [escape(document.place)] if document.place else []
+    for section in document.sections:
+        if section.first:
+            lines += [_brief(block) for block in section.blocks if _is_brief(block)]
+    return "\n\n".join(lines) + "\n"
+
+
+def _is_brief(block: Block) -> bool:
+    """Return whether it answers, or says what the answer is worth; all else explains."""
+    if isinstance(block, Paragraph):
+        return block.tone is not Tone.PLAIN
+    return not isinstance(block, Figure)
+
+
+def _brief(block: Block) -> str:
+    if isinstance(block, Table):
+        return _block(replace(block, note=""))
+    if not isinstance(block, VerdictCards) or not block.rankings:
+        return _block(block)
+    return "\n\n".join(_best(table) for table in block.rankings)
+
+
+def _best(ranking: Table) -> str:
+    shown = replace(ranking, rows=ranking.rows[:_BEST], note="")
+    left = len(ranking.rows) - len(shown.rows)
+    more = f"\n\nand {left} more, in the report." if left > 0 else ""
+    return f"{_titled(shown, '')}{more}"
 
 
 def escape(text: str) -> str:
