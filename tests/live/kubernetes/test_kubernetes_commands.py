@@ -116,6 +116,7 @@ def test_a_dialogue_answers_lines_and_its_command_hears_that_it_is_over(
     ended = cluster_api.talk(waiting, ["sh", "-c", "read -r line; exit 3"])
     with pytest.raises(TargetError, match="was lost while sh ran there"):
         ended.ask("go", timeout_s=60)
+    ended.close()
 
 
 def test_a_pod_that_goes_takes_the_command_with_it(
