@@ -4,7 +4,6 @@ It writes the experiment, or changes a file, and runs it like any other.
 """
 
 import secrets
-import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from steelyard.cli.launching import (
     load,
     load_written,
     said_of_options,
+    spelled,
     start,
 )
 from steelyard.core.errors import ExperimentFileError, InputError
@@ -175,12 +175,8 @@ def _run_options(options: CapacityOptions, *, source: str) -> RunOptions:
     return RunOptions(
         source=source,
         flags=options.flags,
-        budget=None,
-        precision=None,
         seed=options.seed,
         out=options.out,
-        resume=None,
-        overrides=(),
         dry_run=options.dry_run,
         as_json=options.as_json,
         quiet=options.quiet,
@@ -203,8 +199,6 @@ def _command(options: CapacityOptions) -> str:
         "--budget": options.budget,
     }
     words = [*SOURCE.split(), options.place]
-    for name, value in given.items():
-        words += [] if value is None else [name, str(value)]
-    words += ["--yes"] if options.yes else []
-    words += ["--allow-existing"] if options.allow_existing else []
-    return shlex.join([*words, *(["--", *options.flags] if options.flags else [])])
+    asked = {"--yes": options.yes, "--allow-existing": options.allow_existing}
+    switches = [name for name, is_given in asked.items() if is_given]
+    return spelled(words, given, switches=switches, flags=options.flags)

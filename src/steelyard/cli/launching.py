@@ -4,8 +4,9 @@ The same steps serve ``plan``, ``noise`` and ``capacity``. In a Kubernetes clust
 shows what would be made.
 """
 
+import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -142,12 +143,12 @@ class RunOptions:
 
     source: str
     flags: tuple[str, ...]
-    budget: str | None
-    precision: str | None
+    budget: str | None = None
+    precision: str | None = None
     seed: int | None
     out: Path | None
-    resume: Path | None
-    overrides: tuple[str, ...]
+    resume: Path | None = None
+    overrides: tuple[str, ...] = ()
     dry_run: bool
     as_json: bool
     quiet: bool
@@ -428,6 +429,27 @@ def load_written(text: str, options: RunOptions, doors: Doors) -> LoadedExperime
         base=Path.cwd(), facts=_facts(doors), seed=options.seed, generator_flags=options.flags
     )
     return _as_told(load_text(text, options.source, surroundings), options)
+
+
+def spelled(
+    words: Sequence[str],
+    given: Mapping[str, object],
+    *,
+    switches: Sequence[str] = (),
+    flags: Sequence[str] = (),
+) -> str:
+    """Return a command line for a shell.
+
+    Args:
+        words: Its beginning.
+        given: Values of options by name; None: the option was not given.
+        switches: Options without a value.
+        flags: What follows ``--``.
+    """
+    options = [
+        word for name, value in given.items() if value is not None for word in (name, str(value))
+    ]
+    return shlex.join([*words, *options, *switches, *(["--", *flags] if flags else [])])
 
 
 def said_of_options(error: ExperimentFileError, option_of: Callable[[str], str]) -> InputError:

@@ -21,6 +21,7 @@ from steelyard.cli.launching import (
     load_written,
     real_doors,
     said_of_options,
+    spelled,
     start,
 )
 from steelyard.core.errors import (
@@ -233,12 +234,8 @@ def _run_options(options: TrialOptions) -> RunOptions:
         source=SOURCE,
         is_named=False,
         flags=options.flags,
-        budget=None,
-        precision=None,
         seed=options.seed,
         out=options.out,
-        resume=None,
-        overrides=(),
         dry_run=options.dry_run,
         as_json=options.as_json,
         quiet=options.quiet,
@@ -263,7 +260,5 @@ def _command(options: TrialOptions) -> str:
     words = SOURCE.split()
     for name, values in (("--set", options.changes), ("--script", options.scripts)):
         words += [word for value in values for word in (name, value)]
-    for name, value in given.items():
-        words += [] if value is None else [name, str(value)]
-    words += ["--yes"] if options.yes else []
-    return shlex.join([*words, *(["--", *options.flags] if options.flags else [])])
+    switches = ["--yes"] if options.yes else []
+    return spelled(words, given, switches=switches, flags=options.flags)

@@ -226,10 +226,12 @@ def _room(asked: Asked, site: KubernetesSite, generators: Generators) -> Room:
     targets = asked.experiment.cluster_targets
     target, number = next(iter(targets.values())), len(targets)
     requests = resources_of(target.resources).get("requests") or {}
+    if not requests:
+        return generators.room
     fit = pods_that_fit(
         site.api, requests, dict(target.node_selector), tolerant=target.tolerations != "[]"
     )
-    if not requests or fit is None or fit >= number * target.instances:
+    if fit is None or fit >= number * target.instances:
         return generators.room
     pods = f"{number} Clusters" if target.instances == 1 else f"{number * target.instances} pods"
     return Room(

@@ -48,6 +48,8 @@ def test_a_plan_is_told_from_its_leaves_to_its_root() -> None:
         "Bitmap Heap Scan on orders",
         "Aggregate",
     ]
+    keys = a_plan("Seq Scan on orders", "  Filter: ((data -> 'customer'::text) = $1)")
+    assert chain(keys) == "Seq Scan on orders"
     assert chain(a_plan(trouble="it is gone")) == "not known: it is gone"
 
 

@@ -13,7 +13,7 @@ from steelyard.core.measurement import StatementPlan
 from steelyard.report.document import Block, BulletList, Column, Paragraph, Row, Section, Table
 from steelyard.report.formats import Json, count, enumeration
 
-_NODE: Final = re.compile(r"^\s*(?:->\s+)?(?P<node>[A-Z].*)$")
+_ARROW: Final = re.compile(r"\s*->\s+")  # conditions may have one, too, but not in front
 _SHOWN: Final = 100  # characters of a statement
 _FIRST: Final = 2  # so many statements fit on the first screen
 _NOTE: Final = (
@@ -66,10 +66,10 @@ def chain(plan: StatementPlan) -> str:
 
 def _nodes(lines: tuple[str, ...]) -> Iterator[str]:
     """Yield the nodes, the root first: the first line, and those behind an arrow."""
-    for number, line in enumerate(lines):
-        found = _NODE.match(line)
-        if found and (number == 0 or "->" in line):
-            yield found["node"].strip()
+    yield lines[0].strip()
+    for line in lines[1:]:
+        if arrow := _ARROW.match(line):
+            yield line[arrow.end() :].strip()
 
 
 def plan_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:

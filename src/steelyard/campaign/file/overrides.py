@@ -496,10 +496,7 @@ def capacity_text(asked: CapacityQuestion) -> str:
             hint="Find the most that it sustains with several numbers of clients in a file:"
             " `loads: {clients: [1, 10, 50, 100]}`.",
         )
-    workloads = "\n".join(
-        f"  - {{name: {_yaml(builtin)}, builtin: {_yaml(builtin)}, scale_factor: {asked.scale}}}"
-        for builtin in asked.builtins
-    )
+    workloads = _builtin_workloads(asked.builtins, asked.scale)
     rates = asked.rates or ("" if asked.goal else RATES)
     offered = f"\n  rate: {_yaml(rates)}" if rates else ""
     goal = f"slo: {_yaml(asked.goal)}\n" if asked.goal else ""
@@ -528,6 +525,13 @@ configurations:
   {_CONFIGURATION}:
     target: {_yaml(target)}{room}
 """
+
+
+def _builtin_workloads(names: Sequence[str], scale: int) -> str:
+    return "\n".join(
+        f"  - {{name: {_yaml(name)}, builtin: {_yaml(name)}, scale_factor: {scale}}}"
+        for name in names
+    )
 
 
 def _yaml(value: object) -> str:
@@ -615,7 +619,4 @@ def _tried_workloads(asked: TrialQuestion) -> str:
         name = Path(asked.scripts[0][0]).stem if len(asked.scripts) == 1 else "scripts"
         scripts = [{"file": file, "weight": weight} for file, weight in asked.scripts]
         return f"  - {{name: {_yaml(name)}, scripts: {_yaml(scripts)}}}"
-    return "\n".join(
-        f"  - {{name: {_yaml(name)}, builtin: {_yaml(name)}, scale_factor: {asked.scale}}}"
-        for name in asked.builtins
-    )
+    return _builtin_workloads(asked.builtins, asked.scale)

@@ -216,11 +216,10 @@ def _turns(form: MeasureForm, configurations: Sequence[Configuration]) -> TurnTi
     held = any(
         each.target.has_cpu_quota or "cpus" in each.asked(Layer.CGROUP) for each in configurations
     )
+    turn_s, settling_s = form.turn, form.settling
     if held and not form.model_fields_set & {"turn", "settling"}:
-        return TurnTimes(
-            turn_s=QUOTA_TURN_S, settling_s=QUOTA_SETTLING_S, reconnections=form.reconnections
-        )
-    return TurnTimes(turn_s=form.turn, settling_s=form.settling, reconnections=form.reconnections)
+        turn_s, settling_s = QUOTA_TURN_S, QUOTA_SETTLING_S
+    return TurnTimes(turn_s=turn_s, settling_s=settling_s, reconnections=form.reconnections)
 
 
 def _calibration(form: CalibrationForm) -> Calibration:

@@ -22,7 +22,8 @@
 #   forget ID...                      remove orders and all that came of them
 #
 # Files of an order: command, stdin, instant, taken (it was begun), group (its process group),
-# program (its process), began, ended, cpu-before, cpu-after, stdout, stderr, status (the last one), unwanted.
+# program (its process), began, ended, cpu-before, cpu-after, stdout, stderr, status (the last one),
+# unwanted.
 set -u
 export LC_ALL=C
 home=${STEELYARD_HOME:-/steelyard/work}

@@ -329,7 +329,11 @@ class PausedInPods:
     def __init__(self, processes: PodProcesses) -> None:
         self._processes = processes
         self._running: PodPrograms | None = None
-        self.ahead_s = 0.0
+
+    @property
+    def ahead_s(self) -> float:
+        """Return how much later it is by their pods' clock than here; 0.0 before they ran."""
+        return 0.0 if self._running is None else self._running.ahead_s
 
     @property
     def standstill(self) -> "PausedInPods":
@@ -351,7 +355,6 @@ class PausedInPods:
         if running is None:
             return True
         stands = running.stop()
-        self.ahead_s = running.ahead_s
         if not stands:
             running.go()
         return stands
