@@ -15,7 +15,7 @@ from steelyard.core.experiment import SwitchCost
 from steelyard.core.schedule import Load
 from steelyard.core.measurement import Measurement
 from steelyard.core.schedule import CellKey
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.spending import look_levels
 from steelyard.stats.spending import spending_power

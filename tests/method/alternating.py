@@ -20,7 +20,7 @@ from steelyard.answers.result import compute as decision
 from steelyard.answers.result import stopping
 from steelyard.core.experiment import Stop
 from steelyard.core.findings import Verdict
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.turns import BlockTurns
 from steelyard.stats.turns import change_by_predecessor

@@ -27,14 +27,14 @@ from steelyard.core.schedule import Turn
 from steelyard.core.findings import Verdict
 from steelyard.record.directory import read_campaign
 from steelyard.stats import special
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 from steelyard.stats.turns import BlockTurns
 from steelyard.stats.turns import change_by_predecessor
 from steelyard.stats.turns import change_over_block
 from steelyard.stats.turns import change_within_turns
 from steelyard.stats.turns import gain_after_itself
 from steelyard.stats.turns import predecessors
-from steelyard.stats.signed_rank import verdict_of
+from steelyard.stats.intervals import verdict_of
 
 FORMAT = 1
 GROUP = 8  # blocks, as at the first look of a result

@@ -20,7 +20,7 @@ from steelyard.core.experiment import Stop
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.schedule import Load
 from steelyard.core.schedule import CellKey
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 from steelyard.stats.factorial import pooled_contrasts
 
 

@@ -16,11 +16,11 @@ from steelyard.campaign.design.schedule import make_schedule
 from steelyard.core.schedule import Load
 from steelyard.core.schedule import CellKey
 from steelyard.core.schedule import Mode
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 from steelyard.stats.factorial import pooled_contrasts
-from steelyard.stats.signed_rank import critical_value
-from steelyard.stats.signed_rank import hodges_lehmann_centres
-from steelyard.stats.signed_rank import verdict_of
+from steelyard.stats.intervals import critical_value
+from steelyard.stats.intervals import hodges_lehmann_centres
+from steelyard.stats.intervals import verdict_of
 from steelyard.stats.drift import settled_after_s
 
 HOUR_S = 3600

@@ -19,22 +19,20 @@ from steelyard.core.experiment import RATE, Attribution, AttributionKind, Effect
 from steelyard.core.findings import Estimate
 from steelyard.core.plan import StoppingRule
 from steelyard.report.document import (
+    CONFIDENCE,
     Align,
     Block,
     BulletList,
     ChartKind,
     Column,
     Figure,
+    Json,
     Paragraph,
     Row,
     Section,
     Table,
     Tone,
     Value,
-)
-from steelyard.report.formats import (
-    CONFIDENCE,
-    Json,
     bounds,
     effect_interval,
     effect_value,
@@ -42,7 +40,7 @@ from steelyard.report.formats import (
     percent,
 )
 from steelyard.stats import factorial
-from steelyard.stats.student import FloatArray
+from steelyard.stats.intervals import FloatArray
 
 _CLEAR_SYNERGIES = 5  # resolution from which no two pairs are aliased
 _ABLATION_LIMIT = (

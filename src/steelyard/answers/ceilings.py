@@ -18,8 +18,19 @@ from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind
 from steelyard.core.units import KIB, MIB, US_PER_S, format_bytes, format_percent
-from steelyard.report.document import Column, Row, Table, number_column
-from steelyard.report.formats import MISSING, Json, enumeration, microseconds, number, rate, share
+from steelyard.report.document import (
+    MISSING,
+    Column,
+    Json,
+    Row,
+    Table,
+    enumeration,
+    microseconds,
+    number,
+    number_column,
+    rate,
+    share,
+)
 
 # A ceiling is the mean of one second, and printed without a spread: a guess. A device that others
 # use moves by more, which the remedy says.

@@ -23,6 +23,7 @@ from steelyard.core.findings import Finding, Validity
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import CellKey
 from steelyard.report.document import (
+    MISSING,
     BulletList,
     Column,
     Paragraph,
@@ -30,12 +31,12 @@ from steelyard.report.document import (
     Section,
     Table,
     Tone,
+    count,
     number_column,
+    rate,
 )
-from steelyard.report.formats import MISSING, count, rate
 from steelyard.stats.drift import stalled_slices, stalls_p_value
-from steelyard.stats.signed_rank import median_interval
-from steelyard.stats.student import BoolArray, FloatArray
+from steelyard.stats.intervals import BoolArray, FloatArray, median_interval
 
 _WORST_LAST = (Validity.VALID, Validity.SUSPECT, Validity.INVALID)
 

@@ -47,31 +47,29 @@ from steelyard.core.target import (
 )
 from steelyard.core.units import format_share
 from steelyard.report.document import (
+    CONFIDENCE,
     BulletList,
     Column,
     Document,
+    Json,
     KeyValues,
     Paragraph,
     Row,
     Section,
     Table,
     Tone,
-    number_column,
-)
-from steelyard.report.formats import (
-    CONFIDENCE,
-    Json,
     bounds,
     effect_interval,
     effect_value,
+    filled,
     load_json,
     number,
+    number_column,
     percent,
     utc,
 )
-from steelyard.report.terminal import filled
+from steelyard.stats.intervals import FloatArray, welch_interval
 from steelyard.stats.noise import LEAST_INSTANCES
-from steelyard.stats.student import FloatArray, welch_interval
 
 TOTAL_LEVEL = 0.05  # over all cells of a comparison, by Bonferroni
 LEAST_BLOCKS = 2

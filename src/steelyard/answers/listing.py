@@ -13,20 +13,25 @@ from steelyard.core.experiment import Configuration, Experiment
 from steelyard.core.plan import Status
 from steelyard.core.units import format_bytes, format_duration
 from steelyard.report.document import (
+    MISSING,
     Align,
     Block,
     Column,
     Command,
     Document,
+    Json,
     KeyValues,
     Paragraph,
     Row,
     Section,
     Table,
     Tone,
+    count,
+    filled,
+    number,
+    share,
+    utc,
 )
-from steelyard.report.formats import MISSING, Json, count, number, share, utc
-from steelyard.report.terminal import filled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,13 +25,14 @@ from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import CellKey
 from steelyard.stats.factorial import difference, main_effect, removed_last
-from steelyard.stats.signed_rank import (
+from steelyard.stats.intervals import (
+    FloatArray,
+    Interval,
     block_interval,
     median_interval,
     plain_median_interval,
     signed_rank_interval,
 )
-from steelyard.stats.student import FloatArray, Interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

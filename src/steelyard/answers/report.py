@@ -44,9 +44,7 @@ from steelyard.answers.tables import (
 )
 from steelyard.answers.timeline import phases_json, timeline_section
 from steelyard.answers.wording import ending
-from steelyard.report.document import Document, Section
-from steelyard.report.formats import Json, enumeration, utc
-from steelyard.report.terminal import filled
+from steelyard.report.document import Document, Json, Section, enumeration, filled, utc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,26 +14,25 @@ from steelyard.core.findings import Estimate, Finding, Severity
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.units import format_percent
 from steelyard.report.document import (
+    CONFIDENCE,
+    MISSING,
     ChartKind,
     Column,
     Figure,
+    Json,
     Row,
     Section,
     Table,
     Tone,
     Value,
-    number_column,
-)
-from steelyard.report.formats import (
-    CONFIDENCE,
-    MISSING,
-    Json,
     bounds,
     interval,
     number,
+    number_column,
     percent,
     rate,
 )
+from steelyard.stats.intervals import FloatArray, Interval, student_interval
 from steelyard.stats.scalability import (
     Scalability,
     fit_scalability,
@@ -41,7 +40,6 @@ from steelyard.stats.scalability import (
     levelled,
     retrograde,
 )
-from steelyard.stats.student import FloatArray, Interval, student_interval
 
 LEAST_LOADS = 5
 LEAST_BLOCKS = 6

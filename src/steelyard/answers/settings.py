@@ -19,7 +19,7 @@ from steelyard.core.experiment import Configuration, Experiment, SwitchCost
 from steelyard.core.measurement import EffectiveSetting, Environment, ServerEnvironment
 from steelyard.core.plan import CampaignPlan
 from steelyard.core.target import CloudNativePgTarget, RedisKubernetesTarget, Target
-from steelyard.report.formats import Json, percent
+from steelyard.report.document import Json, percent
 from steelyard.stats.noise import optimal_runs, pair_components
 
 # Where a server lives and how it is called differs always, and says nothing about its speed.

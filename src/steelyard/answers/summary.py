@@ -16,7 +16,7 @@ from steelyard.answers.results import (
 )
 from steelyard.answers.turns import turns_json
 from steelyard.core.plan import CampaignPlan, RoundsFor
-from steelyard.report.formats import Json, bounds, load_json, number, percent, worded
+from steelyard.report.document import Json, bounds, load_json, number, percent, worded
 
 FORMAT = 1
 

@@ -33,6 +33,8 @@ from steelyard.core.findings import Validity
 from steelyard.core.measurement import Fact, Run
 from steelyard.core.schedule import CellKey
 from steelyard.report.document import (
+    CONFIDENCE,
+    MISSING,
     Align,
     Block,
     ChartKind,
@@ -45,17 +47,13 @@ from steelyard.report.document import (
     Table,
     Tone,
     Value,
-    number_column,
-)
-from steelyard.report.formats import (
-    CONFIDENCE,
-    MISSING,
     bounds,
     count,
     effect_interval,
     effect_value,
     enumeration,
     milliseconds,
+    number_column,
     p_value,
     present,
     rate,

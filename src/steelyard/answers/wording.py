@@ -11,9 +11,9 @@ from steelyard.core.findings import Verdict
 from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
 from steelyard.core.units import format_duration, format_percent
-from steelyard.report.document import Tone
-from steelyard.report.formats import (
+from steelyard.report.document import (
     CONFIDENCE,
+    Tone,
     bounds,
     count,
     effect_interval,

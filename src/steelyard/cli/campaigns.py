@@ -30,8 +30,7 @@ from steelyard.record.directory import (
     read_standing,
 )
 from steelyard.record.tables import write_tables
-from steelyard.report.document import Document
-from steelyard.report.formats import Json
+from steelyard.report.document import Document, Json
 from steelyard.report.html import render_html, render_markdown, render_summary
 from steelyard.report.terminal import render_terminal
 

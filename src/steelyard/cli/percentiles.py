@@ -34,10 +34,17 @@ from steelyard.core.units import parse_duration_s
 from steelyard.gateways.files import write_text
 from steelyard.record.directory import read_campaign
 from steelyard.report.charts import INSTALL, on_white, render_chart
-from steelyard.report.document import ChartKind, Document, Figure, Paragraph, Section
-from steelyard.report.formats import Json, worded
+from steelyard.report.document import (
+    ChartKind,
+    Document,
+    Figure,
+    Json,
+    Paragraph,
+    Section,
+    filled,
+    worded,
+)
 from steelyard.report.html import render_html
-from steelyard.report.terminal import filled
 from steelyard.stats.histogram import from_text
 
 _COLUMNS = ("lag", "retries", "lag,retries")

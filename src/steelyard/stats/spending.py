@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from steelyard.stats import special
-from steelyard.stats.student import FloatArray
+from steelyard.stats.intervals import FloatArray
 
 GRID_POINTS = 801
 _BISECTIONS = 60

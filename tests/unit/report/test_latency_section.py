@@ -13,9 +13,8 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.summary import summary
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.schedule import CellKey, Load
-from steelyard.report.document import Figure, Paragraph, Section, Table, Tone
+from steelyard.report.document import Figure, Paragraph, Section, Table, Tone, filled
 from steelyard.report.html import render_markdown
-from steelyard.report.terminal import filled
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from steelyard.answers.latency.results import LatencyChange
 from steelyard.answers.observations import ResultContrast
 from steelyard.core.schedule import CellKey, Load
 from steelyard.stats.histogram import Histogram, histogram_of
-from steelyard.stats.signed_rank import achieved_level, critical_value
+from steelyard.stats.intervals import achieved_level, critical_value
 
 BLOCKS = 16
 TRANSACTIONS = 4000

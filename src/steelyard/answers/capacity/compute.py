@@ -42,8 +42,7 @@ from steelyard.stats.capacity import (
     goal_ratio,
 )
 from steelyard.stats.histogram import Histogram, merged, rank_of, values_needed
-from steelyard.stats.signed_rank import LEVEL
-from steelyard.stats.student import FloatArray
+from steelyard.stats.intervals import LEVEL, FloatArray
 
 _RISES = "capacity-still-rises"
 

@@ -32,8 +32,7 @@ from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import EngineName
-from steelyard.stats.signed_rank import robust_variation
-from steelyard.stats.student import FloatArray
+from steelyard.stats.intervals import FloatArray, robust_variation
 
 
 class Cost(StrEnum):

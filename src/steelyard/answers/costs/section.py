@@ -10,8 +10,20 @@ from steelyard.answers.wording import cell_name
 from steelyard.core.experiment import ONE, RATE
 from steelyard.core.findings import Estimate
 from steelyard.core.units import US_PER_S, format_percent
-from steelyard.report.document import Block, Column, Paragraph, Row, Section, Table, number_column
-from steelyard.report.formats import MISSING, bounds, effect_interval, effect_value, significant
+from steelyard.report.document import (
+    MISSING,
+    Block,
+    Column,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    bounds,
+    effect_interval,
+    effect_value,
+    number_column,
+    significant,
+)
 
 TITLE = f"What a {ONE} costs"
 POINTWISE = (

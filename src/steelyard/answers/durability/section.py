@@ -20,13 +20,19 @@ from steelyard.report.document import (
     Block,
     BulletList,
     Column,
+    Json,
     Paragraph,
     Row,
     Section,
     Table,
+    ended,
+    enumeration,
+    load_json,
+    milliseconds,
+    number,
     number_column,
+    rate,
 )
-from steelyard.report.formats import Json, ended, enumeration, load_json, milliseconds, number, rate
 
 TITLE = "What may be lost of acknowledged commits"
 REDIS_TITLE = "What may be lost of acknowledged writes"

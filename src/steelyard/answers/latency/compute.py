@@ -46,7 +46,7 @@ from steelyard.core.measurement import Run, SustainedRun
 from steelyard.core.schedule import CellKey
 from steelyard.core.units import MS_PER_S, US_PER_S
 from steelyard.stats.histogram import Histogram, from_text, values_needed
-from steelyard.stats.student import FloatArray
+from steelyard.stats.intervals import FloatArray
 
 OF_SLICES = (0.5, 0.99)
 OF_WINDOWS = (0.5, 0.95, 0.99)

@@ -16,8 +16,7 @@ from steelyard.answers.wording import cell_name
 from steelyard.core.experiment import MANY, ONE
 from steelyard.core.schedule import CellKey
 from steelyard.core.units import MS_PER_S
-from steelyard.report.document import ChartKind, Figure, Value
-from steelyard.report.formats import enumeration
+from steelyard.report.document import ChartKind, Figure, Value, enumeration
 
 WINDOWS = "latency-windows"
 _MOST_PANELS = 6

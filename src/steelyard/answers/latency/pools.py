@@ -13,7 +13,7 @@ from steelyard.answers.observations import RunsOfBlock
 from steelyard.core.latency import RunLatency, ScriptLatency
 from steelyard.core.units import US_PER_S
 from steelyard.stats.histogram import Histogram, from_text, merged, values_needed
-from steelyard.stats.student import FloatArray
+from steelyard.stats.intervals import FloatArray
 
 SHARES = (0.5, 0.9, 0.95, 0.99, 0.999)
 

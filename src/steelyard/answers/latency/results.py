@@ -19,7 +19,7 @@ import numpy as np
 from steelyard.core.evidence import Quantity, WaitClass
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import CellKey, Load
-from steelyard.stats.student import FloatArray
+from steelyard.stats.intervals import FloatArray
 
 
 class Part(StrEnum):

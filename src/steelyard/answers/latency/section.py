@@ -28,19 +28,16 @@ from steelyard.core.findings import Verdict
 from steelyard.core.schedule import Pausing
 from steelyard.core.units import format_percent
 from steelyard.report.document import (
+    CONFIDENCE,
+    MISSING,
     Block,
     Column,
+    Json,
     Paragraph,
     Row,
     Section,
     Table,
     Tone,
-    number_column,
-)
-from steelyard.report.formats import (
-    CONFIDENCE,
-    MISSING,
-    Json,
     bounds,
     effect_interval,
     effect_value,
@@ -48,6 +45,7 @@ from steelyard.report.formats import (
     load_json,
     milliseconds,
     number,
+    number_column,
     percent,
 )
 

@@ -30,29 +30,27 @@ from steelyard.core.latency import LoggedInterval, Spread
 from steelyard.core.target import POSTGRES_WORDS
 from steelyard.core.units import MS_PER_S, US_PER_S
 from steelyard.report.document import (
+    MISSING,
     Block,
     ChartKind,
     Column,
     Document,
     Figure,
+    Json,
     Paragraph,
     Row,
     Section,
     Table,
     Tone,
-    number_column,
-)
-from steelyard.report.formats import (
-    MISSING,
-    Json,
     count,
     enumeration,
+    filled,
     milliseconds,
     number,
+    number_column,
     rate,
     utc,
 )
-from steelyard.report.terminal import filled
 from steelyard.stats.histogram import LARGEST, Histogram, bucket_bounds
 
 NO_INTERVALS = (

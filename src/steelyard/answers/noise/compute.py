@@ -36,7 +36,14 @@ from steelyard.core.units import format_percent
 from steelyard.stats.drift import LEAST_BLOCKS as DRIFT_FROM
 from steelyard.stats.drift import Drift, drift_of, stalled_slices
 from steelyard.stats.factorial import pooled_contrasts
-from steelyard.stats.noise import LEAST_BLOCKS, LEAST_SECONDS, NoiseParts, NoiseSample, noise_parts
+from steelyard.stats.intervals import FloatArray, Interval
+from steelyard.stats.noise import (
+    LEAST_NOISE_BLOCKS,
+    LEAST_SECONDS,
+    NoiseParts,
+    NoiseSample,
+    noise_parts,
+)
 from steelyard.stats.planning import (
     BlockShape,
     contrast_scale,
@@ -49,7 +56,6 @@ from steelyard.stats.planning import (
     width_ratio,
     within_starts,
 )
-from steelyard.stats.student import FloatArray, Interval
 
 _SECONDS_PER_MINUTE = 60.0
 _SECONDS_PER_HOUR = 3600.0
@@ -328,8 +334,8 @@ def _parts(of: _Of, mode: Mode) -> tuple[NoiseParts | None, str]:
             f"the runs have {seconds.shape[-1]} whole seconds after the ramp; from"
             f" {LEAST_SECONDS} on their noise can be told from that between runs"
         )
-    if of.seen.blocks < LEAST_BLOCKS:
-        return None, f"{of.seen.blocks} blocks; the parts need {LEAST_BLOCKS}"
+    if of.seen.blocks < LEAST_NOISE_BLOCKS:
+        return None, f"{of.seen.blocks} blocks; the parts need {LEAST_NOISE_BLOCKS}"
     sample = NoiseSample(
         contrasts=of.single,
         seconds=seconds,

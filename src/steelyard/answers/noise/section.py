@@ -21,23 +21,21 @@ from steelyard.core.plan import LEAST_STARTS
 from steelyard.core.schedule import Mode, TurnTimes
 from steelyard.core.units import format_duration, format_percent
 from steelyard.report.document import (
+    CONFIDENCE,
+    MISSING,
     Align,
     Block,
     BulletList,
     ChartKind,
     Column,
     Figure,
+    Json,
     Paragraph,
     Row,
     Section,
     Table,
     Tone,
     Value,
-)
-from steelyard.report.formats import (
-    CONFIDENCE,
-    MISSING,
-    Json,
     about,
     bounds,
     count,

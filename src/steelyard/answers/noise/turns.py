@@ -15,9 +15,9 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.measurement import Run
 from steelyard.core.plan import ALL_NAMED, TurnNoise, WorkloadNoise
 from steelyard.core.schedule import Mode, TurnTimes
-from steelyard.stats.noise import LEAST_BLOCKS
+from steelyard.stats.noise import LEAST_NOISE_BLOCKS
 from steelyard.stats.planning import BlockShape, contrast_sd, half_width
-from steelyard.stats.turn_noise import (
+from steelyard.stats.turns import (
     TurnNoiseParts,
     TurnNoiseSample,
     Within,
@@ -32,8 +32,8 @@ def parts_in_turns(
     seen: Observations, workload: str, times: TurnTimes, slice_s: float
 ) -> tuple[TurnNoiseParts | None, str]:
     """Return the parts of one workload's noise in turns, or why there are none."""
-    if seen.blocks < LEAST_BLOCKS:
-        return None, f"{seen.blocks} blocks; the parts need {LEAST_BLOCKS}"
+    if seen.blocks < LEAST_NOISE_BLOCKS:
+        return None, f"{seen.blocks} blocks; the parts need {LEAST_NOISE_BLOCKS}"
     columns = seen.columns_of(workload)
     rounds = times.turns_in(slice_s)
     found = [_within(seen, column, times.sets(rounds)) for column in columns]

@@ -14,8 +14,8 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import CellKey
 from steelyard.core.units import format_share
-from steelyard.report.document import BulletList
-from steelyard.report.formats import (
+from steelyard.report.document import (
+    BulletList,
     Json,
     bounds,
     load_json,

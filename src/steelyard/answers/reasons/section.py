@@ -21,9 +21,17 @@ from steelyard.answers.statements.section import measured_apart, waits_json
 from steelyard.answers.summary import FORMAT
 from steelyard.answers.wording import cell_name, ending, verdict_sentence
 from steelyard.core.schedule import CellKey
-from steelyard.report.document import Block, Document, Paragraph, Section, Tone
-from steelyard.report.formats import Json, ended, utc
-from steelyard.report.terminal import filled
+from steelyard.report.document import (
+    Block,
+    Document,
+    Json,
+    Paragraph,
+    Section,
+    Tone,
+    ended,
+    filled,
+    utc,
+)
 
 NOTHING = (
     "No reason can be told: no run of a complete block was watched. The record is of a version"

@@ -24,7 +24,8 @@ from steelyard.core.plan import Status, StoppingRule
 from steelyard.core.schedule import Load
 from steelyard.core.units import format_percent
 from steelyard.stats.factorial import pooled_contrasts
-from steelyard.stats.signed_rank import (
+from steelyard.stats.intervals import (
+    FloatArray,
     block_interval,
     block_p_value,
     blocks_to_decide,
@@ -32,7 +33,6 @@ from steelyard.stats.signed_rank import (
     verdict_of,
 )
 from steelyard.stats.spending import discoveries
-from steelyard.stats.student import FloatArray
 
 SECONDS_PER_MINUTE = 60.0
 

@@ -7,7 +7,7 @@ from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison
 from steelyard.answers.wording import cell_name
 from steelyard.core.experiment import RATE
 from steelyard.core.schedule import Load
-from steelyard.report.formats import enumeration, milliseconds, rate
+from steelyard.report.document import enumeration, milliseconds, rate
 
 _TAIL = 0.99
 _WHY_OTHERWISE = (

@@ -27,10 +27,14 @@ from steelyard.core.plan import (
 from steelyard.core.schedule import Mode, Pausing
 from steelyard.core.target import EngineName
 from steelyard.core.units import format_duration, format_percent
-from steelyard.report.document import BulletList, Command, KeyValues, Paragraph, Section
-from steelyard.report.formats import (
+from steelyard.report.document import (
     CONFIDENCE,
     MISSING,
+    BulletList,
+    Command,
+    KeyValues,
+    Paragraph,
+    Section,
     count,
     ended,
     enumeration,

@@ -5,8 +5,17 @@ from dataclasses import replace
 
 from steelyard.answers.results import CampaignAnalysis, Comparison
 from steelyard.answers.wording import tone_of, verdict_word
-from steelyard.report.document import Column, Row, Table, Tone, number_column
-from steelyard.report.formats import MISSING, bounds, effect_interval, effect_value
+from steelyard.report.document import (
+    MISSING,
+    Column,
+    Row,
+    Table,
+    Tone,
+    bounds,
+    effect_interval,
+    effect_value,
+    number_column,
+)
 
 MOST_CARDS = 4  # results that a reader takes in as cards
 _NOTE = (

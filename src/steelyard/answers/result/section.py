@@ -28,6 +28,7 @@ from steelyard.answers.wording import (
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.plan import Status
 from steelyard.report.document import (
+    CONFIDENCE,
     Block,
     IntervalDrawing,
     Paragraph,
@@ -35,8 +36,12 @@ from steelyard.report.document import (
     Tone,
     VerdictCard,
     VerdictCards,
+    bounds,
+    count,
+    effect_range,
+    effect_value,
+    ended,
 )
-from steelyard.report.formats import CONFIDENCE, bounds, count, effect_range, effect_value, ended
 
 _DIVIDED = "depends on load"
 _DRAWING_SLACK = 0.08  # of the line's length, free at each end

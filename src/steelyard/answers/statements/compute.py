@@ -18,9 +18,8 @@ from steelyard.answers.statements.costs import (
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import CellKey
+from steelyard.stats.intervals import FloatArray, signed_rank_interval
 from steelyard.stats.scalability import StatementCosts, fit_statements
-from steelyard.stats.signed_rank import signed_rank_interval
-from steelyard.stats.student import FloatArray
 
 LEVEL = 0.05
 

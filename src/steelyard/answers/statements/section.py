@@ -13,15 +13,20 @@ from steelyard.answers.statements.costs import (
 )
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.report.document import (
+    CONFIDENCE,
     BulletList,
     Column,
+    Json,
     Paragraph,
     Row,
     Section,
     Table,
+    interval,
+    milliseconds,
+    number,
     number_column,
+    signed_ms,
 )
-from steelyard.report.formats import CONFIDENCE, Json, interval, milliseconds, number, signed_ms
 
 TITLE = "Statements and commits at one client"
 _LEAD = (

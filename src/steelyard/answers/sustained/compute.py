@@ -22,9 +22,8 @@ from steelyard.core.evidence import Quantity, WaitClass
 from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.measurement import SustainedRun
 from steelyard.core.units import format_duration, format_percent
-from steelyard.stats.capacity import consistency
-from steelyard.stats.cliff import LEAST_S, SKIPPED_S, CliffScan, scan_for_cliff
-from steelyard.stats.student import FloatArray
+from steelyard.stats.capacity import LEAST_S, SKIPPED_S, CliffScan, consistency, scan_for_cliff
+from steelyard.stats.intervals import FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
