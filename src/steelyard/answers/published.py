@@ -382,7 +382,7 @@ def single_pass_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return what only a single pass has, so that nobody takes it for a comparison."""
     if not analysis.experiment.is_single_pass:
         return {}
-    figures = analysis.published
+    figures = beside_published(analysis.experiment, analysis.cells)
     return {
         "single_pass": True,
         "published": None if figures is None else _published_json(figures),

@@ -269,12 +269,21 @@ class KeyValues:
 Block = Paragraph | BulletList | VerdictCards | Table | Figure | FindingList | Command | KeyValues
 
 
+class Shown(StrEnum):
+    """What the short report of a terminal shows of a section; the rest is in the files."""
+
+    NOTHING = "nothing"
+    WORDS = "words"
+    TABLES = "tables"
+    ALL = "all"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """A heading with its blocks.
 
     Attributes:
-        anchor: Stable name within the document, for links and for short renderings to choose by.
+        anchor: Stable name within the document, for links.
         first: It answers the question itself: on the first screen of a terminal, never folded.
     """
 
@@ -282,6 +291,7 @@ class Section:
     title: str
     blocks: tuple[Block, ...]
     first: bool = False
+    shown: Shown = Shown.NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from steelyard.report.document import (
     Paragraph,
     Row,
     Section,
+    Shown,
     Table,
     Tone,
     VerdictCard,
@@ -33,24 +34,6 @@ from steelyard.report.document import (
     reworded,
 )
 
-# What a terminal shows; the rest is in the files.
-_SHOWN = (
-    *(
-        "verdicts",
-        "capacity",
-        "attribution",
-        "noise",
-        "published",
-        "cells",
-        "comparisons",
-        "plans",
-        "latency",
-    ),
-    *("durability", "time", "scalability", "statements", "sustained", "findings", "settings"),
-)
-# Of these the words alone, for `steelyard explain` shows their tables.
-_WORDS_ONLY = ("time",)
-_TABLES_ONLY = ("durability",)  # the reasons are in the files
 _STYLE = {
     Tone.GOOD: "bold green",
     Tone.BAD: "bold red",
@@ -121,7 +104,9 @@ class _Page:
             Text(document.title, style="bold"),
             Text(document.subtitle, style=_QUIET),
         ]
-        parts += [self.section(s) for s in document.sections if self.whole or s.anchor in _SHOWN]
+        parts += [
+            self.section(s) for s in document.sections if self.whole or s.shown is not Shown.NOTHING
+        ]
         if files:
             parts += [Text(), Text("The whole report:", style=_QUIET)]
             parts += [Text(f"  {path}", overflow="fold") for path in files]
@@ -148,9 +133,9 @@ class _Page:
     def left_out(self, section: Section) -> tuple[type[Block], ...]:
         if self.whole:
             return (Figure,)
-        if section.anchor in _TABLES_ONLY:
+        if section.shown is Shown.TABLES:
             return (Figure, BulletList, Paragraph)
-        return (Figure, Table) if section.anchor in _WORDS_ONLY else (Figure,)
+        return (Figure, Table) if section.shown is Shown.WORDS else (Figure,)
 
     def block(self, block: Block, heading: str) -> RenderableType:
         match block:

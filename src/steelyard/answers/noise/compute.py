@@ -17,7 +17,7 @@ from steelyard.answers.noise.turns import (
 )
 from steelyard.answers.observations import Observations
 from steelyard.answers.result.stopping import cell_level, result_level, stopping_rule
-from steelyard.answers.results import Comparison
+from steelyard.answers.results import CampaignAnalysis, Comparison, Grounds
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Finding, Severity, Verdict
@@ -65,14 +65,13 @@ _REACH_FROM = 2
 _MOST_LOOKS = 80
 
 
-def noise_floor(
-    record: CampaignRecord, seen: Observations, comparisons: Sequence[Comparison]
-) -> NoiseFloor | None:
+def analyse_noise(grounds: Grounds) -> NoiseFloor | None:
     """Return the noise floor that an A/A campaign measured.
 
     None for every other campaign, and while it runs: it takes seconds to compute, which would
     disturb the next block.
     """
+    record, seen, comparisons = grounds.record, grounds.closed, grounds.analysis.comparisons
     experiment, plan = record.experiment, record.plan
     twin = experiment.twin_of
     if twin is None or plan is None or record.status is Status.RUNNING:
@@ -153,13 +152,11 @@ def _advised(floor: NoiseFloor, design: _Design, *, starts: int) -> NoiseFloor:
     )
 
 
-def noise_findings(
-    experiment: Experiment, comparisons: Sequence[Comparison]
-) -> tuple[Finding, ...]:
+def noise_findings(analysis: CampaignAnalysis) -> tuple[Finding, ...]:
     """Return a warning for every difference that was found between a server and itself."""
-    if experiment.twin_of is None:
+    if analysis.experiment.twin_of is None:
         return ()
-    return tuple(_difference(c) for c in comparisons if c.load is None and _differs(c))
+    return tuple(_difference(c) for c in analysis.comparisons if c.load is None and _differs(c))
 
 
 def _differs(comparison: Comparison) -> bool:

@@ -16,6 +16,7 @@ from steelyard.answers.reasons.json import (
     wait_blocks,
     watching_json,
 )
+from steelyard.answers.reasons.waits import waits_of
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.statements.section import measured_apart, waits_json
 from steelyard.answers.summary import FORMAT
@@ -91,7 +92,7 @@ def explain_document(analysis: CampaignAnalysis, choice: Choice) -> Document:
 
 def _waits(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return what changed statements are made of; nothing where no cost of one surely changed."""
-    blocks = wait_blocks(analysis.waits)
+    blocks = wait_blocks(waits_of(analysis))
     if not blocks:
         return ()
     blocks = (*blocks, *measured_apart(analysis.ceilings))
@@ -149,7 +150,7 @@ def explain_json(analysis: CampaignAnalysis, choice: Choice) -> dict[str, Json]:
     return {
         **head,
         "comparisons": [_comparison_json(analysis, reasons, each) for each in chosen],
-        "waits": waits_json(analysis.waits),
+        "waits": waits_json(waits_of(analysis)),
         "watching": watching_json(reasons.watching),
         "missing": None,
     }

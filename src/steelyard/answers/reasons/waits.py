@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from steelyard.answers.costs.compute import Cost, CostChange, Ledger, LedgerChange
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.statements.compute import fit_of_statements
 from steelyard.answers.statements.costs import StatementDifference, StatementFit
 from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Experiment
@@ -73,6 +75,18 @@ class WaitReasoning:
         shares = sorted(bound / self.per_statement_s.value for bound in self.cpu_s)
         least, most = (min(1.0, max(0.0, share)) for share in shares)
         return least, most
+
+
+def waits_of(analysis: CampaignAnalysis) -> tuple[WaitReasoning, ...]:
+    """Return the same for a campaign; nothing where its statements were not fitted."""
+    reasons = analysis.reasons
+    return reason_waits(
+        analysis.answer(fit_of_statements),
+        None if reasons is None else reasons.ledger,
+        analysis.experiment,
+        analysis.runs,
+        analysis.facts,
+    )
 
 
 def reason_waits(

@@ -18,9 +18,10 @@ from steelyard.answers.result.stopping import (
     result_level,
 )
 from steelyard.answers.results import Comparison
+from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.gate import Condition, Outcome
-from steelyard.core.plan import Status, StoppingRule
+from steelyard.core.plan import CampaignPlan, Status, StoppingRule
 from steelyard.core.schedule import Load
 from steelyard.core.units import format_percent
 from steelyard.stats.factorial import pooled_contrasts
@@ -294,3 +295,15 @@ def _is_narrow(result: Comparison, half_width: float) -> bool:
     if effect.low is None or effect.high is None:
         return False
     return (effect.high - effect.low) / 2.0 <= half_width
+
+
+def terms_of(record: CampaignRecord, plan: CampaignPlan, blocks: int) -> Terms:
+    """Return what decides a campaign's results after so many blocks."""
+    experiment = record.experiment
+    return Terms(
+        rule=plan.stopping,
+        margin=experiment.stop.equivalence,
+        decide=experiment.stop.decide,
+        block_s=plan.block_s,
+        stopped_early=stopped_early(record.status, plan.stopping, blocks),
+    )

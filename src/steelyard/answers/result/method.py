@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from steelyard.answers.attribution import warnings
 from steelyard.answers.result.stopping import has_many_cells
-from steelyard.answers.results import CampaignAnalysis, CheckpointPhase, InstanceNoise
-from steelyard.answers.settings import instance_noise
+from steelyard.answers.results import CampaignAnalysis, CheckpointPhase
+from steelyard.answers.settings import InstanceNoise, instance_noise
 from steelyard.answers.stack.plan import asked, later, one_key_label
 from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
 from steelyard.answers.wording import LABEL, blocks_of_all, cell_name, ending, stopped_early

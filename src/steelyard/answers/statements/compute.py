@@ -9,6 +9,7 @@ import numpy as np
 
 from steelyard.answers.observations import Observations, estimate_of
 from steelyard.answers.published import published_latencies
+from steelyard.answers.results import Grounds
 from steelyard.answers.statements.costs import (
     SCRIPTS,
     StatementCost,
@@ -24,8 +25,9 @@ from steelyard.stats.scalability import StatementCosts, fit_statements
 LEVEL = 0.05
 
 
-def fit_of_statements(seen: Observations, experiment: Experiment) -> StatementFit | None:
+def fit_of_statements(grounds: Grounds) -> StatementFit | None:
     """Return the fit at one client; None unless all three scripts ran with one client."""
+    seen, experiment = grounds.closed, grounds.record.experiment
     columns = _columns(seen, experiment)
     if columns is None or not seen.blocks:
         return None

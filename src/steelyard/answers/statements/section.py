@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from steelyard.answers.reasons.json import wait_blocks
-from steelyard.answers.reasons.waits import WaitReasoning
+from steelyard.answers.reasons.waits import WaitReasoning, waits_of
 from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.statements.compute import fit_of_statements
 from steelyard.answers.statements.costs import (
     SCRIPTS,
     StatementCost,
@@ -48,7 +49,7 @@ _PUBLISHED_NOTE = (
 
 def statement_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return both costs; nothing unless all three scripts ran with one client."""
-    fit = analysis.statements
+    fit = analysis.answer(fit_of_statements)
     if fit is None:
         return ()
     words = tuple(_words(each) for each in fit.differences)
@@ -57,7 +58,7 @@ def statement_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         _costs(TITLE, fit.costs, _NOTE),
         *((_differences(fit),) if fit.differences else ()),
         *((BulletList(lead="What the differences say:", items=words),) if words else ()),
-        *wait_blocks(analysis.waits),
+        *wait_blocks(waits_of(analysis)),
         *measured_apart(analysis.ceilings),
         _costs("The published latencies, fitted alike", fit.published, _PUBLISHED_NOTE),
     )
@@ -153,7 +154,7 @@ def _words(each: StatementDifference) -> str:
 
 def statements_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return both costs as plain values, where they were measured; units are in the names."""
-    fit, waits = analysis.statements, analysis.waits
+    fit, waits = analysis.answer(fit_of_statements), waits_of(analysis)
     if fit is None:
         return {}
     return {
