@@ -66,7 +66,7 @@ def _noted(grounds: Grounds) -> tuple[Finding, ...]:
 
 
 def test_an_answer_brings_its_findings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They stand with those of all others; an interim result has them before anything is computed."""
+    """They stand with those of all others, in an interim result, too."""
     new = report.Answer(compute=fastest_run, findings=_noted)
     monkeypatch.setattr(report, "ANSWERS", (*report.ANSWERS, new))
     assert [f.message for f in analyse(_record()).findings if f.code == "fastest-run"] == ["t1"]
@@ -78,7 +78,7 @@ def test_an_answer_brings_its_findings(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_answer_says_what_a_terminal_shows_of_it(
     monkeypatch: pytest.MonkeyPatch, shown: Shown
 ) -> None:
-    """Nothing, its words, its tables or all of it: its line says so, and the whole report has all."""
+    """Nothing, its words, its tables or all of it; the whole report has all."""
     table = Table(title="", columns=(Column(name="whose"),), rows=(Row(cells=("one of a table",)),))
     blocks = (Paragraph(text="Read me first."), table, Paragraph(text="One of words."))
     section = Section(anchor="fastest", title="The fastest run", blocks=blocks)

@@ -8,6 +8,7 @@ from made_records import a_record, an_experiment
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.scalability import ScalabilityCurve, scalability_curves
 from steelyard.core.experiment import Experiment
 from steelyard.core.schedule import Load
 from steelyard.stats.scalability import Law
