@@ -3,8 +3,13 @@
 from fakes.analyses import analysis_of
 from fakes.scenes import Scene
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.statements.compute import fit_of_statements, published_costs
-from steelyard.answers.statements.costs import StatementCost, StatementDifference, StatementFit
+from steelyard.answers.statements.compute import (
+    StatementCost,
+    StatementDifference,
+    StatementFit,
+    fit_of_statements,
+    published_costs,
+)
 from steelyard.core.findings import Estimate
 
 

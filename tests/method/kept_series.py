@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from steelyard.answers.result.stopping import FIXED_ALPHA
+from steelyard.stats.spending import FIXED_ALPHA
 from steelyard.answers.turns import block_turns
 from steelyard.core.experiment import Stop
 from steelyard.core.schedule import Turn

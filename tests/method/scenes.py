@@ -11,7 +11,7 @@ from simulator import Simulator, log_effects
 
 from steelyard.answers.result.compute import Terms
 from steelyard.answers.result.compute import compare_result
-from steelyard.answers.result.stopping import stopping_rule
+from steelyard.stats.spending import stopping_rule
 from steelyard.campaign.design.schedule import make_schedule
 from steelyard.core.schedule import Load
 from steelyard.core.schedule import CellKey

@@ -26,7 +26,6 @@ from steelyard.answers.latency.compute import analyse_latency
 from steelyard.answers.observations import Observations, observe, result_contrasts
 from steelyard.answers.reasons.compute import Reasons, find_reasons
 from steelyard.answers.result.compute import Pair, compare, terms_of
-from steelyard.answers.result.stopping import looks_taken
 from steelyard.answers.results import CampaignAnalysis, Comparison, Grounds, SettingDifference
 from steelyard.answers.settings import (
     differing_settings,
@@ -38,6 +37,7 @@ from steelyard.answers.validity.work_rules import judged
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.plan import CampaignPlan
 from steelyard.stats.drift import stalled_slices
+from steelyard.stats.spending import looks_taken
 
 
 def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:

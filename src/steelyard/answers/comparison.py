@@ -28,12 +28,12 @@ from steelyard.answers.observations import (
     observe,
     result_contrasts,
 )
+from steelyard.answers.report import summary
 from steelyard.answers.result.compute import Pair, Terms, compare
 from steelyard.answers.result.section import result_section
-from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.answers.results import FORMAT, CampaignAnalysis, Comparison
 from steelyard.answers.scalability import scalability_curves
 from steelyard.answers.settings import differing_settings, shown_settings, without_forecasts
-from steelyard.answers.summary import FORMAT, summary
 from steelyard.answers.tables import comparison_section, settings_section
 from steelyard.answers.wording import ending
 from steelyard.core.campaign import CampaignRecord

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from steelyard.answers.attribution import design_words
 from steelyard.answers.durability.section import trades_json
+from steelyard.answers.report import summary
 from steelyard.answers.result.method import design_pairs
-from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import FORMAT, summary
+from steelyard.answers.results import FORMAT, CampaignAnalysis
 from steelyard.answers.tables import fact_section, settings_section
 from steelyard.answers.wording import LABEL, cell_name, is_interim, verdict_sentence, verdict_word
 from steelyard.core.experiment import Configuration, Experiment

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from steelyard.answers.result.stopping import FIXED_ALPHA
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Attribution, AttributionKind, Experiment
@@ -33,6 +32,7 @@ from steelyard.stats.intervals import (
     plain_median_interval,
     signed_rank_interval,
 )
+from steelyard.stats.spending import FIXED_ALPHA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from steelyard.answers.reasons.compute import Reasons
     from steelyard.answers.sustained.compute import SustainedSummary
 
+FORMAT = 1  # of ``summary.json`` and of whatever else is printed for programs
 T = TypeVar("T")
 
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from steelyard.answers.drawing import specification
 from steelyard.answers.observations import Observations
-from steelyard.answers.result.stopping import FIXED_ALPHA
 from steelyard.answers.results import CampaignAnalysis, Grounds
 from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT, Experiment
 from steelyard.core.findings import Estimate, Finding, Severity
@@ -40,6 +39,7 @@ from steelyard.stats.scalability import (
     levelled,
     retrograde,
 )
+from steelyard.stats.spending import FIXED_ALPHA
 
 LEAST_LOADS = 5
 LEAST_BLOCKS = 6

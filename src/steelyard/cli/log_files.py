@@ -14,7 +14,7 @@ from typing import BinaryIO, cast
 
 import click
 
-from steelyard.answers.logged.compute import AggregatedGroup, LoggedGroup, intervals_together
+from steelyard.answers.logged import AggregatedGroup, LoggedGroup, intervals_together
 from steelyard.core.errors import InputError
 from steelyard.core.units import US_PER_S, format_bytes
 from steelyard.systems.postgres.log_counts import TransactionLog

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.latency.section import latency_json, latency_section
-from steelyard.answers.logged.section import HdrInterval, hdr_log, logged_document, logged_json
-from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import FORMAT
+from steelyard.answers.logged import HdrInterval, hdr_log, logged_document, logged_json
+from steelyard.answers.results import FORMAT, CampaignAnalysis
 from steelyard.answers.wording import cell_name
 from steelyard.cli import campaigns
 from steelyard.cli.log_files import (

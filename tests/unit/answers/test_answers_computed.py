@@ -6,8 +6,8 @@ from made_records import a_record, an_experiment
 
 from steelyard.answers import report
 from steelyard.answers.campaign import analyse
+from steelyard.answers.report import summary
 from steelyard.answers.results import CampaignAnalysis, Grounds
-from steelyard.answers.summary import summary
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Finding, Severity
 from steelyard.report.document import Column, Paragraph, Row, Section, Shown, Table

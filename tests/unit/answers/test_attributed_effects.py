@@ -17,11 +17,11 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.comparison import compare_pair
 from steelyard.answers.observations import result_contrasts, result_count
 from steelyard.answers.result.compute import decide
-from steelyard.answers.result.stopping import result_level, stopping_rule
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.experiment import AttributionKind, Combination
 from steelyard.core.findings import Verdict
 from steelyard.core.plan import Status
+from steelyard.stats.spending import result_level, stopping_rule
 
 LADDER, ABLATION = AttributionKind.LADDER, AttributionKind.ABLATION
 
@@ -264,7 +264,7 @@ def test_a_pair_of_combinations_is_an_additional_look() -> None:
         record = measured(with_factors(2, kind), lambda c: 0.1 * c[1])
         found = compare_pair(record, analyse(record), reference=pair[0], configuration=pair[1])
         assert (found.planned, found.turned) == (planned, turned)
-        assert found.campaign.attribution is None
+        assert found.campaign.answer(analyse_attribution) is None
         assert found.campaign.experiment.attribution is None
         assert [c.configuration for c in found.campaign.results] == [pair[1]]
 

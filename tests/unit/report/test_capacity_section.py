@@ -9,8 +9,7 @@ import pytest
 from fakes import analyses, open_loops
 from steelyard.answers.capacity.compute import open_loops as of_rates
 from steelyard.answers.capacity.section import capacity_section, rate_answers
-from steelyard.answers.report import build_document
-from steelyard.answers.summary import summary
+from steelyard.answers.report import build_document, summary
 from steelyard.core.target import POSTGRES_WORDS
 from steelyard.report.charts import render_chart
 from steelyard.report.document import Figure, Section, Table, filled

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fakes import analyses, reasons
 from steelyard.answers.budget.compute import Budget
 from steelyard.answers.budget.section import Step, bars, steps
-from steelyard.answers.costs.compute import Ledger
+from steelyard.answers.costs import Ledger
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.report.document import Section, Table, part_ms, significant

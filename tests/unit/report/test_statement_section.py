@@ -5,12 +5,10 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, single_clients
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.statements.compute import fit_of_statements
-from steelyard.answers.statements.costs import StatementDifference
+from steelyard.answers.statements.compute import StatementDifference, fit_of_statements
 from steelyard.answers.statements.section import statement_section
-from steelyard.answers.summary import summary
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.report.document import BulletList, Table

@@ -10,9 +10,8 @@ import pytest
 from fakes import analyses, curves, latencies, open_loops, reasons, redis_campaigns
 from steelyard.answers.chart_specs import specification
 from steelyard.answers.reasons.section import Choice, explain_document
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.core import experiment as work_words
 from steelyard.core.schedule import Load
 from steelyard.core.target import REDIS_WORDS

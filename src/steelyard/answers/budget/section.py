@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from steelyard.answers.budget.compute import BudgetChange, CellBudget, PartChange
-from steelyard.answers.costs.section import POINTWISE
+from steelyard.answers.costs import POINTWISE
 from steelyard.answers.drawing import specification
 from steelyard.answers.latency.results import Part
 from steelyard.answers.observations import Watching

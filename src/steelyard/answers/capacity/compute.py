@@ -14,8 +14,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from steelyard.answers.latency.pools import histogram_of_run, logged_only, lost_of_run
-from steelyard.answers.latency.results import LatencyAnalysis, LatencyLevels, PercentileLevel, Timed
+from steelyard.answers.latency.results import (
+    LatencyAnalysis,
+    LatencyLevels,
+    PercentileLevel,
+    Timed,
+    histogram_of_run,
+    logged_only,
+    lost_of_run,
+)
 from steelyard.answers.observations import (
     Observations,
     ResultContrast,

@@ -8,26 +8,24 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from steelyard.answers.latency.pools import (
-    SHARES,
-    Counts,
-    Pool,
-    histogram_of_run,
-    latencies_of,
-    logged_only,
-    pool_of,
-)
 from steelyard.answers.latency.results import (
     MAXIMUM,
+    SHARES,
     Basis,
+    Counts,
     LatencyAnalysis,
     LatencyChange,
     LatencyLevels,
     Moment,
     PercentileLevel,
+    Pool,
     TailCurve,
     TailPoint,
     Timed,
+    histogram_of_run,
+    latencies_of,
+    logged_only,
+    pool_of,
 )
 from steelyard.answers.observations import (
     Observations,

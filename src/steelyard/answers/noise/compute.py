@@ -6,8 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from steelyard.answers.noise.floor import MINUTES, NoiseFloor, Reach, Sight, WorkloadFloor
-from steelyard.answers.noise.turns import (
+from steelyard.answers.noise.floor import (
+    MINUTES,
+    NoiseFloor,
+    Reach,
+    Sight,
+    WorkloadFloor,
     design_sights,
     noise_in_turns,
     parts_in_turns,
@@ -16,7 +20,6 @@ from steelyard.answers.noise.turns import (
     step_s,
 )
 from steelyard.answers.observations import Observations
-from steelyard.answers.result.stopping import cell_level, result_level, stopping_rule
 from steelyard.answers.results import CampaignAnalysis, Comparison, Grounds
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment
@@ -56,6 +59,7 @@ from steelyard.stats.planning import (
     width_ratio,
     within_starts,
 )
+from steelyard.stats.spending import cell_level, result_level, stopping_rule
 
 _SECONDS_PER_MINUTE = 60.0
 _SECONDS_PER_HOUR = 3600.0

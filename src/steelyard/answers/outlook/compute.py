@@ -10,7 +10,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from steelyard.answers.result.stopping import PRECISION_FROM, has_many_cells, stopping_rule
 from steelyard.core.experiment import Experiment, SwitchCost
 from steelyard.core.plan import NoiseProfile, StoppingRule, WorkloadNoise
 from steelyard.core.schedule import Mode, Pausing, SharedMemory
@@ -23,7 +22,7 @@ from steelyard.stats.planning import (
     crossing,
     look_half_width,
 )
-from steelyard.stats.spending import look_levels
+from steelyard.stats.spending import PRECISION_FROM, has_many_cells, look_levels, stopping_rule
 
 EFFECTS = (0.01, 0.02, 0.03, 0.05, 0.10)
 HALF, MOST = 0.5, 0.9  # the shares of campaigns that the minutes are given for

@@ -13,7 +13,7 @@ from steelyard.answers.outlook.compute import (
     SliceOutlook,
     WorkloadOutlook,
 )
-from steelyard.answers.summary import FORMAT
+from steelyard.answers.results import FORMAT
 from steelyard.answers.turns import (
     plan_json,
     seconds_words,

@@ -11,12 +11,6 @@ import numpy as np
 
 from steelyard.answers.gate import judge_results
 from steelyard.answers.observations import count
-from steelyard.answers.result.stopping import (
-    PRECISION_FROM,
-    cell_level,
-    has_many_cells,
-    result_level,
-)
 from steelyard.answers.results import Comparison
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Estimate, Verdict
@@ -33,7 +27,13 @@ from steelyard.stats.intervals import (
     has_no_practical_weight,
     verdict_of,
 )
-from steelyard.stats.spending import discoveries
+from steelyard.stats.spending import (
+    PRECISION_FROM,
+    cell_level,
+    discoveries,
+    has_many_cells,
+    result_level,
+)
 
 SECONDS_PER_MINUTE = 60.0
 

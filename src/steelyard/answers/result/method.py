@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator
 
 from steelyard.answers.attribution import warnings
-from steelyard.answers.result.stopping import has_many_cells
 from steelyard.answers.results import CampaignAnalysis, CheckpointPhase
 from steelyard.answers.settings import InstanceNoise, instance_noise
 from steelyard.answers.stack.plan import asked, later, one_key_label
@@ -43,6 +42,7 @@ from steelyard.report.document import (
     utc,
 )
 from steelyard.stats.noise import LEAST_INSTANCES
+from steelyard.stats.spending import has_many_cells
 
 
 def limits_section(analysis: CampaignAnalysis) -> Section:

@@ -11,9 +11,8 @@ from fakes.servers import Fault, generator_fails, server_dies
 from steelyard.answers.campaign import analyse
 from steelyard.answers.cells import published_section
 from steelyard.answers.listing import short_verdicts
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.core.campaign import BlockOutcome, CampaignRecord
 from steelyard.core.experiment import Design, Experiment, Stop, Workload
 from steelyard.core.findings import Validity
