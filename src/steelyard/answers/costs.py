@@ -25,7 +25,6 @@ from steelyard.answers.observations import (
     sum_of,
     whole_transactions,
 )
-from steelyard.answers.reasons.compute import Reasons
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.statements.compute import SCRIPTS
 from steelyard.answers.wording import cell_name
@@ -477,7 +476,7 @@ def cost_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     if not tables:
         return ()
     told = (Paragraph(text=cost_note(analysis)),) if changes else ()
-    blocks: tuple[Block, ...] = (*tables, *told, *_steadiness(reasons))
+    blocks: tuple[Block, ...] = (*tables, *told, *_steadiness(reasons.ledger))
     return (Section(anchor="costs", title=TITLE, blocks=blocks),)
 
 
@@ -588,9 +587,9 @@ def _level_interval(kind: Kind, value: Estimate | None) -> str:
     return f"{low} to {high}"
 
 
-def _steadiness(reasons: Reasons) -> Sequence[Table]:
+def _steadiness(ledger: Ledger) -> Sequence[Table]:
     """Return the CPU time of all cells beside what varies in tps; nothing where it is missing."""
-    cells = [each for each in reasons.ledger.cells if each.cost(Cost.SERVER_CPU).value is not None]
+    cells = [each for each in ledger.cells if each.cost(Cost.SERVER_CPU).value is not None]
     if not cells:
         return ()
     columns = (

@@ -250,35 +250,25 @@ def _per(dividend: float | None, divisor: float | None) -> float | None:
 
 
 WAITS_TITLE = "Wake-up or memory distance"
-
-
 _LEAD = (
     f"{WAITS_TITLE}. A CPU that waits for memory counts as busy: distance of memory shows as CPU"
-    " time of server and load generator, as do the clock, the statement's work and the kernel's part of"
-    " waking up another CPU. What is none is waiting:"
+    " time of server and load generator, as do the clock, the statement's work and the kernel's part"
+    " of waking up another CPU. What is none is waiting:"
 )
-
-
 _SUSPECTS = (
     "What the record shows of the campaign's machine, as it was found at the start, that makes"
     " wake-ups slow. A configuration that changes one of them can be the cause:"
 )
-
-
 _WAITING = (
     "so it is waiting: being woken up (idle states, halted virtual CPUs, the hypervisor's"
     " scheduler) or the network, and not distance of memory"
 )
-
-
 _VERDICTS = {
     WaitCause.WAITING: _WAITING,
     WaitCause.CPU: "so it is mainly work of the CPU, of whatever kind",
     WaitCause.BOTH: "so part of it is waiting, and part work of the CPU, of whatever kind",
     WaitCause.UNDECIDED: "so these runs do not tell whether it is waiting or work of the CPU",
 }
-
-
 _ONE_NODE = (
     "; this machine shows one memory node, so none of it is distance of memory, unless a hypervisor"
     " below spreads that over several"
