@@ -252,8 +252,8 @@ def _per(dividend: float | None, divisor: float | None) -> float | None:
 WAITS_TITLE = "Wake-up or memory distance"
 _LEAD = (
     f"{WAITS_TITLE}. A CPU that waits for memory counts as busy: distance of memory shows as CPU"
-    " time of server and load generator, as do the clock, the statement's work and the kernel's part"
-    " of waking up another CPU. What is none is waiting:"
+    " time of server and load generator, as do the clock, the statement's work and the kernel's"
+    " part of waking up another CPU. What is none is waiting:"
 )
 _SUSPECTS = (
     "What the record shows of the campaign's machine, as it was found at the start, that makes"
