@@ -31,8 +31,8 @@ from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
 from steelyard.places.kubernetes.generators import pods_that_fit
+from steelyard.places.kubernetes.pods import resources_of
 from steelyard.places.kubernetes.reaching import Reach, make_secret, sql_knock
-from steelyard.places.kubernetes.volumes import resources_of
 from steelyard.places.local.groups import GroupPlan, ServerGroups
 from steelyard.places.local.machine import capacity
 from steelyard.places.local.pausing import PausingMeans, pausing_means

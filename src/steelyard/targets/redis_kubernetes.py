@@ -13,7 +13,7 @@ from steelyard.core.target import ClusterService, RedisKubernetesTarget
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import RedisDoor
-from steelyard.places.kubernetes.generator_manifest import NO_CREDENTIALS, GeneratorPlan
+from steelyard.places.kubernetes.generators import NO_CREDENTIALS, GeneratorPlan
 from steelyard.places.kubernetes.outcomes import LoadPods
 from steelyard.places.kubernetes.reaching import PodBehind, Reach, nodes_of, pod_behind, redis_knock
 from steelyard.places.kubernetes.volumes import require_class

@@ -1,8 +1,5 @@
 """The objects of a Redis server that a campaign makes: two Services and a StatefulSet; pure.
 
-Its pod passes the Pod Security Standard `restricted`.
-Source: kubernetes.io/docs/concepts/security/pod-security-standards.
-
 redis-benchmark takes a password only as an argument, where others could read it. So the generators
 come without one, as the default user: they may use keys, and not administer the server. Steelyard
 itself has a user with a password that was drawn for the campaign; of that the server's own pod gets
@@ -10,7 +7,6 @@ the digest only. Source: Redis documentation, "ACL".
 """
 
 import base64
-import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,7 +30,13 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.volumes import resources_of
+from steelyard.places.kubernetes.pods import (
+    claim_spec,
+    placing,
+    resources_of,
+    restricted_container,
+    restricted_pod,
+)
 
 PORT: Final = 6379
 USERS: Final = "/etc/steelyard/users.acl"
@@ -76,17 +78,8 @@ def make_redis_secret(belongings: Belongings) -> SecretRef:
 
 def secret_manifest(ref: SecretRef, password: str) -> Manifest:
     """Return the Secret with a user, its password, and the server's file of users, readable."""
-    return {
-        "apiVersion": SECRET.api_version,
-        "kind": SECRET.name,
-        "metadata": {"name": ref.name, "namespace": ref.namespace},
-        "type": "Opaque",
-        "stringData": {
-            ref.user_key: USER,
-            ref.password_key: password,
-            USERS_KEY: users_text(password),
-        },
-    }
+    texts = {ref.user_key: USER, ref.password_key: password, USERS_KEY: users_text(password)}
+    return SECRET.manifest(ref.name, namespace=ref.namespace, type="Opaque", stringData=texts)
 
 
 def users_text(password: str) -> str:
@@ -147,6 +140,11 @@ class ServerAsked:
         """Return the labels that no other server's pod has."""
         return {SERVER: self.name}
 
+    def manifest(self, kind: Kind, name: str, spec: Mapping[str, Any]) -> Manifest:
+        """Return an object of the server's, with the campaign's labels."""
+        labels = campaign_labels(self.campaign_id)
+        return kind.manifest(name, namespace=self.namespace, labels=labels, spec=dict(spec))
+
     def _ref(self, kind: Kind, name: str) -> ObjectRef:
         return ObjectRef(kind=kind, name=name, namespace=self.namespace)
 
@@ -171,8 +169,8 @@ def service_manifests(asked: ServerAsked) -> tuple[Manifest, ...]:
     port = {"name": "redis", "port": PORT, "targetPort": PORT}
     plain = {"selector": asked.selector, "ports": [port]}
     return (
-        _object(SERVICE, asked.name, asked, {"clusterIP": "None", **plain}),
-        _object(SERVICE, asked.service, asked, {"type": "ClusterIP", **plain}),
+        asked.manifest(SERVICE, asked.name, {"clusterIP": "None", **plain}),
+        asked.manifest(SERVICE, asked.service, {"type": "ClusterIP", **plain}),
     )
 
 
@@ -188,6 +186,7 @@ def set_manifest(asked: ServerAsked, start: ServerStart) -> Manifest:
         "metadata": {"labels": asked.labels, "annotations": {CHANGE: start.change}},
         "spec": _pod(asked, start),
     }
+    volume = claim_spec(asked.target.storage, asked.target.storage_class)
     spec = {
         "replicas": 1,
         "serviceName": asked.name,
@@ -195,67 +194,29 @@ def set_manifest(asked: ServerAsked, start: ServerStart) -> Manifest:
         "updateStrategy": {"type": "OnDelete"},
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"},
         "template": template,
-        "volumeClaimTemplates": [_claim(asked)],
+        "volumeClaimTemplates": [CLAIM.manifest(_DATA, labels=asked.labels, spec=volume)],
     }
-    return _object(STATEFUL_SET, asked.name, asked, spec)
-
-
-def _object(kind: Kind, name: str, asked: ServerAsked, spec: Mapping[str, Any]) -> Manifest:
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.name,
-        "metadata": {
-            "name": name,
-            "namespace": asked.namespace,
-            "labels": campaign_labels(asked.campaign_id),
-        },
-        "spec": dict(spec),
-    }
-
-
-def _claim(asked: ServerAsked) -> Manifest:
-    target = asked.target
-    named = {"storageClassName": target.storage_class} if target.storage_class else {}
-    return {
-        "apiVersion": CLAIM.api_version,
-        "kind": CLAIM.name,
-        "metadata": {"name": _DATA, "labels": asked.labels},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": target.storage}},
-            **named,
-        },
-    }
+    return asked.manifest(STATEFUL_SET, asked.name, spec)
 
 
 def _pod(asked: ServerAsked, start: ServerStart) -> dict[str, Any]:
-    tolerations = json.loads(asked.target.tolerations)
-    selector = dict(asked.target.node_selector)
-    account = {"runAsUser": _USER, "runAsGroup": _USER, "fsGroup": _USER}
-    return {
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "seccompProfile": {"type": "RuntimeDefault"},
-            "fsGroupChangePolicy": "OnRootMismatch",
-            **account,
-        },
-        **({"nodeSelector": selector} if selector else {}),
-        **({"tolerations": tolerations} if tolerations else {}),
-        "containers": [_container(asked.target, start)],
-        "volumes": [
-            {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
-            {
-                "name": "users",
-                "secret": {
-                    "secretName": asked.secret.name,
-                    "defaultMode": 0o440,
-                    "items": [{"key": USERS_KEY, "path": USERS.rpartition("/")[2]}],
-                },
-            },
-        ],
+    users = {
+        "secretName": asked.secret.name,
+        "defaultMode": 0o440,
+        "items": [{"key": USERS_KEY, "path": USERS.rpartition("/")[2]}],
     }
+    return restricted_pod(
+        _container(asked.target, start),
+        user=_USER,
+        security={"fsGroup": _USER, "fsGroupChangePolicy": "OnRootMismatch"},
+        automountServiceAccountToken=False,
+        enableServiceLinks=False,
+        **placing(asked.target.node_selector, asked.target.tolerations),
+        volumes=[
+            {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+            {"name": "users", "secret": users},
+        ],
+    )
 
 
 def _container(target: RedisKubernetesTarget, start: ServerStart) -> dict[str, Any]:
@@ -266,37 +227,31 @@ def _container(target: RedisKubernetesTarget, start: ServerStart) -> dict[str, A
     """
     resources = resources_of(target.resources)
     asking = ["sh", "-c", 'test "$(redis-cli ping || valkey-cli ping)" = PONG']
-    return {
-        "name": CONTAINER,
-        "image": target.image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["sh", "-c", _script(), "server"],
-        "env": [
+    return restricted_container(
+        CONTAINER,
+        target.image,
+        command=["sh", "-c", _script(), "server"],
+        env=[
             {"name": "LC_ALL", "value": "C"},
             {"name": "STEELYARD_RESTORE", "value": start.change if start.restore else ""},
             {"name": "STEELYARD_SETTINGS", "value": start.configuration},
         ],
-        "ports": [{"name": "redis", "containerPort": PORT}],
-        "startupProbe": {
+        ports=[{"name": "redis", "containerPort": PORT}],
+        startupProbe={
             "exec": {"command": asking},
             "periodSeconds": 1,
             "timeoutSeconds": 5,
             "failureThreshold": _LOADS_WITHIN_S,
         },
-        "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 10},
-        "terminationMessagePolicy": "FallbackToLogsOnError",
+        readinessProbe={"tcpSocket": {"port": PORT}, "periodSeconds": 10},
+        terminationMessagePolicy="FallbackToLogsOnError",
         **({"resources": resources} if resources else {}),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
-        "volumeMounts": [
+        volumeMounts=[
             {"name": _DATA, "mountPath": "/data"},
             {"name": "run", "mountPath": "/run/steelyard"},
             {"name": "users", "mountPath": USERS.rpartition("/")[0], "readOnly": True},
         ],
-    }
+    )
 
 
 def _script() -> str:

@@ -34,7 +34,7 @@ from steelyard.places.kubernetes.made_server import (
     early_volumes,
 )
 from steelyard.places.kubernetes.outcomes import LoadPods, PodSight
-from steelyard.places.kubernetes.pod_state import ReadyWait
+from steelyard.places.kubernetes.pods import ReadyWait
 from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.kubernetes.undoing import Departure, Held, held_by
 from steelyard.places.kubernetes.volumes import claim_obstacle, storage_class_facts, volume_facts
