@@ -203,7 +203,7 @@ def test_quantities_are_exact(size: int, text: str) -> None:
 @given(value=st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_text_is_read_back_as_it_was(value: str) -> None:
     """No quote, backslash, line end or strange character of a value ends it early in a template."""
-    setting = PlannedSetting(name="log_line_prefix", value=value, reason="Somebody's")
+    setting = PlannedSetting(name="log_line_prefix", value=value, reason="Asked for", source="")
     design = stack_designs.cnpg()
     changed = replace(design, postgres=replace(design.postgres, settings=(setting,)))
     parameters = loaded(cluster(changed, stack_designs.pod()))["spec"]["postgresql"]["parameters"]
