@@ -1,4 +1,4 @@
-"""``steelyard latency``: the files it was given, read in one pass each, and percentiles of log files of pgbench, or of a campaign."""
+"""``steelyard latency``: log files of pgbench, read in one pass each, or a campaign's."""
 
 import gzip
 import heapq
