@@ -52,7 +52,7 @@ from steelyard.systems.postgres.factory import CLIENTS, ImagePrograms, describe_
 from steelyard.systems.postgres.server import Installation
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis.server import configuration_text
-from steelyard.systems.redis.statefulset.manifest import (
+from steelyard.systems.redis.statefulset.own_server import (
     ServerAsked,
     ServerStart,
     pod_configuration,

@@ -31,11 +31,11 @@ from steelyard.systems.redis.factory import (
     generator_in_image,
     running_engine,
 )
-from steelyard.systems.redis.statefulset.manifest import make_redis_secret
 from steelyard.systems.redis.statefulset.own_server import (
     RedisKubernetesPlatform,
     StatefulSetMeans,
     StatefulSetOptions,
+    make_redis_secret,
 )
 from steelyard.systems.service_place import ServiceMeans, ServicePlace
 from steelyard.targets.endpoint import redis_options, require_different, running

@@ -42,7 +42,6 @@ from steelyard.places.kubernetes.permissions import Grant, Permission, Purpose, 
 from steelyard.places.kubernetes.pods import claim_spec, restricted_container, restricted_pod
 
 _RECORD: Final = "record"
-RECORD_SUFFIX: Final = f"-{_RECORD}"
 RECORD_SIZE: Final = "2Gi"  # records of an hour take some ten megabytes; kept logs take more
 
 
