@@ -29,7 +29,7 @@ from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.sql import PsycopgSql
-from steelyard.places.kubernetes import pod_state as waiting
+from steelyard.places.kubernetes import pods as waiting
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.generators import GeneratorPlan, GeneratorPods
 from steelyard.places.kubernetes.pod_processes import PodProcesses

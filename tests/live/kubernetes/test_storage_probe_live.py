@@ -12,7 +12,7 @@ from steelyard.core.kubernetes import CLAIM, POD
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.sql import PsycopgSql
-from steelyard.places.kubernetes import pod_state as waiting
+from steelyard.places.kubernetes import pods as waiting
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.volumes import StorageQuestion, probe_storage
 from steelyard.systems.postgres.reader import PostgresCeilings
