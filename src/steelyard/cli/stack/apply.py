@@ -1,10 +1,44 @@
 """``steelyard stack apply``: put a plan into effect."""
 
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from steelyard.cli.options import NAMESPACE, layers_option
+from steelyard.core.command import ServerAddress, quoted
+from steelyard.core.errors import ExitCode, InputError, Interrupted, PreflightError, TargetError
+from steelyard.core.outside import OnServer
+from steelyard.core.stack import Knob, KnobKind, Outcome, Scope, Site, StackPlan, Step
+from steelyard.core.units import printable
+from steelyard.record.entries import StackBegun
+from steelyard.tuning.apply.applier import (
+    NAME,
+    UnprivilegedError,
+    apply_all,
+    is_ours,
+    opened,
+    read_applied,
+    require_all,
+)
+from steelyard.tuning.apply.door import Check, KnobDoor
+from steelyard.tuning.apply.doors import (
+    HYPERVISOR,
+    Outside,
+    Selection,
+    beginning,
+    doors_of,
+    inside,
+    reached,
+    read_plan,
+    require_same_machine,
+    selection_of,
+)
+from steelyard.tuning.apply.huge_pages import find_process
 
 
 @click.command("apply")
@@ -39,6 +73,321 @@ def command(context: click.Context, /, **_: object) -> None:
     privilege, the commands are printed, and the exit code is 8. Objects of a Kubernetes cluster are
     made and changed where --context or -n names it.
     """
-    from steelyard.cli.stack import applying as stack_applying  # noqa: PLC0415 - lazy
+    apply(ApplyOptions(**context.params))
 
-    stack_applying.apply(stack_applying.ApplyOptions(**context.params))
+
+_MOST_SHOWN = 60  # of a value, on a line
+_NOT_YET = frozenset({Outcome.PENDING, Outcome.WAITING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyOptions:
+    """What the command line says; see its help."""
+
+    directory: Path
+    layers: tuple[str, ...]
+    dsn: str | None
+    dry_run: bool = False
+    yes: bool = False
+    remote: bool = False
+    context: str | None = None
+    namespace: str | None = None
+    node_probe: bool = True
+
+
+def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
+    """Put a plan into effect, and say what came of every knob; leaves with a code when one waits.
+
+    Raises:
+        SteelyardError: It was refused, or a knob failed.
+    """
+    outside = outside or Outside()
+    plan = read_plan(options.directory)
+    require_same_machine(begun_here(options.directory), outside.host)
+    server, address = _server(plan, options, outside)
+    cluster = inside(plan, outside, options.context, options.namespace)
+    selection = _selection(plan, options, address, outside)
+    chosen = [knob for knob in plan.knobs if selection.wants(knob)]
+    doors = doors_of(
+        plan, options.directory, outside, address, remote=options.remote, inside=cluster
+    )
+    if options.dry_run:
+        _show(chosen, doors, address)
+        return
+    _require(chosen, doors)
+    todo = [k for k in chosen if (check := _looked_at(k, doors[k.kind])) and not check.holds]
+    if todo and not options.yes:
+        _show(todo, doors, address)
+        ask(f"Turn {counted(len(todo), 'knob')}?")
+    beginning_ = beginning(plan, server, address, outside, cluster)
+    where = quoted(options.directory)
+    hint = (
+        f"`steelyard stack apply {where}` goes on, and `steelyard stack revert {where}` restores"
+        " what was there."
+    )
+    with opened(options.directory, outside.clock) as record, telling_how_to_go_on("applied", hint):
+        record.begin(beginning_)
+        steps = apply_all(
+            plan.knobs,
+            doors,
+            record,
+            selection=selection,
+            told=say,
+            confirmed=lambda knob: not options.yes and _is_done(knob),
+        )
+    _conclude(steps, options.directory)
+
+
+@contextmanager
+def telling_how_to_go_on(done: str, hint: str) -> Iterator[None]:
+    """Give an interruption its ways out.
+
+    Args:
+        done: To the plan, in part.
+        hint: The ways out.
+
+    Raises:
+        Interrupted: It came while knobs were turned.
+    """
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt, click.Abort) as error:
+        message = error.message if isinstance(error, Interrupted) else "interrupted"
+        raise Interrupted(f"{message}, with the plan {done} in part", hint=hint) from error
+
+
+def _selection(
+    plan: StackPlan, options: ApplyOptions, address: ServerAddress | None, outside: Outside
+) -> Selection:
+    """Return what of the plan is turned from here.
+
+    Raises:
+        InputError: That would be knobs of two machines.
+    """
+    is_inside = options.context is not None or options.namespace is not None
+    local_server = is_here(address, outside) and not is_inside
+    selection = selection_of(plan.knobs, options.layers, local_server=local_server)
+    of_server = [k for k in plan.knobs if selection.wants(k) and k.layer == "linux"]
+    if is_inside and any(selection.wants(k) and k.kind.site is Site.MACHINE for k in plan.knobs):
+        raise InputError(
+            "--context and -n name a cluster, and the plan has knobs of its nodes, which would be"
+            " turned on this machine",
+            hint="Say --only kubernetes here, and --only linux on the node.",
+        )
+    if options.remote and of_server:
+        raise InputError(
+            "--remote says that the server runs on another machine, and the plan has knobs of that"
+            " machine, which would be turned on this one",
+            hint="Say --only postgres here, and --only linux there.",
+        )
+    return selection
+
+
+def _server(
+    plan: StackPlan, options: ApplyOptions, outside: Outside
+) -> tuple[OnServer | None, ServerAddress | None]:
+    """Return the server whose settings are turned; none where no setting is.
+
+    A dry run needs none: it says that it did not look at the settings.
+
+    Raises:
+        InputError: There are settings, and no server is named, now or before.
+    """
+    if not any(
+        knob.kind.site is Site.SERVER and (not options.layers or knob.layer in options.layers)
+        for knob in plan.knobs
+    ):
+        return None, None
+    if options.dsn is not None:
+        return reached(options.dsn, outside.sql)
+    server = read_applied_server(options.directory)
+    if server is None and options.dry_run:
+        return None, None
+    if server is None:
+        raise InputError(
+            "the plan has PostgreSQL settings, and no server is named",
+            hint="Name it with --dsn postgresql://USER@HOST:PORT/DATABASE, or leave them out"
+            f" {_without_settings(plan)}.",
+        )
+    return server, server.address()
+
+
+def _without_settings(plan: StackPlan) -> str:
+    """Return the options that leave the settings out, on each machine of a plan."""
+    layers = dict.fromkeys(k.layer for k in plan.knobs if k.kind.site is not Site.SERVER)
+    there = " ".join(f"--only {layer}" for layer in layers if layer in HYPERVISOR)
+    here = " ".join(f"--only {layer}" for layer in layers if layer not in HYPERVISOR)
+    if there and here:
+        return f"with {there} on the hypervisor, with {here} in the virtual machine"
+    return f"with {there or here or '--only linux'}"
+
+
+def is_here(address: ServerAddress | None, outside: Outside) -> bool:
+    """Return whether a server is seen to run on this machine, or there is none."""
+    return address is None or find_process(address, outside.sql, outside.host) is not None
+
+
+def read_applied_server(directory: Path) -> OnServer | None:
+    """Return the server that the plan of a directory was applied to, if there is one.
+
+    Raises:
+        PreflightError: Somebody else says so.
+    """
+    begun = begun_here(directory)
+    return None if begun is None else begun.server
+
+
+def begun_here(directory: Path) -> StackBegun | None:
+    """Return what was begun in a plan's directory; None where nothing was.
+
+    Raises:
+        PreflightError: This account did not write the record.
+    """
+    applied = read_applied(directory)
+    if not is_ours(applied):
+        raise PreflightError(
+            f"{directory / NAME} was not written by this account here, and so its server and what"
+            " it says was there before may be anything",
+            hint="Go on as the account that applied the plan; or revert what it says, when you have"
+            f" looked at it: steelyard stack revert --adopt {quoted(directory)}",
+        )
+    return applied.begun
+
+
+def _require(chosen: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor]) -> None:
+    try:
+        require_all(chosen, doors)
+    except UnprivilegedError as error:
+        for line in error.commands:
+            click.echo(line)
+        raise
+
+
+def _is_done(knob: Knob) -> bool:
+    if not _at_terminal():
+        return False  # nobody can say so
+    return click.confirm(f"To be done by you: {knob.place}. Is it done?", default=False)
+
+
+def _at_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()  # None: it was closed
+
+
+def ask(question: str) -> None:
+    """Ask the operator whether to go on, and leave where the answer is no.
+
+    Raises:
+        PreflightError: Nobody can be asked.
+    """
+    if not _at_terminal():
+        raise PreflightError(
+            f"there is no terminal to ask at: {question}",
+            hint="Nothing was changed. Say --yes to go on without being asked.",
+        )
+    click.confirm(question, abort=True)
+
+
+def _show(
+    knobs: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor], address: ServerAddress | None
+) -> None:
+    """Say what every knob is and would become, and the commands that do the same."""
+    for knob in knobs:
+        door = doors[knob.kind]
+        check = _looked_at(knob, door)
+        if check is not None and check.holds:
+            click.echo(f"{knob.name}: in effect already")
+            continue
+        click.echo(f"{knob.name}: {Outcome.RENDERED if check is None else _change(knob, door)}")
+        for line in door.commands(knob):
+            click.echo(f"    {printable(line)}")
+    if address is None and any(knob.kind.site is Site.SERVER for knob in knobs):
+        click.echo(
+            "PostgreSQL's settings were not looked at, because no server is named: say"
+            " --dsn postgresql://USER@HOST:PORT/DATABASE to see which of them would change."
+        )
+
+
+def _looked_at(knob: Knob, door: KnobDoor) -> Check | None:
+    """Return whether a knob is in effect; None where it is not turned from here.
+
+    The check of an operator's step is a command of the plan: it is not run.
+    """
+    return None if knob.kind.is_by_hand or door.only_names else door.verify(knob)
+
+
+def _change(knob: Knob, door: KnobDoor) -> str:
+    seen = door.seen(knob)
+    now = _short(seen.value) if seen.value is not None else seen.reason
+    return f"{now} -> {_target(knob)}"
+
+
+def _target(knob: Knob) -> str:
+    later = "" if knob.scope is Scope.LIVE else f" (takes effect with a {knob.scope})"
+    return f"{_short(knob.value)}{later}"
+
+
+def _short(value: str) -> str:
+    line = " ".join(value.split())
+    return line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}..."
+
+
+def say(step: Step) -> None:
+    """Print what came of a knob."""
+    click.echo(f"{step.knob.name}: {step.outcome}")
+    for fact in step.facts:
+        click.echo(f"    {fact}")
+    if step.remedy and step.outcome is not Outcome.FAILED:
+        click.echo(f"    {step.remedy}")
+    for line in step.commands:
+        click.echo(f"    {line}")
+
+
+def _conclude(steps: Sequence[Step], directory: Path) -> None:
+    """Say what came of all.
+
+    Raises:
+        TargetError: A knob failed.
+        Exit: Something is not in effect yet.
+    """
+    came = Counter(step.outcome for step in steps)
+    others = (f", {count} {what}" for what, count in came.items() if what is not Outcome.TURNED)
+    click.echo(f"{counted(came[Outcome.TURNED], 'knob')} turned now{''.join(others)}.")
+    _require_none_failed(steps, directory)
+    left = [step for step in steps if step.outcome in _NOT_YET]
+    if left:
+        click.echo(
+            f"{counted(len(left), 'knob')} not in effect: do what is said there, then run"
+            f" `steelyard stack apply {quoted(directory)}` again."
+        )
+    elif came[Outcome.TURNED] or came[Outcome.THERE]:
+        words = "All that is visible is in effect." if came[Outcome.UNSEEN] else "In effect."
+        click.echo(f"{words} `steelyard stack revert {quoted(directory)}` restores what was there.")
+    _say_objects(came[Outcome.RENDERED])
+    if left:
+        raise click.exceptions.Exit(ExitCode.GATE)
+
+
+def _require_none_failed(steps: Sequence[Step], directory: Path) -> None:
+    failed = [step for step in steps if step.outcome is Outcome.FAILED]
+    if failed:
+        step = failed[0]
+        raise TargetError(
+            f"{step.knob.name} failed: {' '.join(step.facts)}",
+            hint=f"{step.remedy} Then `steelyard stack apply {quoted(directory)}` goes on,"
+            f" and `steelyard stack revert {quoted(directory)}` restores what was there.",
+        )
+
+
+def _say_objects(count: int) -> None:
+    if count:
+        verb = "is" if count == 1 else "are"
+        click.echo(
+            f"{counted(count, 'object')} {verb} yours to apply, with the commands above:"
+            " Steelyard neither applies nor sees them. Those of a Kubernetes cluster it does where"
+            " --context or -n names it."
+        )
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -19,11 +19,10 @@ from steelyard.core.stack_facts import DomainFacts, Origin, PostgresFacts, Stack
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.host import Host, instance_type
 from steelyard.gateways.kubernetes.api import Kubernetes
-from steelyard.gateways.placed_files import FetchedHost, Wanted
+from steelyard.gateways.placed_files import FetchedHost, SshMachine, Wanted, parse_destination
 from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor, RedisPy
 from steelyard.gateways.sql import Sql, parsed_uri
-from steelyard.gateways.ssh import SshMachine, parse_destination
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
 from steelyard.tuning.facts import node_probe as files
 from steelyard.tuning.facts.file import Finds, Found, hidden, seen, unknown

@@ -39,7 +39,7 @@ from steelyard.tuning.plan.topology import (
     pinned_by,
     threads_per_core,
 )
-from steelyard.tuning.rules.linux_memory import LEAST_READ_AHEAD_BYTES, MOST_READ_AHEAD_BYTES
+from steelyard.tuning.rules.linux import LEAST_READ_AHEAD_BYTES, MOST_READ_AHEAD_BYTES
 
 READ_AHEAD: Final = "/sys/class/block/{device}/queue/read_ahead_kb"
 THP: Final = "/sys/kernel/mm/transparent_hugepage/enabled"

@@ -8,12 +8,10 @@ from steelyard.core.stack_facts import StackFacts
 from steelyard.tuning.rules import (
     bench,
     domain_cpus,
-    domain_definition,
     domain_memory,
     kubernetes_cpus,
     kubernetes_memory,
-    linux_cpus,
-    linux_memory,
+    linux,
     postgres,
     redis,
     storage,
@@ -26,12 +24,12 @@ def _by_code(*groups: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 VIRTUAL_MACHINES: Final = _by_code(
-    domain_definition.RULES,
+    domain_cpus.DEFINITION_RULES,
     domain_cpus.RULES,
     domain_memory.RULES,
-    domain_definition.HYPERVISOR_RULES,
+    domain_cpus.HYPERVISOR_RULES,
 )
-LINUX: Final = _by_code(linux_memory.PAGE_POOL_RULES, linux_memory.RULES, linux_cpus.RULES)
+LINUX: Final = _by_code(linux.PAGE_POOL_RULES, linux.RULES, linux.CPU_RULES)
 KUBERNETES: Final = (
     *_by_code(kubernetes_cpus.RULES, kubernetes_memory.RULES),
     *kubernetes_cpus.OPERATOR_RULES,
@@ -45,7 +43,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *POSTGRES,
     *redis.RULES,
     *bench.RULES,
-    *linux_cpus.WAKING_RULES,
+    *linux.WAKING_RULES,
 )
 
 
