@@ -30,7 +30,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import InputError, LoginError, RefusedError, TargetError
-from steelyard.gateways.clock import PATIENCE_S, Clock, PatientConnection
+from steelyard.gateways.clock import PATIENCE_S, Clock, PatientConnection, until
 
 
 def last_result(
@@ -554,13 +554,14 @@ def reload(address: ServerAddress, sql: Sql, clock: Clock) -> None:
     """
     before = sql.rows(address, _LOADED_AT)
     sql.rows(address, "SELECT pg_reload_conf()")
-    deadline = clock.monotonic() + _RELOAD_TIMEOUT_S
-    while sql.rows(address, _LOADED_AT) == before:
-        if clock.monotonic() > deadline:
-            raise TargetError(
-                "the server did not read its changed configuration", hint="Its log says why."
-            )
-        clock.sleep(_RELOAD_POLL_S)
+
+    def is_read() -> bool:
+        return sql.rows(address, _LOADED_AT) != before
+
+    if not until(is_read, clock, _RELOAD_TIMEOUT_S, _RELOAD_POLL_S):
+        raise TargetError(
+            "the server did not read its changed configuration", hint="Its log says why."
+        )
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from steelyard.core.linux import (
 )
 from steelyard.core.measurement import EffectiveSetting
 from steelyard.gateways.cgroups import Cgroups
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.clock import Clock, until
 from steelyard.places.local.pausing import FrozenGroups, thaw
 from steelyard.places.protocol import Ledger, Unfit
 
@@ -423,15 +423,12 @@ def remove_group(directory: Path, cgroups: Cgroups, clock: Clock) -> None:
     """
     with suppress(TargetError):  # then its processes are named below
         thaw(directory, cgroups)
-    deadline = clock.monotonic() + _GRACE_S
-    while not cgroups.remove(directory):
-        if clock.monotonic() > deadline:
-            pids = ", ".join(map(str, cgroups.members(directory))) or "unknown to this account"
-            raise LeftBehindError(
-                f"the control group {directory} has processes in it: {pids}",
-                hint="End them, then run `steelyard clean`.",
-            )
-        clock.sleep(_POLL_S)
+    if not until(lambda: cgroups.remove(directory), clock, _GRACE_S, _POLL_S):
+        pids = ", ".join(map(str, cgroups.members(directory))) or "unknown to this account"
+        raise LeftBehindError(
+            f"the control group {directory} has processes in it: {pids}",
+            hint="End them, then run `steelyard clean`.",
+        )
 
 
 def _words(key: str, limits: Limits) -> str:
