@@ -16,10 +16,10 @@ from steelyard.tuning.rules import (
     redis,
     storage,
 )
-from steelyard.tuning.rules.rule import Rule, judge_by
+from steelyard.tuning.rules.rule import StackRule, judge_by
 
 
-def _by_code(*groups: Sequence[Rule]) -> tuple[Rule, ...]:
+def _by_code(*groups: Sequence[StackRule]) -> tuple[StackRule, ...]:
     return tuple(sorted((each for group in groups for each in group), key=lambda rule: rule.code))
 
 
@@ -35,7 +35,7 @@ KUBERNETES: Final = (
     *kubernetes_cpus.OPERATOR_RULES,
 )
 POSTGRES: Final = _by_code(postgres.MEMORY_RULES, postgres.RULES)
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[StackRule, ...]] = (
     *VIRTUAL_MACHINES,
     *LINUX,
     *KUBERNETES,

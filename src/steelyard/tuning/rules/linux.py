@@ -13,8 +13,10 @@ from steelyard.core.stack_facts import DomainFacts, StackFacts, Visibility
 from steelyard.core.units import GIB, KIB, MIB, format_bytes, format_latencies, format_share
 from steelyard.tuning.facts.machine import WakeUps, wake_ups
 from steelyard.tuning.rules.rule import (
-    Outcome,
-    Rule,
+    HOLDS,
+    NOTHING,
+    Rulings,
+    StackRule,
     combined,
     huge_page_of_server,
     huge_pages_asked,
@@ -23,6 +25,7 @@ from steelyard.tuning.rules.rule import (
     listed,
     of_each_domain,
     of_unread_domains,
+    violated,
     violated_if,
 )
 
@@ -31,24 +34,24 @@ _SPARE_BYTES: Final = 256 * MIB
 _EMULATOR: Final = "qemu"  # so begin the names of QEMU's processes
 
 
-def _all_obtained(facts: StackFacts) -> Outcome:
+def _all_obtained(facts: StackFacts) -> Rulings:
     machine = facts.linux or LinuxFacts()
     asked, pool = machine.requested_huge_pages, machine.pool()
     if asked is None:
-        return None
+        return NOTHING
     if pool is None:
         return lacking("linux.huge_page_bytes")
     lasting = pool.total - pool.surplus
     return violated_if(lasting < asked, f"{asked} huge pages were asked for, {lasting} are there")
 
 
-def _none_stranded(facts: StackFacts) -> Outcome:
+def _none_stranded(facts: StackFacts) -> Rulings:
     machine = facts.linux or LinuxFacts()
     pools = [pool for pool in machine.pools or () if pool.total]
     return combined(_stranded(facts, machine, pool) for pool in pools)
 
 
-def _stranded(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> Outcome:
+def _stranded(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> Rulings:
     """Judge the pool of one page size by what is asked of it or in use, whichever is more."""
     asked = tuple(_asked_bytes(facts, machine, pool.page_bytes))
     if not asked:
@@ -83,14 +86,14 @@ def _needed_bytes(facts: StackFacts, machine: LinuxFacts, pool: PagePool, asked:
     return asked - held + max(used, held)
 
 
-def _nobody_known(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> Outcome:
+def _nobody_known(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> Rulings:
     """Say whose needs are not known; that all are known is not known of any other page size."""
     if facts.kubernetes is not None and facts.kubernetes.pods is None:
         return lacking("kubernetes.pods")
     size = huge_page_of_server(facts) or machine.huge_page_bytes
     if size is None:
         return lacking("linux.huge_page_bytes")
-    return lacking("postgres.huge_pages_needed") if pool.page_bytes == size else None
+    return lacking("postgres.huge_pages_needed") if pool.page_bytes == size else NOTHING
 
 
 def _asked_bytes(facts: StackFacts, machine: LinuxFacts, page_bytes: int) -> Iterator[int]:
@@ -117,12 +120,12 @@ def _pages_of_server(facts: StackFacts) -> int | None:
     return facts.postgres.huge_pages_needed if facts.postgres else None
 
 
-def _no_bystander(facts: StackFacts) -> Outcome:
+def _no_bystander(facts: StackFacts) -> Rulings:
     """Judge the holders; where nobody knows who may, only where no server runs yet."""
     users = (facts.linux.pool_users if facts.linux else None) or ()
     strangers = [user for user in users if not _is_expected(user, facts)]
     if not strangers:
-        return ()
+        return HOLDS
     starts_later = facts.postgres is not None and facts.postgres.running is False
     if not _own_processes(facts) and not starts_later:
         return lacking("intent.huge_page_pids")
@@ -132,7 +135,7 @@ def _no_bystander(facts: StackFacts) -> Outcome:
     commands = ", ".join(sorted({user.command for user in strangers}))
     first = strangers[0]
     told = f"{len(strangers)} other process(es) hold {format_bytes(held)} of huge pages: {commands}"
-    return (f"{told}, such as pid {first.pid}",)
+    return violated(f"{told}, such as pid {first.pid}")
 
 
 def _is_expected(user: PoolUser, facts: StackFacts) -> bool:
@@ -147,8 +150,8 @@ def _own_processes(facts: StackFacts) -> frozenset[int]:
     return frozenset((*server, *facts.intent.huge_page_pids))
 
 
-PAGE_POOL_RULES: Final[tuple[Rule, ...]] = (
-    Rule(
+PAGE_POOL_RULES: Final[tuple[StackRule, ...]] = (
+    StackRule(
         code="OS001",
         layers=("linux",),
         severity=Severity.ERROR,
@@ -163,9 +166,9 @@ PAGE_POOL_RULES: Final[tuple[Rule, ...]] = (
         source="Linux, Documentation/admin-guide/mm/hugetlbpage.rst (nr_hugepages: success depends "
         "on how much contiguous memory there is); tried in a guest of two nodes under Linux 6.1",
         needs=("linux.requested_huge_pages", "linux.pools"),
-        check=_all_obtained,
+        judge=_all_obtained,
     ),
-    Rule(
+    StackRule(
         code="OS002",
         layers=("linux", "kubernetes", "postgres"),
         severity=Severity.WARNING,
@@ -180,9 +183,9 @@ PAGE_POOL_RULES: Final[tuple[Rule, ...]] = (
         "used for other purposes); Kubernetes 1.34, "
         "pkg/kubelet/cm/memorymanager/policy_static.go (memory less all huge pages)",
         needs=("linux.pools",),
-        check=_none_stranded,
+        judge=_none_stranded,
     ),
-    Rule(
+    StackRule(
         code="OS015",
         layers=("linux", "kubernetes", "postgres"),
         severity=Severity.WARNING,
@@ -197,7 +200,7 @@ PAGE_POOL_RULES: Final[tuple[Rule, ...]] = (
         "default); Linux, Documentation/filesystems/proc.rst (HugetlbPages); met twice while "
         "measuring",
         needs=("linux.pool_users",),
-        check=_no_bystander,
+        judge=_no_bystander,
     ),
 )
 
@@ -211,24 +214,24 @@ _BLOCK_BYTES: Final = 8 * KIB  # of PostgreSQL
 _NEVER_OVERCOMMIT: Final = 2
 
 
-def _no_thp_always(facts: StackFacts) -> Outcome:
+def _no_thp_always(facts: StackFacts) -> Rulings:
     mode = (facts.linux or LinuxFacts()).transparent_huge_pages
     return violated_if(mode == "always", "transparent huge pages: always")
 
 
-def _keeps_off_swap(facts: StackFacts) -> Outcome:
+def _keeps_off_swap(facts: StackFacts) -> Rulings:
     """Judge by either fact where it suffices: little swappiness, or no swap."""
     machine = facts.linux or LinuxFacts()
     swappiness, swap_bytes = machine.swappiness, machine.swap_bytes
     if swap_bytes == 0 or (swappiness is not None and swappiness <= _SWAPPINESS):
-        return ()
+        return HOLDS
     if swappiness is None or swap_bytes is None:
         seen = {"linux.swappiness": swappiness, "linux.swap_bytes": swap_bytes}
         return lacking(*(path for path, value in seen.items() if value is None))
-    return (f"swappiness {swappiness} with {format_bytes(swap_bytes)} of swap",)
+    return violated(f"swappiness {swappiness} with {format_bytes(swap_bytes)} of swap")
 
 
-def _bounded_dirt(facts: StackFacts) -> Outcome:
+def _bounded_dirt(facts: StackFacts) -> Rulings:
     machine = facts.linux or LinuxFacts()
     if machine.dirty_bytes:
         return _dirt("vm.dirty_bytes", machine.dirty_bytes)
@@ -240,28 +243,28 @@ def _bounded_dirt(facts: StackFacts) -> Outcome:
     return _dirt(f"vm.dirty_ratio {ratio}", ratio * (memory_bytes - pools_bytes) // 100)
 
 
-def _dirt(setting: str, limit_bytes: int) -> Outcome:
+def _dirt(setting: str, limit_bytes: int) -> Rulings:
     return violated_if(
         limit_bytes > _DIRTY_BYTES,
         f"{setting} lets up to {format_bytes(limit_bytes)} wait to be written",
     )
 
 
-def _bounded_read_ahead(facts: StackFacts) -> Outcome:
+def _bounded_read_ahead(facts: StackFacts) -> Rulings:
     device = (facts.linux or LinuxFacts()).device
     if device is None or device.read_ahead_bytes is None:
-        return None
+        return NOTHING
     told = f"{device.name} reads {format_bytes(device.read_ahead_bytes)} ahead"
     if device.read_ahead_bytes < LEAST_READ_AHEAD_BYTES:
-        return (f"{told}: sequential scans and backups wait for many small requests",)
+        return violated(f"{told}: sequential scans and backups wait for many small requests")
     return violated_if(device.read_ahead_bytes > MOST_READ_AHEAD_BYTES, told)
 
 
-def _small_pages(facts: StackFacts) -> Outcome:
+def _small_pages(facts: StackFacts) -> Rulings:
     machine = facts.linux or LinuxFacts()
     page_bytes = machine.page_bytes
     if page_bytes is None:
-        return None
+        return NOTHING
     default = machine.huge_page_bytes
     huge = f"; default huge page {format_bytes(default)}" if default else ""
     return violated_if(
@@ -271,10 +274,10 @@ def _small_pages(facts: StackFacts) -> Outcome:
     )
 
 
-def _overcommit_suits_all(facts: StackFacts) -> Outcome:
+def _overcommit_suits_all(facts: StackFacts) -> Rulings:
     mode = (facts.linux or LinuxFacts()).overcommit_memory
     if mode != _NEVER_OVERCOMMIT:
-        return ()
+        return HOLDS
     if facts.redis is None:
         return lacking("redis")
     told = "vm.overcommit_memory = 2 on the machine of Redis: the fork for a snapshot can fail"
@@ -283,8 +286,8 @@ def _overcommit_suits_all(facts: StackFacts) -> Outcome:
     return violated_if(bool(facts.redis), told)
 
 
-RULES: Final[tuple[Rule, ...]] = (
-    Rule(
+RULES: Final[tuple[StackRule, ...]] = (
+    StackRule(
         code="OS004",
         layers=("linux",),
         severity=Severity.WARNING,
@@ -296,9 +299,9 @@ RULES: Final[tuple[Rule, ...]] = (
         source="Redis, src/syscheck.c, checkTHPEnabled; TuneD, profiles/postgresql/tuned.conf "
         "(transparent_hugepages=never)",
         needs=("linux.transparent_huge_pages",),
-        check=_no_thp_always,
+        judge=_no_thp_always,
     ),
-    Rule(
+    StackRule(
         code="OS005",
         layers=("linux",),
         severity=Severity.WARNING,
@@ -309,9 +312,9 @@ RULES: Final[tuple[Rule, ...]] = (
         source="TuneD, profiles/postgresql/tuned.conf (vm.swappiness=3) and "
         "profiles/latency-performance/tuned.conf (vm.swappiness=10)",
         needs=(),
-        check=_keeps_off_swap,
+        judge=_keeps_off_swap,
     ),
-    Rule(
+    StackRule(
         code="OS006",
         layers=("linux",),
         severity=Severity.INFO,
@@ -325,9 +328,9 @@ RULES: Final[tuple[Rule, ...]] = (
         source="TuneD, profiles/postgresql/tuned.conf (vm.dirty_bytes, vm.dirty_background_bytes); "
         "Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_ratio",
         needs=(),
-        check=_bounded_dirt,
+        judge=_bounded_dirt,
     ),
-    Rule(
+    StackRule(
         code="OS008",
         layers=("linux", "storage"),
         severity=Severity.INFO,
@@ -345,9 +348,9 @@ RULES: Final[tuple[Rule, ...]] = (
         "Documentation/ABI/stable/sysfs-block, read_ahead_kb; include/linux/pagemap.h "
         "(VM_READAHEAD_PAGES, 128 KiB)",
         needs=("linux.device.read_ahead_bytes",),
-        check=_bounded_read_ahead,
+        judge=_bounded_read_ahead,
     ),
-    Rule(
+    StackRule(
         code="OS009",
         layers=("linux", "postgres", "redis"),
         severity=Severity.WARNING,
@@ -360,9 +363,9 @@ RULES: Final[tuple[Rule, ...]] = (
         source="Linux, Documentation/arch/arm64/hugetlbpage.rst (sizes by granule); "
         "redis/redis#15185 (unsupported system page size)",
         needs=("linux.page_bytes",),
-        check=_small_pages,
+        judge=_small_pages,
     ),
-    Rule(
+    StackRule(
         code="OS013",
         layers=("linux", "redis", "postgres"),
         severity=Severity.ERROR,
@@ -375,7 +378,7 @@ RULES: Final[tuple[Rule, ...]] = (
         source='Redis documentation, "Redis administration" (vm.overcommit_memory = 1); PostgreSQL '
         '18 documentation, section 18.4.4 "Linux Memory Overcommit"',
         needs=("linux.overcommit_memory",),
-        check=_overcommit_suits_all,
+        judge=_overcommit_suits_all,
     ),
 )
 
@@ -386,11 +389,11 @@ _DEAR_S: Final = 10e-6
 _FARTHER_S: Final = 2e-6  # a guess: a cache line between sockets takes 0.1 to 0.2 µs
 
 
-def _cheap(facts: StackFacts) -> Outcome:
+def _cheap(facts: StackFacts) -> Rulings:
     known = wake_ups(facts)
     if known.each_s is None:
         return lacking("linux.ping_pong.same_cpu_s", "linux.ping_pong.across_s")
-    return (_told(known, known.each_s),) if known.each_s > _DEAR_S else ()
+    return violated(_told(known, known.each_s)) if known.each_s > _DEAR_S else HOLDS
 
 
 def _told(known: WakeUps, each_s: float) -> str:
@@ -408,23 +411,23 @@ def _told(known: WakeUps, each_s: float) -> str:
     return "; ".join(parts)
 
 
-def _near(facts: StackFacts) -> Outcome:
+def _near(facts: StackFacts) -> Rulings:
     known = wake_ups(facts)
     if known.farther_s is None or known.each_s is None:
-        return None if known.one_node else lacking("linux.ping_pong.other_node_s")
+        return NOTHING if known.one_node else lacking("linux.ping_pong.other_node_s")
     if known.farther_s <= _FARTHER_S:
-        return ()
+        return HOLDS
     farther, each = format_latencies([known.farther_s, known.each_s])
     larger = "more" if known.farther_s > known.each_s else "less"
     told = (
         f"a wake-up on another NUMA node takes {farther} more than one on the same node, {larger}"
         f" than the {each} that the latter takes beyond a switch on one CPU"
     )
-    return (told,)
+    return violated(told)
 
 
-WAKING_RULES: Final[tuple[Rule, ...]] = (
-    Rule(
+WAKING_RULES: Final[tuple[StackRule, ...]] = (
+    StackRule(
         code="WAK001",
         layers=("hypervisor", "kvm", "linux"),
         severity=Severity.WARNING,
@@ -440,9 +443,9 @@ WAKING_RULES: Final[tuple[Rule, ...]] = (
         source="measured between two virtual CPUs of one node: 40 µs a round trip, 5 µs with halt"
         " polling; Linux, Documentation/virt/guest-halt-polling.rst",
         needs=("linux.ping_pong",),
-        check=_cheap,
+        judge=_cheap,
     ),
-    Rule(
+    StackRule(
         code="WAK002",
         layers=("linux",),
         severity=Severity.INFO,
@@ -453,7 +456,7 @@ WAKING_RULES: Final[tuple[Rule, ...]] = (
         remedy="Keep server and client on one node, or on other machines; say in reports which.",
         source="the published series does not say on which node its load generator ran",
         needs=("linux.ping_pong",),
-        check=_near,
+        judge=_near,
     ),
 )
 
@@ -464,19 +467,19 @@ _FAST_CLOCKS: Final = frozenset(
 _BURSTABLE: Final = re.compile(r"(?:db\.|cache\.)?t(?:1|2|3a?|4g)\.")
 
 
-def _no_governor_in_guest(facts: StackFacts) -> Outcome:
+def _no_governor_in_guest(facts: StackFacts) -> Rulings:
     machine = facts.linux or LinuxFacts()
     wanted = facts.intent.guest_governor
     if wanted is None or machine.virtualization == "none":
-        return None
+        return NOTHING
     if machine.scaling_driver is not None:
-        return ()
+        return HOLDS
     if facts.origin("linux.scaling_driver").visibility is not Visibility.NO:
         return lacking("linux.scaling_driver")
-    return (f"governor {wanted} is to be set in a virtual machine that has no cpufreq",)
+    return violated(f"governor {wanted} is to be set in a virtual machine that has no cpufreq")
 
 
-def _no_idle_scanning(facts: StackFacts) -> Outcome:
+def _no_idle_scanning(facts: StackFacts) -> Rulings:
     machine = facts.linux or LinuxFacts()
     return violated_if(
         bool(machine.numa_balancing) and len(machine.nodes or ()) == 1,
@@ -484,12 +487,12 @@ def _no_idle_scanning(facts: StackFacts) -> Outcome:
     )
 
 
-def _fast_clock(facts: StackFacts) -> Outcome:
+def _fast_clock(facts: StackFacts) -> Rulings:
     clock = (facts.linux or LinuxFacts()).clocksource
     return violated_if(clock not in _FAST_CLOCKS, f"clock source {clock}")
 
 
-def _undisturbed(facts: StackFacts) -> Outcome:
+def _undisturbed(facts: StackFacts) -> Rulings:
     machine = facts.linux or LinuxFacts()
     return combined(
         (
@@ -504,13 +507,13 @@ def _undisturbed(facts: StackFacts) -> Outcome:
     )
 
 
-def _below(fact: str, value: float | None, limit: float, words: str) -> Outcome:
+def _below(fact: str, value: float | None, limit: float, words: str) -> Rulings:
     if value is None:
         return lacking(f"linux.{fact}")
     return violated_if(value > limit, f"{words} {format_share(value)} of the time")
 
 
-def _steady_instance(facts: StackFacts) -> Outcome:
+def _steady_instance(facts: StackFacts) -> Rulings:
     """Judge the machine's own type, which bare metal has none of, and the class compared with."""
     machine = facts.linux or LinuxFacts()
     compared = facts.bench.reference_class if facts.bench else None
@@ -523,20 +526,20 @@ def _steady_instance(facts: StackFacts) -> Outcome:
     )
 
 
-def _steady(name: str) -> Outcome:
+def _steady(name: str) -> Rulings:
     return violated_if(bool(_BURSTABLE.match(name)), f"{name} is burstable")
 
 
-def _shows_its_nodes(facts: StackFacts) -> Outcome:
+def _shows_its_nodes(facts: StackFacts) -> Rulings:
     nodes = (facts.hypervisor.nodes if facts.hypervisor else None) or ()
     home = {cpu: node.number for node in nodes for cpu in node.cpus}
 
-    def check(domain: DomainFacts) -> Outcome:
+    def check(domain: DomainFacts) -> Rulings:
         bound = {*domain.memory_nodes, *(n for cell in domain.cells for n in cell.memory_nodes)}
         spanned = bound | {home[cpu] for cpu in domain.pinned_cpus if cpu in home}
         shown = max(1, len(domain.cells))
         if not spanned:
-            return None
+            return NOTHING
         return violated_if(
             len(spanned) > shown,
             f"{domain.name}: it spans nodes {listed(spanned)} and its guest is shown {shown}",
@@ -545,8 +548,8 @@ def _shows_its_nodes(facts: StackFacts) -> Outcome:
     return of_each_domain(check)(facts)
 
 
-CPU_RULES: Final[tuple[Rule, ...]] = (
-    Rule(
+CPU_RULES: Final[tuple[StackRule, ...]] = (
+    StackRule(
         code="OS003",
         layers=("linux", "hypervisor"),
         severity=Severity.INFO,
@@ -558,9 +561,9 @@ CPU_RULES: Final[tuple[Rule, ...]] = (
         source='Linux, Documentation/admin-guide/pm/cpufreq.rst, section "Policy Interface in '
         'sysfs"; tried in guests of KVM and TCG (cpupower: "Error setting new values")',
         needs=("linux.virtualization",),
-        check=_no_governor_in_guest,
+        judge=_no_governor_in_guest,
     ),
-    Rule(
+    StackRule(
         code="OS007",
         layers=("linux",),
         severity=Severity.INFO,
@@ -574,9 +577,9 @@ CPU_RULES: Final[tuple[Rule, ...]] = (
         "kernel/sched/fair.c, task_numa_work (passes over memory whose policy forbids moving); "
         "TuneD, profiles/network-latency/tuned.conf (kernel.numa_balancing=0)",
         needs=("linux.numa_balancing", "linux.nodes"),
-        check=_no_idle_scanning,
+        judge=_no_idle_scanning,
     ),
-    Rule(
+    StackRule(
         code="OS010",
         layers=("linux",),
         severity=Severity.WARNING,
@@ -590,9 +593,9 @@ CPU_RULES: Final[tuple[Rule, ...]] = (
         source="Redis, src/syscheck.c, checkClocksource; PostgreSQL 18 documentation, "
         '"pg_test_timing"; a guest under TCG fell back to hpet',
         needs=("linux.clocksource",),
-        check=_fast_clock,
+        judge=_fast_clock,
     ),
-    Rule(
+    StackRule(
         code="OS011",
         layers=("linux", "bench"),
         severity=Severity.WARNING,
@@ -605,9 +608,9 @@ CPU_RULES: Final[tuple[Rule, ...]] = (
         source="Linux, Documentation/filesystems/proc.rst, section 1.7 (steal); "
         "Documentation/accounting/psi.rst; the factor was measured",
         needs=(),
-        check=_undisturbed,
+        judge=_undisturbed,
     ),
-    Rule(
+    StackRule(
         code="OS012",
         layers=("linux", "bench"),
         severity=Severity.WARNING,
@@ -622,9 +625,9 @@ CPU_RULES: Final[tuple[Rule, ...]] = (
         source='AWS, "Amazon EC2 User Guide", section "Burstable performance instances"; AWS, '
         '"Amazon RDS User Guide", section "DB instance class types" (T3 in unlimited mode)',
         needs=(),
-        check=_steady_instance,
+        judge=_steady_instance,
     ),
-    Rule(
+    StackRule(
         code="OS014",
         layers=("linux", "kvm", "hypervisor"),
         severity=Severity.INFO,
@@ -635,6 +638,6 @@ CPU_RULES: Final[tuple[Rule, ...]] = (
         source='libvirt, Domain XML format, sections "NUMA Node Tuning" (memnode) and "CPU model '
         'and topology" (numa, cell)',
         needs=("domains",),
-        check=_shows_its_nodes,
+        judge=_shows_its_nodes,
     ),
 )
