@@ -12,6 +12,8 @@ from steelyard.core.errors import InputError
 class LazyGroup(click.Group):
     """Verbs by name with the first line of their help; each is a module that has a ``command``.
 
+    Those that are declared beside the group are commands of it, as of any group of click.
+
     Args:
         verbs: First line of help by name, in the order to list them.
         package: Holds a module for each verb.
@@ -40,6 +42,8 @@ class LazyGroup(click.Group):
         """Return a verb, imported now; None where there is none of that name."""
         if not self._has(name):
             return None
+        if name in self.commands:
+            return self.commands[name]
         module = name.replace("-", "_") + "_" * iskeyword(name)
         command = import_module(f"{self._package}.{module}").command
         assert isinstance(command, click.Command)  # noqa: S101 - a module without one is a bug

@@ -1,12 +1,10 @@
 """``steelyard stack verify``: whether a plan is in effect."""
 
 import json
-from pathlib import Path
 
 import click
 
-from steelyard.cli.options import NAMESPACE, layers_option
-from steelyard.cli.stack.apply import ApplyOptions, is_here, read_applied_server
+from steelyard.cli.stack.applying import ApplyOptions, is_here, read_applied_server
 from steelyard.core.errors import ExitCode
 from steelyard.core.stack import Knob
 from steelyard.tuning.apply.applier import still_to_do, verify_all
@@ -20,43 +18,6 @@ from steelyard.tuning.apply.doors import (
     selection_of,
     with_node,
 )
-
-
-@click.command("verify")
-@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@layers_option
-@click.option(
-    "--dsn",
-    metavar="URI",
-    help="URI of the server, if it is not the one that the plan was applied to.",
-)
-@click.option(
-    "--context",
-    metavar="NAME",
-    help="Context of the kubeconfig: objects and node of this cluster are checked.",
-)
-@click.option(
-    "-n",
-    "--namespace",
-    type=NAMESPACE,
-    metavar="NAME",
-    help="Namespace of the database (default: that of the context).",
-)
-@click.option(
-    "--node-probe/--no-node-probe", default=True, help="Start a short-lived probe pod on the node."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_context
-def command(context: click.Context, /, **_: object) -> None:
-    """Say of every knob of the plan in DIR whether it is in effect, and by what that was seen.
-
-    Exit code 10 when one is not. What cannot be seen from here is said to be so, and is no "yes".
-    With --context or -n the objects of that cluster are looked at, and the database's node.
-    """
-    params = dict(context.params)
-    as_json = params.pop("as_json")
-    verify(ApplyOptions(**params), as_json=as_json)
-
 
 _FORMAT = 1  # of what --json prints
 
