@@ -1,4 +1,4 @@
-"""``steelyard stack``: the tuning stack as one plan; what a verb does is imported when it is used."""
+"""``steelyard stack``: the tuning stack as one plan. A verb imports what it does when it is used."""
 
 from pathlib import Path
 
