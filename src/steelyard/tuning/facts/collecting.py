@@ -17,7 +17,7 @@ from steelyard.core.kubernetes import SECRET, ObjectRef, SecretRef
 from steelyard.core.linux import LinuxFacts
 from steelyard.core.stack_facts import DomainFacts, Origin, PostgresFacts, StackFacts
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.host import Host, instance_type
+from steelyard.gateways.host import Host, instance_type, mount_of
 from steelyard.gateways.kubernetes.api import Kubernetes
 from steelyard.gateways.placed_files import FetchedHost, SshMachine, Wanted, parse_destination
 from steelyard.gateways.process import Processes
@@ -34,7 +34,7 @@ from steelyard.tuning.facts.kubernetes import (
     kubernetes_facts,
 )
 from steelyard.tuning.facts.linux import collect_linux, measure_wakeups, steal, with_finds
-from steelyard.tuning.facts.machine import device_places, mount_of
+from steelyard.tuning.facts.machine import device_places
 from steelyard.tuning.facts.node_probe import PodMachine, probe_on, wanted_at_first, wanted_later
 from steelyard.tuning.facts.servers import (
     RedisSight,

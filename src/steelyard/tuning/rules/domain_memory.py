@@ -184,7 +184,7 @@ def _without_balloon(facts: StackFacts) -> Rulings:
     bound = facts.linux.balloon if facts.linux else None
     if facts.domains is None and bound is None:
         return lacking("domains", "linux.balloon")
-    inside = None if bound is None else violated_if(bound, "the guest has virtio_balloon bound")
+    inside = NOTHING if bound is None else violated_if(bound, "the guest has virtio_balloon bound")
     domains = of_each_domain(_no_balloon_device)(facts)
     return combined([domains, of_unread_domains(facts), inside])
 

@@ -86,7 +86,7 @@ def _well_formed(facts: StackFacts) -> Rulings:
             wrong += _wrong_pages(pod, name, cluster)
         if not asked and not wrong:
             return NOTHING
-        unseen = lacking("kubernetes.capacity") if asked and cluster.capacity is None else None
+        unseen = lacking("kubernetes.capacity") if asked and cluster.capacity is None else NOTHING
         return combined((violated(*wrong), unseen))
 
     return of_each(cluster.pods or (), check)
