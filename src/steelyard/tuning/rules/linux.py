@@ -517,11 +517,11 @@ def _steady_instance(facts: StackFacts) -> Rulings:
     """Judge the machine's own type, which bare metal has none of, and the class compared with."""
     machine = facts.linux or LinuxFacts()
     compared = facts.bench.reference_class if facts.bench else None
-    own = lacking("linux.instance_type") if machine.virtualization != "none" else None
+    own = lacking("linux.instance_type") if machine.virtualization != "none" else NOTHING
     return combined(
         (
             _steady(machine.instance_type) if machine.instance_type else own,
-            _steady(compared) if compared else None,
+            _steady(compared) if compared else NOTHING,
         )
     )
 
