@@ -490,9 +490,9 @@ class SystemCgroups:
     def _mounts(self) -> list[tuple[Path, str, tuple[str, ...]]]:
         """Return directory, type and options of every mounted hierarchy."""
         return [
-            (self._root / mount.at.lstrip("/"), mount.kind, mount.options)
+            (self._root / mount.at.lstrip("/"), mount.file_system, mount.options)
             for mount in parse_mounts(read_text(self._root / "proc/self/mounts"))
-            if mount.kind in ("cgroup", "cgroup2")
+            if mount.file_system in ("cgroup", "cgroup2")
         ]
 
     def make(self, directory: Path) -> None:

@@ -480,7 +480,7 @@ class Mount:
 
     Attributes:
         at: The directory.
-        kind: Such as ``ext4``.
+        file_system: Its kind, such as ``ext4``.
         source: Its device, or what else it says it came from.
         options: Of the file system itself; those of the mount alone are left out where both are
             told apart.
@@ -489,7 +489,7 @@ class Mount:
     """
 
     at: str
-    kind: str
+    file_system: str
     source: str
     options: tuple[str, ...]
     number: str = ""
@@ -505,7 +505,7 @@ def parse_mounts(text: str | None) -> Iterator[Mount]:
         fields = [_unescaped(field) for field in line.split()]
         if len(fields) > 3:
             source, at, kind, options = fields[:4]
-            yield Mount(at=at, kind=kind, source=source, options=tuple(options.split(",")))
+            yield Mount(at=at, file_system=kind, source=source, options=tuple(options.split(",")))
 
 
 def parse_mountinfo(text: str | None) -> Iterator[Mount]:
@@ -520,7 +520,7 @@ def parse_mountinfo(text: str | None) -> Iterator[Mount]:
         fields, (kind, source, *options) = before.split(), after.split()
         yield Mount(
             at=_unescaped(fields[4]),
-            kind=kind,
+            file_system=kind,
             source=_unescaped(source),
             options=tuple(",".join(options).split(",")),
             number=fields[2],

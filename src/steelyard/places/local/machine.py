@@ -120,4 +120,4 @@ def _file_system(host: Host, directory: Path) -> str:
     """Return type and device of the file system that holds a directory."""
     place = str(existing_parent(directory).resolve())
     mount = innermost(parse_mounts(host.read("/proc/self/mounts")), place)
-    return "not visible" if mount is None else f"{mount.kind} on {mount.source}"
+    return "not visible" if mount is None else f"{mount.file_system} on {mount.source}"

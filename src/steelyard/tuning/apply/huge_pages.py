@@ -318,14 +318,14 @@ def _groups(pid: int, host: Host) -> Iterator[tuple[str, str, int]]:
     for line in (host.read(f"/proc/{pid}/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
         for mount in mounts:
-            if not controllers and mount.kind == "cgroup2":
+            if not controllers and mount.file_system == "cgroup2":
                 yield mount.at, path, 2
             elif _HUGETLB in controllers.split(",") and _is_v1(mount):
                 yield mount.at, path, 1
 
 
 def _is_v1(mount: Mount) -> bool:
-    return mount.kind == "cgroup" and _HUGETLB in mount.options
+    return mount.file_system == "cgroup" and _HUGETLB in mount.options
 
 
 def _limit(text: str | None) -> int | None:

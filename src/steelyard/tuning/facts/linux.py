@@ -212,7 +212,7 @@ def mounted_sizes(mounts: str, default: int | None) -> tuple[int, ...]:
     """
     sizes = set()
     for mount in parse_mounts(mounts):
-        if mount.kind == "hugetlbfs":
+        if mount.file_system == "hugetlbfs":
             named = (each[9:] for each in mount.options if each.startswith("pagesize="))
             size = next(named, "")
             sizes.add(parse_bytes(size) if size else default)

@@ -176,8 +176,8 @@ def device_fact(host: Host, directory: str | None) -> Found:
     mount = mount_of(host, directory)
     if mount is None:
         return hidden(f"/proc/self/mountinfo names no file system for {directory}")
-    source = f"{directory} on {mount.source} ({mount.kind})"
-    kind = _WITHOUT_DISK.get(mount.kind)
+    source = f"{directory} on {mount.source} ({mount.file_system})"
+    kind = _WITHOUT_DISK.get(mount.file_system)
     if kind is not None:
         name = mount.source if kind == "network" else kind
         return seen(BlockDevice(name=name, kind=kind), source)

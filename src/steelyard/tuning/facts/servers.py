@@ -415,7 +415,7 @@ def _storage(host: Host, directory: str | None) -> Found:
     if directory is None:
         return unknown("CONFIG GET dir is refused, so nobody knows where its data are")
     mount, device = mount_of(host, directory), device_fact(host, directory)
-    if mount is not None and (remote := _REMOTE.get(mount.kind)):
+    if mount is not None and (remote := _REMOTE.get(mount.file_system)):
         return seen(remote, device.origin.source)
     if device.value is None:
         return device
