@@ -186,12 +186,11 @@ def verify(context: click.Context, /, **_: object) -> None:
     Exit code 10 when one is not. What cannot be seen from here is said to be so, and is no "yes".
     With --context or -n the objects of that cluster are looked at, and the database's node.
     """
-    from steelyard.cli.stack.applying import ApplyOptions  # noqa: PLC0415 - lazy
-    from steelyard.cli.stack.verifying import verify as verify_plan  # noqa: PLC0415 - lazy
+    from steelyard.cli.stack import applying  # noqa: PLC0415 - lazy
 
     params = dict(context.params)
     as_json = params.pop("as_json")
-    verify_plan(ApplyOptions(**params), as_json=as_json)
+    applying.verify(applying.ApplyOptions(**params), as_json=as_json)
 
 
 @command.command("revert")
@@ -215,10 +214,10 @@ def revert(directory: Path, dsn: str | None, changed: str, *, adopt: bool, yes: 
     named and not touched, unless --changed says what becomes of it. A record may come from somebody
     else: one that this account did not write is shown, and acted on with --adopt only.
     """
-    from steelyard.cli.stack import reverting  # noqa: PLC0415 - lazy
+    from steelyard.cli.stack import applying  # noqa: PLC0415 - lazy
     from steelyard.tuning.apply.applier import Changed  # noqa: PLC0415 - lazy
 
-    options = reverting.RevertOptions(
+    options = applying.RevertOptions(
         directory=directory, dsn=dsn, adopt=adopt, yes=yes, changed=Changed(changed)
     )
-    reverting.revert(options)
+    applying.revert(options)
