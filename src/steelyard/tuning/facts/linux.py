@@ -26,10 +26,10 @@ from steelyard.core.linux import (
 from steelyard.core.measurement import Fact
 from steelyard.core.stack_facts import Origin, Visibility
 from steelyard.core.units import KIB, US_PER_S, parse_bytes
-from steelyard.gateways import pingpong
+from steelyard.gateways import trials
 from steelyard.gateways.host import Host, parse_mounts
-from steelyard.gateways.pingpong import Where
 from steelyard.gateways.process import Processes
+from steelyard.gateways.trials import Where
 from steelyard.tuning.facts.file import (
     Finds,
     Found,
@@ -506,7 +506,7 @@ def _node_of_cpu(linux: LinuxFacts, cpu: int) -> int | None:
 
 
 def _trips(pair: Pair, processes: Processes) -> tuple[float, ...]:
-    return pingpong.ping_pong(
+    return trials.ping_pong(
         Where.SAME if pair[0] == pair[1] else Where.ACROSS,
         processes=processes,
         directory=Path("/"),
