@@ -195,7 +195,7 @@ def test_long_writes_are_forced_out_and_timed(
     assert found.latencies_s[0] > 0
     assert found.rate_per_s == pytest.approx(1.0 / found.latencies_s[0])
     assert file.stat().st_size == 2 * LOG_WRITE_BYTES
-    assert processes.ran[0].argv[-3:] == ("steelyard.gateways.trials", "writes", str(file), "0.0")
+    assert processes.ran[0].argv[-4:] == ("steelyard.gateways.trials", "writes", str(file), "0.0")
 
 
 def test_a_log_without_room_says_why(tmp_path: Path) -> None:
