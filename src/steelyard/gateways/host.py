@@ -556,6 +556,11 @@ CPU_SETS: Final = ("cpuset.effective_cpus", "cpuset.cpus.effective", "cpuset.cpu
 GroupFile = Callable[[str], str | None]  # from the name of a group's file to its text
 
 
+def files_of(host: Host, group: str) -> GroupFile:
+    """Return what reads the files of a group, which is a directory."""
+    return lambda name: host.read(f"{group}/{name}")
+
+
 def groups_around(text: str | None, controller: str) -> Iterator[str]:
     """Yield the directories of a process's groups from its ``cgroup``, the nearest first.
 

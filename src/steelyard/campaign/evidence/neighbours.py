@@ -11,7 +11,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from steelyard.campaign.evidence.processes import Process, all_processes, parse_device_use, process
@@ -20,6 +19,7 @@ from steelyard.gateways.clock import Clock
 from steelyard.gateways.host import (
     Host,
     Throttling,
+    files_of,
     group_quota,
     groups_around,
     parse_throttling,
@@ -249,12 +249,8 @@ def group_with_quota(host: Host, vantage: Vantage) -> str | None:
     """
     own = [str(path) for path in vantage.groups]
     places = [*own, *groups_around(host.read(f"/proc/{vantage.pid}/cgroup"), "cpu")]
-    quotas = ((place, group_quota(partial(_file, host, place))) for place in places)
+    quotas = ((place, group_quota(files_of(host, place))) for place in places)
     return next((place for place, quota in quotas if quota), None)
-
-
-def _file(host: Host, group: str, name: str) -> str | None:
-    return host.read(f"{group}/{name}")
 
 
 def throttling(host: Host, group: str) -> Throttling | None:

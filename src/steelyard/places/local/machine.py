@@ -2,14 +2,20 @@
 
 import re
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from steelyard.core.errors import PreflightError
 from steelyard.core.measurement import Fact
 from steelyard.core.units import format_bytes
 from steelyard.gateways.files import existing_parent
-from steelyard.gateways.host import Host, group_quota, groups_around, innermost, parse_mounts
+from steelyard.gateways.host import (
+    Host,
+    files_of,
+    group_quota,
+    groups_around,
+    innermost,
+    parse_mounts,
+)
 
 DATA_FILE_SYSTEM = "data file system"
 _NO_LIMIT_BYTES = 1 << 60  # cgroup v1 says "no limit" with a number near 2^63
@@ -80,12 +86,8 @@ def _memory_limits(host: Host) -> list[int]:
 
 def _cpu_quotas(host: Host) -> list[float]:
     groups = groups_around(host.read("/proc/self/cgroup"), "cpu")
-    quotas = [group_quota(partial(_of_group, host, group)) for group in groups]
+    quotas = [group_quota(files_of(host, group)) for group in groups]
     return [quota for quota in quotas if quota is not None]
-
-
-def _of_group(host: Host, group: str, name: str) -> str | None:
-    return host.read(f"{group}/{name}")
 
 
 def _field(host: Host, path: str, name: str) -> str | None:
