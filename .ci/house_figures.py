@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 391,
+    "files": 376,
     "longest file": 738,
-    "import edges": 2862,
-    "modules with one importer": 39,
+    "import edges": 2805,
+    "modules with one importer": 33,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")
@@ -97,8 +97,8 @@ def main() -> int:
     figures = {
         "files": len(files),
         "longest file": max(lengths.values()),
-        "import edges": len(edges),
-        "modules with one importer": len(lone),
+        "import edges": 2805len(edges),
+        "modules with one importer": 33len(lone),
         "branches on kind or system": len(branches),
     }
     longest = sorted(lengths, key=lambda each: lengths[each])[-20:]

@@ -17,7 +17,7 @@ _VERBS = {
 }
 
 
-@click.group(cls=LazyGroup, verbs=_VERBS, package="steelyard.cli.stack")
+@click.group(cls=LazyGroup, verbs=_VERBS)
 def command() -> None:
     """Plan, apply, verify and revert the tuning stack, from the hypervisor to PostgreSQL."""
 
@@ -113,7 +113,7 @@ def plan(context: click.Context, /, **_: object) -> None:
     cores, huge pages, the memory line by line, each setting with reason, source, effect and what
     it takes until it is in effect. What cannot be had is refused with what would fit.
     """
-    from steelyard.cli.stack import planning  # noqa: PLC0415 - lazy
+    from steelyard.cli.stack import planning
 
     planning.plan_stack(planning.PlanOptions(**context.params))
 
@@ -150,7 +150,7 @@ def apply(context: click.Context, /, **_: object) -> None:
     privilege, the commands are printed, and the exit code is 8. Objects of a Kubernetes cluster are
     made and changed where --context or -n names it.
     """
-    from steelyard.cli.stack import applying  # noqa: PLC0415 - lazy
+    from steelyard.cli.stack import applying
 
     applying.apply(applying.ApplyOptions(**context.params))
 
@@ -186,7 +186,7 @@ def verify(context: click.Context, /, **_: object) -> None:
     Exit code 10 when one is not. What cannot be seen from here is said to be so, and is no "yes".
     With --context or -n the objects of that cluster are looked at, and the database's node.
     """
-    from steelyard.cli.stack import applying  # noqa: PLC0415 - lazy
+    from steelyard.cli.stack import applying
 
     params = dict(context.params)
     as_json = params.pop("as_json")
@@ -214,8 +214,8 @@ def revert(directory: Path, dsn: str | None, changed: str, *, adopt: bool, yes: 
     named and not touched, unless --changed says what becomes of it. A record may come from somebody
     else: one that this account did not write is shown, and acted on with --adopt only.
     """
-    from steelyard.cli.stack import applying  # noqa: PLC0415 - lazy
-    from steelyard.tuning.apply.applier import Changed  # noqa: PLC0415 - lazy
+    from steelyard.cli.stack import applying
+    from steelyard.tuning.apply.applier import Changed
 
     options = applying.RevertOptions(
         directory=directory, dsn=dsn, adopt=adopt, yes=yes, changed=Changed(changed)

@@ -22,7 +22,7 @@ from steelyard.core.errors import (
 from steelyard.core.outside import OnServer
 from steelyard.core.stack import Knob, KnobKind, Outcome, Scope, Site, StackPlan, Step
 from steelyard.core.units import printable
-from steelyard.record.entries import StackBegun
+from steelyard.record.journal import StackBegun
 from steelyard.tuning.apply.applier import (
     GONE,
     NAME,

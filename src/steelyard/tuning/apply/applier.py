@@ -32,8 +32,16 @@ from steelyard.core.errors import (
 from steelyard.core.stack import Knob, KnobKind, Outcome, Step
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import Lock, add_line, cache_directory, make_directory, read_text
-from steelyard.record.entries import ENTRY, Entry, KnobKept, KnobPutBack, KnobTurned, StackBegun
-from steelyard.record.journal import Journal, read_lines
+from steelyard.record.journal import (
+    ENTRY,
+    Entry,
+    Journal,
+    KnobKept,
+    KnobPutBack,
+    KnobTurned,
+    StackBegun,
+    read_lines,
+)
 from steelyard.tuning.apply.door import Check, KnobDoor
 from steelyard.tuning.apply.doors import Selection, ordered
 

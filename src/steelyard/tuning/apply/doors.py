@@ -31,7 +31,7 @@ from steelyard.gateways.placed_files import LocalFiles, PlacedFiles, Wanted
 from steelyard.gateways.process import Processes, SystemProcesses
 from steelyard.gateways.sql import PsycopgSql, Sql, parsed_uri
 from steelyard.gateways.virsh import Virsh
-from steelyard.record.entries import AppliedCluster, StackBegun
+from steelyard.record.journal import AppliedCluster, StackBegun
 from steelyard.systems.postgres.existing.settings import Means
 from steelyard.tuning.apply.cluster import ClusterDoor, KubeletDoor
 from steelyard.tuning.apply.domain import DomainDoor
