@@ -97,8 +97,8 @@ def main() -> int:
     figures = {
         "files": len(files),
         "longest file": max(lengths.values()),
-        "import edges": 2805len(edges),
-        "modules with one importer": 33len(lone),
+        "import edges": len(edges),
+        "modules with one importer": len(lone),
         "branches on kind or system": len(branches),
     }
     longest = sorted(lengths, key=lambda each: lengths[each])[-20:]
