@@ -88,6 +88,7 @@ def mortal_pod(
     return restricted_pod(
         container,
         user=user,
+        security=None,
         restartPolicy="Never",
         activeDeadlineSeconds=lasts_s,
         terminationGracePeriodSeconds=grace_s,

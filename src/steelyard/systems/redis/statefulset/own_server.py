@@ -264,6 +264,7 @@ def _container(target: RedisKubernetesTarget, start: ServerStart) -> dict[str, A
     return restricted_container(
         CONTAINER,
         target.image,
+        read_only=True,
         command=["sh", "-c", _script(), "server"],
         env=[
             {"name": "LC_ALL", "value": "C"},
