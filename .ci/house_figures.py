@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 409,
+    "files": 391,
     "longest file": 738,
-    "import edges": 2943,
-    "modules with one importer": 47,
+    "import edges": 2867,
+    "modules with one importer": 40,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

@@ -16,8 +16,7 @@ from fakes.settings import FakeSettings
 from steelyard.core.stack import DomainDesign, Knob, KnobKind, Step
 from steelyard.core.units import MIB
 from steelyard.gateways.placed_files import LocalFiles, PlacedFile
-from steelyard.record.entries import Entry, Line, StackBegun
-from steelyard.record.journal import Journal, encode
+from steelyard.record.journal import Entry, Journal, Line, StackBegun, encode
 from steelyard.tuning.apply.applier import Changed, apply_all, revert_all
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.apply.door import KnobDoor

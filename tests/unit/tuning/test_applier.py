@@ -15,8 +15,7 @@ from steelyard.core.errors import (
     SteelyardError,
 )
 from steelyard.core.stack import Knob, KnobKind, Outcome, Step
-from steelyard.record.entries import Entry, StackBegun
-from steelyard.record.journal import Journal
+from steelyard.record.journal import Entry, Journal, StackBegun
 from steelyard.tuning.apply.applier import (
     UnprivilegedError,
     apply_all,

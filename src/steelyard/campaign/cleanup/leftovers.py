@@ -59,7 +59,7 @@ from steelyard.places.kubernetes.reaching import redis_knock, sql_knock
 from steelyard.places.kubernetes.undoing import undo as undo_in_cluster
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory, is_held, read_campaign, read_standing
-from steelyard.record.entries import Created, Removed
+from steelyard.record.journal import Created, Removed
 from steelyard.systems.postgres.existing import readiness as undoing
 from steelyard.systems.postgres.existing.readiness import undo
 from steelyard.systems.postgres.existing.settings import Means

@@ -39,6 +39,6 @@ def command(context: click.Context, /, **_: object) -> None:
     privilege, the commands are printed, and the exit code is 8. Objects of a Kubernetes cluster are
     made and changed where --context or -n names it.
     """
-    from steelyard.cli.stack import applying as stack_applying  # noqa: PLC0415 - lazy
+    from steelyard.cli.stack import applying as stack_applying
 
     stack_applying.apply(stack_applying.ApplyOptions(**context.params))

@@ -14,7 +14,7 @@ from steelyard.core.errors import ExitCode, InputError, Interrupted, PreflightEr
 from steelyard.core.outside import OnServer
 from steelyard.core.stack import Knob, KnobKind, Outcome, Scope, Site, StackPlan, Step
 from steelyard.core.units import printable
-from steelyard.record.entries import StackBegun
+from steelyard.record.journal import StackBegun
 from steelyard.tuning.apply.applier import UnprivilegedError, apply_all, require_all
 from steelyard.tuning.apply.door import Check, KnobDoor
 from steelyard.tuning.apply.doors import Outside

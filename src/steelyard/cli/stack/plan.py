@@ -101,9 +101,6 @@ def command(context: click.Context, /, **_: object) -> None:
     cores, huge pages, the memory line by line, each setting with reason, source, effect and what
     it takes until it is in effect. What cannot be had is refused with what would fit.
     """
-    from steelyard.cli.stack.planning import (  # noqa: PLC0415 - lazy
-        PlanOptions,
-        plan_stack,
-    )
+    from steelyard.cli.stack.planning import PlanOptions, plan_stack
 
     plan_stack(PlanOptions(**context.params))

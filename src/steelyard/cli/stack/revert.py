@@ -26,11 +26,8 @@ def command(directory: Path, dsn: str | None, changed: str, *, adopt: bool, yes:
     named and not touched, unless --changed says what becomes of it. A record may come from somebody
     else: one that this account did not write is shown, and acted on with --adopt only.
     """
-    from steelyard.cli.stack.reverting import (  # noqa: PLC0415 - lazy
-        RevertOptions,
-        revert,
-    )
-    from steelyard.tuning.apply.applier import Changed  # noqa: PLC0415 - lazy
+    from steelyard.cli.stack.reverting import RevertOptions, revert
+    from steelyard.tuning.apply.applier import Changed
 
     options = RevertOptions(
         directory=directory, dsn=dsn, adopt=adopt, yes=yes, changed=Changed(changed)

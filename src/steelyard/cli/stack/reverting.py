@@ -16,7 +16,7 @@ from steelyard.core.errors import (
 )
 from steelyard.core.stack import Outcome, Site, Step
 from steelyard.core.units import printable
-from steelyard.record.entries import StackBegun
+from steelyard.record.journal import StackBegun
 from steelyard.tuning.apply.applier import GONE, Changed, revert_all, to_put_back
 from steelyard.tuning.apply.doors import Outside, doors
 from steelyard.tuning.apply.plans import (

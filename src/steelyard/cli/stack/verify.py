@@ -38,8 +38,8 @@ def command(context: click.Context, /, **_: object) -> None:
     Exit code 10 when one is not. What cannot be seen from here is said to be so, and is no "yes".
     With --context or -n the objects of that cluster are looked at, and the database's node.
     """
-    from steelyard.cli.stack.applying import ApplyOptions  # noqa: PLC0415 - lazy
-    from steelyard.cli.stack.verifying import verify  # noqa: PLC0415 - lazy
+    from steelyard.cli.stack.applying import ApplyOptions
+    from steelyard.cli.stack.verifying import verify
 
     params = dict(context.params)
     as_json = params.pop("as_json")

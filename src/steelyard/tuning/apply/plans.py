@@ -22,7 +22,7 @@ from steelyard.gateways.files import read_text
 from steelyard.gateways.host import Host
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.sql import Sql, parsed_uri
-from steelyard.record.entries import AppliedCluster, StackBegun
+from steelyard.record.journal import AppliedCluster, StackBegun
 from steelyard.tuning.apply.door import KnobDoor
 from steelyard.tuning.apply.doors import Inside, Outside, doors
 from steelyard.tuning.apply.huge_pages import HugePageNeed

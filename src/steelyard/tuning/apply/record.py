@@ -16,8 +16,16 @@ from steelyard.core.errors import PreflightError
 from steelyard.core.stack import Knob
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import Lock, add_line, cache_directory, make_directory, read_text
-from steelyard.record.entries import ENTRY, Entry, KnobKept, KnobPutBack, KnobTurned, StackBegun
-from steelyard.record.journal import Journal, read_lines
+from steelyard.record.journal import (
+    ENTRY,
+    Entry,
+    Journal,
+    KnobKept,
+    KnobPutBack,
+    KnobTurned,
+    StackBegun,
+    read_lines,
+)
 
 NAME: Final = "applied.jsonl"
 _LOCK: Final = "applied.lock"

@@ -31,8 +31,7 @@ from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.core.target import LocalTarget
 from steelyard.record.directory import read_campaign
-from steelyard.record.entries import EnvironmentRead, Planned
-from steelyard.record.journal import read_lines
+from steelyard.record.journal import EnvironmentRead, Planned, read_lines
 from steelyard.systems.protocol import SyncRate
 from steelyard.targets.assembly import Assembly
 from support.left import left_over
