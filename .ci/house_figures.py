@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 391,
+    "files": 395,
     "longest file": 738,
-    "import edges": 2867,
-    "modules with one importer": 40,
+    "import edges": 2902,
+    "modules with one importer": 42,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

@@ -28,15 +28,15 @@ def command(
     and where the level changed: in a hundred campaigns without change, all series together raise
     a false alarm with a chance of at most 5 %.
     """
-    from steelyard.answers.history import (  # noqa: PLC0415 - lazy
+    from steelyard.answers.history import (
         history_document,
         history_json,
         history_of,
     )
-    from steelyard.cli import campaigns  # noqa: PLC0415
-    from steelyard.core.errors import RecordError  # noqa: PLC0415
-    from steelyard.gateways.files import write_text  # noqa: PLC0415
-    from steelyard.report.html import render_html  # noqa: PLC0415
+    from steelyard.cli import campaigns
+    from steelyard.core.errors import RecordError
+    from steelyard.gateways.files import write_text
+    from steelyard.report.html import render_html
 
     names = dict(_renaming(text) for text in renamed)
     history = history_of(campaigns.listed_campaigns(directories), names)
@@ -50,7 +50,7 @@ def command(
 
 
 def _renaming(text: str) -> tuple[str, str]:
-    from steelyard.core.errors import InputError  # noqa: PLC0415 - lazy
+    from steelyard.core.errors import InputError
 
     old, sign, new = text.partition("=")
     if not (old and sign and new):

@@ -14,10 +14,10 @@ def command(*, summary: bool) -> None:
     ``# yaml-language-server: $schema=experiment.schema.json``.
     """
     if summary:
-        from steelyard.answers.summary import summary_schema  # noqa: PLC0415 - lazy
+        from steelyard.answers.summary import summary_schema
 
         click.echo(json.dumps(summary_schema(), indent=2))
         return
-    from steelyard.campaign.file.validation import experiment_schema  # noqa: PLC0415 - lazy
+    from steelyard.campaign.file.validation import experiment_schema
 
     click.echo(json.dumps(experiment_schema(), indent=2))
