@@ -5,9 +5,11 @@ with a version. Missing values are null, never 0 or NaN; numbers are rounded to 
 digits, which is far below any noise and keeps the file the same on every platform.
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from importlib.resources import files
+from typing import Any, Final
 
 from steelyard.answers import findings
 from steelyard.answers.attribution import (
@@ -224,6 +226,13 @@ def build_document(analysis: CampaignAnalysis) -> Document:
 def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return what ``summary.json`` holds: plain values, ready for ``json.dumps``."""
     return worded(_summary(analysis), analysis.experiment.words)
+
+
+def summary_schema() -> dict[str, Any]:
+    """Return the JSON Schema of ``summary.json``, with a description of every key."""
+    text = files("steelyard.answers").joinpath("summary.schema.json").read_text("utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
 
 
 def _summary(analysis: CampaignAnalysis) -> dict[str, Json]:
