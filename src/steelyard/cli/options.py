@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+
+from steelyard.cli.completion import complete_source
 from click.core import ParameterSource
 
 from steelyard.core.errors import InputError
@@ -256,7 +258,12 @@ def gate_options(command: Command) -> Command:
 
 def source_argument(command: Command) -> Command:
     """Add the experiment, which may be left out."""
-    return click.argument("source", default=DEFAULT_SOURCE, metavar="[FILE | preset:NAME]")(command)
+    return click.argument(
+        "source",
+        default=DEFAULT_SOURCE,
+        metavar="[FILE | preset:NAME]",
+        shell_complete=complete_source,
+    )(command)
 
 
 def _with(parts: tuple[Callable[[Any], Any], ...], command: Command) -> Command:
