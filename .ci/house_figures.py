@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 395,
+    "files": 380,
     "longest file": 738,
-    "import edges": 2902,
-    "modules with one importer": 42,
+    "import edges": 2840,
+    "modules with one importer": 35,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")
