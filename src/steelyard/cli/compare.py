@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from steelyard.cli.completion import complete_campaign, complete_compared
-
 from steelyard.cli.options import gate_options
 from steelyard.core.errors import InputError
 

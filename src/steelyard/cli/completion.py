@@ -1,5 +1,6 @@
 """``steelyard completion``: completion of the shell, and what it offers for arguments."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -47,8 +48,6 @@ def complete_campaign(
     _context: click.Context, _parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
     """Return the campaigns below campaigns/, or directories where the word begins like none."""
-    from pathlib import Path
-
     journals = sorted(Path("campaigns").glob("*/journal.jsonl"))
     names = [str(journal.parent) for journal in journals]
     offered = [CompletionItem(name) for name in names if name.startswith(begun)]
@@ -86,8 +85,11 @@ def _experiment(context: click.Context) -> "Experiment | None":
     from steelyard.core.errors import SteelyardError
     from steelyard.record.directory import read_campaign
 
-    directory = context.params.get("directory")
-    try:
-        return None if directory is None else read_campaign(directory).experiment
-    except SteelyardError:
-        return None
+    # Behind an option that lacks its value, click has not told words from arguments yet.
+    words = [context.params.get("directory"), *context.args]
+    for word in filter(None, words):
+        try:
+            return read_campaign(Path(word)).experiment
+        except SteelyardError:
+            continue
+    return None

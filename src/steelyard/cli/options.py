@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
-
-from steelyard.cli.completion import complete_source
 from click.core import ParameterSource
 
+from steelyard.cli.completion import complete_source
 from steelyard.core.errors import InputError
 from steelyard.core.gate import parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE

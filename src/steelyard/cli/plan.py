@@ -3,7 +3,6 @@
 import click
 
 from steelyard.cli.completion import complete_source
-
 from steelyard.cli.options import experiment_options
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import click
 
 from steelyard.cli.completion import complete_campaign
-
 from steelyard.cli.options import gate_options
 
 

@@ -30,7 +30,7 @@ def offered(*words: str) -> list[str]:
         text=True,
         check=True,
     )
-    return [line.partition(",")[2] for line in told.stdout.splitlines()]
+    return [line.partition(",")[2] for line in told.stdout.splitlines() if line]
 
 
 @pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])
