@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 372,
+    "files": 374,
     "longest file": 738,
-    "import edges": 2806,
+    "import edges": 2821,
     "modules with one importer": 31,
     "branches on kind or system": 12,
 }
