@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 352,
+    "files": 354,
     "longest file": 745,
-    "import edges": 2670,
-    "modules with one importer": 30,
+    "import edges": 2683,
+    "modules with one importer": 29,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")
@@ -95,10 +95,10 @@ def main() -> int:
         and not REGISTERED.search(str(file))
     ]
     figures = {
-        "files": 352len(files),
-        "longest file": 745max(lengths.values()),
-        "import edges": 2670len(edges),
-        "modules with one importer": 30len(lone),
+        "files": len(files),
+        "longest file": max(lengths.values()),
+        "import edges": len(edges),
+        "modules with one importer": len(lone),
         "branches on kind or system": len(branches),
     }
     longest = sorted(lengths, key=lambda each: lengths[each])[-20:]
