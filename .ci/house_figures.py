@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 368,
+    "files": 374,
     "longest file": 738,
-    "import edges": 2771,
-    "modules with one importer": 29,
+    "import edges": 2821,
+    "modules with one importer": 31,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")
