@@ -114,18 +114,31 @@ class PlannedStart:
     Attributes:
         configuration: The configuration that is activated first (in back-to-back mode the runs
             switch).
+        sub_block: Which of those that are up together it is with, counting from 0 in its block.
     """
 
     configuration: str
     runs: tuple[PlannedRun, ...]
+    sub_block: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBlock:
-    """One complete block: each configuration equally often in each cell; ``index`` from 0."""
+    """One complete block: each configuration equally often in each cell; ``index`` from 0.
+
+    In sub-blocks the baseline is in each of them.
+    """
 
     index: int
     starts: tuple[PlannedStart, ...]
+
+    @property
+    def sub_blocks(self) -> tuple[tuple[PlannedStart, ...], ...]:
+        """Return the starts of each sub-block, in order."""
+        numbers = dict.fromkeys(start.sub_block for start in self.starts)
+        return tuple(
+            tuple(start for start in self.starts if start.sub_block == number) for number in numbers
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,12 +239,15 @@ class SharedMemory:
     """What servers that are up together share.
 
     Attributes:
-        needed_bytes: By all of them with their data, at worst.
+        needed_bytes: By all of them with their data, at worst; in sub-blocks by those of one.
         available_bytes: To all of them, before they start.
+        at_once: How many are up together where not all fit, the baseline's among them: a block is
+            taken in sub-blocks then. None: all of them are.
     """
 
     needed_bytes: int
     available_bytes: int
+    at_once: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

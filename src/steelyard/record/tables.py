@@ -100,6 +100,7 @@ _KEY_COLUMNS = {
 }
 _RUN_COLUMNS = {
     **_KEY_COLUMNS,
+    "sub_block": "int32",
     "counted": "bool",
     "started_at": "float64",
     "since_start_s": "float64",
@@ -202,6 +203,7 @@ def _sustained_row(run: SustainedRun) -> dict[str, Any]:
 def _run_row(run: Run, *, counted: bool) -> dict[str, Any]:
     return {
         **_key(run),
+        "sub_block": run.sub_block,
         "counted": counted,
         "started_at": run.started_at,
         "since_start_s": run.since_start_s,

@@ -369,9 +369,15 @@ def test_a_block_takes_what_is_foretold(
     stage.run()
     took_s = (began[-1] - began[0]) / (len(began) - 1)
     times = durations.SwitchTimes(restore_s=3.0, start_s=2.0, switch_s=0.0)
-    told_s = durations.block_s(
-        experiment, mode=Mode.ALTERNATING, reset=Reset.START, warm_up_s=warm_up_s, times=times
+    frame = durations.StartFrame(
+        mode=Mode.ALTERNATING,
+        switch=SwitchCost.RESTART,
+        reset=Reset.START,
+        warm_up_s=warm_up_s,
+        times=times,
+        cycle_s=durations.DEFAULT_CYCLE_S,
     )
+    told_s = durations.block_s(experiment, frame)
     cells = len(workloads) * loads
     own = len(workloads) * (loads > 1)  # generators that only warm up
     generators = 2 * (cells * (reconnections + 1) + own)

@@ -140,9 +140,9 @@ def test_a_block_in_turns_is_the_sum_of_its_parts() -> None:
     run_s = 5.0 + 3 * connection_s
     warming_s = 2.0 + 0.75 * durations.RUN_OVERHEAD_S - 0.25 * durations.CONNECT_S
     expected = 2 * (4.0 + 2 * (warming_s + 4 * run_s))
-    found = durations.alternating_block_s(experiment, warm_up_s=2.0, times=times)
+    found = durations.alternating_block_s(experiment, 2, warm_up_s=2.0, times=times)
     assert found == pytest.approx(expected)
-    cold = durations.alternating_block_s(experiment, warm_up_s=0.0, times=times)
+    cold = durations.alternating_block_s(experiment, 2, warm_up_s=0.0, times=times)
     assert cold == pytest.approx(expected - 2 * 2 * warming_s)
 
 
