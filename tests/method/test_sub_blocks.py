@@ -16,13 +16,13 @@ from alternating_records import plan_of
 from repeats import false_positive_bound
 
 from steelyard.answers.observations import observe
-from steelyard.campaign.design.schedule import schedule_of, sub_block_sizes
+from steelyard.campaign.design.schedule import schedule_of
 from steelyard.core.campaign import BlockOutcome, CampaignRecord
 from steelyard.core.experiment import Configuration, Experiment, Stop, Workload
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import Measurement, Run
 from steelyard.core.plan import Status
-from steelyard.core.schedule import CellKey, Load, Mode
+from steelyard.core.schedule import CellKey, Load, Mode, sub_block_sizes
 from steelyard.core.target import LocalTarget
 from steelyard.stats import factorial
 from steelyard.stats.planning import squares_in_sub_blocks

@@ -156,6 +156,23 @@ class Schedule:
     format: int = 1
 
 
+LEAST_AT_ONCE: Final = 2  # the baseline and one other: fewer compare nothing
+
+
+def sub_block_sizes(others: int, at_once: int) -> tuple[int, ...]:
+    """Return over how many sub-blocks configurations beside the baseline spread, and how evenly.
+
+    The first is the largest, so that each place of a server is used in it.
+
+    Raises:
+        ValueError: Not even the baseline and one other are up together.
+    """
+    if at_once < LEAST_AT_ONCE:
+        raise ValueError(f"a sub-block of {at_once} compares nothing")
+    number = math.ceil(others / (at_once - 1))
+    return tuple((others + place) // number for place in reversed(range(number)))
+
+
 SHORTEST_TURN_S: Final = 0.15  # a guess: half as much again as settles at least
 LONGEST_TURN_S: Final = 1.0  # measured: so long a turn loses a factor of two in reads
 LATENCIES_IN_A_TURN: Final = 100  # else what straddles the edges would be more than 1 %

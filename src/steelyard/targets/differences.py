@@ -10,7 +10,15 @@ from steelyard.core.errors import InputError
 from steelyard.core.experiment import Configuration, Design, Experiment, Layer, Reset, SwitchCost
 from steelyard.core.latency import LogPolicy
 from steelyard.core.linux import switch_cost_of
-from steelyard.core.schedule import LATENCIES_IN_A_TURN, Mode, Pausing, SharedMemory, WorkloadTurns
+from steelyard.core.schedule import (
+    LATENCIES_IN_A_TURN,
+    LEAST_AT_ONCE,
+    Mode,
+    Pausing,
+    SharedMemory,
+    WorkloadTurns,
+    sub_block_sizes,
+)
 from steelyard.core.target import (
     CloudNativePgTarget,
     EndpointTarget,
@@ -143,7 +151,6 @@ def reset_for(experiment: Experiment, mode: Mode, *, writes: bool) -> Reset:
 
 # Of the memory that is available: the rest is for the page cache of what is not counted. A guess.
 _SHARE_OF_MEMORY: Final = 0.8
-_LEAST_TOGETHER: Final = 2  # of servers; fewer compare nothing
 _TWO: Final = "the baseline and one other together"
 # In the generator or in the server: both wait by the clock.
 _VACUUM: Final = "vacuum"  # the data go back in the database that was measured in
@@ -367,11 +374,11 @@ def _memory(experiment: Experiment, engine: Engine, room: Room) -> SharedMemory 
     if room.huge_page_bytes is not None:
         pages = _by_size(experiment, lambda name: engine.huge_page_bytes(name) or 0)
         fit = min(fit, _fit(*pages, room.huge_page_bytes))
-    everyone = 1 + len(others)
+    beside = sub_block_sizes(len(others), max(fit, LEAST_AT_ONCE))[0]  # no more than they need
     return SharedMemory(
-        needed_bytes=own + sum(others[: max(fit, _LEAST_TOGETHER) - 1]),
+        needed_bytes=own + sum(others[:beside]),
         available_bytes=room.memory_bytes,
-        at_once=None if fit == everyone else fit,
+        at_once=None if fit == 1 + len(others) else 1 + beside,
     )
 
 
@@ -394,7 +401,7 @@ def _of_the_machine(configuration: Configuration) -> bool:
 
 def _obstacles_of_memory(experiment: Experiment, engine: Engine, room: Room) -> Iterator[str]:
     memory = _memory(experiment, engine, room)
-    two = "together they" if len(experiment.configurations) == _LEAST_TOGETHER else _TWO
+    two = "together they" if len(experiment.configurations) == LEAST_AT_ONCE else _TWO
     if memory and memory.needed_bytes > _SHARE_OF_MEMORY * memory.available_bytes:
         yield (
             f"{two} may take {format_bytes(memory.needed_bytes)} with their data, and"
@@ -413,7 +420,7 @@ def _obstacles_of_memory(experiment: Experiment, engine: Engine, room: Room) -> 
         )
         return
     own, others = _by_size(experiment, lambda name: engine.huge_page_bytes(name) or 0)
-    needed = own + sum(others[: _LEAST_TOGETHER - 1])
+    needed = own + sum(others[: LEAST_AT_ONCE - 1])
     if needed > room.huge_page_bytes:
         yield (
             f"{two} take {format_bytes(needed)} of huge pages, and"

@@ -36,6 +36,7 @@ from steelyard.core.schedule import (
     PlannedRun,
     PlannedStart,
     Schedule,
+    sub_block_sizes,
 )
 from steelyard.core.units import format_duration, format_percent, parse_duration_s
 from steelyard.stats.noise import instances_needed, mean_variance, optimal_runs
@@ -104,19 +105,6 @@ def schedule_of(
     return replace(drawn, blocks=tuple(blocks_drawn))
 
 
-def sub_block_sizes(others: int, at_once: int) -> tuple[int, ...]:
-    """Return over how many sub-blocks configurations beside the baseline spread, and how evenly.
-
-    Raises:
-        ValueError: Not even the baseline and one other are up together.
-    """
-    if at_once < _LEAST_AT_ONCE:
-        raise ValueError(f"a sub-block of {at_once} compares nothing")
-    number = math.ceil(others / (at_once - 1))
-    return tuple((others + place) // number for place in range(number))
-
-
-_LEAST_AT_ONCE = 2  # the baseline and one other
 _SUB_BLOCKS = 0  # what a further coin of a block is for
 
 

@@ -27,12 +27,11 @@ from steelyard.campaign.design.schedule import (
     GUESSED_SWITCH_S,
     mode_for,
     run_s,
-    sub_block_sizes,
 )
 from steelyard.campaign.foresee.forecast import Forecast, forecast
 from steelyard.core.experiment import Attribution, AttributionKind, Design, Experiment
 from steelyard.core.plan import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
-from steelyard.core.schedule import Load, Mode
+from steelyard.core.schedule import Load, Mode, sub_block_sizes
 from steelyard.stats import factorial
 from steelyard.stats.planning import (
     PAIR,

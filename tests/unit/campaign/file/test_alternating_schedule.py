@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.campaigns import an_experiment
-from steelyard.campaign.design.schedule import block_coin, mode_for, schedule_of, sub_block_sizes
+from steelyard.campaign.design.schedule import block_coin, mode_for, schedule_of
 from steelyard.core.experiment import Experiment, SwitchCost
-from steelyard.core.schedule import CellKey, Mode, PlannedBlock, Schedule
+from steelyard.core.schedule import CellKey, Mode, PlannedBlock, Schedule, sub_block_sizes
 
 WORKLOADS = ("writes", "reads", "more writes", "more reads")
 READING = ("reads", "more reads")

@@ -169,7 +169,7 @@ def in_sub_blocks(path: Path, at_once: int, clock: FakeClock | None = None) -> S
     return stage
 
 
-@pytest.mark.parametrize(("at_once", "sizes"), [(2, (2, 2, 2)), (3, (2, 3))])
+@pytest.mark.parametrize(("at_once", "sizes"), [(2, (2, 2, 2)), (3, (3, 2))])
 def test_what_does_not_fit_together_alternates_in_sub_blocks(
     tmp_path: Path, at_once: int, sizes: tuple[int, ...]
 ) -> None:
