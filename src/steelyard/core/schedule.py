@@ -169,7 +169,7 @@ def sub_block_sizes(others: int, at_once: int) -> tuple[int, ...]:
     """
     if at_once < LEAST_AT_ONCE:
         raise ValueError(f"a sub-block of {at_once} compares nothing")
-    number = math.ceil(others / (at_once - 1))
+    number = max(math.ceil(others / (at_once - 1)), 1)
     return tuple((others + place) // number for place in reversed(range(number)))
 
 
