@@ -527,10 +527,11 @@ def _memory_json(memory: SharedMemory | None) -> Json:
     """Return what servers that are up together need for programs; null where nobody knows."""
     if memory is None:
         return None
+    sub_blocks: dict[str, Json] = {} if memory.at_once is None else {"at_once": memory.at_once}
     return {
         "needed_bytes": memory.needed_bytes,
         "available_bytes": memory.available_bytes,
-        "at_once": memory.at_once,
+        **sub_blocks,
     }
 
 

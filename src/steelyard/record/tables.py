@@ -100,7 +100,6 @@ _KEY_COLUMNS = {
 }
 _RUN_COLUMNS = {
     **_KEY_COLUMNS,
-    "sub_block": "int32",
     "counted": "bool",
     "started_at": "float64",
     "since_start_s": "float64",
@@ -114,6 +113,7 @@ _RUN_COLUMNS = {
     "connection_s": "float64",
     "raw": "string",
     "checkpoint_age_s": "float64",
+    "sub_block": "int32",
 }
 _INTERVAL_COLUMNS = {
     **_KEY_COLUMNS,
@@ -203,7 +203,6 @@ def _sustained_row(run: SustainedRun) -> dict[str, Any]:
 def _run_row(run: Run, *, counted: bool) -> dict[str, Any]:
     return {
         **_key(run),
-        "sub_block": run.sub_block,
         "counted": counted,
         "started_at": run.started_at,
         "since_start_s": run.since_start_s,
@@ -211,6 +210,7 @@ def _run_row(run: Run, *, counted: bool) -> dict[str, Any]:
         **_measured(run.measurement),
         "raw": run.raw,
         "checkpoint_age_s": run.checkpoint and run.checkpoint.seconds,
+        "sub_block": run.sub_block,
     }
 
 
