@@ -63,9 +63,8 @@ from steelyard.targets.generators import (
     programs_of,
 )
 from steelyard.targets.kubernetes_site import Asked, KubernetesSite, Placed, find_site
-from steelyard.targets.local import HugePageNeeds
 from steelyard.targets.redis_kubernetes import redis_servers_made, redis_services
-from steelyard.targets.stack import Hooks, StackMeans, StackSettings
+from steelyard.targets.stack import Hooks, HugePageNeeds, StackMeans, StackSettings
 from steelyard.tuning.apply.applier import SnapshotLedger
 from steelyard.tuning.apply.kernel import stack_doors
 

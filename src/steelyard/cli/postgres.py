@@ -1,13 +1,24 @@
-"""``steelyard postgres crash-test``: what is lost of acknowledged commits."""
+"""``steelyard postgres``: crash tests of PostgreSQL."""
 
 import click
 
+from steelyard.cli.lazy_group import LazyGroup
 from steelyard.cli.options import crash_options
+
+_VERBS = {
+    "crash-test": "Count what is lost of acknowledged commits when the server dies.",
+}
+
+
+@click.group(cls=LazyGroup, verbs=_VERBS)
+def command() -> None:
+    """Do what is for PostgreSQL alone; campaigns are `steelyard run`."""
+
 
 _MODES = "sync,async,no-fsync,neither"
 
 
-@click.command("crash-test")
+@command.command("crash-test")
 @click.option(
     "--bin",
     "bin_",
@@ -32,7 +43,7 @@ _MODES = "sync,async,no-fsync,neither"
 )
 @crash_options
 @click.pass_context
-def command(context: click.Context, /, **_: object) -> int:
+def crash_test(context: click.Context, /, **_: object) -> int:
     """Count what is lost of acknowledged commits when a PostgreSQL dies under load.
 
     Starts servers of its own, commits numbered rows one by one, lets the server die at a random
@@ -43,13 +54,7 @@ def command(context: click.Context, /, **_: object) -> int:
     Exit code 10 when a mode that promises to lose nothing lost something. What a killed test leaves
     is removed by `steelyard clean`.
     """
-    from steelyard.cli.crash_testing import (  # noqa: PLC0415 - lazy
-        CrashOptions,
-        run_crash_test,
-    )
-    from steelyard.crash.testing import (  # noqa: PLC0415
-        POSTGRES_MODES,
-        postgres_subject,
-    )
+    from steelyard.cli.crash_testing import CrashOptions, run_crash_test
+    from steelyard.crash.testing import POSTGRES_MODES, postgres_subject
 
     return run_crash_test(CrashOptions(**context.params), POSTGRES_MODES, postgres_subject)
