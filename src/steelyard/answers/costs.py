@@ -1,0 +1,628 @@
+"""What a transaction costs: the ledger of runs and its section of a report.
+
+Totals are of the whole run with its ramp, so they are divided by all of its transactions.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+import numpy as np
+
+from steelyard.answers.observations import (
+    Observations,
+    ResultContrast,
+    RunsOfBlock,
+    by_block,
+    change,
+    is_clear,
+    level,
+    reason_among,
+    result_contrasts,
+    side_means,
+    subjects_of,
+    sum_of,
+    whole_transactions,
+)
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.statements.compute import SCRIPTS
+from steelyard.answers.wording import cell_name
+from steelyard.core.evidence import Quantity
+from steelyard.core.experiment import ONE, RATE, Experiment, Workload
+from steelyard.core.findings import Estimate
+from steelyard.core.measurement import Run
+from steelyard.core.schedule import CellKey
+from steelyard.core.target import EngineName
+from steelyard.core.units import US_PER_S, format_percent
+from steelyard.report.document import (
+    MISSING,
+    Block,
+    Column,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    bounds,
+    effect_interval,
+    effect_value,
+    number_column,
+    significant,
+)
+from steelyard.stats.intervals import FloatArray, robust_variation
+
+
+class Cost(StrEnum):
+    """What a transaction or request takes, in base units of each; one is a ratio of bytes."""
+
+    SERVER_CPU = "server_cpu_s"
+    GENERATOR_CPU = "generator_cpu_s"
+    SERVER_RUN_QUEUE = "server_run_queue_s"
+    GENERATOR_RUN_QUEUE = "generator_run_queue_s"
+    THROTTLED = "throttled_s"
+    SERVER_SWITCHES = "server_switches"
+    CONTEXT_SWITCHES = "context_switches"
+    ROUND_TRIPS = "round_trips"
+    ROWS_READ = "rows_read"
+    ROWS_CHANGED = "rows_changed"
+    WAL_BYTES = "wal_bytes"
+    WAL_RECORDS = "wal_records"
+    FULL_PAGE_IMAGES = "full_page_images"
+    WAL_SYNCS = "wal_syncs"
+    PAGES_HIT = "pages_hit"
+    PAGES_READ = "pages_read"
+    PAGES_WRITTEN = "pages_written"
+    MAIN_THREAD_CPU = "main_thread_cpu_s"
+    COMMAND = "command_s"
+    BACKGROUND_CPU = "background_cpu_s"
+    CHILDREN_CPU = "children_cpu_s"
+    MAIN_THREAD_BLOCKED = "main_thread_blocked_s"
+    FORK = "fork_s"
+    NETWORK_IN_BYTES = "network_in_bytes"
+    NETWORK_OUT_BYTES = "network_out_bytes"
+    AOF_BYTES = "aof_bytes"
+    AOF_DELAYED_FSYNCS = "aof_delayed_fsyncs"
+    REPLICATION_BYTES = "replication_bytes"
+    KEYSPACE_MISSES = "keyspace_misses"
+    EVICTED_KEYS = "evicted_keys"
+    DEVICE_READS = "device_reads"
+    DEVICE_READ_BYTES = "device_read_bytes"
+    DEVICE_WRITES = "device_writes"
+    DEVICE_WRITE_BYTES = "device_write_bytes"
+    DEVICE_FLUSHES = "device_flushes"
+    READ_AMPLIFICATION = "read_amplification"
+
+
+# What each is the sum of; the others are named as the quantity they come from.
+_SUMS = {
+    # PostgreSQL counts a row that an index finds as returned and as fetched.
+    Cost.ROWS_READ: (Quantity.ROWS_RETURNED,),
+    Cost.ROWS_CHANGED: (
+        Quantity.ROWS_INSERTED,
+        Quantity.ROWS_UPDATED,
+        Quantity.ROWS_DELETED,
+    ),
+    Cost.READ_AMPLIFICATION: (Quantity.DEVICE_READ_BYTES,),
+}
+_OF_ALL = frozenset(
+    {
+        *(Cost.SERVER_CPU, Cost.GENERATOR_CPU, Cost.SERVER_RUN_QUEUE, Cost.GENERATOR_RUN_QUEUE),
+        *(Cost.THROTTLED, Cost.SERVER_SWITCHES, Cost.CONTEXT_SWITCHES),
+        *(Cost.DEVICE_READS, Cost.DEVICE_READ_BYTES, Cost.DEVICE_WRITES),
+        *(Cost.DEVICE_WRITE_BYTES, Cost.DEVICE_FLUSHES),
+    }
+)
+_OF_REDIS = frozenset(
+    {
+        *(Cost.MAIN_THREAD_CPU, Cost.COMMAND, Cost.BACKGROUND_CPU, Cost.CHILDREN_CPU),
+        *(Cost.MAIN_THREAD_BLOCKED, Cost.FORK, Cost.NETWORK_IN_BYTES, Cost.NETWORK_OUT_BYTES),
+        *(Cost.AOF_BYTES, Cost.AOF_DELAYED_FSYNCS, Cost.REPLICATION_BYTES),
+        *(Cost.KEYSPACE_MISSES, Cost.EVICTED_KEYS),
+    }
+)
+_OWN_SCRIPTS = "the statements of own scripts are not counted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostLevel:
+    """One cost of a configuration in a cell.
+
+    Attributes:
+        value: Median over blocks with its interval (none below 6 blocks); None when missing.
+        blocks: Behind it; 0 for what is known without measuring.
+        variation: Robust coefficient of variation over blocks; None below 3.
+        missing: Why there is no value; empty when there is one.
+    """
+
+    cost: Cost
+    value: Estimate | None
+    blocks: int
+    variation: float | None = None
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellLedger:
+    """All costs of a configuration in a cell.
+
+    Attributes:
+        tps_variation: Robust coefficient of variation of tps over the same blocks.
+    """
+
+    configuration: str
+    cell: CellKey
+    costs: tuple[CostLevel, ...]
+    tps_variation: float | None
+
+    def cost(self, cost: Cost) -> CostLevel:
+        """Return one of them."""
+        return next(each for each in self.costs if each.cost is cost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostChange:
+    """How one cost differs between two configurations, within blocks.
+
+    Attributes:
+        baseline: Median over blocks of the baseline's side, None when missing.
+        configuration: Of the other side, likewise.
+        change: Relative where ``relative`` is set, else a difference in the cost's unit; with a
+            pointwise interval, none below 6 blocks. None when missing.
+        relative: Both sides are positive in every block, so that the ratio says it.
+        clear: Its interval leaves out 0 also when all costs are looked at together.
+        blocks: In which both sides have it.
+        missing: Why there is none; empty when there is one.
+    """
+
+    cost: Cost
+    baseline: float | None
+    configuration: float | None
+    change: Estimate | None
+    relative: bool
+    clear: bool
+    blocks: int
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerChange:
+    """What a transaction costs more or less under a configuration than under the baseline."""
+
+    baseline: str
+    configuration: str
+    cell: CellKey
+    costs: tuple[CostChange, ...]
+
+    def cost(self, cost: Cost) -> CostChange:
+        """Return one of them."""
+        return next(each for each in self.costs if each.cost is cost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The ledger of a campaign: its cells, workload by workload, and its comparisons."""
+
+    cells: tuple[CellLedger, ...]
+    changes: tuple[LedgerChange, ...]
+
+
+def keep_ledger(seen: Observations, experiment: Experiment) -> Ledger | None:
+    """Return the ledger of a campaign; None where no run has evidence."""
+    if not seen.blocks or not any(run.evidence for runs in seen.runs.values() for run in runs):
+        return None
+    ramp_s = experiment.measure.ramp_s
+    values: dict[Cost, FloatArray] = {
+        cost: by_block(seen, partial(_value, cost=cost, ramp_s=ramp_s))
+        for cost in costs_of(experiment)
+        if cost is not Cost.ROUND_TRIPS
+    }
+    places = list(enumerate(seen.cells))
+    return Ledger(
+        cells=tuple(
+            _cell(seen, values, (side, column), experiment)
+            for column, cell in places
+            for side in range(len(seen.configurations))
+        ),
+        changes=tuple(
+            _changes(seen, values, column, asked)
+            for column, _ in places
+            for asked in result_contrasts(experiment)
+        ),
+    )
+
+
+def costs_of(experiment: Experiment) -> tuple[Cost, ...]:
+    """Return the costs that an experiment's server has, in the order to tell them."""
+    own = {
+        EngineName.POSTGRES: frozenset(Cost) - _OF_REDIS,
+        EngineName.REDIS: _OF_ALL | _OF_REDIS,
+    }.get(experiment.engine, _OF_ALL)
+    return tuple(cost for cost in Cost if cost in own)
+
+
+def quantities_of(cost: Cost) -> tuple[Quantity, ...]:
+    """Return what has to be measured for a cost; the divisor of the read amplification last."""
+    if cost is Cost.READ_AMPLIFICATION:
+        return (Quantity.DEVICE_READ_BYTES, Quantity.RELATION_READ_BYTES)
+    return _SUMS.get(cost) or (Quantity(cost.value),)
+
+
+def _value(runs: RunsOfBlock, *, cost: Cost, ramp_s: float) -> float | None:
+    """Return a cost of one block: sums over its rounds, then their ratio."""
+    parts = _SUMS.get(cost) or (Quantity(cost.value),)
+    dividend = sum_of([_total(run, part) for run in runs for part in parts])
+    if cost is Cost.READ_AMPLIFICATION:
+        divisor = sum_of([_total(run, Quantity.RELATION_READ_BYTES) for run in runs])
+    else:
+        divisor = sum_of([whole_transactions(run, ramp_s) for run in runs])
+    return dividend / divisor if dividend is not None and divisor else None
+
+
+def _total(run: Run, quantity: Quantity) -> float | None:
+    return None if run.evidence is None else run.evidence.total(quantity)
+
+
+def _cell(
+    seen: Observations,
+    values: dict[Cost, FloatArray],
+    place: tuple[int, int],
+    experiment: Experiment,
+) -> CellLedger:
+    side, column = place
+    key = seen.configurations[side], seen.cells[column]
+    runs = seen.runs[key]
+    return CellLedger(
+        configuration=key[0],
+        cell=key[1],
+        costs=tuple(
+            _round_trips(experiment.workload(key[1].workload))
+            if cost is Cost.ROUND_TRIPS
+            else _level(cost, values[cost][:, side, column], runs)
+            for cost in costs_of(experiment)
+        ),
+        tps_variation=robust_variation(np.exp(seen.log_tps[:, side, column])),
+    )
+
+
+def _round_trips(workload: Workload) -> CostLevel:
+    known = SCRIPTS.get(workload.builtin or "")
+    return CostLevel(
+        cost=Cost.ROUND_TRIPS,
+        value=None if known is None else Estimate(value=float(known[0])),
+        blocks=0,
+        missing=_OWN_SCRIPTS if known is None else "",
+    )
+
+
+def _level(cost: Cost, values: FloatArray, runs: Sequence[Run]) -> CostLevel:
+    known = values[np.isfinite(values)]
+    return CostLevel(
+        cost=cost,
+        value=level(values),
+        blocks=len(known),
+        variation=robust_variation(known),
+        missing="" if len(known) else _why_missing(cost, runs),
+    )
+
+
+def _why_missing(cost: Cost, runs: Sequence[Run]) -> str:
+    """Return the reason that the runs give, or the general one."""
+    wanted = quantities_of(cost)
+    watched = [run.evidence for run in runs if run.evidence is not None]
+    if not watched:
+        return "the runs were not watched"
+    for quantity in wanted:
+        told = reason_among(watched, subjects_of(quantity))
+        if told and any(each.total(quantity) is None for each in watched):
+            return told
+    if cost is Cost.READ_AMPLIFICATION and all(q in watched[0].totals for q in wanted):
+        return "PostgreSQL read nothing from its files"
+    lacking = [q.value for q in wanted if all(each.total(q) is None for each in watched)]
+    return f"{' and '.join(lacking)} not measured" if lacking else "not measured in a whole block"
+
+
+def _changes(
+    seen: Observations, values: dict[Cost, FloatArray], column: int, asked: ResultContrast
+) -> LedgerChange:
+    places = [*asked.negative, *asked.positive]
+    runs = [run for p in places for run in seen.runs[seen.configurations[p], seen.cells[column]]]
+    shared = {cost: _shared(of_cost[:, :, column], places) for cost, of_cost in values.items()}
+    family = max(1, sum(bool(len(of_cost)) for of_cost in shared.values()))
+    return LedgerChange(
+        baseline=asked.baseline,
+        configuration=asked.configuration,
+        cell=seen.cells[column],
+        costs=tuple(
+            _change(cost, of_cost, asked, family)
+            if len(of_cost)
+            else _no_change(cost, _why_missing(cost, runs))
+            for cost, of_cost in shared.items()
+        ),
+    )
+
+
+def _shared(values: FloatArray, places: Sequence[int]) -> FloatArray:
+    """Return the blocks in which both sides have the value, shape (blocks, configurations)."""
+    return values[np.isfinite(values[:, list(places)]).all(axis=1)]
+
+
+def _no_change(cost: Cost, missing: str) -> CostChange:
+    return CostChange(
+        cost=cost,
+        baseline=None,
+        configuration=None,
+        change=None,
+        relative=False,
+        clear=False,
+        blocks=0,
+        missing=missing,
+    )
+
+
+def _change(cost: Cost, values: FloatArray, asked: ResultContrast, family: int) -> CostChange:
+    places = [*asked.negative, *asked.positive]
+    relative = bool((values[:, places] > 0.0).all())
+    negative, positive = side_means(values, asked)
+    if relative:
+        weights = np.asarray(asked.weights)[places]
+        differences = np.asarray(np.log(values[:, places]) @ weights)
+    else:
+        differences = positive - negative
+    return CostChange(
+        cost=cost,
+        baseline=float(np.median(negative)),
+        configuration=float(np.median(positive)),
+        change=_as_ratio(change(differences)) if relative else change(differences),
+        relative=relative,
+        clear=is_clear(differences, family),
+        blocks=len(values),
+    )
+
+
+def _as_ratio(logs: Estimate) -> Estimate:
+    return Estimate(
+        value=float(np.expm1(logs.value)),
+        low=None if logs.low is None else float(np.expm1(logs.low)),
+        high=None if logs.high is None else float(np.expm1(logs.high)),
+    )
+
+
+TITLE = f"What a {ONE} costs"
+POINTWISE = (
+    "Intervals are pointwise at 95 %, over blocks (none below 6), and take part in no verdict."
+)
+_WITHIN_BLOCKS = (
+    f"Differences are taken within blocks: relative where both sides are above 0. {POINTWISE}"
+)
+_NOTE = f"Medians over blocks, per {ONE}, of the whole runs with their ramp. {_WITHIN_BLOCKS}"
+_NOTE_IN_TURNS = (
+    f"Medians over blocks, per {ONE}, of all the time in which runs went on: of their turns, and of"
+    " what their servers warmed up with; pauses are left out. What a server hands to the kernel in"
+    " its turns may be written in those of another: writes of the device other than the WAL are"
+    f" shared in part. {_WITHIN_BLOCKS}"
+)
+_STEADY_NOTE = (
+    "Variation is 1.4826 times the median absolute deviation over blocks, over the median: what"
+    " varies less shows a difference sooner. CPU time counts work, not waiting, so a busy"
+    f" neighbour moves it less than {RATE}."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """How a cost is called and written.
+
+    Attributes:
+        factor: From base units to the unit.
+    """
+
+    label: str
+    unit: str = ""
+    factor: float = 1.0
+
+
+KINDS = {
+    Cost.SERVER_CPU: Kind(label="CPU of the server", unit="µs", factor=US_PER_S),
+    Cost.GENERATOR_CPU: Kind(label="CPU of the generator", unit="µs", factor=US_PER_S),
+    Cost.SERVER_RUN_QUEUE: Kind(label="run queue of the server", unit="µs", factor=US_PER_S),
+    Cost.GENERATOR_RUN_QUEUE: Kind(label="run queue of the generator", unit="µs", factor=US_PER_S),
+    Cost.THROTTLED: Kind(label="stopped by the CPU quota", unit="µs", factor=US_PER_S),
+    Cost.SERVER_SWITCHES: Kind(label="context switches of the server"),
+    Cost.CONTEXT_SWITCHES: Kind(label="context switches of the machine"),
+    Cost.ROUND_TRIPS: Kind(label="round trips (statements)"),
+    Cost.ROWS_READ: Kind(label="rows and index entries read"),
+    Cost.ROWS_CHANGED: Kind(label="rows changed"),
+    Cost.WAL_BYTES: Kind(label="WAL", unit="bytes"),
+    Cost.WAL_RECORDS: Kind(label="WAL records"),
+    Cost.FULL_PAGE_IMAGES: Kind(label="full-page images"),
+    Cost.WAL_SYNCS: Kind(label="WAL syncs"),
+    Cost.PAGES_HIT: Kind(label="pages hit"),
+    Cost.PAGES_READ: Kind(label="pages read"),
+    Cost.PAGES_WRITTEN: Kind(label="pages written"),
+    Cost.MAIN_THREAD_CPU: Kind(label="CPU of the main thread", unit="µs", factor=US_PER_S),
+    Cost.COMMAND: Kind(label="executing commands", unit="µs", factor=US_PER_S),
+    Cost.BACKGROUND_CPU: Kind(label="CPU of the other threads", unit="µs", factor=US_PER_S),
+    Cost.CHILDREN_CPU: Kind(label="CPU of saving processes", unit="µs", factor=US_PER_S),
+    Cost.MAIN_THREAD_BLOCKED: Kind(
+        label="main thread blocked by storage", unit="µs", factor=US_PER_S
+    ),
+    Cost.FORK: Kind(label="forking", unit="µs", factor=US_PER_S),
+    Cost.NETWORK_IN_BYTES: Kind(label="received from clients", unit="bytes"),
+    Cost.NETWORK_OUT_BYTES: Kind(label="sent to clients", unit="bytes"),
+    Cost.AOF_BYTES: Kind(label="append-only file", unit="bytes"),
+    Cost.AOF_DELAYED_FSYNCS: Kind(label="delayed fsyncs of the append-only file"),
+    Cost.REPLICATION_BYTES: Kind(label="sent to replicas", unit="bytes"),
+    Cost.KEYSPACE_MISSES: Kind(label="keys that were not there"),
+    Cost.EVICTED_KEYS: Kind(label="keys evicted"),
+    Cost.DEVICE_READS: Kind(label="reads of the data device"),
+    Cost.DEVICE_READ_BYTES: Kind(label="read from the data device", unit="bytes"),
+    Cost.DEVICE_WRITES: Kind(label="writes of the data device"),
+    Cost.DEVICE_WRITE_BYTES: Kind(label="written to the data device", unit="bytes"),
+    Cost.DEVICE_FLUSHES: Kind(label="flushes of the data device"),
+    Cost.READ_AMPLIFICATION: Kind(label="read amplification"),
+}
+
+
+def cost_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return the ledger; nothing where no run was watched."""
+    reasons = analysis.reasons
+    if reasons is None:
+        return ()
+    changes = [change for change in reasons.ledger.changes if is_largest(analysis, change)]
+    tables = [change_table(analysis, change) for change in changes]
+    if not changes:
+        tables = [_level_table(analysis, each) for each in reasons.ledger.cells]
+    tables = [table for table in tables if table.rows]
+    if not tables:
+        return ()
+    told = (Paragraph(text=cost_note(analysis)),) if changes else ()
+    blocks: tuple[Block, ...] = (*tables, *told, *_steadiness(reasons.ledger))
+    return (Section(anchor="costs", title=TITLE, blocks=blocks),)
+
+
+def cost_note(analysis: CampaignAnalysis) -> str:
+    """Return what the figures are of."""
+    return _NOTE_IN_TURNS if analysis.is_in_turns else _NOTE
+
+
+def is_largest(analysis: CampaignAnalysis, change: LedgerChange) -> bool:
+    """Return whether a comparison is one at the largest load."""
+    return change.cell.load == analysis.experiment.largest_load
+
+
+def change_table(analysis: CampaignAnalysis, change: LedgerChange) -> Table:
+    """Return every cost of both sides with its difference; what is missing stands in the note."""
+    columns = (
+        Column(name=f"per {ONE}"),
+        Column(name="unit"),
+        number_column(change.baseline),
+        number_column(change.configuration),
+        number_column("difference"),
+        number_column("95 % interval"),
+    )
+    told = [each for each in change.costs if each.change is not None]
+    place = f"{change.cell.workload}, {cell_name(analysis.experiment, change.cell.load)}"
+    return Table(
+        title=f"{place}: {change.configuration} against {change.baseline}",
+        columns=columns,
+        rows=tuple(_change_row(each) for each in told),
+        note=" ".join(_missing(change.costs)),
+    )
+
+
+def _change_row(change: CostChange) -> Row:
+    kind = KINDS[change.cost]
+    relative = change.relative
+    return Row(
+        cells=(
+            kind.label,
+            kind.unit,
+            _written(kind, change.baseline),
+            _written(kind, change.configuration),
+            effect_value(change.change) if relative else _difference(kind, change.change),
+            effect_interval(change.change) if relative else _interval(kind, change.change),
+        )
+    )
+
+
+def _written(kind: Kind, value: float | None) -> str:
+    return MISSING if value is None else significant(value * kind.factor)
+
+
+def _difference(kind: Kind, change: Estimate | None) -> str:
+    return MISSING if change is None else significant(change.value * kind.factor, signed=True)
+
+
+def _interval(kind: Kind, change: Estimate | None) -> str:
+    pair = bounds(change)
+    if pair is None:
+        return MISSING
+    low, high = (significant(end * kind.factor, signed=True) for end in pair)
+    return f"[{low}, {high}]"
+
+
+def _missing(costs: Iterable[CostChange | CostLevel]) -> tuple[str, ...]:
+    """Return what is not in the table, by reason."""
+    reasons: dict[str, list[str]] = {}
+    for each in costs:
+        if each.missing:
+            # What is only known by name needs no reason beside it.
+            reason = "" if each.missing.endswith("not measured") else f" ({each.missing})"
+            reasons.setdefault(reason, []).append(KINDS[each.cost].label)
+    if not reasons:
+        return ()
+    told = "; ".join(f"{', '.join(labels)}{reason}" for reason, labels in reasons.items())
+    return (f"Not measured: {told}.",)
+
+
+def _level_table(analysis: CampaignAnalysis, ledger: CellLedger) -> Table:
+    columns = (
+        Column(name=f"per {ONE}"),
+        Column(name="unit"),
+        number_column(ledger.configuration),
+        number_column("95 % interval"),
+    )
+    rows = tuple(
+        Row(
+            cells=(
+                KINDS[each.cost].label,
+                KINDS[each.cost].unit,
+                _written(KINDS[each.cost], each.value.value),
+                _level_interval(KINDS[each.cost], each.value),
+            )
+        )
+        for each in ledger.costs
+        if each.value is not None
+    )
+    place = f"{ledger.cell.workload}, {cell_name(analysis.experiment, ledger.cell.load)}"
+    note = " ".join([POINTWISE, *_missing(ledger.costs)])
+    return Table(title=place, columns=columns, rows=rows, note=note)
+
+
+def _level_interval(kind: Kind, value: Estimate | None) -> str:
+    pair = bounds(value)
+    if pair is None:
+        return MISSING
+    low, high = (significant(end * kind.factor) for end in pair)
+    return f"{low} to {high}"
+
+
+def _steadiness(ledger: Ledger) -> Sequence[Table]:
+    """Return the CPU time of all cells beside what varies in tps; nothing where it is missing."""
+    cells = [each for each in ledger.cells if each.cost(Cost.SERVER_CPU).value is not None]
+    if not cells:
+        return ()
+    columns = (
+        Column(name="workload"),
+        Column(name="configuration"),
+        number_column("clients"),
+        number_column("CPU of the server", "µs"),
+        number_column("95 % interval", "µs"),
+        number_column("its variation"),
+        number_column(f"variation of {RATE}"),
+        number_column("CPU of the generator", "µs", spare=True),
+    )
+    rows = tuple(_steadiness_row(each) for each in cells)
+    title = f"CPU per {ONE}, and how steady it is"
+    return (Table(title=title, columns=columns, rows=rows, note=_STEADY_NOTE),)
+
+
+def _steadiness_row(ledger: CellLedger) -> Row:
+    server, generator = ledger.cost(Cost.SERVER_CPU), ledger.cost(Cost.GENERATOR_CPU)
+    kind = KINDS[Cost.SERVER_CPU]
+    return Row(
+        cells=(
+            ledger.cell.workload,
+            ledger.configuration,
+            str(ledger.cell.load.clients),
+            _written(kind, None if server.value is None else server.value.value),
+            _level_interval(kind, server.value),
+            _variation(server.variation),
+            _variation(ledger.tps_variation),
+            _written(kind, None if generator.value is None else generator.value.value),
+        )
+    )
+
+
+def _variation(value: float | None) -> str:
+    return MISSING if value is None else format_percent(value, signed=False)
