@@ -17,9 +17,8 @@ from typing import Protocol, runtime_checkable
 from steelyard.core.errors import InputError, SteelyardError
 from steelyard.core.experiment import Experiment, Layer, SwitchCost
 from steelyard.core.kubernetes import SecretRef
-from steelyard.core.outside import InCluster, OnServer
+from steelyard.core.outside import Outside
 from steelyard.core.schedule import Pausing
-from steelyard.core.stack import Knob
 from steelyard.core.target import (
     EndpointTarget,
     Here,
@@ -64,49 +63,21 @@ from steelyard.targets.generators import (
 )
 from steelyard.targets.kubernetes_site import Asked, KubernetesSite, Placed, find_site
 from steelyard.targets.redis_kubernetes import redis_servers_made, redis_services
-from steelyard.targets.stack import Hooks, HugePageNeeds, StackMeans, StackSettings
-from steelyard.tuning.apply.applier import SnapshotLedger
+from steelyard.targets.stack import Hooks, HugePageNeeds, StackMeans, StackSettings, TurnedKnobs
 from steelyard.tuning.apply.kernel import stack_doors
 
 
 class NoLedger:
     """A ledger for looking only: nothing is made."""
 
-    def created(self, directory: Path) -> None:
+    def created(self, thing: Outside) -> None:
         """Nothing is made."""
 
-    def removed(self, directory: Path) -> None:
+    def removed(self, thing: Outside) -> None:
         """Nothing was made."""
 
-    def changed(self, thing: OnServer) -> None:
-        """Nothing is changed."""
 
-    def undone(self, thing: OnServer) -> None:
-        """Nothing was changed."""
-
-    def group_made(self, directory: Path) -> None:
-        """Nothing is made."""
-
-    def group_removed(self, directory: Path) -> None:
-        """Nothing was made."""
-
-    def placed(self, thing: InCluster) -> None:
-        """Nothing is made."""
-
-    def taken_away(self, thing: InCluster) -> None:
-        """Nothing was made."""
-
-    def kept(self, knob: Knob) -> str | None:
-        """Nothing was turned."""
-
-    def keep(self, knob: Knob, snapshot: str) -> None:
-        """Nothing is turned."""
-
-    def put_back(self, knob: Knob) -> None:
-        """Nothing was turned."""
-
-
-class RegistryLedger(NoLedger):
+class RegistryLedger:
     """A ledger for looking at a cluster: a pod of a moment is noted in the registry alone.
 
     There is no record. After a death `steelyard clean` finds what the registry lists.
@@ -117,15 +88,15 @@ class RegistryLedger(NoLedger):
         self._is_noted = False
         self._there: set[str] = set()
 
-    def placed(self, thing: InCluster) -> None:
+    def created(self, thing: Outside) -> None:
         """Note it."""
         if not self._is_noted:
             registry.register(self.campaign_id, Path("no-record", self.campaign_id))
             self._is_noted = True
-        registry.note_placed(self.campaign_id, thing)
+        registry.note(self.campaign_id, thing)
         self._there.add(thing.label)
 
-    def taken_away(self, thing: InCluster) -> None:
+    def removed(self, thing: Outside) -> None:
         """Forget the look when nothing of it is left, however it ended."""
         self._there.discard(thing.label)
         if not self._there:
@@ -316,10 +287,6 @@ class Assembly:
             self.site.close()
 
 
-class CampaignLedger(Ledger, SnapshotLedger, Protocol):
-    """Notes what platforms make, and what knobs of the stack were before."""
-
-
 @runtime_checkable
 class Assembled(Protocol):
     """A target whose class says how an experiment on targets of its kind is assembled."""
@@ -330,7 +297,7 @@ class Assembled(Protocol):
         doors: Doors,
         *,
         campaign_id: str,
-        ledger: CampaignLedger | None,
+        ledger: Ledger | None,
         told: Callable[[str], None],
     ) -> Assembly:
         """Return engine and platforms, as ``assemble`` does."""
@@ -356,7 +323,7 @@ def assemble(
     doors: Doors,
     *,
     campaign_id: str = "",
-    ledger: CampaignLedger | None = None,
+    ledger: Ledger | None = None,
     told: Callable[[str], None] = lambda _: None,
 ) -> Assembly:
     """Return engine and platforms of an experiment; no server is started yet.
@@ -395,9 +362,7 @@ def _is_endpoint(target: Target) -> bool:
     return isinstance(target, EndpointTarget | RedisEndpointTarget)
 
 
-def _there(
-    experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: CampaignLedger
-) -> Assembly:
+def _there(experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Ledger) -> Assembly:
     """Return the assembly of servers that are there already.
 
     Each configuration has its own slot.
@@ -418,7 +383,7 @@ def _in_kubernetes(
     doors: Doors,
     *,
     campaign_id: str,
-    ledger: CampaignLedger | None,
+    ledger: Ledger | None,
     told: Callable[[str], None],
 ) -> Assembly:
     """Return the assembly in a cluster; for looking a pod of a moment is noted in the registry."""
@@ -449,7 +414,7 @@ def assemble_here(
     making: Callable[[Experiment, MeansHere], Engine],
     *,
     campaign_id: str,
-    ledger: CampaignLedger | None,
+    ledger: Ledger | None,
 ) -> Assembly:
     """Return the assembly of servers that Steelyard starts on this machine.
 
@@ -598,7 +563,7 @@ def _needs(
 
 
 def _stack(
-    experiment: Experiment, doors: Doors, ledger: CampaignLedger, needs: HugePageNeeds | None
+    experiment: Experiment, doors: Doors, ledger: Ledger, needs: HugePageNeeds | None
 ) -> StackSettings | None:
     """Return what the configurations set outside their servers; None where none does."""
     if not any(
@@ -612,7 +577,7 @@ def _stack(
         host=doors.host,
         latency=doors.latency,
         hooks=Hooks(processes=doors.processes, operator=doors.operator),
-        ledger=ledger,
+        ledger=TurnedKnobs(ledger),
         devices={name: doors.cgroups.device(place) for name, place in places.items()},
         needs=needs,
     )

@@ -31,6 +31,7 @@ from steelyard.core.linux import (
     shown_limit,
 )
 from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.outside import ControlGroup
 from steelyard.gateways.cgroups import Cgroups
 from steelyard.gateways.clock import Clock
 from steelyard.places.local.pausing import FrozenGroups, thaw
@@ -293,7 +294,7 @@ class ServerGroups:
 
     def _make_one(self, directory: Path) -> None:
         if directory not in self._made:
-            self._ledger.group_made(directory)
+            self._ledger.created(ControlGroup(path=directory))
             self._made.append(directory)
             self._cgroups.make(directory)
 
@@ -394,7 +395,7 @@ class ServerGroups:
     def note_removed(self) -> None:
         """Note in the ledger that all groups are gone."""
         while self._made:
-            self._ledger.group_removed(self._made[-1])
+            self._ledger.removed(ControlGroup(path=self._made[-1]))
             self._made.pop()
 
     def _with_all_cpus(self, limits: Limits) -> Limits:

@@ -18,7 +18,7 @@ from steelyard.campaign.cleanup import ledger
 from steelyard.campaign.cleanup.ledger import JournalLedger
 from steelyard.core.command import Command
 from steelyard.core.errors import ExitCode, LeftBehindError, RecordError
-from steelyard.core.outside import Foreign, OnServer
+from steelyard.core.outside import ControlGroup, Foreign, OnServer
 from steelyard.core.plan import Status
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
@@ -161,9 +161,9 @@ def test_what_is_undone_is_not_undone_again_when_the_record_was_moved(
         mark="steelyard campaign night-1",
     )
     journal = JournalLedger(campaign.directory.journal, _ID)
-    journal.changed(thing)
+    journal.created(thing)
     if undone:
-        journal.undone(thing)
+        journal.removed(thing)
         journal.removed(campaign.live)
     campaign.directory.journal.append(Ended(status=Status.INTERRUPTED))
     ledger.settle(_ID, campaign.path)
@@ -432,7 +432,7 @@ def test_control_groups_of_a_dead_campaign_are_removed(
     """After its processes have ended, by the journal or by the registry, and that is noted."""
     campaign = _Campaign(tmp_path, processes)
     server = campaign.work()
-    JournalLedger(campaign.directory.journal, _ID).group_made(_GROUP)
+    JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=_GROUP))
     cgroups.make(_GROUP)
     cgroups.within = lambda _: () if server.exit_status() is not None else (server.pid,)
     campaign.die()
@@ -480,7 +480,7 @@ class _Frozen:
         self.campaign = _Campaign(root, processes)
         self.server = self.campaign.work()
         self.cgroups = cgroups
-        JournalLedger(self.campaign.directory.journal, _ID).group_made(_FREEZER)
+        JournalLedger(self.campaign.directory.journal, _ID).created(ControlGroup(path=_FREEZER))
         cgroups.make(_FREEZER)
         cgroups.within = self._members
         cgroups.freezer(_FREEZER).freeze()
@@ -581,8 +581,8 @@ def test_what_runs_or_is_somebody_elses_is_not_released(
     dead = _Campaign(tmp_path, processes)
     server = dead.work()
     stranger = Path("/fake/cgroup/freezer/steelyard-other-1-server")
-    JournalLedger(dead.directory.journal, _ID).group_made(stranger)
-    JournalLedger(dead.directory.journal, _ID).group_made(_FREEZER)
+    JournalLedger(dead.directory.journal, _ID).created(ControlGroup(path=stranger))
+    JournalLedger(dead.directory.journal, _ID).created(ControlGroup(path=_FREEZER))
     for group in (stranger, _FREEZER):
         cgroups.make(group)
         cgroups.freezer(group).freeze()
@@ -599,7 +599,7 @@ def test_a_group_alone_is_a_leftover(
 ) -> None:
     """A death between the removal of the directories and that of the groups leaves just them."""
     campaign = _Campaign(tmp_path, processes)
-    JournalLedger(campaign.directory.journal, _ID).group_made(_GROUP)
+    JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=_GROUP))
     cgroups.make(_GROUP)
     campaign.die()
     (leftover,) = ledger.find_leftovers(doors)
@@ -613,7 +613,7 @@ def test_a_group_with_processes_stays_listed(
 ) -> None:
     """A program that the server left behind is told by its number, and clean finds it again."""
     campaign = _Campaign(tmp_path, processes)
-    JournalLedger(campaign.directory.journal, _ID).group_made(_GROUP)
+    JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=_GROUP))
     cgroups.make(_GROUP)
     cgroups.busy, cgroups.within = 10**6, lambda _: (77,)
     campaign.die()
@@ -638,7 +638,7 @@ def test_a_journal_cannot_name_groups_of_others(
 ) -> None:
     """A record may come from somebody else: only this campaign's own groups are removed."""
     campaign = _Campaign(tmp_path, processes)
-    JournalLedger(campaign.directory.journal, _ID).group_made(Path(path))
+    JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=Path(path)))
     cgroups.make(Path(path))
     campaign.die()
     assert ledger.find_leftovers(doors) == ()
@@ -650,7 +650,7 @@ def test_groups_that_are_gone_are_noted(
 ) -> None:
     """A restart of the machine takes all groups away; a resume notes it and goes on."""
     campaign = _Campaign(tmp_path, processes)
-    JournalLedger(campaign.directory.journal, _ID).group_made(_GROUP)
+    JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=_GROUP))
     assert left_groups(campaign.path) == (str(_GROUP),)
     ledger.note_gone(campaign.directory)
     assert left_groups(campaign.path) == ()
