@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 391,
+    "files": 390,
     "longest file": 738,
-    "import edges": 2867,
+    "import edges": 2865,
     "modules with one importer": 40,
     "branches on kind or system": 12,
 }

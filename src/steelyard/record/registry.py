@@ -195,8 +195,7 @@ def records() -> list[tuple[str, Path]]:
 
 def directories(campaign_id: str) -> list[Path]:
     """Return the record's directory and those the campaign made."""
-    made_there = [each.path for each in _made(campaign_id) if isinstance(each, MadeDirectory)]
-    return [*(Path(line) for line in _lines(campaign_id)[:1]), *made_there]
+    return [Path(line) for line in _lines(campaign_id) if line.startswith("/")]
 
 
 def mounts(campaign_id: str) -> list[Path]:
@@ -207,11 +206,8 @@ def mounts(campaign_id: str) -> list[Path]:
 
 def made(campaign_id: str) -> tuple[Outside, ...]:
     """Return what the campaign made or changed outside, last first."""
-    return tuple(dict.fromkeys(reversed(_made(campaign_id))))
-
-
-def _made(campaign_id: str) -> list[Outside]:
-    return [thing for line in _lines(campaign_id)[1:] if (thing := _thing(line)) is not None]
+    things = [thing for line in _lines(campaign_id)[1:] if (thing := _thing(line)) is not None]
+    return tuple(dict.fromkeys(reversed(things)))
 
 
 def _thing(line: str) -> Outside | None:
