@@ -1,4 +1,4 @@
-"""``steelyard kubernetes``: manifests that a cluster needs for campaigns, and the Job's own verb."""
+"""``steelyard kubernetes``: manifests that a cluster needs for campaigns, and the verb of Jobs."""
 
 from collections.abc import Sequence
 from io import StringIO

@@ -7,7 +7,6 @@ out; ``inheritance`` finds the line.
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -97,9 +96,13 @@ def model_of(form: TargetForm, locate: Locate = str) -> Target:
         return kind()
 
 
-@cache
+_FORMS: Final[dict[type[Target], TypeAdapter[Target]]] = {}  # to make one takes milliseconds
+
+
 def _form_of(kind: type[Target]) -> TypeAdapter[Target]:
-    return TypeAdapter(kind)
+    if kind not in _FORMS:
+        _FORMS[kind] = TypeAdapter(kind)
+    return _FORMS[kind]
 
 
 def _given(kind: type[Target], form: TargetForm, locate: Locate) -> dict[str, object]:

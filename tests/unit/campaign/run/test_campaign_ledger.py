@@ -14,11 +14,11 @@ from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import Answer, FakeProcess, FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.campaign.cleanup import ledger
+from steelyard.campaign.cleanup import ledger, leftovers
 from steelyard.campaign.cleanup.ledger import JournalLedger
 from steelyard.core.command import Command
 from steelyard.core.errors import ExitCode, LeftBehindError, RecordError
-from steelyard.core.outside import ControlGroup, Foreign, OnServer
+from steelyard.core.outside import ControlGroup, Foreign, MadeDirectory, OnServer
 from steelyard.core.plan import Status
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
@@ -70,7 +70,7 @@ class _Campaign:
             Started(campaign_id=_ID, experiment=an_experiment(), command="steelyard", version="0")
         )
         registry.register(_ID, self.path, an_experiment())
-        JournalLedger(self.directory.journal, _ID).created(self.live)
+        JournalLedger(self.directory.journal, _ID).created(MadeDirectory(path=self.live))
 
     def work(self) -> FakeProcess:
         """Make the directory and start a server in it."""
@@ -164,7 +164,7 @@ def test_what_is_undone_is_not_undone_again_when_the_record_was_moved(
     journal.created(thing)
     if undone:
         journal.removed(thing)
-        journal.removed(campaign.live)
+        journal.removed(MadeDirectory(path=campaign.live))
     campaign.directory.journal.append(Ended(status=Status.INTERRUPTED))
     ledger.settle(_ID, campaign.path)
     campaign.die()
@@ -295,7 +295,7 @@ def test_a_journal_cannot_name_what_is_removed(
     campaign = _Campaign(tmp_path, processes)
     foreign = tmp_path / name.lstrip("/")
     foreign.mkdir(parents=True)
-    JournalLedger(campaign.directory.journal, _ID).created(foreign)
+    JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=foreign))
     campaign.directory.close()
     assert ledger.find_leftovers(doors, [campaign.path]) == ()
     assert foreign.exists()
@@ -309,7 +309,7 @@ def test_slots_of_a_dead_campaign_go_with_it(
     servers = []
     for number in (1, 2, 12):
         slot = campaign.live / f"slot-{number}"
-        JournalLedger(campaign.directory.journal, _ID).created(slot)
+        JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=slot))
         data = slot / "state" / "data"
         data.mkdir(parents=True)
         command = Command(argv=("server",), directory=data)
@@ -346,7 +346,7 @@ def test_what_is_no_slot_of_this_campaign_is_left_alone(
     campaign = _Campaign(tmp_path, processes)
     foreign = tmp_path / "else" / name
     foreign.mkdir(parents=True)
-    JournalLedger(campaign.directory.journal, _ID).created(foreign)
+    JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=foreign))
     campaign.directory.close()
     assert ledger.find_leftovers(doors, [campaign.path]) == ()
     assert foreign.exists()
@@ -364,7 +364,7 @@ def test_a_slot_behind_a_link_is_left_alone(
         link.parent.mkdir(parents=True)
         link.symlink_to(to)
     for name in (links[0] / "slot-1", links[1]):
-        JournalLedger(campaign.directory.journal, _ID).created(name)
+        JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=name))
     campaign.directory.close()
     assert ledger.find_leftovers(doors, [campaign.path]) == ()
     assert precious.exists()
@@ -381,10 +381,10 @@ def test_logs_in_memory_are_found_and_removed(
     ours: bool,
 ) -> None:
     """What a dead campaign logged goes with it; segments of servers beside it do not."""
-    monkeypatch.setattr(ledger, "MEMORY", tmp_path / "memory")
+    monkeypatch.setattr(leftovers, "MEMORY", tmp_path / "memory")
     campaign = _Campaign(tmp_path, processes)
     logs = tmp_path / "memory" / name
-    JournalLedger(campaign.directory.journal, _ID).created(logs)
+    JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=logs))
     logs.mkdir(parents=True)
     (logs / "log.17").write_text("0 1 2\n")
     campaign.die()
@@ -415,7 +415,7 @@ def test_what_a_dead_session_removed_without_a_word_is_noted(
     campaign = _Campaign(tmp_path, processes)
     there = tmp_path / "there"
     there.mkdir()
-    JournalLedger(campaign.directory.journal, _ID).created(there)
+    JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=there))
     assert set(left_over(campaign.path)) == {str(campaign.live), str(there)}
     ledger.note_gone(campaign.directory)
     assert left_over(campaign.path) == (str(there),)
@@ -454,7 +454,7 @@ def test_a_slot_within_the_live_directory_counts_once(
     """Its bytes and its processes are those of the campaign's directory, too."""
     campaign = _Campaign(tmp_path, processes)
     slot = campaign.live / "slot-1"
-    JournalLedger(campaign.directory.journal, _ID).created(slot)
+    JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=slot))
     server = campaign.work()
     whole = ledger.tree_bytes(campaign.live)
     slot.mkdir()
