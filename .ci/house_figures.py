@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 390,
+    "files": 375,
     "longest file": 738,
-    "import edges": 2865,
-    "modules with one importer": 40,
+    "import edges": 2803,
+    "modules with one importer": 33,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

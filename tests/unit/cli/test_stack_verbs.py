@@ -11,9 +11,7 @@ from command_line import Shell
 from fakes.clock import FakeClock
 from fakes.kernel import PAGE_BYTES, FakeKernel
 from fakes.settings import FakeSettings
-from steelyard.cli.stack.applying import ApplyOptions, apply
-from steelyard.cli.stack.reverting import RevertOptions, revert
-from steelyard.cli.stack.verifying import verify
+from steelyard.cli.stack.applying import ApplyOptions, RevertOptions, apply, revert, verify
 from steelyard.core.errors import InputError, Interrupted, PreflightError
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.record.journal import KnobKept, encode, read_lines

@@ -61,6 +61,7 @@ from steelyard.core.outside import (
     TurnedKnob,
 )
 from steelyard.gateways.cgroups import Cgroups
+from steelyard.gateways.clock import looks
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import remove_tree
 from steelyard.gateways.kubernetes.api import KubernetesApi
@@ -409,14 +410,12 @@ def unmounted(place: Path, doors: Doors) -> None:
     Raises:
         LeftBehindError: Somebody holds it for longer.
     """
-    begun = doors.clock.monotonic()
-    while True:
+    for waited_s in looks(doors.clock, _BUSY_S, _POLL_S):
         try:
             doors.volumes.unmount(place)
         except LeftBehindError:
-            if doors.clock.monotonic() - begun > _BUSY_S:
+            if waited_s > _BUSY_S:
                 raise
-            doors.clock.sleep(_POLL_S)
         else:
             return
 

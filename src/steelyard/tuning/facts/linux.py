@@ -26,10 +26,10 @@ from steelyard.core.linux import (
 from steelyard.core.measurement import Fact
 from steelyard.core.stack_facts import Origin, Visibility
 from steelyard.core.units import KIB, US_PER_S, parse_bytes
-from steelyard.gateways import pingpong
-from steelyard.gateways.host import Host
-from steelyard.gateways.pingpong import Where
+from steelyard.gateways import trials
+from steelyard.gateways.host import Host, parse_mounts
 from steelyard.gateways.process import Processes
+from steelyard.gateways.trials import Where
 from steelyard.tuning.facts.file import (
     Finds,
     Found,
@@ -211,11 +211,11 @@ def mounted_sizes(mounts: str, default: int | None) -> tuple[int, ...]:
         default: The size of a mount that names none, which older kernels do not write.
     """
     sizes = set()
-    for line in mounts.splitlines():
-        _, _, kind, options, *_ = line.split()
-        if kind == "hugetlbfs":
-            match = re.search(r"\bpagesize=(\w+)", options)
-            sizes.add(parse_bytes(match[1]) if match else default)
+    for mount in parse_mounts(mounts):
+        if mount.file_system == "hugetlbfs":
+            named = (each[9:] for each in mount.options if each.startswith("pagesize="))
+            size = next(named, "")
+            sizes.add(parse_bytes(size) if size else default)
     return tuple(sorted(size for size in sizes if size))
 
 
@@ -506,7 +506,7 @@ def _node_of_cpu(linux: LinuxFacts, cpu: int) -> int | None:
 
 
 def _trips(pair: Pair, processes: Processes) -> tuple[float, ...]:
-    return pingpong.ping_pong(
+    return trials.ping_pong(
         Where.SAME if pair[0] == pair[1] else Where.ACROSS,
         processes=processes,
         directory=Path("/"),

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from steelyard.core.command import quoted
 from steelyard.core.errors import InputError, PreflightError
-from steelyard.core.findings import Severity
+from steelyard.core.findings import Severity, State
 from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
 from steelyard.core.stack import (
     DomainDesign,
@@ -28,7 +28,6 @@ from steelyard.core.stack import (
     StackDesign,
     StackPlan,
     StackRequest,
-    State,
 )
 from steelyard.core.stack_facts import (
     ClusterFacts,

@@ -11,9 +11,9 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from steelyard.core.errors import InputError, PreflightError
-from steelyard.core.findings import Severity
+from steelyard.core.findings import Severity, State
 from steelyard.core.redis import MOST_LAG_S, Risk, SplitDesign, SplitPlan, SplitRequest, SplitServer
-from steelyard.core.stack import ArithmeticLine, PlannedSetting, RenderedFile, State
+from steelyard.core.stack import ArithmeticLine, PlannedSetting, RenderedFile
 from steelyard.core.stack_facts import RedisFacts, StackFacts
 from steelyard.core.units import GIB, MIB, format_bytes
 from steelyard.tuning.files.redis_split import START, render_split

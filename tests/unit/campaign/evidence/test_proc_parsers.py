@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.campaign.evidence.neighbours import bytes_by_node, huge_bytes, parse_throttling
+from steelyard.campaign.evidence.neighbours import bytes_by_node, huge_bytes
 from steelyard.campaign.evidence.processes import (
     children,
     parse_device_use,
@@ -16,7 +16,7 @@ from steelyard.campaign.evidence.processes import (
     tree,
 )
 from steelyard.campaign.evidence.sources import parse_device, pressure_s
-from steelyard.gateways.host import cpu_times, memory_bytes, named_numbers
+from steelyard.gateways.host import cpu_times, memory_bytes, named_numbers, parse_throttling
 from support.recorded_host import (
     GENERATOR,
     SERVER,
