@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 375,
+    "files": 371,
     "longest file": 738,
-    "import edges": 2803,
-    "modules with one importer": 33,
+    "import edges": 2804,
+    "modules with one importer": 31,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

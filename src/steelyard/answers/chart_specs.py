@@ -10,7 +10,14 @@ from typing import Any
 import altair as alt
 from altair.utils import schemapi
 
-from steelyard.answers.figure_specs import capacity, over_time, tails, timeline, waterfall
+from steelyard.answers.figure_specs import (
+    capacity,
+    history,
+    over_time,
+    tails,
+    timeline,
+    waterfall,
+)
 from steelyard.report import charts as theme
 from steelyard.report.document import ChartKind, Figure
 from steelyard.report.panels import (
@@ -365,4 +372,5 @@ _DRAW = {
     ChartKind.CAPACITY: (capacity, ("workload",)),
     ChartKind.LATENCY_TAIL: (tails, ("workload", "load")),
     ChartKind.LATENCY_OVER_TIME: (over_time, ("workload", "load")),
+    ChartKind.HISTORY: (history, ("workload", "machine", "track")),
 }

@@ -1,4 +1,4 @@
-"""How the figures of capacity, reasons and latency are drawn, panel by panel, by Altair."""
+"""How the figures of capacity, reasons, latency and history are drawn, by panels, with Altair."""
 
 import json
 import math
@@ -200,6 +200,40 @@ def _tail_panel(figure: Figure, panel: Panel, *, width: int) -> Drawing:
     told = base.transform_filter("datum.told").mark_line(strokeWidth=2)
     few = base.transform_filter("!datum.told").mark_line(strokeWidth=1.2, strokeDash=[3, 3])
     return layered(told, few, title=panel.title, width=width, height=230)
+
+
+def history(figure: Figure, panels: list[Panel]) -> Drawing:
+    """Return effects, then rates, campaign by campaign, for each machine."""
+    return stacked([_campaigns_panel(figure, panel) for panel in panels])
+
+
+def _campaigns_panel(figure: Figure, panel: Panel) -> Drawing:
+    is_effect = panel.names[-1] == "effect"
+    title = "campaigns, in the order of time" if panel.last else None
+    axis = alt.Axis(title=title, grid=False, format="d", values=run_ticks(panel.values("at")))
+    x = alt.X("at:Q", axis=axis, scale=alt.Scale(nice=False, zero=False, padding=12))
+    y_axis = alt.Axis(
+        title="effect, %" if is_effect else figure.words.rate, format="~s", minExtent=44
+    )
+    y = alt.Y("value:Q", axis=y_axis, scale=alt.Scale(zero=is_effect, padding=8))
+    marks = [
+        chart_of(panel)
+        .transform_filter(f"datum.mark == '{mark}'")
+        .mark_rule(color=theme.MORE if mark == "changed" else theme.MUTED, strokeDash=dash)
+        .encode(x=x)
+        for mark, dash in (("changed", [1, 0]), ("marked", [4, 4]))
+    ]
+    base = chart_of(panel).encode(x=x, color=colour_of(figure, legend=True))
+    bounded = base.transform_filter("datum.low !== null").mark_rule(strokeWidth=2)
+    return layered(
+        *marks,
+        base.mark_line(strokeWidth=1, opacity=0.4).encode(y=y),
+        bounded.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+        base.mark_point(filled=True, opacity=1, size=50).encode(y=y),
+        title=panel.title,
+        width=theme.WIDTH - 80,
+        height=170 if is_effect else 110,
+    )
 
 
 def over_time(figure: Figure, panels: list[Panel]) -> Drawing:

@@ -4,6 +4,10 @@ Missing values are null, never 0 or NaN; numbers are rounded to 12 significant d
 far below any noise and keeps the file the same on every platform.
 """
 
+import json
+from importlib.resources import files
+from typing import Any
+
 from steelyard.answers import findings, report
 from steelyard.answers.durability.section import trades_json
 from steelyard.answers.findings import finding_json
@@ -24,6 +28,13 @@ FORMAT = 1
 def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return what ``summary.json`` holds: plain values, ready for ``json.dumps``."""
     return worded(_summary(analysis), analysis.experiment.words)
+
+
+def summary_schema() -> dict[str, Any]:
+    """Return the JSON Schema of ``summary.json``, with a description of every key."""
+    text = files("steelyard.answers").joinpath("summary.schema.json").read_text("utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
 
 
 def _summary(analysis: CampaignAnalysis) -> dict[str, Json]:

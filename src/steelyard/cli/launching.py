@@ -48,7 +48,7 @@ from steelyard.core.kubernetes import SecretRef
 from steelyard.core.linux import BlockDevice
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, free_bytes
-from steelyard.places.kubernetes.generator_manifest import GeneratorPlan
+from steelyard.places.kubernetes.generators import GeneratorPlan
 from steelyard.places.local.machine import capacity
 from steelyard.record.directory import read_campaign, require_unused
 from steelyard.targets.assembly import Assembly, assemble, placed, settled

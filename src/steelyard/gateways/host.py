@@ -400,6 +400,11 @@ class CpuTimes:
     cpus: int
     context_switches: int | None
 
+    @property
+    def total_s(self) -> float:
+        """Return the time of all CPUs, busy or not."""
+        return self.user_s + self.system_s + self.idle_s + self.iowait_s + self.steal_s
+
 
 def whole_number(text: str) -> int | None:
     """Return a number without sign, or None."""
@@ -440,13 +445,12 @@ def named_numbers(text: str | None) -> dict[str, int]:
 
 
 def memory_bytes(text: str | None) -> dict[str, int]:
-    """Return the fields of /proc/meminfo: bytes, or pages where it has no unit."""
-    kilobytes = {
-        line.partition(":")[0] for line in (text or "").splitlines() if line.endswith(" kB")
-    }
+    """Return the fields of the meminfo of a machine or node: bytes, or pages without a unit."""
+    lines = re.sub(r"^Node [0-9]+ ", "", text or "", flags=re.MULTILINE)
+    kilobytes = {line.partition(":")[0] for line in lines.splitlines() if line.endswith(" kB")}
     return {
         name: number * 1024 if name in kilobytes else number
-        for name, number in named_numbers(text).items()
+        for name, number in named_numbers(lines).items()
     }
 
 

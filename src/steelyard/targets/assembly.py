@@ -30,7 +30,7 @@ from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
 from steelyard.places.local.groups import GroupPlan, ServerGroups
 from steelyard.places.local.machine import capacity
-from steelyard.places.local.pausing import PausingMeans, pausing_means
+from steelyard.places.local.pausing import pausing_of
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.local.server import server_account
 from steelyard.places.local.states import staged
@@ -347,8 +347,8 @@ class _Ground:
     doors: Doors
 
     @property
-    def _means(self) -> PausingMeans:
-        return pausing_means(self.doors.cgroups)
+    def _pausing(self) -> Pausing:
+        return pausing_of(self.doors.cgroups)
 
     def platforms(
         self, targets: Mapping[str, Here], *, slot: int | None = None
@@ -381,7 +381,7 @@ class _Ground:
             name=f"steelyard-{self.campaign_id}{f'-{place + 1}' if place else ''}",
             keys=self.limited,
             place=root,
-            pausing=slot is not None and self._means.kind is Pausing.FREEZER,
+            pausing=slot is not None and self._pausing is Pausing.FREEZER,
         )
         doors = self.doors
         needed = self.limited or plan.pausing
@@ -393,7 +393,7 @@ class _Ground:
         available = memory_bytes(self.doors.host.read("/proc/meminfo"))
         usable = capacity(self.doors.host).memory_bytes
         return Room(
-            pausing=self._means.kind,
+            pausing=self._pausing,
             memory_bytes=min(usable, available.get("MemAvailable", usable)),
             huge_page_bytes=available.get("HugePages_Free", 0) * available.get("Hugepagesize", 0)
             if available.get("HugePages_Total", 0)

@@ -17,11 +17,10 @@ from steelyard.core.outside import ServerInCluster
 from steelyard.core.schedule import CeilingsAsked
 from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget, Target
 from steelyard.gateways.doors import Doors
-from steelyard.places.kubernetes.generator_manifest import GeneratorPlan
-from steelyard.places.kubernetes.generators import pods_that_fit
+from steelyard.places.kubernetes.generators import GeneratorPlan, pods_that_fit
+from steelyard.places.kubernetes.pods import resources_of
 from steelyard.places.kubernetes.reaching import Reach, make_secret, nodes_of, pod_behind, sql_knock
-from steelyard.places.kubernetes.storage_probe import StorageQuestion, probe_storage
-from steelyard.places.kubernetes.volumes import require_class, resources_of
+from steelyard.places.kubernetes.volumes import StorageQuestion, probe_storage, require_class
 from steelyard.systems.existing import ServerPlace
 from steelyard.systems.postgres.cloudnative_pg.existing import (
     ExistingCluster,

@@ -14,6 +14,7 @@ from steelyard.gateways.host import (
     group_quota,
     groups_around,
     innermost,
+    memory_bytes,
     parse_mounts,
 )
 
@@ -70,8 +71,7 @@ def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:
 
 
 def _memory_total(host: Host) -> int:
-    text = _field(host, "/proc/meminfo", "MemTotal") or "0 kB"
-    return int(text.split()[0]) * 1024
+    return memory_bytes(host.read("/proc/meminfo")).get("MemTotal", 0)
 
 
 def _memory_limits(host: Host) -> list[int]:

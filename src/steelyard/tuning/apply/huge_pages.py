@@ -27,7 +27,7 @@ from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.stack import Knob
 from steelyard.core.units import GIB, KIB, MIB, format_bytes
-from steelyard.gateways.host import Host, KernelFiles, Mount, parse_mounts
+from steelyard.gateways.host import Host, KernelFiles, Mount, memory_bytes, parse_mounts
 from steelyard.gateways.sql import Sql
 from steelyard.tuning.apply.door import Check, KnobDoor, Seen, require_writable
 from steelyard.tuning.facts.linux import POOLS, default_page_bytes, pool_at
@@ -197,8 +197,7 @@ class HugePagesDoor(KnobDoor):
         """Return the memory that the kernel could turn into huge pages, at most."""
         node = knob.place.partition("/")[0]
         place = "/proc" if node == _ALL else f"{_NODES}/node{int(node)}"
-        text = self.host.read(f"{place}/meminfo") or ""
-        amounts = {k: int(v) * KIB for k, v in re.findall(r"(\w+):\s+(\d+) kB", text)}
+        amounts = memory_bytes(self.host.read(f"{place}/meminfo"))
         if "MemAvailable" in amounts:
             return amounts["MemAvailable"]
         cache = amounts.get("FilePages", 0) - amounts.get("Shmem", 0)

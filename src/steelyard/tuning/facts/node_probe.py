@@ -32,7 +32,7 @@ from steelyard.gateways.clock import Clock
 from steelyard.gateways.host import GROUPS, group_cpus, group_quota, mount_of, named_numbers
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
-from steelyard.places.kubernetes.pod_state import ReadyWait
+from steelyard.places.kubernetes.pods import ReadyWait, mortal_pod, restricted_container
 from steelyard.tuning.facts.linux import CPUS, NODES, POOLS, SYSCTL_PLACES
 from steelyard.tuning.facts.machine import DMI, VIRTIO
 from steelyard.tuning.facts.servers import HOLDING
@@ -108,49 +108,30 @@ def probe_manifest(namespace: str, beside: Manifest) -> dict[str, Any]:
     """Return a probe for the node of another pod, of the image that this pod has there already."""
     spec = beside["spec"]
     name = f"{_LOOK}{secrets.token_hex(4)}"
-    container: dict[str, Any] = {
-        "name": CONTAINER,
-        "image": spec["containers"][0]["image"],
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["sleep", str(_LASTS_S)],
+    container = restricted_container(
+        CONTAINER,
+        spec["containers"][0]["image"],
+        command=["sleep", str(_LASTS_S)],
         # Never Guaranteed: it would not be on the CPUs that others share.
-        "resources": {
+        resources={
             "requests": {"cpu": "10m", "memory": "16Mi"},
             "limits": {"cpu": "500m", "memory": "64Mi"},
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
-    }
-    return {
-        "apiVersion": POD.api_version,
-        "kind": POD.name,
-        "metadata": {
-            "name": f"steelyard-{name}",
-            "namespace": namespace,
-            # As of a campaign of its own: `clean --context` finds what a death left.
-            "labels": {**_LABELS, CAMPAIGN: name},
-        },
-        "spec": {
-            "nodeName": spec["nodeName"],
-            "restartPolicy": "Never",
-            "activeDeadlineSeconds": _LASTS_S,
-            "terminationGracePeriodSeconds": 0,
-            "automountServiceAccountToken": False,
-            "enableServiceLinks": False,
-            "tolerations": [{"operator": "Exists"}],
-            "imagePullSecrets": list(spec.get("imagePullSecrets") or ()),
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": _NOBODY,
-                "runAsGroup": _NOBODY,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "containers": [container],
-        },
-    }
+    )
+    return POD.manifest(
+        f"steelyard-{name}",
+        namespace=namespace,
+        # As of a campaign of its own: `clean --context` finds what a death left.
+        labels={**_LABELS, CAMPAIGN: name},
+        spec=mortal_pod(
+            container,
+            user=_NOBODY,
+            lasts_s=_LASTS_S,
+            nodeName=spec["nodeName"],
+            tolerations=[{"operator": "Exists"}],
+            imagePullSecrets=list(spec.get("imagePullSecrets") or ()),
+        ),
+    )
 
 
 @contextmanager

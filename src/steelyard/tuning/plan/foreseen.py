@@ -44,8 +44,7 @@ from steelyard.core.stack_facts import (
 from steelyard.core.units import KIB, MIB
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.tuning.files.files import render
-from steelyard.tuning.files.manifests import class_name
-from steelyard.tuning.files.yaml_text import quantity
+from steelyard.tuning.files.manifests import class_name, quantity
 from steelyard.tuning.plan.arithmetic import PageCounter
 from steelyard.tuning.plan.designing import below_of, design_stack, knobs_of, storage_of
 from steelyard.tuning.plan.guests import counted_bytes, design_for, design_without, facts_with

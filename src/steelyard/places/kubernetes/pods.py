@@ -1,17 +1,133 @@
-"""What a pod's status says of why it does not run, and waiting until pods are ready.
+"""Pods of the Pod Security Standard `restricted`: written, waited for, and one that is short-lived.
 
-The waiting tells what is in their way, and gives up with the reason.
+Their status says why they do not run; the waiting tells what is in their way, and gives up with the
+reason. Source of the standard: kubernetes.io/docs/concepts/security/pod-security-standards.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from steelyard.core.errors import MeasurementError, PreflightError, SteelyardError
-from steelyard.core.kubernetes import ContainerRef, Manifest, ObjectRef
+from steelyard.core.command import Command, Completed
+from steelyard.core.errors import MeasurementError, PreflightError, SteelyardError, TargetError
+from steelyard.core.kubernetes import POD, PROBE, ContainerRef, Manifest, ObjectRef, ref_of
+from steelyard.core.target import PodResources
 from steelyard.core.units import format_duration
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.process import RunningProcess
+from steelyard.places.kubernetes.belongings import Belongings
+
+ANY_USER: Final = 26  # CloudNativePG's; any will do where the image names no numeric one
+_HUGE: Final = "hugepages-"
+
+
+def restricted_container(
+    name: str, image: str, *, read_only: bool = True, **more: object
+) -> dict[str, Any]:
+    """Return a container that gains no privilege.
+
+    Args:
+        name: Of the container.
+        image: What runs in it.
+        read_only: The image's files cannot be written to.
+        more: Further keys of the container.
+    """
+    no_privilege = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    fixed = {"readOnlyRootFilesystem": True} if read_only else {}
+    return {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "securityContext": {**no_privilege, **fixed},
+        **more,
+    }
+
+
+def restricted_pod(
+    container: Mapping[str, Any],
+    *,
+    user: int | None,
+    security: Mapping[str, Any] | None = None,
+    **more: object,
+) -> dict[str, Any]:
+    """Return the spec of a pod that does not run as root.
+
+    Args:
+        container: A restricted one.
+        user: Numeric, and group; None: the image's own, which is not root's.
+        security: Further keys of its security context: whose its volumes are.
+        more: Further keys of the spec.
+    """
+    own = {} if user is None else {"runAsUser": user, "runAsGroup": user}
+    profile = {"type": "RuntimeDefault"}
+    return {
+        "securityContext": {
+            "runAsNonRoot": True,
+            "seccompProfile": profile,
+            **own,
+            **(security or {}),
+        },
+        "containers": [container],
+        **more,
+    }
+
+
+def mortal_pod(
+    container: Mapping[str, Any],
+    *,
+    user: int | None,
+    lasts_s: int,
+    grace_s: int = 0,
+    **more: object,
+) -> dict[str, Any]:
+    """Return the spec of a restricted pod that ends by itself and knows nothing of the cluster."""
+    return restricted_pod(
+        container,
+        user=user,
+        restartPolicy="Never",
+        activeDeadlineSeconds=lasts_s,
+        terminationGracePeriodSeconds=grace_s,
+        automountServiceAccountToken=False,
+        enableServiceLinks=False,
+        **more,
+    )
+
+
+def claim_spec(size: str, storage_class: str | None) -> dict[str, Any]:
+    """Return the spec of a claim of a volume that one node uses; without a class of the default."""
+    chosen = {"storageClassName": storage_class} if storage_class else {}
+    return {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": size}},
+        **chosen,
+    }
+
+
+def placing(node_selector: Sequence[tuple[str, str]], tolerations: str) -> dict[str, Any]:
+    """Return the keys of a pod's spec that say to which nodes it goes; none where nothing does."""
+    keys = {"nodeSelector": dict(node_selector), "tolerations": json.loads(tolerations)}
+    return {key: value for key, value in keys.items() if value}
+
+
+def resources_of(resources: PodResources) -> dict[str, dict[str, str]]:
+    """Return requests and limits; where only one is given, the other is the same.
+
+    Huge pages cannot be overcommitted: what one of the two says of them, the other says, too.
+    Source: Kubernetes, 'Manage HugePages'.
+    """
+    requests, limits = dict(resources.requests), dict(resources.limits)
+    if not requests and not limits:
+        return {}
+    pages = {k: v for k, v in {**requests, **limits}.items() if k.startswith(_HUGE)}
+    return {
+        "requests": {**(requests or limits), **pages},
+        "limits": {**(limits or requests), **pages},
+    }
+
 
 _NO_IMAGE: Final = frozenset({"ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName"})
 _ROOT_MARK: Final = "runAsNonRoot"  # in the kubelet's words for an image without a numeric user
@@ -283,3 +399,80 @@ class ReadyWait:
             return " / ".join(self._api.logs(where, lines=_LAST_LINES).strip().splitlines())
         except SteelyardError:  # an evicted pod has none any more
             return ""
+
+
+_IMAGE: Final = "image"
+_ASKED_WITHIN_S: Final = 600
+_SMALL: Final = {"cpu": "100m", "memory": "128Mi"}
+
+
+class ExecProcesses:
+    """Runs short programs in a container; they die with the connection."""
+
+    def __init__(self, api: KubernetesApi, where: ContainerRef) -> None:
+        self._api = api
+        self._where = where
+
+    def run(self, command: Command, *, timeout_s: float, stdin: str = "") -> Completed:
+        """Run a command to its end and return what it printed."""
+        variables = [f"{name}={value}" for name, value in command.environment.items()]
+        argv = ("env", *variables, *command.argv) if variables else command.argv
+        return self._api.run(self._where, argv, timeout_s=timeout_s, stdin=stdin)
+
+    def run_together(
+        self, commands: Sequence[Command], *, timeout_s: float
+    ) -> tuple[Completed, ...]:
+        """Run commands one after the other: what is asked here takes no time."""
+        return tuple(self.run(command, timeout_s=timeout_s) for command in commands)
+
+    def start(self, command: Command, *, output: Path) -> RunningProcess:  # noqa: ARG002
+        """Refuse.
+
+        Raises:
+            TargetError: Always.
+        """
+        raise TargetError(f"{command.argv[0]} cannot be started in a pod to go on by itself")
+
+    def within(self, directory: Path) -> tuple[int, ...]:  # noqa: ARG002
+        """Return nothing: no process of a pod works in a directory of this machine."""
+        return ()
+
+    def signal(self, pid: int, number: int) -> None:
+        """Do nothing: no process id of a pod is known here."""
+
+
+@contextmanager
+def image_pod(
+    belongings: Belongings, image: str, clock: Clock, told: Callable[[str], None]
+) -> Iterator[ExecProcesses]:
+    """Yield what runs programs of an image; its pod is removed at the end.
+
+    Raises:
+        PreflightError: The image is not found, or the pod cannot run.
+    """
+    manifest = image_manifest(image, name=belongings.name("image"))
+    told(f"asking the image {image} what it is")
+    ref = ref_of(belongings.completed(manifest))
+    try:
+        belongings.make(manifest, role=PROBE)
+        (pod,) = ReadyWait(belongings.api, clock, told).until_ready([ref])
+        metadata = pod["metadata"]
+        where = ContainerRef(
+            namespace=metadata["namespace"], pod=metadata["name"], container=_IMAGE
+        )
+        yield ExecProcesses(belongings.api, where)
+    finally:
+        belongings.remove(ref, grace_s=0)
+
+
+def image_manifest(image: str, *, name: str) -> Manifest:
+    """Return a pod of an image that waits, on any node."""
+    container = restricted_container(
+        _IMAGE,
+        image,
+        read_only=False,
+        command=["sleep", "infinity"],
+        env=[{"name": "LC_ALL", "value": "C"}],
+        resources={"requests": dict(_SMALL), "limits": dict(_SMALL)},
+    )
+    return POD.manifest(name, spec=mortal_pod(container, user=ANY_USER, lasts_s=_ASKED_WITHIN_S))
