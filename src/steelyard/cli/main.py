@@ -39,6 +39,8 @@ _VERBS = {
     "history": "Show effects over many campaigns, and where they changed.",
     "presets": "List the presets, or print one.",
     "schema": "Print the JSON Schema of experiment files, for editors.",
+    "completion": "Print what completes commands in bash, zsh or fish.",
+    "man": "Write man pages, made from the help.",
     "clean": "Remove what killed campaigns left behind, and on request the cache.",
 }
 
