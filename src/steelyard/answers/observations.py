@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from steelyard.answers.result.stopping import FIXED_ALPHA
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Attribution, AttributionKind, Experiment
@@ -25,13 +24,15 @@ from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import CellKey
 from steelyard.stats.factorial import difference, main_effect, removed_last
-from steelyard.stats.signed_rank import (
+from steelyard.stats.intervals import (
+    FloatArray,
+    Interval,
     block_interval,
     median_interval,
     plain_median_interval,
     signed_rank_interval,
 )
-from steelyard.stats.student import FloatArray, Interval
+from steelyard.stats.spending import FIXED_ALPHA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,8 +32,8 @@ from steelyard.core.measurement import Run
 from steelyard.core.plan import CampaignPlan
 from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
 from steelyard.core.units import KIB, MIB, format_bytes
-from steelyard.report.formats import Json, enumeration, number
-from steelyard.stats.student import FloatArray, Interval
+from steelyard.report.document import Json, enumeration, number
+from steelyard.stats.intervals import FloatArray, Interval
 from steelyard.stats.turns import (
     BlockTurns,
     Weights,

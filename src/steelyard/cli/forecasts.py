@@ -26,7 +26,7 @@ from steelyard.campaign.run.capacity import asked_capacity, sustained_runs, sust
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
 from steelyard.core.schedule import Load, Mode, PlannedBlock
 from steelyard.core.units import format_bytes, format_duration, format_percent
-from steelyard.report.formats import count
+from steelyard.report.document import count
 
 _BLOCKS_SHOWN = 2
 _ROUNDS_SHOWN = 2

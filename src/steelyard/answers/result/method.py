@@ -7,9 +7,8 @@ import math
 from collections.abc import Iterator
 
 from steelyard.answers.attribution import warnings
-from steelyard.answers.result.stopping import has_many_cells
-from steelyard.answers.results import CampaignAnalysis, CheckpointPhase, InstanceNoise
-from steelyard.answers.settings import instance_noise
+from steelyard.answers.results import CampaignAnalysis, CheckpointPhase
+from steelyard.answers.settings import InstanceNoise, instance_noise
 from steelyard.answers.stack.plan import asked, later, one_key_label
 from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
 from steelyard.answers.wording import LABEL, blocks_of_all, cell_name, ending, stopped_early
@@ -27,10 +26,14 @@ from steelyard.core.plan import (
 from steelyard.core.schedule import Mode, Pausing
 from steelyard.core.target import EngineName
 from steelyard.core.units import format_duration, format_percent
-from steelyard.report.document import BulletList, Command, KeyValues, Paragraph, Section
-from steelyard.report.formats import (
+from steelyard.report.document import (
     CONFIDENCE,
     MISSING,
+    BulletList,
+    Command,
+    KeyValues,
+    Paragraph,
+    Section,
     count,
     ended,
     enumeration,
@@ -39,6 +42,7 @@ from steelyard.report.formats import (
     utc,
 )
 from steelyard.stats.noise import LEAST_INSTANCES
+from steelyard.stats.spending import has_many_cells
 
 
 def limits_section(analysis: CampaignAnalysis) -> Section:

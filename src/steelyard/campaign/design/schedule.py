@@ -14,7 +14,6 @@ from itertools import combinations
 
 import numpy as np
 
-from steelyard.answers.result.stopping import blocks_within
 from steelyard.core.errors import InputError
 from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost
 from steelyard.core.findings import Finding, Severity
@@ -39,6 +38,7 @@ from steelyard.core.schedule import (
 )
 from steelyard.core.units import format_duration, format_percent, parse_duration_s
 from steelyard.stats.noise import instances_needed, mean_variance, optimal_runs
+from steelyard.stats.spending import blocks_within
 from steelyard.systems.protocol import Engine
 from steelyard.targets.differences import differing_settings
 

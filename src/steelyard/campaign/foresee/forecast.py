@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from steelyard.answers.observations import result_contrasts, result_count
-from steelyard.answers.result.stopping import stopping_rule
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.design.schedule import (
     Rounds,
@@ -41,6 +40,7 @@ from steelyard.core.plan import ASSUMED_NOISE, NoiseProfile, RoundsFor, Stopping
 from steelyard.core.schedule import Mode, Pausing, SharedMemory
 from steelyard.core.units import GIB, MIB, format_bytes, format_duration, parse_bytes
 from steelyard.gateways.files import free_bytes
+from steelyard.stats.spending import stopping_rule
 from steelyard.systems.protocol import Engine
 from steelyard.systems.redis.datasets import aof_bytes
 from steelyard.targets.assembly import Assembly

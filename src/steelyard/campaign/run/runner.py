@@ -13,7 +13,6 @@ from typing import Protocol, Self
 from steelyard.answers.campaign import analyse
 from steelyard.answers.observations import result_count
 from steelyard.answers.result.compute import decide
-from steelyard.answers.result.stopping import stopping_rule
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.design.noise_profiles import profile_for
@@ -74,6 +73,7 @@ from steelyard.record.journal import (
     Provisioned,
     SustainedFinished,
 )
+from steelyard.stats.spending import stopping_rule
 from steelyard.systems.protocol import Engine, ShowsPlans
 from steelyard.targets.differences import Room, choose_design, reset_for, switch_cost, too_slow
 

@@ -10,8 +10,7 @@ from fakes.campaigns import Stage, an_experiment
 from steelyard.answers.comparison import compare_campaigns
 from steelyard.answers.outlook.compute import CampaignOutlook
 from steelyard.answers.outlook.section import ASSUMED, ASSUMED_TURNS, outlook_document, outlook_json
-from steelyard.answers.report import build_document
-from steelyard.answers.summary import summary
+from steelyard.answers.report import build_document, summary
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.foresee.forecast import Forecast, forecast
