@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 354,
+    "files": 353,
     "longest file": 745,
-    "import edges": 2683,
+    "import edges": 2681,
     "modules with one importer": 29,
     "branches on kind or system": 12,
 }

@@ -209,6 +209,9 @@ class BlockShape:
         rounds: Runs of a configuration in one cell of a block, at least 1.
         turns: How runs are taken where configurations alternate; ``slice_s`` is then the seconds of
             turns of one of them.
+        sub_blocks: Sizes of those of a block, without the baseline that is in each; empty: all
+            configurations are up together.
+        base: Place of the baseline among the configurations.
     """
 
     mode: Mode
@@ -218,6 +221,8 @@ class BlockShape:
     step_s: float
     rounds: int = 1
     turns: TurnTimes = field(default_factory=TurnTimes)
+    sub_blocks: tuple[int, ...] = ()
+    base: int = 0
 
 
 def contrast_sd(
@@ -235,7 +240,8 @@ def contrast_sd(
         pooled: Over all cells of the shape, or in one of them.
         weights: Of the configurations' logs in the contrast, which sum to 0: (-1, 1) for a pair,
             plus and minus 1 / 2^(k-1) for a main effect among 2^k combinations. Only their
-            squares matter, because the order in a block is drawn by coin.
+            squares matter, because the order in a block is drawn by coin; in sub-blocks also
+            which of them the baseline has. For all configurations, or two for a pair with it.
 
     Raises:
         ValueError: The weights do not sum to zero.
@@ -244,6 +250,8 @@ def contrast_sd(
         raise ValueError(f"weights {list(weights)} do not sum to 0: drift would not cancel")
     squares = sum(w * w for w in weights)
     if shape.mode is Mode.ALTERNATING:
+        if shape.sub_blocks and len(weights) == shape.configurations:
+            squares = squares_in_sub_blocks(weights, shape.base, shape.sub_blocks)
         return math.sqrt(squares * _in_turns(turn_noise(noise), shape, pooled=pooled))
     seconds = mean_variance(noise.second_sd, noise.autocorrelation, shape.slice_s)
     of_run = noise.slice_sd**2 + seconds
@@ -255,6 +263,27 @@ def contrast_sd(
     else:
         each = (moving + of_run) / share  # every round has an order of its own
     return noise.unnamed * math.sqrt(squares * each)
+
+
+def squares_in_sub_blocks(weights: Sequence[float], base: int, sizes: Sequence[int]) -> float:
+    """Return how many times the variance of one start a contrast has, expected over the coin.
+
+    In each sub-block the baseline beside some configurations is subtracted with the sum of their
+    weights: nothing of it is left where these cancel, and all of it where they do not.
+
+    Args:
+        weights: Of the configurations, which sum to 0.
+        base: Place of the baseline among them.
+        sizes: How many of the others are in each sub-block.
+
+    Source:
+        Variance of a sum drawn without replacement; a test draws it.
+    """
+    others = [weight for place, weight in enumerate(weights) if place != base]
+    squares, total = sum(w * w for w in others), sum(others)
+    number = len(others)
+    products = (total**2 - squares) / max(number * (number - 1), 1)  # mean over ordered pairs
+    return squares + sum(n * squares / number + n * (n - 1) * products for n in sizes)
 
 
 def _in_turns(noise: TurnNoise, shape: BlockShape, *, pooled: bool) -> float:

@@ -340,7 +340,7 @@ def _time_and_disk(found: CampaignOutlook) -> Section:
     arms = len(experiment.configurations)
     block = format_duration(found.block_s)
     pairs = [
-        ("design", taken_words(found.mode, found.design_reason, found.switch)),
+        ("design", taken_words(found.mode, found.design_reason, found.switch, found.memory)),
         *_turns(found),
         ("preparation", _preparation(found)),
         ("block", f"{count(arms, 'configuration')} x {count(cells, 'cell')}, about {block}"),

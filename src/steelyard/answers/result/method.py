@@ -376,6 +376,12 @@ _MODE = {
     " start",
 }
 
+_SUB_BLOCKS = (
+    "as many configurations of a block up at the same time as fit, drawn by the seed, one sub-block"
+    " after another; the baseline is in each, and each configuration is compared with the baseline"
+    " beside it. A block counts when all its sub-blocks do"
+)
+
 # By whether it is a single pass.
 _ORDER = {
     False: "The same seed draws the same order of the same blocks. On another machine the rates"
@@ -437,7 +443,7 @@ def _alternating_pairs(
 ) -> tuple[tuple[str, str], ...]:
     return (
         ("design", _design(plan)),
-        ("mode", _MODE[plan.mode]),
+        ("mode", _MODE[plan.mode] if plan.at_once is None else _SUB_BLOCKS),
         *turn_pairs(plan.turns, analysis.experiment.measure.slice_s),
         *shared_pairs(plan.pausing, plan.memory),
         *_judging(analysis, plan),
@@ -453,7 +459,7 @@ def _data_of_turns(plan: CampaignPlan) -> str:
 
 
 def _design(plan: CampaignPlan) -> str:
-    return taken_words(plan.mode, plan.design_reason, plan.switch)
+    return taken_words(plan.mode, plan.design_reason, plan.switch, plan.memory)
 
 
 def _warm_up(analysis: CampaignAnalysis, choice: WarmUpChoice) -> str:
