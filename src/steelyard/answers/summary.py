@@ -7,6 +7,7 @@ far below any noise and keeps the file the same on every platform.
 from steelyard.answers import findings, report
 from steelyard.answers.durability.section import trades_json
 from steelyard.answers.findings import finding_json
+from steelyard.answers.latency.results import percentile_name
 from steelyard.answers.results import (
     CampaignAnalysis,
     CellSummary,
@@ -106,11 +107,16 @@ def _cell(cell: CellSummary, *, in_turns: bool) -> dict[str, Json]:
             "high": number(high) if measured else None,
         },
         "latency_mean_s": number(cell.latency_mean_s),
+        **({"printed_percentiles_s": _printed(cell)} if cell.percentiles else {}),
         **({"in_turns": True} if in_turns else {}),
         "validity": cell.validity.value,
         "stalled": cell.stalled,
         "findings": [finding_json(finding) for finding in cell.findings],
     }
+
+
+def _printed(cell: CellSummary) -> dict[str, Json]:
+    return {percentile_name(share): number(seconds) for share, seconds in cell.percentiles}
 
 
 def _stall(stall: StallTest) -> dict[str, Json]:

@@ -167,6 +167,7 @@ def content_of(workload: Workload) -> str:
         [script.text for script in workload.prepare],
         [(script.text, script.weight) for script in workload.scripts],
         *(() if workload.redis is None else (workload.redis,)),
+        *(() if workload.command is None else (workload.command,)),
     )
     return stored_key(said)
 

@@ -25,6 +25,7 @@ from steelyard.campaign.file.form_parts import (
     CalibrationForm,
     CapacityForm,
     CgroupForm,
+    CommandForm,
     Goal,
     KvmForm,
     LinuxSettings,
@@ -127,7 +128,7 @@ class StopForm(Form):
     )
 
 
-class GeneratorForm(Form):
+class GeneratorForm(CommandForm):
     """The load generator."""
 
     program: ProgramWord | None = Field(

@@ -171,7 +171,9 @@ def _of_redis(draft: Draft) -> Iterator[Issue]:
         yield Issue(path=("loads", "pipeline"), message=message, hint=_KEEP, at_key=True)
 
 
-def _postgres_work(_: Draft, path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
+def _postgres_work(draft: Draft, path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
+    if draft.document.at(("generator", "command")) is not None:
+        return  # ``generators`` says what goes with it
     if workload.builtin and workload.scripts:
         message = "`builtin` and `scripts` exclude each other"
         hint = "Make two workloads of them."
