@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 406,
+    "files": 409,
     "longest file": 738,
-    "import edges": 2924,
+    "import edges": 2960,
     "modules with one importer": 46,
     "branches on kind or system": 12,
 }

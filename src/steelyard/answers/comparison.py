@@ -278,7 +278,7 @@ def _design(record: CampaignRecord) -> Described:
         "prewarm": "yes" if measure.prewarm else "no",
         "transactions logged": _logging(measure),
         "generator flags": " ".join(experiment.generator_flags) or "none",
-        **dict(command_pairs(experiment)),
+        "generator commands": "; ".join(text for _, text in command_pairs(experiment)) or "none",
         "configurations side by side": ", ".join(t.name for t in experiment.configurations),
     }
     if plan is not None:

@@ -167,7 +167,7 @@ def test_a_program_that_is_not_there_is_refused_before_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The hint says what to do; flags behind -- belong into the command."""
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(PreflightError, match="no program sysbench"):
         _program().check()
     with pytest.raises(InputError, match="takes no further flags"):

@@ -104,8 +104,8 @@ def latency_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return what the logs of all transactions say; nothing where there are none."""
     found = analysis.latency
     if any(workload.command is not None for workload in analysis.experiment.workloads):
-        blocks = (Paragraph(text=UNLOGGED), *_printed(analysis))
-        return (Section(anchor="latency", title=TITLE, blocks=blocks),)
+        told: list[Block] = [Paragraph(text=UNLOGGED), *_printed(analysis)]
+        return (Section(anchor="latency", title=TITLE, blocks=tuple(told)),)
     if found is None and analysis.is_in_turns and not _logs(analysis):
         return (Section(anchor="latency", title=TITLE, blocks=(Paragraph(text=UNTOLD),)),)
     if found is None:
@@ -122,6 +122,7 @@ def _printed(analysis: CampaignAnalysis) -> Iterator[Table]:
     if not cells:
         return
     yield Table(
+        title=f"Percentiles that {GENERATOR} prints",
         columns=(
             Column(name="workload"),
             Column(name="configuration"),

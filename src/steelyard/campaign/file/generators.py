@@ -17,11 +17,12 @@ from steelyard.campaign.file.form_parts import (
     MeasureForm,
     share_of,
 )
+from steelyard.campaign.file.systems import SYSTEMS
 from steelyard.campaign.file.validation import Draft
 from steelyard.core.experiment import Design, Figure, LoadCommand
 from steelyard.core.latency import LogPolicy
 from steelyard.core.spelling import choice
-from steelyard.core.target import TARGETS, EngineName
+from steelyard.core.target import TARGETS
 from steelyard.systems.own_program import OF_A_RUN, OF_THE_SERVER, filled, names_in
 
 _KEEP: Final = "Remove it."
@@ -116,7 +117,7 @@ def _measure(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
 def _places(draft: Draft) -> Iterator[Issue]:
     """Yield targets whose load is put on by programs that a command cannot be."""
     path = ("generator", "command")
-    if draft.engine != EngineName.POSTGRES:
+    if not SYSTEMS[draft.engine].takes_command:
         message = "a command puts load on PostgreSQL, and the targets are of another system"
         yield Issue(path=path, message=message, hint=_KEEP, at_key=True)
         return
