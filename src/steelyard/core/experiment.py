@@ -217,6 +217,7 @@ class Workload:
         scale_factor: Size of the generator's own data set; None when ``prepare`` makes the data.
         prepare: SQL scripts run once; their result is part of the prepared state.
         scripts: Own scripts with weights.
+        variables: Numbers by name, for which ``:name`` stands in ``prepare`` and ``scripts``.
         redis: None for every other engine.
         command: Puts the load on in place of the system's own generator; None: that does.
     """
@@ -226,6 +227,7 @@ class Workload:
     scale_factor: int | None = None
     prepare: tuple[Script, ...] = ()
     scripts: tuple[Script, ...] = ()
+    variables: tuple[tuple[str, int], ...] = ()
     redis: RedisWork | None = None
     command: LoadCommand | None = None
 

@@ -173,6 +173,7 @@ class Dataset:
         name: Database name, made from the content.
         scale_factor: Size of the generator's own tables, or None.
         prepare: Names and texts of scripts run after them.
+        variables: Numbers that the scripts name.
         command: Words of a program of the user's that makes more, run last.
         space: Keys of a Redis server; None for every other engine.
     """
@@ -180,6 +181,7 @@ class Dataset:
     name: str
     scale_factor: int | None = None
     prepare: tuple[tuple[str, str], ...] = ()
+    variables: tuple[tuple[str, int], ...] = ()
     command: tuple[str, ...] = ()
     space: KeySpace | None = None
 

@@ -156,6 +156,7 @@ def _workload(
             Script(name=script.file, text=texts[script.file], weight=script.weight)
             for script in form.scripts
         ),
+        variables=tuple(sorted(form.variables.items())),
         redis=system.work(form),
         command=load_command(whole.generator, form.name, base),
     )

@@ -217,8 +217,9 @@ class PostgresEngine:
             arguments = pgbench.initialise_arguments(dataset.scale_factor)
             self._succeed((self.generator.program("pgbench"), *arguments), own)
         psql = self._programs[configuration].installation.program("psql")
+        told = (f"--set={name}={value}" for name, value in dataset.variables)
+        argv = (psql, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", *told, "--file=-")
         for name, text in dataset.prepare:
-            argv = (psql, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-")
             self._succeed(argv, own, stdin=text, what=f"the prepare script {name}")
         if dataset.command:
             self._succeed(filled(dataset.command, values_of_server(own)), own)
@@ -440,13 +441,15 @@ def dataset_of(workload: Workload) -> Dataset:
     """Return the data a workload runs on; equal content gives an equal name."""
     scripts = tuple((script.name, script.text) for script in workload.prepare)
     command = () if workload.command is None else workload.command.prepare
+    further = [each for each in (command, workload.variables if scripts else ()) if each]
     name = f"s{workload.scale_factor}" if workload.scale_factor else "own"
     if scripts or command:
-        name += f"_{stored_key([*scripts, command] if command else scripts)[:10]}"
+        name += f"_{stored_key([*scripts, *further] if further else scripts)[:10]}"
     return Dataset(
         name=f"steelyard_{name}",
         scale_factor=workload.scale_factor,
         prepare=scripts,
+        variables=workload.variables if scripts else (),
         command=command,
     )
 

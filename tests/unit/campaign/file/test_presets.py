@@ -49,6 +49,7 @@ def test_the_presets_are_these() -> None:
         "statements",
         "storage-locality",
         "sysbench",
+        "tpcc-like",
         "versions",
     )
 
