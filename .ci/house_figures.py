@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 409,
+    "files": 371,
     "longest file": 738,
-    "import edges": 2960,
-    "modules with one importer": 46,
+    "import edges": 2808,
+    "modules with one importer": 29,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

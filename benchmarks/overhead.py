@@ -39,7 +39,7 @@ from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.places.local.machine import capacity
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
-from steelyard.record.entries import RunFinished, Started
+from steelyard.record.journal import RunFinished, Started
 from steelyard.stats.signed_rank import block_interval
 from steelyard.systems.protocol import RunRequest
 from steelyard.targets.assembly import Assembly, assemble

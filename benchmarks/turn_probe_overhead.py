@@ -25,8 +25,7 @@ from pathlib import Path
 import numpy as np
 from overhead import LEVEL
 
-from steelyard.campaign.evidence.server import ServerProbe
-from steelyard.campaign.evidence.turn_watch import TurnWatch
+from steelyard.campaign.evidence.turn_watch import ServerProbe, TurnWatch
 from steelyard.cli.main import cli
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import ExitCode, MeasurementError, SteelyardError

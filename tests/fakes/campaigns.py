@@ -30,8 +30,7 @@ from steelyard.core.plan import CampaignPlan
 from steelyard.core.schedule import Load
 from steelyard.core.target import EngineName, LocalTarget, RedisLocalTarget
 from steelyard.record.directory import CampaignDirectory
-from steelyard.record.entries import Entry, Line, Resumed, Started
-from steelyard.record.journal import Journal, encode
+from steelyard.record.journal import Entry, Journal, Line, Resumed, Started, encode
 from steelyard.record.registry import register
 from steelyard.targets.assembly import Assembly
 from steelyard.targets.differences import Room

@@ -11,8 +11,7 @@ from steelyard.core.kubernetes import ContainerRef, SecretRef
 from steelyard.core.outside import InCluster
 from steelyard.core.target import KubernetesPlace
 from steelyard.gateways.clock import SystemClock
-from steelyard.places.kubernetes.generator_manifest import GeneratorPlan
-from steelyard.places.kubernetes.generators import GeneratorPods
+from steelyard.places.kubernetes.generators import GeneratorPlan, GeneratorPods
 
 CAMPAIGN_ID = "trial-0a1b2c"
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from steelyard.campaign.evidence.server import ServerProbe
+from steelyard.campaign.evidence.turn_watch import ServerProbe
 from steelyard.campaign.evidence.watch import Watch
 from steelyard.core.errors import TargetError
 from steelyard.core.evidence import Evidence, Quantity

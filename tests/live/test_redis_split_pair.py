@@ -12,8 +12,8 @@ from ruamel.yaml import YAML
 
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
+from steelyard.core.findings import State
 from steelyard.core.redis import Role
-from steelyard.core.stack import State
 from steelyard.core.stack_facts import StackFacts
 from steelyard.gateways.doors import system_doors
 from steelyard.gateways.redis import RedisPy, ReplyError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.core.stack import State
+from steelyard.core.findings import State
 from steelyard.core.stack_facts import RedisFacts, StackFacts
 from support.judged_rules import judged
 from support.redis import RedisServer

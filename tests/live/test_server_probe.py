@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.campaign.evidence import watch as watching
-from steelyard.campaign.evidence.server import ServerProbe
+from steelyard.campaign.evidence.turn_watch import ServerProbe
 from steelyard.campaign.evidence.watch import Watch
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import SteelyardError

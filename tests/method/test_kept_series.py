@@ -16,12 +16,12 @@ from kept_series import describe, group_verdicts, keep, load, load_all, of_recor
 from scipy.stats import linregress
 
 from steelyard.record.directory import CampaignDirectory
-from steelyard.record.entries import BlockEnded
-from steelyard.record.entries import BlockStarted
-from steelyard.record.entries import Ended
-from steelyard.record.entries import Planned
-from steelyard.record.entries import RunFinished
-from steelyard.record.entries import Started
+from steelyard.record.journal import BlockEnded
+from steelyard.record.journal import BlockStarted
+from steelyard.record.journal import Ended
+from steelyard.record.journal import Planned
+from steelyard.record.journal import RunFinished
+from steelyard.record.journal import Started
 
 BLOCKS = 120
 

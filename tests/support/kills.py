@@ -20,8 +20,15 @@ from steelyard.core.errors import SteelyardError
 from steelyard.core.plan import CampaignPlan, Status
 from steelyard.core.schedule import Schedule
 from steelyard.record.directory import read_campaign, read_schedule
-from steelyard.record.entries import BlockEnded, BlockStarted, Ended, Entry, Planned, Resumed
-from steelyard.record.journal import read_lines
+from steelyard.record.journal import (
+    BlockEnded,
+    BlockStarted,
+    Ended,
+    Entry,
+    Planned,
+    Resumed,
+    read_lines,
+)
 from support.endpoint import Server
 from support.left import left_over
 from support.live import living_servers, write_experiment

@@ -42,8 +42,11 @@ from steelyard.core.kubernetes import (
     ref_of,
 )
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
-from steelyard.gateways.kubernetes.kubeconfig import default_paths, read_kubeconfig
+from steelyard.gateways.kubernetes.connecting import (
+    KubectlConfiguration,
+    default_paths,
+    read_kubeconfig,
+)
 from support.lacking import lacking
 
 IMAGE = os.environ.get("STEELYARD_KUBERNETES_IMAGE", "localhost/postgresql:15")

@@ -48,7 +48,7 @@ configurations:
       resources: {{requests: {{cpu: 200m, memory: 256Mi}}}}
       generators:
         image: {image}
-        resources: {{requests: {{cpu: 100m, memory: 128Mi}}}}
+        resources: {{requests: {{cpu: 100m, memory: 128Mi}}, limits: {{cpu: "1", memory: 128Mi}}}}
     postgres: {{work_mem: 4MB}}
   other:
     extends: default

@@ -214,7 +214,11 @@ class Steelyard:
             out, err = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGABRT)
-            out, err = process.communicate()
+            try:
+                out, err = process.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                out, err = process.communicate()
             pytest.fail(f"steelyard {' '.join(arguments)} did not end:\n{out}\n{err}")
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 

@@ -23,11 +23,11 @@ from steelyard.gateways.redis import RedisPy, RedisSession
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.outcomes import LoadPods
 from steelyard.places.kubernetes.reaching import Reach, redis_knock
-from steelyard.systems.redis.statefulset.manifest import make_redis_secret
 from steelyard.systems.redis.statefulset.own_server import (
     RedisKubernetesPlatform,
     StatefulSetMeans,
     StatefulSetOptions,
+    make_redis_secret,
 )
 from support.kubernetes import until
 from support.live_clusters import FileLedger

@@ -25,7 +25,7 @@ from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.protocol import Guarded, Standstill
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
-from steelyard.record.entries import Started
+from steelyard.record.journal import Started
 from steelyard.systems.postgres.server import PostgresProgram, find_installation
 
 if TYPE_CHECKING:

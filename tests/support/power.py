@@ -19,8 +19,7 @@ from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.xfs import PROGRAMS
 from steelyard.places.local.server import end_all
 from steelyard.record.directory import read_schedule
-from steelyard.record.entries import Created, EnvironmentRead, Planned
-from steelyard.record.journal import read_lines, standing
+from steelyard.record.journal import Created, EnvironmentRead, Planned, read_lines, standing
 from support.kills import Death, Lane, entries_in, journal_in, phase_of
 from support.lacking import lacking
 from support.live import living_servers

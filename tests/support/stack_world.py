@@ -16,13 +16,18 @@ from fakes.settings import FakeSettings
 from steelyard.core.stack import DomainDesign, Knob, KnobKind, Step
 from steelyard.core.units import MIB
 from steelyard.gateways.placed_files import LocalFiles, PlacedFile
-from steelyard.record.entries import Entry, Line, StackBegun
-from steelyard.record.journal import Journal, encode
-from steelyard.tuning.apply.applier import Changed, apply_all, revert_all
+from steelyard.record.journal import Entry, Journal, Line, StackBegun, encode
+from steelyard.tuning.apply.applier import (
+    Applied,
+    AppliedRecord,
+    Changed,
+    apply_all,
+    read_applied,
+    revert_all,
+)
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.apply.door import KnobDoor
 from steelyard.tuning.apply.doors import Inside, Outside, doors
-from steelyard.tuning.apply.record import Applied, AppliedRecord, read_applied
 from steelyard.tuning.files.domain import domain_xml
 from support.database_in_cluster import LATE_CLASS, Operator, cluster_knob
 from support.stack import knob

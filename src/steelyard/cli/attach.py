@@ -42,9 +42,6 @@ def command(context: click.Context, /, **_: object) -> int:
     ends this and nothing else: the campaign goes on in the cluster. The exit code is the
     campaign's.
     """
-    from steelyard.cli.attaching import (  # noqa: PLC0415 - lazy
-        AttachOptions,
-        attach,
-    )
+    from steelyard.cli.attaching import AttachOptions, attach
 
     return attach(AttachOptions(**context.params))

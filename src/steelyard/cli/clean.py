@@ -68,12 +68,9 @@ def _clean_records(
     directories: tuple[Path, ...], *, adopt: bool, dry_run: bool, yes: bool
 ) -> "LeftBehindError | None":
     """Show and undo what campaigns left behind; return what would not go."""
-    from steelyard.campaign.cleanup.ledger import (  # noqa: PLC0415
-        find_leftovers,
-        undo_all,
-    )
-    from steelyard.campaign.cleanup.leftovers import trouble_of  # noqa: PLC0415
-    from steelyard.gateways.doors import system_doors  # noqa: PLC0415 - lazy
+    from steelyard.campaign.cleanup.ledger import find_leftovers, undo_all
+    from steelyard.campaign.cleanup.leftovers import trouble_of
+    from steelyard.gateways.doors import system_doors
 
     if adopt and not directories:
         raise click.UsageError("--adopt needs the directory of a record.")
@@ -94,12 +91,9 @@ def _clean_records(
 
 
 def _adopt(directories: tuple[Path, ...], doors: "Doors", *, dry_run: bool, yes: bool) -> None:
-    from steelyard.campaign.cleanup.leftovers import (  # noqa: PLC0415 - lazy
-        adopt,
-        does,
-    )
-    from steelyard.core.units import printable  # noqa: PLC0415
-    from steelyard.record.directory import read_campaign  # noqa: PLC0415
+    from steelyard.campaign.cleanup.leftovers import adopt, does
+    from steelyard.core.units import printable
+    from steelyard.record.directory import read_campaign
 
     for path in directories:
         record = read_campaign(path)
@@ -113,13 +107,13 @@ def _adopt(directories: tuple[Path, ...], doors: "Doors", *, dry_run: bool, yes:
 
 
 def _clean_cluster(context: str | None, namespace: str, *, dry_run: bool, yes: bool) -> None:
-    from steelyard.campaign.cleanup.leftovers import (  # noqa: PLC0415 - lazy  # noqa: PLC0415
+    from steelyard.campaign.cleanup.leftovers import (
         look_for_labels,
         raise_all,
         trouble_of,
         undo_labelled,
     )
-    from steelyard.gateways.doors import system_doors  # noqa: PLC0415
+    from steelyard.gateways.doors import system_doors
 
     doors = system_doors()
     api = doors.kubernetes.connect(context)
@@ -168,11 +162,8 @@ def _is_for_clean(labelled: "Labelled", context: str, *, yes: bool) -> bool:
 
 
 def _say(found: "Sequence[Leftover]") -> None:
-    from steelyard.campaign.cleanup.leftovers import claim  # noqa: PLC0415 - lazy
-    from steelyard.core.units import (  # noqa: PLC0415
-        format_bytes,
-        printable,
-    )
+    from steelyard.campaign.cleanup.leftovers import claim
+    from steelyard.core.units import format_bytes, printable
 
     if not found:
         click.echo("No campaign has left anything behind.")
@@ -200,9 +191,9 @@ def _what(leftover: "Leftover") -> "Iterator[str]":
 
 
 def _clean_cache(*, dry_run: bool, yes: bool) -> None:
-    from steelyard.campaign.cleanup.ledger import refuse_while_running  # noqa: PLC0415 - lazy
-    from steelyard.core.units import format_bytes  # noqa: PLC0415
-    from steelyard.gateways.files import (  # noqa: PLC0415
+    from steelyard.campaign.cleanup.ledger import refuse_while_running
+    from steelyard.core.units import format_bytes
+    from steelyard.gateways.files import (
         cache_directory,
         holding_cache,
         remove_tree,

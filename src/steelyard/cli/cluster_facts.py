@@ -1,4 +1,4 @@
-"""Options that name a database in a Kubernetes cluster whose stack is asked for."""
+"""Whose stack is asked for: a database in a Kubernetes cluster, or this machine."""
 
 from collections.abc import Callable, Mapping
 from functools import reduce
@@ -10,6 +10,7 @@ from steelyard.cli.options import NAMESPACE
 
 if TYPE_CHECKING:
     from steelyard.core.stack_facts import StackFacts
+    from steelyard.tuning.facts.collecting import FactDoors
     from steelyard.tuning.facts.kubernetes import AskedCluster
 
 
@@ -61,8 +62,8 @@ def asked_cluster(
     Raises:
         InputError: Both were given.
     """
-    from steelyard.core.errors import InputError  # noqa: PLC0415 - lazy
-    from steelyard.tuning.facts.kubernetes import AskedCluster  # noqa: PLC0415
+    from steelyard.core.errors import InputError
+    from steelyard.tuning.facts.kubernetes import AskedCluster
 
     inside = looking_inside(options)
     if not inside:
@@ -85,10 +86,12 @@ def asked_cluster(
 
 def collected_inside(asked: "AskedCluster") -> "StackFacts":
     """Return what can be seen of a database in a cluster."""
-    from steelyard.cli.fact_doors import system_cluster_doors  # noqa: PLC0415 - lazy
-    from steelyard.tuning.facts.collecting import collect_in_cluster  # noqa: PLC0415
+    from steelyard.gateways.doors import system_doors
+    from steelyard.tuning.facts.collecting import ClusterDoors, collect_in_cluster
 
-    return collect_in_cluster(asked, system_cluster_doors())
+    doors = system_doors()
+    gateways = ClusterDoors(kubernetes=doors.kubernetes, sql=doors.sql, clock=doors.clock)
+    return collect_in_cluster(asked, gateways)
 
 
 def place_inside(facts: "StackFacts", asked: "AskedCluster") -> str:
@@ -97,3 +100,35 @@ def place_inside(facts: "StackFacts", asked: "AskedCluster") -> str:
     node = facts.kubernetes.node if facts.kubernetes is not None else None
     where = f" on {node}" if node else ""
     return f"{named}{where}" + (f" in {asked.context}" if asked.context else "")
+
+
+def defined_domain(name: str) -> str | None:
+    """Return a domain's XML as this machine's libvirt keeps it; None where it has none."""
+    from steelyard.core.errors import SteelyardError
+    from steelyard.gateways.doors import system_doors
+    from steelyard.gateways.virsh import Virsh
+
+    try:
+        return Virsh(processes=system_doors().processes).xml(name, defined=True)
+    except SteelyardError:  # there is no libvirt: the facts of domains say why
+        return None
+
+
+def system_fact_doors() -> "FactDoors":
+    """Return the gateways for facts of this machine; virtual machines are the user's libvirt's."""
+    from steelyard.gateways.doors import system_doors
+    from steelyard.gateways.virsh import Virsh
+    from steelyard.tuning.facts.collecting import FactDoors
+    from steelyard.tuning.facts.domains import Hypervisor, collect_domains
+
+    doors = system_doors()
+    libvirt = Virsh(processes=doors.processes)
+    hypervisor = Hypervisor(domains=libvirt, host=doors.host, clock=doors.clock)
+    return FactDoors(
+        host=doors.host,
+        processes=doors.processes,
+        sql=doors.sql,
+        clock=doors.clock,
+        redis=doors.redis,
+        domains=lambda: collect_domains(hypervisor),
+    )

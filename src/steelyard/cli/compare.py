@@ -39,7 +39,7 @@ def command(
     """
     if len(others) == 2:
         analysis = _configurations(directory, *others, as_json=as_json)
-        from steelyard.cli.campaigns import Gate  # noqa: PLC0415 - lazy
+        from steelyard.cli.campaigns import Gate
 
         return Gate(fail_if=fail_if, undecided=undecided, junit=junit).code(analysis)
     if len(others) != 1:
@@ -56,14 +56,10 @@ def command(
 def _configurations(
     directory: Path, reference: str, configuration: str, *, as_json: bool
 ) -> "CampaignAnalysis":
-    from steelyard.answers.campaign import analyse  # noqa: PLC0415 - lazy
-    from steelyard.answers.comparison import (  # noqa: PLC0415
-        compare_pair,
-        pair_document,
-        pair_summary,
-    )
-    from steelyard.cli import campaigns  # noqa: PLC0415
-    from steelyard.record.directory import read_campaign  # noqa: PLC0415
+    from steelyard.answers.campaign import analyse
+    from steelyard.answers.comparison import compare_pair, pair_document, pair_summary
+    from steelyard.cli import campaigns
+    from steelyard.record.directory import read_campaign
 
     record = read_campaign(directory)
     pair = compare_pair(record, analyse(record), reference=reference, configuration=configuration)
@@ -75,13 +71,9 @@ def _configurations(
 
 
 def _campaigns(first: Path, second: Path, *, as_json: bool) -> None:
-    from steelyard.answers.comparison import (  # noqa: PLC0415
-        across_document,
-        across_summary,
-        compare_campaigns,
-    )
-    from steelyard.cli import campaigns  # noqa: PLC0415
-    from steelyard.record.directory import read_campaign  # noqa: PLC0415
+    from steelyard.answers.comparison import across_document, across_summary, compare_campaigns
+    from steelyard.cli import campaigns
+    from steelyard.record.directory import read_campaign
 
     pair = compare_campaigns(read_campaign(first), read_campaign(second))
     if as_json:

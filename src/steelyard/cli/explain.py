@@ -22,13 +22,10 @@ def command(directory: Path, cell: str | None, *, as_json: bool) -> None:
     For each: the verdict, which part of a transaction's time changed, the way from one latency to
     the other, and what a transaction costs on both sides, with intervals.
     """
-    from steelyard.answers.reasons.section import (  # noqa: PLC0415
-        explain_document,
-        explain_json,
-    )
-    from steelyard.cli import campaigns  # noqa: PLC0415 - lazy
-    from steelyard.core.errors import RecordError  # noqa: PLC0415
-    from steelyard.record.directory import require_campaign  # noqa: PLC0415
+    from steelyard.answers.reasons.section import explain_document, explain_json
+    from steelyard.cli import campaigns
+    from steelyard.core.errors import RecordError
+    from steelyard.record.directory import require_campaign
 
     require_campaign(directory)
     found = campaigns.listed_campaign(directory)
@@ -47,8 +44,8 @@ def _choice(analysis: "CampaignAnalysis", cell: str | None) -> "Choice":
     Raises:
         InputError: The campaign has no such cell.
     """
-    from steelyard.answers.reasons.section import Choice  # noqa: PLC0415
-    from steelyard.core.errors import InputError  # noqa: PLC0415 - lazy
+    from steelyard.answers.reasons.section import Choice
+    from steelyard.core.errors import InputError
 
     if cell is None:
         return Choice()

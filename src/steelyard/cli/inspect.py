@@ -72,19 +72,10 @@ def command(context: click.Context, /, **_: object) -> int:
     be checked, and counts as neither passed nor failed. Exit code 10 when a rule of severity error
     is violated.
     """
-    from steelyard.answers.stack.inspection import (  # noqa: PLC0415
-        inspection_document,
-        inspection_json,
-    )
-    from steelyard.cli.campaigns import (  # noqa: PLC0415 - lazy
-        print_json,
-        print_whole,
-    )
-    from steelyard.gateways.files import require_place_for  # noqa: PLC0415
-    from steelyard.tuning.facts.file import (  # noqa: PLC0415
-        plain,
-        write_facts,
-    )
+    from steelyard.answers.stack.inspection import inspection_document, inspection_json
+    from steelyard.cli.campaigns import print_json, print_whole
+    from steelyard.gateways.files import require_place_for
+    from steelyard.tuning.facts.file import plain, write_facts
 
     params = context.params
     if params["save"] is not None:
@@ -106,9 +97,9 @@ def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
     Raises:
         InputError: Two options contradict each other.
     """
-    from steelyard.cli.cluster_facts import looking_inside  # noqa: PLC0415 - lazy
-    from steelyard.core.errors import InputError  # noqa: PLC0415
-    from steelyard.tuning.facts.collecting import Asked  # noqa: PLC0415
+    from steelyard.cli.cluster_facts import looking_inside
+    from steelyard.core.errors import InputError
+    from steelyard.tuning.facts.collecting import Asked
 
     names = ("on", "dsn", "redis", "data_directory", "instance_metadata")
     looking = {f"--{name.replace('_', '-')}": params[name] for name in names}
@@ -137,10 +128,10 @@ def _text(value: object) -> str | None:
 
 
 def _inspected(asked: "Asked | AskedCluster", params: dict[str, Any]) -> "Inspection":
-    from steelyard.answers.stack.inspection import Inspection  # noqa: PLC0415 - lazy
-    from steelyard.tuning.facts.collecting import above  # noqa: PLC0415
-    from steelyard.tuning.facts.file import read_facts  # noqa: PLC0415
-    from steelyard.tuning.rules.catalogue import judge  # noqa: PLC0415
+    from steelyard.answers.stack.inspection import Inspection
+    from steelyard.tuning.facts.collecting import above
+    from steelyard.tuning.facts.file import read_facts
+    from steelyard.tuning.rules.catalogue import judge
 
     file, host_file, xml_file = (params[name] for name in ("facts", "host_facts", "domain_xml"))
     facts = _collected(asked) if file is None else read_facts(file)
@@ -159,11 +150,11 @@ def _compared(facts: "StackFacts", file: Path, *, ask_libvirt: bool) -> "StackFa
     Raises:
         InputError: The file cannot be read, or is no domain.
     """
-    from steelyard.cli.fact_doors import defined_domain  # noqa: PLC0415 - lazy
-    from steelyard.core.errors import InputError  # noqa: PLC0415
-    from steelyard.gateways.files import read_text  # noqa: PLC0415
-    from steelyard.tuning.facts.domain_xml import domain_facts  # noqa: PLC0415
-    from steelyard.tuning.facts.domains import with_asked_domain  # noqa: PLC0415
+    from steelyard.cli.cluster_facts import defined_domain
+    from steelyard.core.errors import InputError
+    from steelyard.gateways.files import read_text
+    from steelyard.tuning.facts.domain_xml import domain_facts
+    from steelyard.tuning.facts.domains import with_asked_domain
 
     text = read_text(file)
     if text is None:
@@ -177,8 +168,8 @@ def _compared(facts: "StackFacts", file: Path, *, ask_libvirt: bool) -> "StackFa
 
 
 def _place(asked: "Asked | AskedCluster", facts: "StackFacts") -> str:
-    from steelyard.cli.cluster_facts import place_inside  # noqa: PLC0415 - lazy
-    from steelyard.tuning.facts.collecting import Asked  # noqa: PLC0415
+    from steelyard.cli.cluster_facts import place_inside
+    from steelyard.tuning.facts.collecting import Asked
 
     if isinstance(asked, Asked):
         return asked.on or _HERE
@@ -186,12 +177,8 @@ def _place(asked: "Asked | AskedCluster", facts: "StackFacts") -> str:
 
 
 def _collected(asked: "Asked | AskedCluster") -> "StackFacts":
-    from steelyard.cli.cluster_facts import collected_inside  # noqa: PLC0415 - lazy
-    from steelyard.cli.fact_doors import system_fact_doors  # noqa: PLC0415
-    from steelyard.tuning.facts.collecting import (  # noqa: PLC0415
-        Asked,
-        collect,
-    )
+    from steelyard.cli.cluster_facts import collected_inside, system_fact_doors
+    from steelyard.tuning.facts.collecting import Asked, collect
 
     if isinstance(asked, Asked):
         return collect(asked, system_fact_doors())
@@ -199,8 +186,8 @@ def _collected(asked: "Asked | AskedCluster") -> "StackFacts":
 
 
 def _exit_code(inspection: "Inspection", fail_on: str) -> int:
-    from steelyard.core.errors import ExitCode  # noqa: PLC0415 - lazy
-    from steelyard.core.findings import Severity  # noqa: PLC0415
+    from steelyard.core.errors import ExitCode
+    from steelyard.core.findings import Severity
 
     grave = {
         "error": {Severity.ERROR},

@@ -38,9 +38,6 @@ def command(context: click.Context, /, **_: object) -> None:
     `closed=a.log.1 a.log.2 open=b.log.*`. Logs of single runs have no intervals; `steelyard run`
     gives them. Aggregated logs have no percentiles.
     """
-    from steelyard.cli.percentiles import (  # noqa: PLC0415 - lazy
-        LatencyOptions,
-        show_latency,
-    )
+    from steelyard.cli.percentiles import LatencyOptions, show_latency
 
     show_latency(LatencyOptions(**context.params))

@@ -4,9 +4,8 @@ The same steps serve ``plan``, ``noise`` and ``capacity``. In a Kubernetes clust
 shows what would be made.
 """
 
-import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,8 +36,6 @@ from steelyard.cli.manifest_text import manifest_text
 from steelyard.cli.options import TerminalOperator
 from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
 from steelyard.core.errors import (
-    ExperimentFileError,
-    InputError,
     Interrupted,
     PreflightError,
     RefusedError,
@@ -51,14 +48,14 @@ from steelyard.core.kubernetes import SecretRef
 from steelyard.core.linux import BlockDevice
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, free_bytes
-from steelyard.places.kubernetes.generator_manifest import GeneratorPlan
+from steelyard.places.kubernetes.generators import GeneratorPlan
 from steelyard.places.local.machine import capacity
 from steelyard.record.directory import read_campaign, require_unused
 from steelyard.targets.assembly import Assembly, assemble, placed, settled
 from steelyard.targets.differences import same_twice
 from steelyard.targets.generators import campaign_manifests, generator_plan
 from steelyard.targets.kubernetes_site import place_in
-from steelyard.targets.local import require_huge_pages, require_shared_memory
+from steelyard.targets.stack import require_huge_pages, require_shared_memory
 from steelyard.tuning.facts.machine import device_fact
 from steelyard.tuning.profiles import MachineFacts
 
@@ -429,45 +426,6 @@ def load_written(text: str, options: RunOptions, doors: Doors) -> LoadedExperime
         base=Path.cwd(), facts=_facts(doors), seed=options.seed, generator_flags=options.flags
     )
     return _as_told(load_text(text, options.source, surroundings), options)
-
-
-def spelled(
-    words: Sequence[str],
-    given: Mapping[str, object],
-    *,
-    switches: Sequence[str] = (),
-    flags: Sequence[str] = (),
-) -> str:
-    """Return a command line for a shell.
-
-    Args:
-        words: Its beginning.
-        given: Values of options by name; None: the option was not given.
-        switches: Options without a value.
-        flags: What follows ``--``.
-    """
-    options = [
-        word for name, value in given.items() if value is not None for word in (name, str(value))
-    ]
-    return shlex.join([*words, *options, *switches, *(["--", *flags] if flags else [])])
-
-
-def said_of_options(error: ExperimentFileError, option_of: Callable[[str], str]) -> InputError:
-    """Return the error in the words of the command line: nobody wrote that file.
-
-    What follows from an option that could not be read is no problem of its own.
-
-    Args:
-        error: With a place in the file for each problem.
-        option_of: Returns the option that a place comes from, "" for what has none.
-    """
-    named = ((option_of(problem.path), problem) for problem in error.problems)
-    found = [(option, problem) for option, problem in named if option]
-    if not found:
-        return error
-    lines = [f"{option}: {problem.message} ({problem.hint})" for option, problem in found[1:]]
-    option, first = found[0]
-    return InputError("\n".join([f"{option}: {first.message}", *lines]), hint=first.hint)
 
 
 def _as_told(loaded: LoadedExperiment, options: RunOptions) -> LoadedExperiment:

@@ -12,9 +12,11 @@ from steelyard.core.errors import InputError
 class LazyGroup(click.Group):
     """Verbs by name with the first line of their help; each is a module that has a ``command``.
 
+    A verb that was declared in this group needs no module of its own.
+
     Args:
         verbs: First line of help by name, in the order to list them.
-        package: Holds a module for each verb.
+        package: Holds a module for each other verb.
         unlisted: Further verbs, which no person types.
         settings: Of click.
     """
@@ -23,7 +25,7 @@ class LazyGroup(click.Group):
         self,
         *,
         verbs: Mapping[str, str],
-        package: str,
+        package: str = "",
         unlisted: Collection[str] = (),
         **settings: object,
     ) -> None:
@@ -36,10 +38,13 @@ class LazyGroup(click.Group):
         """Return the names of the verbs."""
         return list(self._verbs)
 
-    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """Return a verb, imported now; None where there is none of that name."""
         if not self._has(name):
             return None
+        declared = super().get_command(context, name)
+        if declared is not None:
+            return declared
         module = name.replace("-", "_") + "_" * iskeyword(name)
         command = import_module(f"{self._package}.{module}").command
         assert isinstance(command, click.Command)  # noqa: S101 - a module without one is a bug
@@ -56,7 +61,7 @@ class LazyGroup(click.Group):
         word = args[0]
         is_option = word.startswith("-")
         if not is_option and not context.resilient_parsing and not self._has(word):
-            from steelyard.core.spelling import did_you_mean  # noqa: PLC0415 - lazy
+            from steelyard.core.spelling import did_you_mean
 
             raise InputError(
                 f"`{context.command_path}` has no command `{word}`",

@@ -10,11 +10,8 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(directories: tuple[Path, ...], *, as_json: bool) -> None:
     """List the campaigns below DIRECTORIES, or below campaigns/, oldest first."""
-    from steelyard.answers.listing import (  # noqa: PLC0415
-        listing_document,
-        listing_json,
-    )
-    from steelyard.cli import campaigns  # noqa: PLC0415 - lazy
+    from steelyard.answers.listing import listing_document, listing_json
+    from steelyard.cli import campaigns
 
     found = campaigns.listed_campaigns(directories)
     if as_json:

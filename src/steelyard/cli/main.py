@@ -97,7 +97,7 @@ def _outcome() -> int:
 
 def _say(kind: str, message: str, hint: str) -> None:
     """Print what happened and the way out."""
-    from steelyard.core.units import printable  # noqa: PLC0415 - lazy
+    from steelyard.core.units import printable
 
     click.echo(f"{kind}: {printable(message)}", err=True)
     if hint:

@@ -32,8 +32,8 @@ def command(context: click.Context, /, **_: object) -> None:
     The profile is kept in the cache, and later plans use it; `steelyard clean --cache` removes it.
     An interrupted campaign goes on with `steelyard run --resume DIR`.
     """
-    from steelyard.cli import launching  # noqa: PLC0415 - lazy
-    from steelyard.cli.noise_measurement import measure_noise  # noqa: PLC0415
+    from steelyard.cli import launching
+    from steelyard.cli.written import measure_noise
 
     params = dict(context.params)
     switch = params.pop("switch")

@@ -19,7 +19,7 @@ def command(context: click.Context, /, **_: object) -> None:
     best length of a slice, what the budget does not decide, cheaper designs, disk, and the time
     to prepare the data.
     """
-    from steelyard.cli import launching  # noqa: PLC0415 - lazy
+    from steelyard.cli import launching
 
     options = launching.RunOptions(
         flags=(),

@@ -7,11 +7,7 @@ import click
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
     """List the presets, or print the one called NAME as an experiment file."""
-    from steelyard.campaign.file.files import (  # noqa: PLC0415 - lazy
-        preset_names,
-        preset_summary,
-        preset_text,
-    )
+    from steelyard.campaign.file.files import preset_names, preset_summary, preset_text
 
     if name is not None:
         click.echo(preset_text(name.removeprefix("preset:")), nl=False)

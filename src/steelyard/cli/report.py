@@ -31,14 +31,9 @@ def command(
     Without --format the files beside the record (report.html, report.md, summary.json and the
     tables) are written anew as well. Repeated, they are the same to the byte.
     """
-    from steelyard.answers.campaign import analyse  # noqa: PLC0415 - lazy
-    from steelyard.cli.campaigns import (  # noqa: PLC0415
-        Gate,
-        rendered,
-        show,
-        write_reports,
-    )
-    from steelyard.record.directory import read_campaign  # noqa: PLC0415
+    from steelyard.answers.campaign import analyse
+    from steelyard.cli.campaigns import Gate, rendered, show, write_reports
+    from steelyard.record.directory import read_campaign
 
     record = read_campaign(directory)
     analysis = analyse(record)

@@ -48,8 +48,8 @@ def command(context: click.Context, /, **_: object) -> int:
     in about six minutes. Record and reports lie in the campaign directory:
     campaigns/TIME-NAME unless --out is given.
     """
-    from steelyard.cli import launching  # noqa: PLC0415 - lazy
-    from steelyard.cli.campaigns import Gate  # noqa: PLC0415
+    from steelyard.cli import launching
+    from steelyard.cli.campaigns import Gate
 
     given = dict(context.params)
     inside = {name: given.pop(name) for name in _INSIDE}
@@ -70,10 +70,7 @@ def command(context: click.Context, /, **_: object) -> int:
 
 def _run_inside(options: "RunOptions", inside: dict[str, Any], context: click.Context) -> int:
     """Run it as a Job; a record here has none to go on with."""
-    from steelyard.cli.in_cluster import (  # noqa: PLC0415 - lazy
-        InsideOptions,
-        run_inside,
-    )
+    from steelyard.cli.attaching import InsideOptions, run_inside
 
     if options.resume is not None:
         message = "--resume is for a record that is here; of a Job: steelyard attach NAME --resume"

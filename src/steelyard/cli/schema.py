@@ -12,6 +12,6 @@ def command() -> None:
     Editors with a YAML language server use it by a first line such as
     ``# yaml-language-server: $schema=experiment.schema.json``.
     """
-    from steelyard.campaign.file.validation import experiment_schema  # noqa: PLC0415 - lazy
+    from steelyard.campaign.file.validation import experiment_schema
 
     click.echo(json.dumps(experiment_schema(), indent=2))

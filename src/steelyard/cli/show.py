@@ -13,13 +13,10 @@ def command(directory: Path, *, as_json: bool) -> None:
 
     Also while it runs. `steelyard report` shows its results.
     """
-    from steelyard.answers.listing import (  # noqa: PLC0415
-        campaign_document,
-        campaign_json,
-    )
-    from steelyard.cli import campaigns  # noqa: PLC0415 - lazy
-    from steelyard.core.errors import RecordError  # noqa: PLC0415
-    from steelyard.record.directory import require_campaign  # noqa: PLC0415
+    from steelyard.answers.listing import campaign_document, campaign_json
+    from steelyard.cli import campaigns
+    from steelyard.core.errors import RecordError
+    from steelyard.record.directory import require_campaign
 
     require_campaign(directory)
     found = campaigns.listed_campaign(directory)

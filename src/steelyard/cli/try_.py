@@ -58,6 +58,6 @@ def command(context: click.Context, /, **_: object) -> None:
     Without --script pgbench's reads are measured in a database of Steelyard's own, which is
     dropped at the end. Scripts run in the database that the DSN names; what they change stays.
     """
-    from steelyard.cli.trial import TrialOptions, run_trial  # noqa: PLC0415 - lazy
+    from steelyard.cli.written import TrialOptions, run_trial
 
     run_trial(TrialOptions(**context.params))

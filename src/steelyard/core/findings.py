@@ -1,4 +1,4 @@
-"""Verdicts, estimates with their intervals, findings, and what a rule of validity is.
+"""Verdicts, estimates with their intervals, findings, and what a rule is.
 
 A finding is something the user should know, as data, with evidence and remedy. A rule turns facts
 into a ruling, with everything that explains it as data. A fact that is missing makes a rule not
@@ -105,11 +105,11 @@ class Judges(StrEnum):
     CAMPAIGN = "campaign"
 
 
-class Standing(StrEnum):
+class State(StrEnum):
     """What a rule says of the facts."""
 
-    KEPT = "kept"
-    BROKEN = "broken"
+    HOLDS = "holds"
+    VIOLATED = "violated"
     NOT_APPLICABLE = "not applicable"
 
 
@@ -132,14 +132,14 @@ class Ruling:
     """What a rule says of some facts.
 
     Attributes:
-        message: The fact with the measured value, of a broken rule.
+        message: The fact with the measured value, where it is violated.
         missing: The fact that would have been needed; empty when the rule has nothing to judge.
         subject: What it is about, for the finding.
         remedy: In place of the rule's own; empty keeps that.
         severity: Likewise; None keeps the rule's.
     """
 
-    standing: Standing
+    state: State
     message: str = ""
     missing: str = ""
     subject: str = ""
@@ -147,44 +147,53 @@ class Ruling:
     severity: Severity | None = None
 
 
-KEPT: Final = Ruling(standing=Standing.KEPT)
-NOTHING_TO_JUDGE: Final = Ruling(standing=Standing.NOT_APPLICABLE)
+KEPT: Final = Ruling(state=State.HOLDS)
+NOTHING_TO_JUDGE: Final = Ruling(state=State.NOT_APPLICABLE)
 
 
 def lacking(fact: str) -> Ruling:
     """Return that a rule cannot judge without a fact."""
-    return Ruling(standing=Standing.NOT_APPLICABLE, missing=fact)
+    return Ruling(state=State.NOT_APPLICABLE, missing=fact)
 
 
 def broken(message: str, *, subject: str = "", remedy: str = "") -> Ruling:
-    """Return that the facts break a rule."""
-    return Ruling(standing=Standing.BROKEN, message=message, subject=subject, remedy=remedy)
+    """Return that the facts violate a rule."""
+    return Ruling(state=State.VIOLATED, message=message, subject=subject, remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(Generic[Facts]):
-    """One rule, with all that its page in the documentation says.
+    """One rule, as data with one function, and all that its page in the documentation says.
 
     Attributes:
-        code: Stable kebab-case name, also of its findings.
-        severity: Of its findings. Of a run an error makes it invalid, a warning suspect.
-        what: When it is broken, in one sentence.
-        why: What goes wrong then.
-        thresholds: Numbers in it, if any.
+        code: Stable id.
+        severity: Of what it finds.
+        why: What goes wrong when it is violated.
         remedy: The way out.
         source: Where the rule comes from.
-        judge: Yields a ruling for each thing that it looks at.
-        engine: Whose servers it judges; None: all.
+        judge: Gives a ruling for each thing that it looks at; none when there is nothing to judge.
     """
 
     code: str
-    judges: Judges
     severity: Severity
-    what: str
     why: str
     remedy: str
     source: str
     judge: Callable[[Facts], Iterable[Ruling]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidityRule(Rule[Facts]):
+    """A rule of what was measured; of a run an error makes it invalid, a warning suspect.
+
+    Attributes:
+        what: When it is violated, in one sentence.
+        thresholds: Numbers in it, if any.
+        engine: Whose servers it judges; None: all.
+    """
+
+    judges: Judges
+    what: str
     thresholds: tuple[Threshold, ...] = ()
     engine: EngineName | None = None
 
@@ -193,7 +202,7 @@ class Rule(Generic[Facts]):
         return self.engine in (None, engine)
 
     def finding(self, ruling: Ruling) -> Finding:
-        """Return the finding of a broken rule."""
+        """Return the finding of a ruling that it is violated."""
         return Finding(
             code=self.code,
             severity=ruling.severity or self.severity,
@@ -205,7 +214,7 @@ class Rule(Generic[Facts]):
 
     @property
     def consequence(self) -> str:
-        """Return what a broken rule makes of what it judges, in one word."""
+        """Return what it makes of what it judges when it is violated, in one word."""
         if self.judges is not Judges.RUN:
             return "finding"
         words = {Severity.ERROR: "invalid", Severity.WARNING: "suspect"}

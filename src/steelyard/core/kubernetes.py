@@ -55,6 +55,27 @@ class Kind:
     name: str
     namespaced: bool = True
 
+    def manifest(
+        self,
+        name: str,
+        *,
+        namespace: str = "",
+        labels: Mapping[str, str] | None = None,
+        **rest: object,
+    ) -> dict[str, Any]:
+        """Return an object of this kind; an empty namespace and no labels are not written.
+
+        Args:
+            name: Of the object.
+            namespace: Where it goes.
+            labels: That it has.
+            rest: Further keys beside its metadata: ``spec``, ``data``.
+        """
+        where = {"namespace": namespace} if namespace else {}
+        marked = {} if labels is None else {"labels": dict(labels)}
+        metadata = {"name": name, **where, **marked}
+        return {"apiVersion": self.api_version, "kind": self.name, "metadata": metadata, **rest}
+
 
 POD: Final = Kind(api_version="v1", name="Pod")
 SECRET: Final = Kind(api_version="v1", name="Secret")

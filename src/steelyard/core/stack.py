@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Self
 
-from steelyard.core.findings import Severity
+from steelyard.core.findings import Severity, State
 
 
 class Place(StrEnum):
@@ -357,20 +357,12 @@ class Step:
     commands: tuple[str, ...] = ()
 
 
-class State(StrEnum):
-    """What came of one rule."""
-
-    HOLDS = "holds"
-    VIOLATED = "violated"
-    NOT_APPLICABLE = "not applicable"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRule:
     """One rule applied to facts.
 
     Attributes:
-        layers: As in ``tuning.rules.rule.Rule``, like the fields after ``missing``.
+        layers: As in ``tuning.rules.rule.StackRule``, like the fields after ``missing``.
         messages: A sentence of fact per violation.
         missing: Paths of the facts that it lacked, each with the reason; of a rule that is not
             applicable none when there is nothing to judge. A rule can be violated in one place

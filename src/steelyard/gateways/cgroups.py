@@ -16,7 +16,6 @@ whenever and however we die.
 
 import errno
 import os
-import re
 import select
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from steelyard.core.command import quoted
 from steelyard.core.errors import InputError, PrivilegeError, TargetError
 from steelyard.core.linux import Controller, parse_cpu_list
 from steelyard.gateways.files import existing_parent, read_text
+from steelyard.gateways.host import CPU_SETS, parse_mounts
 
 _STILL: Final = frozenset({b"T", b"t", b"Z", b"X"})  # stopped, traced, dead: proc_pid_stat(5)
 
@@ -353,7 +353,6 @@ _V1_NAMES = {
     Controller.IO: "blkio",
     Controller.FREEZER: "freezer",
 }
-_CPUS_OF_A_GROUP = ("cpuset.effective_cpus", "cpuset.cpus.effective", "cpuset.cpus")
 _ONLINE = "sys/devices/system/cpu/online"
 
 
@@ -488,15 +487,13 @@ class SystemCgroups:
         """Return every mounted directory of control groups."""
         return frozenset(directory for directory, _, _ in self._mounts())
 
-    def _mounts(self) -> list[tuple[Path, str, list[str]]]:
+    def _mounts(self) -> list[tuple[Path, str, tuple[str, ...]]]:
         """Return directory, type and options of every mounted hierarchy."""
-        found = []
-        for line in (read_text(self._root / "proc/self/mounts") or "").splitlines():
-            fields = line.split()
-            if len(fields) > 3 and fields[2] in ("cgroup", "cgroup2"):
-                path = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[1])
-                found.append((self._root / path.lstrip("/"), fields[2], fields[3].split(",")))
-        return found
+        return [
+            (self._root / mount.at.lstrip("/"), mount.file_system, mount.options)
+            for mount in parse_mounts(read_text(self._root / "proc/self/mounts"))
+            if mount.file_system in ("cgroup", "cgroup2")
+        ]
 
     def make(self, directory: Path) -> None:
         """Make a group.
@@ -569,7 +566,7 @@ class SystemCgroups:
         texts = [read_text(self._root / _ONLINE) or ""]
         with suppress(PrivilegeError):
             root = self.hierarchy(Controller.CPUSET).root
-            texts = [*(self.read(root, name) for name in _CPUS_OF_A_GROUP), *texts]
+            texts = [*(self.read(root, name) for name in CPU_SETS), *texts]
         for text in filter(None, map(str.strip, texts)):
             with suppress(InputError):
                 return parse_cpu_list(text)

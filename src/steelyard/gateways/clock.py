@@ -6,7 +6,7 @@ nobody of ours is at work, the first is given up.
 """
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import psycopg
@@ -42,6 +42,32 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Wait."""
         time.sleep(seconds)
+
+
+def looks(clock: Clock, within_s: float, *pauses_s: float) -> Iterator[float]:
+    """Yield the seconds that were waited before each look at something, at once and after pauses.
+
+    The last look is the first one that begins too late: ``else`` of the loop is where what was
+    waited for did not come. So a process that slept through its time looks once more.
+
+    Args:
+        clock: To wait by.
+        within_s: How long to go on.
+        pauses_s: Between the looks, one after the other; the last one again and again.
+    """
+    begun, pauses, pause_s = clock.monotonic(), iter(pauses_s), 0.0
+    while True:
+        waited_s = clock.monotonic() - begun
+        yield waited_s
+        if waited_s > within_s:
+            return
+        pause_s = next(pauses, pause_s)
+        clock.sleep(pause_s)
+
+
+def until(holds: Callable[[], bool], clock: Clock, within_s: float, *pauses_s: float) -> bool:
+    """Return whether something holds within a time; see ``looks``."""
+    return any(holds() for _ in looks(clock, within_s, *pauses_s))
 
 
 def thread_cpu_s() -> float:

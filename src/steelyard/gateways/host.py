@@ -2,7 +2,8 @@
 
 It reads /proc, /sys, the scheduler and file systems; parsers are pure, and give None where a text
 is torn or odd. ``root`` may be a recorded tree, so that facts of machines that are not here can be
-tested.
+tested. Of mounts and of control groups, versions 1 and 2, here stands what their files say,
+wherever they were read: here, over ssh, in a container.
 
 ``/dev/cpu_dma_latency`` says how long a CPU may take to wake up, while somebody asks. The kernel
 keeps the request as long as the file is open, and drops it when its holder ends, however it ends:
@@ -21,13 +22,14 @@ import resource
 import socket
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
+from steelyard.core.errors import InputError, PreflightError, PrivilegeError, TargetError
+from steelyard.core.linux import parse_cpu_list
 
 _CHUNK_BYTES = 1 << 16  # most files of /proc come in one piece
 # The kernel hands out whole lines of a page's worth at least (fs/seq_file.c): after so short a
@@ -398,6 +400,11 @@ class CpuTimes:
     cpus: int
     context_switches: int | None
 
+    @property
+    def total_s(self) -> float:
+        """Return the time of all CPUs, busy or not."""
+        return self.user_s + self.system_s + self.idle_s + self.iowait_s + self.steal_s
+
 
 def whole_number(text: str) -> int | None:
     """Return a number without sign, or None."""
@@ -438,13 +445,12 @@ def named_numbers(text: str | None) -> dict[str, int]:
 
 
 def memory_bytes(text: str | None) -> dict[str, int]:
-    """Return the fields of /proc/meminfo: bytes, or pages where it has no unit."""
-    kilobytes = {
-        line.partition(":")[0] for line in (text or "").splitlines() if line.endswith(" kB")
-    }
+    """Return the fields of the meminfo of a machine or node: bytes, or pages without a unit."""
+    lines = re.sub(r"^Node [0-9]+ ", "", text or "", flags=re.MULTILINE)
+    kilobytes = {line.partition(":")[0] for line in lines.splitlines() if line.endswith(" kB")}
     return {
         name: number * 1024 if name in kilobytes else number
-        for name, number in named_numbers(text).items()
+        for name, number in named_numbers(lines).items()
     }
 
 
@@ -470,3 +476,160 @@ def cpu_times(text: str | None) -> CpuTimes | None:
         cpus=cpus,
         context_switches=whole_number(switches),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A file system that is mounted.
+
+    Attributes:
+        at: The directory.
+        file_system: Its kind, such as ``ext4``.
+        source: Its device, or what else it says it came from.
+        options: Of the file system itself; those of the mount alone are left out where both are
+            told apart.
+        number: Major and minor number of its device as ``254:0``, major 0 is no disk; empty in
+            tables that do not have it.
+    """
+
+    at: str
+    file_system: str
+    source: str
+    options: tuple[str, ...]
+    number: str = ""
+
+    def holds(self, directory: str) -> bool:
+        """Return whether a directory whose links are resolved is in it."""
+        return directory == self.at or directory.startswith(self.at.rstrip("/") + "/")
+
+
+def parse_mounts(text: str | None) -> Iterator[Mount]:
+    """Yield the lines of ``/proc/self/mounts`` in their order; what is torn is left out."""
+    for line in (text or "").splitlines():
+        fields = [_unescaped(field) for field in line.split()]
+        if len(fields) > 3:
+            source, at, kind, options = fields[:4]
+            yield Mount(at=at, file_system=kind, source=source, options=tuple(options.split(",")))
+
+
+def parse_mountinfo(text: str | None) -> Iterator[Mount]:
+    """Yield the lines of ``/proc/self/mountinfo`` in their order.
+
+    Raises:
+        ValueError: It is torn.
+        LookupError: Likewise.
+    """
+    for line in (text or "").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, (kind, source, *options) = before.split(), after.split()
+        yield Mount(
+            at=_unescaped(fields[4]),
+            file_system=kind,
+            source=_unescaped(source),
+            options=tuple(",".join(options).split(",")),
+            number=fields[2],
+        )
+
+
+def innermost(mounts: Iterator[Mount], directory: str) -> Mount | None:
+    """Return the file system below a directory whose links are resolved; None if not seen."""
+    best = None
+    for mount in mounts:  # a later one hides an earlier one at the same place
+        if mount.holds(directory) and (best is None or len(mount.at) >= len(best.at)):
+            best = mount
+    return best
+
+
+def mount_of(host: Host, directory: str) -> Mount | None:
+    """Return the file system below a directory, with the numbers of its device.
+
+    Raises:
+        ValueError: As of ``parse_mountinfo``.
+        LookupError: Likewise.
+    """
+    return innermost(parse_mountinfo(host.read("/proc/self/mountinfo")), directory)
+
+
+def _unescaped(field: str) -> str:
+    """Return a field of a table of mounts, where a space is written as its octal number."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
+
+
+GROUPS: Final = "/sys/fs/cgroup"
+CPU_SETS: Final = ("cpuset.effective_cpus", "cpuset.cpus.effective", "cpuset.cpus")
+GroupFile = Callable[[str], str | None]  # from the name of a group's file to its text
+
+
+def files_of(host: Host, group: str) -> GroupFile:
+    """Return what reads the files of a group, which is a directory."""
+    return lambda name: host.read(f"{group}/{name}")
+
+
+def groups_around(text: str | None, controller: str) -> Iterator[str]:
+    """Yield the directories of a process's groups from its ``cgroup``, the nearest first.
+
+    They are of version 2 and of one controller of version 1. Inside a container the path often
+    names a group outside the mount; then only the root of the mount can be read, which is the
+    container's own group.
+    """
+    for line in (text or "").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if not controllers:
+            roots = (GROUPS, f"{GROUPS}/unified")
+        elif controller in controllers.split(","):
+            roots = (f"{GROUPS}/{controllers}", f"{GROUPS}/{controller}")
+        else:
+            continue
+        parts = [part for part in path.split("/") if part]
+        for depth in range(len(parts), -1, -1):
+            yield from ("/".join([root, *parts[:depth]]) for root in roots)
+
+
+def group_quota(read: GroupFile) -> float | None:
+    """Return how many CPUs the quota of a group is worth; None without one."""
+    words = (read("cpu.max") or "").split()
+    if not words:  # version 1
+        words = [(read(f"cpu.cfs_{name}_us") or "").strip() for name in ("quota", "period")]
+    numbers = [whole_number(word) for word in words]
+    quota, period = numbers if len(numbers) == 2 else (None, None)
+    return quota / period if quota and period else None
+
+
+def group_cpus(read: GroupFile) -> tuple[int, ...] | None:
+    """Return the CPUs that a group may use; None where its files do not say."""
+    text = next((text for name in CPU_SETS if (text := (read(name) or "").strip())), "")
+    try:
+        return parse_cpu_list(text) if text else None
+    except InputError:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttling:
+    """Since the group was made.
+
+    Attributes:
+        periods: In which somebody of the group wanted a CPU.
+        throttled: Those in which the quota was used up.
+        throttled_s: Summed over CPUs, so it may be longer than the time that went by.
+    """
+
+    periods: int
+    throttled: int
+    throttled_s: float
+
+
+def parse_throttling(text: str | None) -> Throttling | None:
+    """Return what ``cpu.stat`` of a group says: nanoseconds in version 1, microseconds in 2."""
+    counted = named_numbers(text)
+    periods, throttled = counted.get("nr_periods"), counted.get("nr_throttled")
+    if periods is None or throttled is None:
+        return None
+    if "throttled_usec" in counted:
+        seconds = counted["throttled_usec"] / 1e6
+    elif "throttled_time" in counted:
+        seconds = counted["throttled_time"] / 1e9
+    else:
+        return None
+    return Throttling(periods=periods, throttled=throttled, throttled_s=seconds)

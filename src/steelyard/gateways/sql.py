@@ -19,7 +19,7 @@ import re
 import select
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, Protocol
@@ -30,8 +30,36 @@ from psycopg.conninfo import conninfo_to_dict
 
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import InputError, LoginError, RefusedError, TargetError
-from steelyard.gateways.answers import last_result
-from steelyard.gateways.clock import PATIENCE_S, Clock, PatientConnection
+from steelyard.gateways.clock import PATIENCE_S, Clock, PatientConnection, until
+
+
+def last_result(
+    pgconn: "psycopg.pq.abc.PGconn", wait: Callable[[int], None]
+) -> "psycopg.pq.abc.PGresult":
+    """Return the last result of what was sent on a connection that does not block.
+
+    Args:
+        pgconn: Open, and nobody else uses it.
+        wait: Returns when the connection's socket has one of the poll events that it is given.
+
+    Raises:
+        psycopg.OperationalError: There was none. What ``wait`` raises goes on.
+    """
+    last = None
+    while pgconn.flush():
+        wait(select.POLLOUT)
+    while True:
+        while pgconn.is_busy():
+            wait(select.POLLIN)
+            pgconn.consume_input()
+        result = pgconn.get_result()
+        if result is None:
+            break
+        last = result
+    if last is None:
+        raise psycopg.OperationalError("the server gave no answer")
+    return last
+
 
 _WAKE_UP_MS = 100  # as often as psycopg looks whether anybody still waits
 
@@ -526,13 +554,14 @@ def reload(address: ServerAddress, sql: Sql, clock: Clock) -> None:
     """
     before = sql.rows(address, _LOADED_AT)
     sql.rows(address, "SELECT pg_reload_conf()")
-    deadline = clock.monotonic() + _RELOAD_TIMEOUT_S
-    while sql.rows(address, _LOADED_AT) == before:
-        if clock.monotonic() > deadline:
-            raise TargetError(
-                "the server did not read its changed configuration", hint="Its log says why."
-            )
-        clock.sleep(_RELOAD_POLL_S)
+
+    def is_read() -> bool:
+        return sql.rows(address, _LOADED_AT) != before
+
+    if not until(is_read, clock, _RELOAD_TIMEOUT_S, _RELOAD_POLL_S):
+        raise TargetError(
+            "the server did not read its changed configuration", hint="Its log says why."
+        )
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from steelyard.core.command import Command, Completed, ServerProgram
 from steelyard.core.errors import PreflightError, SteelyardError, TargetError
 from steelyard.core.evidence import Vantage
 from steelyard.core.redis import stored_key
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.clock import Clock, looks
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.gateways.process import Processes, RunningProcess, RunningPrograms
 from steelyard.places.local.states import WithCampaignDirectory
@@ -233,15 +233,13 @@ def _await_other(before: object, started_at: Callable[[], object], clock: Clock)
     Raises:
         TargetError: It does not come back, or was not restarted.
     """
-    deadline = clock.monotonic() + _TIMEOUT_S
     trouble = "it has not been started anew"
-    while clock.monotonic() < deadline:
+    for _ in looks(clock, _TIMEOUT_S, _POLL_S):
         try:
             if started_at() != before:
                 return
         except (TargetError, PreflightError) as error:  # a pod may not be there for a moment
             trouble = error.message
-        clock.sleep(_POLL_S)
     raise TargetError(
         f"{_TIMEOUT_S:.0f} s after the restart command the server is not back: {trouble}",
         hint="Look at the server's log.",

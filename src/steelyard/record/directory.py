@@ -25,8 +25,7 @@ from steelyard.gateways.files import (
     unfinished_files,
     write_text,
 )
-from steelyard.record.entries import Created, Line
-from steelyard.record.journal import Journal, Standing, read_lines, replay, standing
+from steelyard.record.journal import Created, Journal, Line, Standing, read_lines, replay, standing
 
 COPY_NOTE = "in-cluster.json"  # in a copy of a record whose campaign runs in a cluster
 _EXPERIMENT = "experiment.yaml"

@@ -24,8 +24,7 @@ from steelyard.gateways.files import (
     write_text,
 )
 from steelyard.record.directory import campaign_in
-from steelyard.record.entries import Created
-from steelyard.record.journal import Standing
+from steelyard.record.journal import Created, Standing
 
 _THING: Final = TypeAdapter(OnServer)
 _KNOB: Final = TypeAdapter(TurnedKnob)

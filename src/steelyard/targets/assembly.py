@@ -31,11 +31,11 @@ from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
 from steelyard.places.kubernetes.generators import pods_that_fit
+from steelyard.places.kubernetes.pods import resources_of
 from steelyard.places.kubernetes.reaching import Reach, make_secret, sql_knock
-from steelyard.places.kubernetes.volumes import resources_of
 from steelyard.places.local.groups import GroupPlan, ServerGroups
 from steelyard.places.local.machine import capacity
-from steelyard.places.local.pausing import PausingMeans, pausing_means
+from steelyard.places.local.pausing import pausing_of
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.local.server import server_account
 from steelyard.places.local.states import staged
@@ -63,9 +63,8 @@ from steelyard.targets.generators import (
     programs_of,
 )
 from steelyard.targets.kubernetes_site import Asked, KubernetesSite, Placed, find_site
-from steelyard.targets.local import HugePageNeeds
 from steelyard.targets.redis_kubernetes import redis_servers_made, redis_services
-from steelyard.targets.stack import Hooks, StackMeans, StackSettings
+from steelyard.targets.stack import Hooks, HugePageNeeds, StackMeans, StackSettings
 from steelyard.tuning.apply.applier import SnapshotLedger
 from steelyard.tuning.apply.kernel import stack_doors
 
@@ -511,8 +510,8 @@ class _Ground:
     doors: Doors
 
     @property
-    def _means(self) -> PausingMeans:
-        return pausing_means(self.doors.cgroups)
+    def _pausing(self) -> Pausing:
+        return pausing_of(self.doors.cgroups)
 
     def platforms(
         self, targets: Mapping[str, Here], *, slot: int | None = None
@@ -545,7 +544,7 @@ class _Ground:
             name=f"steelyard-{self.campaign_id}{f'-{place + 1}' if place else ''}",
             keys=self.limited,
             place=root,
-            pausing=slot is not None and self._means.kind is Pausing.FREEZER,
+            pausing=slot is not None and self._pausing is Pausing.FREEZER,
         )
         doors = self.doors
         needed = self.limited or plan.pausing
@@ -557,7 +556,7 @@ class _Ground:
         available = memory_bytes(self.doors.host.read("/proc/meminfo"))
         usable = capacity(self.doors.host).memory_bytes
         return Room(
-            pausing=self._means.kind,
+            pausing=self._pausing,
             memory_bytes=min(usable, available.get("MemAvailable", usable)),
             huge_page_bytes=available.get("HugePages_Free", 0) * available.get("Hugepagesize", 0)
             if available.get("HugePages_Total", 0)

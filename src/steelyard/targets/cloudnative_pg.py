@@ -16,10 +16,9 @@ from steelyard.core.outside import ServerInCluster
 from steelyard.core.schedule import CeilingsAsked
 from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget, Target
 from steelyard.gateways.doors import Doors
-from steelyard.places.kubernetes.generator_manifest import GeneratorPlan
+from steelyard.places.kubernetes.generators import GeneratorPlan
 from steelyard.places.kubernetes.reaching import Reach, nodes_of, pod_behind, sql_knock
-from steelyard.places.kubernetes.storage_probe import StorageQuestion, probe_storage
-from steelyard.places.kubernetes.volumes import require_class
+from steelyard.places.kubernetes.volumes import StorageQuestion, probe_storage, require_class
 from steelyard.systems.existing import ServerPlace
 from steelyard.systems.postgres.cloudnative_pg.existing import (
     ExistingCluster,

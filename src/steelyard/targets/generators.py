@@ -37,14 +37,14 @@ from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.process import Processes
 from steelyard.places.kubernetes.belongings import Belongings, object_name
-from steelyard.places.kubernetes.generator_manifest import (
+from steelyard.places.kubernetes.generators import (
     GeneratorPlan,
+    GeneratorPods,
     agent_manifest,
     generator_manifest,
-    image_pod,
 )
-from steelyard.places.kubernetes.generators import GeneratorPods
 from steelyard.places.kubernetes.pod_processes import PausedInPods, PodProcesses
+from steelyard.places.kubernetes.pods import image_pod
 from steelyard.places.kubernetes.reaching import SUPERUSER
 from steelyard.places.local.states import MEMORY
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
@@ -52,7 +52,7 @@ from steelyard.systems.postgres.factory import CLIENTS, ImagePrograms, describe_
 from steelyard.systems.postgres.server import Installation
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis.server import configuration_text
-from steelyard.systems.redis.statefulset.manifest import (
+from steelyard.systems.redis.statefulset.own_server import (
     ServerAsked,
     ServerStart,
     pod_configuration,
@@ -322,16 +322,9 @@ def campaign_manifests(
     name = object_name(campaign_id)
     makes, namespace = namespace is None, namespace or name
     if makes:
-        yield _labelled(
-            {"apiVersion": "v1", "kind": NAMESPACE.name, "metadata": {"name": namespace}},
-            campaign_id,
-        )
-    anchor: Manifest = {
-        "apiVersion": CONFIG_MAP.api_version,
-        "kind": CONFIG_MAP.name,
-        "metadata": {"name": name, "namespace": namespace},
-        "data": {"campaign": campaign_id},
-    }
+        yield _labelled(NAMESPACE.manifest(namespace), campaign_id)
+    data = {"campaign": campaign_id}
+    anchor = CONFIG_MAP.manifest(name, namespace=namespace, data=data)
     yield _labelled(anchor, campaign_id)
     if experiment.made_targets:
         secret = SecretRef(namespace=namespace, name=name)
@@ -358,13 +351,10 @@ def campaign_manifests(
 def _secret(ref: SecretRef, engine: EngineName) -> Manifest:
     if engine is EngineName.REDIS:
         return secret_manifest(ref, PLACEHOLDER)
-    return {
-        "apiVersion": SECRET.api_version,
-        "kind": SECRET.name,
-        "metadata": {"name": ref.name, "namespace": ref.namespace},
-        "type": "kubernetes.io/basic-auth",
-        "stringData": {"username": SUPERUSER, "password": PLACEHOLDER},
-    }
+    texts = {"username": SUPERUSER, "password": PLACEHOLDER}
+    return SECRET.manifest(
+        ref.name, namespace=ref.namespace, type="kubernetes.io/basic-auth", stringData=texts
+    )
 
 
 def _inside(manifest: Manifest, namespace: str) -> Manifest:

@@ -13,7 +13,7 @@ from steelyard.core.target import ClusterService, RedisKubernetesTarget
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import RedisDoor
-from steelyard.places.kubernetes.generator_manifest import NO_CREDENTIALS, GeneratorPlan
+from steelyard.places.kubernetes.generators import NO_CREDENTIALS, GeneratorPlan
 from steelyard.places.kubernetes.outcomes import LoadPods
 from steelyard.places.kubernetes.reaching import PodBehind, Reach, nodes_of, pod_behind, redis_knock
 from steelyard.places.kubernetes.volumes import require_class
@@ -31,11 +31,11 @@ from steelyard.systems.redis.factory import (
     generator_in_image,
     running_engine,
 )
-from steelyard.systems.redis.statefulset.manifest import make_redis_secret
 from steelyard.systems.redis.statefulset.own_server import (
     RedisKubernetesPlatform,
     StatefulSetMeans,
     StatefulSetOptions,
+    make_redis_secret,
 )
 from steelyard.systems.service_place import ServiceMeans, ServicePlace
 from steelyard.targets.endpoint import redis_options, require_different, running

@@ -29,10 +29,9 @@ from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.sql import PsycopgSql
-from steelyard.places.kubernetes import pod_state as waiting
+from steelyard.places.kubernetes import pods as waiting
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.generator_manifest import GeneratorPlan
-from steelyard.places.kubernetes.generators import GeneratorPods
+from steelyard.places.kubernetes.generators import GeneratorPlan, GeneratorPods
 from steelyard.places.kubernetes.pod_processes import PodProcesses
 from steelyard.places.kubernetes.reaching import Reach, make_secret, pods_behind, sql_knock
 from steelyard.systems.postgres import pgbench

@@ -12,9 +12,9 @@ from steelyard.core.kubernetes import CLAIM, POD
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.sql import PsycopgSql
-from steelyard.places.kubernetes import pod_state as waiting
+from steelyard.places.kubernetes import pods as waiting
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.storage_probe import StorageQuestion, probe_storage
+from steelyard.places.kubernetes.volumes import StorageQuestion, probe_storage
 from steelyard.systems.postgres.reader import PostgresCeilings
 from support.kubernetes import IMAGE, left_of, namespace_in
 

@@ -10,7 +10,7 @@ from watched import both, found, missing, rulings, seen, watched, with_settings
 from steelyard.answers.validity.work_rules import CAMPAIGN_RULES
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Evidence, Quantity
-from steelyard.core.findings import Standing
+from steelyard.core.findings import State
 from steelyard.core.measurement import Environment, Fact, Run
 from steelyard.core.redis import promised_loss
 from steelyard.core.target import (
@@ -98,7 +98,7 @@ def test_reads_of_keys_that_are_not_there(missed: float, *, told: bool) -> None:
     assert (finding is not None) is told
     nothing = seen({Quantity.KEYSPACE_MISSES: 0.0, Quantity.KEYSPACE_HITS: 0.0})
     (ruling, _) = rulings(redis(nothing, nothing), "keys-missing")
-    assert ruling.standing is Standing.NOT_APPLICABLE
+    assert ruling.state is State.NOT_APPLICABLE
     assert not ruling.missing
 
 

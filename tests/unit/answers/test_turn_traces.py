@@ -13,7 +13,7 @@ from steelyard.answers.campaign import analyse
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Quantity
 from steelyard.core.experiment import Experiment
-from steelyard.core.findings import Finding, Severity, Standing
+from steelyard.core.findings import Finding, Severity, State
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import Load
 from steelyard.core.units import GIB, MIB
@@ -80,7 +80,7 @@ def _findings(record: CampaignRecord, code: str) -> list[Finding]:
 def test_equal_configurations_are_not_accused(code: str) -> None:
     """Both rules look, and are kept."""
     record = _record()
-    assert {ruling.standing for ruling in rulings(record, code)} == {Standing.KEPT}
+    assert {ruling.state for ruling in rulings(record, code)} == {State.HOLDS}
     assert not _findings(record, code)
 
 
@@ -120,7 +120,7 @@ def test_a_share_that_differs_by_less_than_a_point_is_borne() -> None:
 def test_devices_that_write_next_to_nothing_are_not_judged() -> None:
     """Some pages of a journal fall on one side of a line by chance; nothing is missing either."""
     record = _record(share={"t1": 0.9}, written=0.5 * MIB)
-    assert {ruling.standing for ruling in rulings(record, _WRITES)} == {Standing.NOT_APPLICABLE}
+    assert {ruling.state for ruling in rulings(record, _WRITES)} == {State.NOT_APPLICABLE}
     assert not missing(record, _WRITES)
 
 
@@ -131,7 +131,7 @@ def test_blocks_of_which_few_write_are_not_judged() -> None:
         one if one.block < 4 else other for one, other in zip(busy.runs, quiet.runs, strict=True)
     )
     record = replace(busy, runs=runs)
-    assert {ruling.standing for ruling in rulings(record, _WRITES)} == {Standing.NOT_APPLICABLE}
+    assert {ruling.state for ruling in rulings(record, _WRITES)} == {State.NOT_APPLICABLE}
     assert not missing(record, _WRITES)
 
 
@@ -177,7 +177,7 @@ def test_too_few_blocks_are_not_judged(code: str) -> None:
 @pytest.mark.parametrize("code", _RULES)
 def test_what_nobody_watched_is_not_judged(code: str) -> None:
     """Runs in turns without evidence, as of an endpoint: nothing to judge, nobody accused."""
-    assert {ruling.standing for ruling in rulings(in_turns(), code)} == {Standing.NOT_APPLICABLE}
+    assert {ruling.state for ruling in rulings(in_turns(), code)} == {State.NOT_APPLICABLE}
 
 
 def test_a_load_that_says_nothing_leaves_the_others() -> None:

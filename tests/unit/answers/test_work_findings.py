@@ -13,7 +13,7 @@ from steelyard.answers.validity.work_rules import CAMPAIGN_RULES, half_change
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Layer
-from steelyard.core.findings import Standing
+from steelyard.core.findings import State
 from steelyard.core.measurement import Environment, Run, Second
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.core.target import LocalTarget
@@ -123,7 +123,7 @@ def test_durability_of_factors_is_told_of_the_factor() -> None:
     found_all = [
         ruling.message
         for ruling in rulings(with_settings(record, **settings), "durability-traded")
-        if ruling.standing is Standing.BROKEN
+        if ruling.state is State.VIOLATED
     ]
     assert found_all == [
         "buffers=on: synchronous_commit gives up durability that buffers=off keeps"

@@ -18,7 +18,7 @@ from steelyard.core.outside import InCluster
 from steelyard.gateways.doors import system_doors
 from steelyard.places.job import manifests as making
 from steelyard.record.directory import COPY_NOTE, CampaignDirectory
-from steelyard.record.entries import Created
+from steelyard.record.journal import Created
 
 
 @dataclass

@@ -15,7 +15,7 @@ from steelyard.core.experiment import Configuration, Measure, Stop
 from steelyard.core.outside import Foreign, OnServer, TurnedKnob
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.target import LocalTarget
-from steelyard.record.entries import Created
+from steelyard.record.journal import Created
 
 
 @pytest.fixture

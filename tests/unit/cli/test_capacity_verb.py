@@ -10,7 +10,7 @@ from steelyard.campaign.file.files import load_text
 from steelyard.campaign.file.form_parts import GOAL_SHARES
 from steelyard.campaign.file.overrides import CapacityQuestion, capacity_text
 from steelyard.campaign.file.resolution import Surroundings
-from steelyard.cli.capacity_search import CapacityOptions, _command
+from steelyard.cli.written import CapacityOptions, _capacity_command
 from steelyard.core.errors import ExitCode
 from steelyard.core.experiment import Experiment
 from steelyard.core.latency import LatencyGoal
@@ -154,7 +154,7 @@ def test_the_command_repeats_it() -> None:
         yes=False,
         allow_existing=True,
     )
-    assert _command(options) == (
+    assert _capacity_command(options) == (
         "steelyard capacity postgresql://h/d --seed 3 --client 4 --slo 'p99 < 10ms'"
         " --allow-existing -- --random-seed=7"
     )

@@ -12,8 +12,7 @@ from steelyard.answers.campaign import analyse
 from steelyard.cli.campaigns import rendered
 from steelyard.core.errors import ExitCode, RecordError
 from steelyard.record.directory import read_campaign
-from steelyard.record.entries import RunFinished
-from steelyard.record.journal import read_lines
+from steelyard.record.journal import RunFinished, read_lines
 
 _EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 _NAMES = ("aa", "published-matrix")

@@ -10,9 +10,7 @@ from command_line import Shell
 
 from fakes.kernel import FakeKernel
 from fakes.kubernetes_api import FakeKubernetes
-from steelyard.cli.stack.applying import ApplyOptions, apply
-from steelyard.cli.stack.reverting import RevertOptions, revert
-from steelyard.cli.stack.verifying import verify
+from steelyard.cli.stack.applying import ApplyOptions, RevertOptions, apply, revert, verify
 from steelyard.core.errors import ExitCode, InputError, LeftBehindError, PreflightError
 from steelyard.core.kubernetes import CLUSTER, POD
 from steelyard.core.stack import Knob, KnobKind, StackPlan

@@ -8,7 +8,7 @@ import click
 from command_line import Shell
 
 from fakes.processes import Answer, FakeProcesses
-from steelyard.cli.stack.plan import command
+from steelyard.cli.stack import plan as command
 from steelyard.cli.stack.planning import PlanOptions, _domain_here
 from steelyard.core.errors import ExitCode
 from steelyard.core.stack import Place, StackRequest

@@ -11,13 +11,10 @@ from command_line import Shell
 from fakes.clock import FakeClock
 from fakes.kernel import PAGE_BYTES, FakeKernel
 from fakes.settings import FakeSettings
-from steelyard.cli.stack.applying import ApplyOptions, apply
-from steelyard.cli.stack.reverting import RevertOptions, revert
-from steelyard.cli.stack.verifying import verify
+from steelyard.cli.stack.applying import ApplyOptions, RevertOptions, apply, revert, verify
 from steelyard.core.errors import InputError, Interrupted, PreflightError
 from steelyard.core.stack import Knob, KnobKind
-from steelyard.record.entries import KnobKept
-from steelyard.record.journal import encode, read_lines
+from steelyard.record.journal import KnobKept, encode, read_lines
 from steelyard.tuning.apply.applier import UnprivilegedError
 from steelyard.tuning.apply.doors import Outside
 from support.stack import knob, stack_plan, write_plan

@@ -8,7 +8,7 @@ from command_line import Shell
 from steelyard.campaign.file.files import load_text
 from steelyard.campaign.file.overrides import TrialQuestion, trial_text
 from steelyard.campaign.file.resolution import Surroundings
-from steelyard.cli.trial import _script
+from steelyard.cli.written import _script_of
 from steelyard.core.experiment import Experiment
 from steelyard.core.target import EndpointTarget
 from steelyard.tuning.profiles import MachineFacts
@@ -97,7 +97,7 @@ def test_a_restart_command_is_the_targets(tmp_path: Path) -> None:
 )
 def test_a_script_has_a_weight_as_for_pgbench(text: str, script: tuple[str, int]) -> None:
     """Behind an @; a name may have one, too."""
-    assert _script(text) == script
+    assert _script_of(text) == script
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from steelyard.core.target import (
     Synchronous,
 )
 from steelyard.core.units import GIB
-from steelyard.record import entries
+from steelyard.record import journal as entries
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
 
 FACTS = MachineFacts(cpus=4.0, memory_bytes=8 * GIB, free_disk_bytes=100 * GIB)

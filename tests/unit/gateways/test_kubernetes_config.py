@@ -16,8 +16,11 @@ import pytest
 from ruamel.yaml import YAML
 
 from steelyard.core.errors import InputError, PrivilegeError
-from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
-from steelyard.gateways.kubernetes.kubeconfig import default_paths, read_kubeconfig
+from steelyard.gateways.kubernetes.connecting import (
+    KubectlConfiguration,
+    default_paths,
+    read_kubeconfig,
+)
 
 SECRET = "planted-token"
 
@@ -202,7 +205,7 @@ def test_a_pod_uses_its_account(tmp_path: Path) -> None:
 
 def test_a_plugin_gives_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is run once while the token is valid, and again when it expired."""
-    from steelyard.gateways.kubernetes.access import by_kubeconfig  # noqa: PLC0415 - the extra
+    from steelyard.gateways.kubernetes.requests import by_kubeconfig  # noqa: PLC0415 - the extra
 
     monkeypatch.chdir(tmp_path)
     script = credential(token="token-NUMBER", expirationTimestamp="2126-01-01T00:00:00Z")

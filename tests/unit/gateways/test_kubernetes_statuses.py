@@ -14,7 +14,7 @@ from steelyard.core.errors import (
     SteelyardError,
     TargetError,
 )
-from steelyard.gateways.kubernetes.refusals import Answered, Asked, refused
+from steelyard.gateways.kubernetes.api import Answered, Asked, refused
 
 ASKED = Asked(what="Pod bench/p", verb="patch", resource="pods", namespace="bench", context="lab")
 _USER = 'User "system:serviceaccount:bench:limited"'

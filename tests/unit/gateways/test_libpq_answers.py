@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from steelyard.gateways.answers import last_result
+from steelyard.gateways.sql import last_result
 
 
 @dataclass

@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 
 from fakes.processes import Answer, FakeProcesses
 from steelyard.core.errors import InputError, TargetError
-from steelyard.gateways.placed_files import FetchedHost, Wanted, parse_fetched, script
-from steelyard.gateways.ssh import Destination, SshMachine, parse_destination
+from steelyard.gateways.placed_files import (
+    Destination,
+    FetchedHost,
+    SshMachine,
+    Wanted,
+    parse_destination,
+    parse_fetched,
+    script,
+)
 
 MARK = "mark-of-a-test"
 

@@ -11,12 +11,12 @@ import pytest
 from fakes.processes import Answer, FakeProcesses
 from steelyard.core.errors import MeasurementError
 from steelyard.core.schedule import LOG_WRITE_BYTES
-from steelyard.gateways import direct_read, log_write, pingpong
 from steelyard.gateways import process as own_program
 from steelyard.gateways import sql as roundtrip
+from steelyard.gateways import trials
 from steelyard.gateways.files import largest_file
-from steelyard.gateways.pingpong import Where, ping_pong
 from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.trials import Where, ping_pong
 
 PYTHON = Path(sys.executable).name
 
@@ -62,7 +62,7 @@ def test_one_cpu_has_no_across(
 ) -> None:
     """With one CPU there is a reason in place of a game."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
-    pingpong.main(["across", "0.1", "10"])
+    trials.main(["ping-pong", "across", "0.1", "10"])
     assert json.loads(capsys.readouterr().out) == {"unknown": "only one CPU may be used here"}
 
 
@@ -103,7 +103,7 @@ def test_a_file_is_read_past_the_cache_or_the_reason_is_told(tmp_path: Path) -> 
     with file.open("rb") as written:
         os.fsync(written.fileno())
     try:
-        found = direct_read.direct_reads(
+        found = trials.direct_reads(
             file, size_bytes=8192, processes=SystemProcesses(), directory=tmp_path, most_s=0.2
         )
     except MeasurementError as error:
@@ -119,7 +119,7 @@ def test_a_file_shorter_than_a_read_is_told(tmp_path: Path) -> None:
     """There is no random place in it."""
     file = tmp_path / "file"
     file.write_bytes(bytes(4096))
-    told = direct_read.take(str(file), 8192, 0.1)
+    told = trials.take_reads(str(file), 8192, 0.1)
     assert told == {"unknown": "the largest file of the data has only 4096 bytes"}
 
 
@@ -137,7 +137,7 @@ def test_a_file_system_that_refuses_is_told(
         return real(path, flags, *more)
 
     monkeypatch.setattr(os, "open", refuse)
-    told = direct_read.take(str(file), 4096, 0.1)
+    told = trials.take_reads(str(file), 4096, 0.1)
     assert told == {"unknown": "the file system refuses O_DIRECT: Invalid argument"}
 
 
@@ -147,16 +147,16 @@ def test_reads_that_no_device_served_are_told(
     """Where the kernel counts no read of a device, the rate of the memory is no ceiling."""
     file = tmp_path / "file"
     file.write_bytes(bytes(8192))
-    monkeypatch.setattr(direct_read, "_reads", lambda *_: iter([1000] * 50))
-    monkeypatch.setattr(direct_read, "_rate", lambda *_: 1e6)
+    monkeypatch.setattr(trials, "_reads", lambda *_: iter([1000] * 50))
+    monkeypatch.setattr(trials, "_rate", lambda *_: 1e6)
     for counted, known in ((0, False), (49 * 4096 // 2, False), (25 * 4096, True)):
         counters = iter([7, 7 + counted])
-        monkeypatch.setattr(direct_read, "_device_bytes", lambda c=counters: next(c))
-        told = direct_read.take(str(file), 4096, 0.1)
+        monkeypatch.setattr(trials, "_device_bytes", lambda c=counters: next(c))
+        told = trials.take_reads(str(file), 4096, 0.1)
         assert ("rate_per_s" in told) is known
         assert ("came from memory" in str(told.get("unknown"))) is not known
-    monkeypatch.setattr(direct_read, "_device_bytes", lambda: None)  # nobody counts: it is believed
-    assert "rate_per_s" in direct_read.take(str(file), 4096, 0.1)
+    monkeypatch.setattr(trials, "_device_bytes", lambda: None)  # nobody counts: it is believed
+    assert "rate_per_s" in trials.take_reads(str(file), 4096, 0.1)
 
 
 def test_the_largest_file_of_a_tree(tmp_path: Path) -> None:
@@ -188,20 +188,20 @@ def test_long_writes_are_forced_out_and_timed(
 ) -> None:
     """Each is 16 MiB, in a file that ends at eight of them; the first one makes it, uncounted."""
     file = tmp_path / "log"
-    log_write.main([str(file), "0.0"])
+    trials.main(["writes", str(file), "0.0"])
     processes = _answered(Answer(stdout=capsys.readouterr().out))
-    found = log_write.log_writes(file, processes=processes, most_s=0.0)
+    found = trials.log_writes(file, processes=processes, most_s=0.0)
     assert len(found.latencies_s) == 1
     assert found.latencies_s[0] > 0
     assert found.rate_per_s == pytest.approx(1.0 / found.latencies_s[0])
     assert file.stat().st_size == 2 * LOG_WRITE_BYTES
-    assert processes.ran[0].argv[-3:] == ("steelyard.gateways.log_write", str(file), "0.0")
+    assert processes.ran[0].argv[-4:] == ("steelyard.gateways.trials", "writes", str(file), "0.0")
 
 
 def test_a_log_without_room_says_why(tmp_path: Path) -> None:
     """An existing file is never written over, and a full disk is a reason, no crash."""
     there = tmp_path / "there"
     there.write_text("mine")
-    assert log_write.take(str(there), 0.0) == {"unknown": "writing failed: File exists"}
+    assert trials.take_writes(str(there), 0.0) == {"unknown": "writing failed: File exists"}
     assert there.read_text() == "mine"
-    assert "writing failed" in str(log_write.take("/dev/full/log", 0.0)["unknown"])
+    assert "writing failed" in str(trials.take_writes("/dev/full/log", 0.0)["unknown"])

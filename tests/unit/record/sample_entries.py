@@ -18,9 +18,8 @@ from steelyard.core.measurement import Measurement, Run, Second
 from steelyard.core.plan import Status
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import TARGETS, LocalTarget, Server
-from steelyard.record import entries
-from steelyard.record.entries import Entry
-from steelyard.record.journal import Journal
+from steelyard.record import journal as entries
+from steelyard.record.journal import Entry, Journal
 
 KINDS: tuple[type, ...] = get_args(entries.Entry)
 _SCALARS: dict[Any, st.SearchStrategy[Any]] = {

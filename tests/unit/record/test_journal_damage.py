@@ -15,8 +15,7 @@ from sample_entries import a_story, write_journal
 from fakes.clock import FakeClock
 from steelyard.core.errors import ExitCode, RecordError
 from steelyard.record import journal as journals
-from steelyard.record.entries import Entry
-from steelyard.record.journal import Journal, read_lines
+from steelyard.record.journal import Entry, Journal, read_lines
 
 
 def _entries(path: Path) -> list[Entry]:

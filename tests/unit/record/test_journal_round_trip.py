@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from sample_entries import KINDS, a_story, any_of, write_journal
 
 from fakes.clock import FakeClock
-from steelyard.record.entries import Ended, Entry, Started
-from steelyard.record.journal import Journal, encode, read_lines
+from steelyard.record.journal import Ended, Entry, Journal, Started, encode, read_lines
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -14,8 +14,7 @@ from steelyard.core.errors import RecordError
 from steelyard.core.evidence import Evidence, Quantity, Series, WaitClass, WaitEvent, Waits
 from steelyard.core.latency import RunLatency, ScriptLatency
 from steelyard.core.schedule import Load
-from steelyard.record.entries import Line, RunFinished
-from steelyard.record.journal import replay
+from steelyard.record.journal import Line, RunFinished, replay
 from steelyard.record.tables import HOST_QUANTITIES, write_tables
 from steelyard.stats.histogram import histogram_of, to_text
 

@@ -9,9 +9,8 @@ from steelyard.core.campaign import BlockOutcome
 from steelyard.core.errors import RecordError
 from steelyard.core.measurement import Environment, Fact
 from steelyard.core.plan import Status
-from steelyard.record import entries
-from steelyard.record.entries import Entry, Line
-from steelyard.record.journal import IN_FLIGHT, replay, standing
+from steelyard.record import journal as entries
+from steelyard.record.journal import IN_FLIGHT, Entry, Line, replay, standing
 
 _START = entries.Started(
     campaign_id="c", experiment=an_experiment(), command="steelyard run x", version="0"

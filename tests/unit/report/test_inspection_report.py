@@ -9,9 +9,9 @@ from steelyard.answers.stack.inspection import (
     inspection_json,
     shown,
 )
-from steelyard.core.findings import Severity
+from steelyard.core.findings import Severity, State
 from steelyard.core.linux import BlockDevice, LinuxFacts, NumaNode, PagePool
-from steelyard.core.stack import JudgedRule, State
+from steelyard.core.stack import JudgedRule
 from steelyard.core.stack_facts import (
     DomainFacts,
     Kubelet,

@@ -15,19 +15,18 @@ from steelyard.core.errors import (
     SteelyardError,
 )
 from steelyard.core.stack import Knob, KnobKind, Outcome, Step
-from steelyard.record.entries import Entry, StackBegun
-from steelyard.record.journal import Journal
+from steelyard.record.journal import Entry, Journal, StackBegun
 from steelyard.tuning.apply.applier import (
+    AppliedRecord,
     UnprivilegedError,
     apply_all,
+    read_applied,
     require_all,
     revert_all,
     verify_all,
 )
 from steelyard.tuning.apply.door import Check, KnobDoor
-from steelyard.tuning.apply.doors import Outside, doors
-from steelyard.tuning.apply.plans import Selection, ordered, selection_of
-from steelyard.tuning.apply.record import AppliedRecord, read_applied
+from steelyard.tuning.apply.doors import Outside, Selection, doors, ordered, selection_of
 from support.stack import knob
 from support.stack_world import (
     DIRTY,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from steelyard.core.findings import State
 from steelyard.core.linux import LinuxFacts, PingPong
-from steelyard.core.stack import State
 from steelyard.core.stack_facts import BenchFacts, PostgresFacts, ScriptLatencies, StackFacts, Step
 from steelyard.core.units import GIB
 from steelyard.tuning.rules.bench import RULES

@@ -5,12 +5,21 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from steelyard.core.findings import Severity
+from steelyard.core.findings import Severity, State
 from steelyard.core.linux import LinuxFacts
-from steelyard.core.stack import State
 from steelyard.core.stack_facts import Origin, StackFacts, Visibility
 from steelyard.tuning.rules.catalogue import RULES, judge
-from steelyard.tuning.rules.rule import Outcome, Partial, Rule, combined, judge_by, lacking
+from steelyard.tuning.rules.rule import (
+    HOLDS,
+    NOTHING,
+    Rulings,
+    StackRule,
+    combined,
+    judge_by,
+    lacking,
+    violated,
+    violated_if,
+)
 from support.recorded_stacks import recommended
 
 FACTS = StackFacts(
@@ -22,39 +31,40 @@ FACTS = StackFacts(
 )
 
 
-def rule(outcome: Outcome, *needs: str) -> Rule:
-    """Return a rule that gives an outcome."""
+def rule(rulings: Rulings, *needs: str) -> StackRule:
+    """Return a rule that gives these rulings."""
     words = dict.fromkeys(("title", "why", "detect", "remedy", "source"), "words")
-    return Rule(
+    return StackRule(
         code="TST001",
         layers=("linux",),
         severity=Severity.ERROR,
         needs=needs,
-        check=lambda _: outcome,
+        judge=lambda _: rulings,
         **words,
     )
 
 
 @pytest.mark.parametrize(
-    ("outcome", "state"),
+    ("rulings", "state"),
     [
-        ((), State.HOLDS),
-        (("bad",), State.VIOLATED),
-        (None, State.NOT_APPLICABLE),
+        (HOLDS, State.HOLDS),
+        (violated("bad"), State.VIOLATED),
+        (NOTHING, State.NOT_APPLICABLE),
         (lacking("linux.smt"), State.NOT_APPLICABLE),
-        (Partial(messages=("bad",), missing=("linux.smt",)), State.VIOLATED),
-        (Partial(), State.HOLDS),
+        ((*violated("bad"), *lacking("linux.smt")), State.VIOLATED),
+        ((*HOLDS, *lacking("linux.smt")), State.NOT_APPLICABLE),
+        ((*HOLDS, *violated("bad")), State.VIOLATED),
     ],
 )
-def test_the_state_follows_from_the_outcome(outcome: Outcome, state: State) -> None:
-    """A message violates; what lacks a fact or has nothing to judge is not applicable."""
-    assert judge_by(rule(outcome), FACTS).state is state
+def test_the_state_follows_from_the_rulings(rulings: Rulings, state: State) -> None:
+    """One violation is enough; what lacks a fact or has nothing to judge is not applicable."""
+    assert judge_by(rule(rulings), FACTS).state is state
 
 
 def test_a_check_is_not_asked_without_its_facts() -> None:
     """Each missing fact is named with why it is missing: not visible, not there, not looked at."""
     found = judge_by(
-        rule((), "linux.governor", "linux.swappiness", "linux.smt", "postgres.settings"), FACTS
+        rule(HOLDS, "linux.governor", "linux.swappiness", "linux.smt", "postgres.settings"), FACTS
     )
     assert found.state is State.NOT_APPLICABLE
     assert found.missing == (
@@ -67,23 +77,23 @@ def test_a_check_is_not_asked_without_its_facts() -> None:
 def test_a_fact_that_is_zero_or_false_is_there() -> None:
     """Only None is missing."""
     facts = StackFacts(linux=LinuxFacts(swappiness=0, smt=False, nodes=()))
-    found = judge_by(rule((), "linux.swappiness", "linux.smt", "linux.nodes"), facts)
+    found = judge_by(rule(HOLDS, "linux.swappiness", "linux.smt", "linux.nodes"), facts)
     assert found.state is State.HOLDS
 
 
-def test_outcomes_of_several_things_become_one() -> None:
-    """Messages add up, a lack is kept once, and what had nothing to judge does not count."""
-    assert combined([]) is None
-    assert combined([None, None]) is None
-    assert combined([None, ()]) == ()
-    assert combined([("a",), (), ("b",)]) == ("a", "b")
-    assert combined([lacking("x"), ("a",), lacking("x", "y")]) == Partial(
-        messages=("a",), missing=("x", "y")
-    )
+def test_rulings_on_several_things_become_one() -> None:
+    """Messages add up, a lack is named once, and what had nothing to judge does not count."""
+    assert combined([NOTHING, NOTHING]) == NOTHING
+    assert combined([NOTHING, HOLDS]) == violated() == violated_if(False, "a") == HOLDS  # noqa: FBT003
+    found = judge_by(rule(combined([violated("a"), HOLDS, violated("b", "a")])), FACTS)
+    assert (found.messages, found.missing) == (("a", "b", "a"), ())
+    found = judge_by(rule(combined([lacking("x"), violated("a"), lacking("x", "y")])), FACTS)
+    assert found.messages == ("a",)
+    assert found.missing == ("x: nobody looked", "y: nobody looked")
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_needs_name_facts_that_exist(rule: Rule) -> None:
+def test_needs_name_facts_that_exist(rule: StackRule) -> None:
     """A misspelt path would fail only when somebody has the facts before it."""
     for path in rule.needs:
         known: object = StackFacts

@@ -1,16 +1,25 @@
 """Objects of Kubernetes: read back as YAML, they have what the rules of the stack ask for."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import UndefinedError
 from ruamel.yaml import YAML
 
 from fakes import stack_designs
-from steelyard.core.stack import Place, StackRequest
+from steelyard.core.stack import Place, PlannedSetting, StackRequest
 from steelyard.core.units import GIB, KIB, MIB
 from steelyard.tuning.files.files import render
-from steelyard.tuning.files.manifests import cluster, kubelet_configuration, storage_class
-from steelyard.tuning.files.yaml_text import quantity
+from steelyard.tuning.files.manifests import (
+    cluster,
+    kubelet_configuration,
+    quantity,
+    rendered,
+    storage_class,
+)
 
 UNITS = {"Ki": KIB, "Mi": MIB, "Gi": GIB}
 
@@ -189,3 +198,19 @@ def test_comments_carry_reason_and_source() -> None:
 def test_quantities_are_exact(size: int, text: str) -> None:
     """A size is written in the largest unit that keeps it whole."""
     assert quantity(size) == text
+
+
+@given(value=st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_text_is_read_back_as_it_was(value: str) -> None:
+    """No quote, backslash, line end or strange character of a value ends it early in a template."""
+    setting = PlannedSetting(name="log_line_prefix", value=value, reason="Asked for", source="")
+    design = stack_designs.cnpg()
+    changed = replace(design, postgres=replace(design.postgres, settings=(setting,)))
+    parameters = loaded(cluster(changed, stack_designs.pod()))["spec"]["postgresql"]["parameters"]
+    assert parameters["log_line_prefix"] == value
+
+
+def test_a_template_does_without_no_value() -> None:
+    """A value that a template needs and nobody gives is an error, not an empty place in a file."""
+    with pytest.raises(UndefinedError, match="settings"):
+        rendered("sysctl.conf")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from steelyard.core.findings import State
 from steelyard.core.kubernetes import REFUSED
 from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
-from steelyard.core.stack import State
 from steelyard.core.stack_facts import (
     ClusterFacts,
     Intent,

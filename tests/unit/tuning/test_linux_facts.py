@@ -235,8 +235,8 @@ def test_a_machine_without_files_is_all_unknown() -> None:
 
 def test_steal_is_a_share_of_the_time_between_two_looks() -> None:
     """30 of 100 ticks went to others; guests' time is not counted twice; no time is no share."""
-    before = "cpu  100 0 100 800 0 0 0 0 50 0\n"
-    after = "cpu  140 0 110 820 0 0 0 30 90 0\n"
+    before = "cpu  100 0 100 800 0 0 0 0 50 0\ncpu0 100 0 100 800 0 0 0 0 50 0\n"
+    after = "cpu  140 0 110 820 0 0 0 30 90 0\ncpu0 140 0 110 820 0 0 0 30 90 0\n"
     assert steal(before, after).value == pytest.approx(0.3)
     assert steal(before, before).value is None
     assert steal(None, after).value is None

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from steelyard.core.findings import State
 from steelyard.core.linux import BlockDevice, NumaNode, PagePool, PoolUser
-from steelyard.core.stack import State
 from steelyard.core.stack_facts import (
     BenchFacts,
     DomainFacts,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.core.stack import State
+from steelyard.core.findings import State
 from steelyard.core.stack_facts import KubernetesFacts, RedisFacts, StackFacts
 from steelyard.tuning.rules.redis import RULES
 from support.judged_rules import HOLDS, NOTHING, judged, said

@@ -13,8 +13,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.findings import State
 from steelyard.core.redis import SplitInCluster, SplitPlan, SplitRequest, SplitServer
-from steelyard.core.stack import State
 from steelyard.core.units import GIB, MIB
 from steelyard.tuning.plan.redis_split import design_split, foreseen_pair, make_split
 from steelyard.tuning.rules.redis import RULES

@@ -2,8 +2,7 @@
 
 from collections import Counter
 
-from steelyard.core.findings import Severity
-from steelyard.core.stack import State
+from steelyard.core.findings import Severity, State
 from steelyard.core.stack_facts import StackFacts
 from steelyard.tuning.rules.catalogue import judge
 from support.recorded_stacks import published, recommended

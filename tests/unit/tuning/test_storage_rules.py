@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.core.stack import State
+from steelyard.core.findings import State
 from steelyard.core.stack_facts import ClusterFacts, KubernetesFacts, StackFacts, StorageClassFacts
 from steelyard.tuning.rules.storage import RULES
 from support.judged_rules import HOLDS, NOTHING, judged, said

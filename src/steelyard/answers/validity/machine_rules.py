@@ -29,10 +29,10 @@ from steelyard.core.findings import (
     KEPT,
     NOTHING_TO_JUDGE,
     Judges,
-    Rule,
     Ruling,
     Severity,
     Threshold,
+    ValidityRule,
     broken,
     lacking,
 )
@@ -272,8 +272,8 @@ def _probes_absent(facts: CampaignFacts) -> Iterator[Ruling]:
     yield broken(f"not measured: {', '.join(told)}", subject="campaign")
 
 
-MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
-    Rule(
+MACHINE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
+    ValidityRule(
         code=BESIDE_NEIGHBOUR,
         judges=Judges.CAMPAIGN,
         severity=Severity.WARNING,
@@ -294,7 +294,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="METHOD 3.1",
         judge=_beside_neighbours,
     ),
-    Rule(
+    ValidityRule(
         code="quota-throttled",
         judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
@@ -308,7 +308,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="the kernel's cgroup cpu.stat",
         judge=_throttled,
     ),
-    Rule(
+    ValidityRule(
         code="memory-pressure",
         judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
@@ -325,7 +325,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="the kernel's pressure stall information; threshold: a guess",
         judge=_memory_pressure,
     ),
-    Rule(
+    ValidityRule(
         code="swapping",
         judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
@@ -342,7 +342,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="the kernel's /proc/vmstat; threshold: a guess",
         judge=_swapping,
     ),
-    Rule(
+    ValidityRule(
         code="disk-nearly-full",
         judges=Judges.CAMPAIGN,
         severity=Severity.WARNING,
@@ -360,7 +360,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="statvfs of the data directory; threshold: a guess",
         judge=_disk_nearly_full,
     ),
-    Rule(
+    ValidityRule(
         code="read-amplification",
         engine=EngineName.POSTGRES,
         judges=Judges.CONFIGURATION,
@@ -378,7 +378,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="pg_stat_io and /proc/diskstats",
         judge=_read_amplification,
     ),
-    Rule(
+    ValidityRule(
         code="huge-pages-not-in-effect",
         engine=EngineName.POSTGRES,
         judges=Judges.CONFIGURATION,
@@ -389,7 +389,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="PostgreSQL's documentation, huge_pages and huge_pages_status",
         judge=_huge_pages_tried,
     ),
-    Rule(
+    ValidityRule(
         code="shared-machine",
         judges=Judges.CAMPAIGN,
         severity=Severity.INFO,
@@ -402,7 +402,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="PostgreSQL's documentation, pgbench, Good Practices",
         judge=_shared_machine,
     ),
-    Rule(
+    ValidityRule(
         code="not-measured",
         judges=Judges.CAMPAIGN,
         severity=Severity.INFO,
@@ -536,8 +536,8 @@ def _judges_storage(facts: CampaignFacts) -> str:
     return ""
 
 
-STORAGE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
-    Rule(
+STORAGE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
+    ValidityRule(
         code="cache-regime-differs",
         engine=EngineName.POSTGRES,
         judges=Judges.COMPARISON,
@@ -564,7 +564,7 @@ STORAGE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="pg_stat_database, /proc/diskstats; thresholds: guesses",
         judge=_cache_regime,
     ),
-    Rule(
+    ValidityRule(
         code="durability-traded",
         engine=EngineName.POSTGRES,
         judges=Judges.COMPARISON,
@@ -577,7 +577,7 @@ STORAGE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="PostgreSQL's documentation, asynchronous commit and WAL settings",
         judge=_durability,
     ),
-    Rule(
+    ValidityRule(
         code="fits-in-memory",
         engine=EngineName.POSTGRES,
         judges=Judges.CAMPAIGN,

@@ -23,10 +23,10 @@ from steelyard.core.findings import (
     KEPT,
     NOTHING_TO_JUDGE,
     Judges,
-    Rule,
     Ruling,
     Severity,
     Threshold,
+    ValidityRule,
     broken,
     lacking,
 )
@@ -122,8 +122,8 @@ def _resident_share(evidence: Evidence) -> float | None:
 
 
 _ADMINISTRATION: Final = "Redis documentation, 'Redis administration'"
-KEYSPACE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
-    Rule(
+KEYSPACE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
+    ValidityRule(
         code="keys-evicted",
         engine=EngineName.REDIS,
         judges=Judges.CONFIGURATION,
@@ -136,7 +136,7 @@ KEYSPACE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="INFO, evicted_keys",
         judge=_evicted,
     ),
-    Rule(
+    ValidityRule(
         code="keys-missing",
         engine=EngineName.REDIS,
         judges=Judges.CONFIGURATION,
@@ -154,7 +154,7 @@ KEYSPACE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="INFO, keyspace_misses; threshold: a guess",
         judge=_missed,
     ),
-    Rule(
+    ValidityRule(
         code="network-bound",
         engine=EngineName.REDIS,
         judges=Judges.CONFIGURATION,
@@ -182,7 +182,7 @@ KEYSPACE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="INFO, total_net_input_bytes and commandstats; /sys/class/net; thresholds: guesses",
         judge=_network_bound,
     ),
-    Rule(
+    ValidityRule(
         code="data-swapped-out",
         engine=EngineName.REDIS,
         judges=Judges.CONFIGURATION,
@@ -347,8 +347,8 @@ _COPY: Final = (
     " file. Where a configuration asks for it that is a part of its effect, at this length of a run"
 )
 
-PERSISTENCE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
-    Rule(
+PERSISTENCE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
+    ValidityRule(
         code="snapshots-differ",
         engine=EngineName.REDIS,
         judges=Judges.COMPARISON,
@@ -361,7 +361,7 @@ PERSISTENCE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="METHOD 3.6 (the test); Redis documentation, 'Redis persistence'",
         judge=_saves,
     ),
-    Rule(
+    ValidityRule(
         code="rewrites-differ",
         engine=EngineName.REDIS,
         judges=Judges.COMPARISON,
@@ -373,7 +373,7 @@ PERSISTENCE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="METHOD 3.6 (the test); redis.conf, auto-aof-rewrite-percentage",
         judge=_rewrites,
     ),
-    Rule(
+    ValidityRule(
         code="persistence-traded",
         engine=EngineName.REDIS,
         judges=Judges.COMPARISON,
@@ -388,7 +388,7 @@ PERSISTENCE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="Redis documentation, 'Redis persistence'",
         judge=_persistence,
     ),
-    Rule(
+    ValidityRule(
         code="fork-on-huge-pages",
         engine=EngineName.REDIS,
         judges=Judges.CONFIGURATION,
@@ -401,7 +401,7 @@ PERSISTENCE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="Redis documentation, 'Diagnosing latency issues'; redis.conf, disable-thp",
         judge=_forks_on_huge_pages,
     ),
-    Rule(
+    ValidityRule(
         code="fork-may-fail",
         engine=EngineName.REDIS,
         judges=Judges.CONFIGURATION,

@@ -31,11 +31,11 @@ from steelyard.core.findings import (
     NOTHING_TO_JUDGE,
     Finding,
     Judges,
-    Rule,
     Ruling,
     Severity,
-    Standing,
+    State,
     Threshold,
+    ValidityRule,
     broken,
     lacking,
     not_judged,
@@ -158,8 +158,8 @@ def _percent(log_ratio: float) -> str:
     return format_percent(float(np.expm1(log_ratio)))
 
 
-TURN_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
-    Rule(
+TURN_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
+    ValidityRule(
         code="carry-over",
         judges=Judges.COMPARISON,
         severity=Severity.WARNING,
@@ -173,7 +173,7 @@ TURN_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="METHOD 3.17",
         judge=_carry_over,
     ),
-    Rule(
+    ValidityRule(
         code="still-warming",
         judges=Judges.COMPARISON,
         severity=Severity.WARNING,
@@ -187,7 +187,7 @@ TURN_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="METHOD 3.17",
         judge=_still_warming,
     ),
-    Rule(
+    ValidityRule(
         code="writes-in-flight",
         judges=Judges.COMPARISON,
         severity=Severity.WARNING,
@@ -208,7 +208,7 @@ TURN_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="METHOD 3.17 (the interval); threshold: a guess",
         judge=_writes_in_flight,
     ),
-    Rule(
+    ValidityRule(
         code="cache-pressure",
         judges=Judges.COMPARISON,
         severity=Severity.WARNING,
@@ -358,8 +358,8 @@ def _trip_s(ceilings: Sequence[Ceiling], runs: Runs) -> float | None:
     return float(np.median(found)) if found else None
 
 
-WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
-    Rule(
+WORK_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
+    ValidityRule(
         code="checkpoints-differ",
         engine=EngineName.POSTGRES,
         judges=Judges.COMPARISON,
@@ -373,7 +373,7 @@ WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="METHOD 3.6 (the test), METHOD 12",
         judge=_checkpoints,
     ),
-    Rule(
+    ValidityRule(
         code="autovacuum-differs",
         engine=EngineName.POSTGRES,
         judges=Judges.COMPARISON,
@@ -385,7 +385,7 @@ WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="METHOD 3.6 (the test)",
         judge=_autovacuums,
     ),
-    Rule(
+    ValidityRule(
         code="trend-in-runs",
         judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
@@ -404,7 +404,7 @@ WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="METHOD 3.3 (the interval), METHOD 3.7",
         judge=_trend,
     ),
-    Rule(
+    ValidityRule(
         code="few-transactions",
         judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
@@ -421,7 +421,7 @@ WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         source="METHOD 8",
         judge=_few_transactions,
     ),
-    Rule(
+    ValidityRule(
         code="round-trip-differs",
         judges=Judges.COMPARISON,
         severity=Severity.WARNING,
@@ -444,7 +444,7 @@ WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
 )
 
 
-CAMPAIGN_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
+CAMPAIGN_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
     *MACHINE_RULES,
     *STORAGE_RULES,
     *WORK_RULES,
@@ -464,7 +464,7 @@ def judged(record: CampaignRecord, seen: Observations) -> tuple[Finding, ...]:
         return ()
     rules = [rule for rule in CAMPAIGN_RULES if rule.concerns(facts.experiment.engine)]
     rulings = [(rule, ruling) for rule in rules for ruling in rule.judge(facts)]
-    found = [rule.finding(ruling) for rule, ruling in rulings if ruling.standing is Standing.BROKEN]
+    found = [rule.finding(ruling) for rule, ruling in rulings if ruling.state is State.VIOLATED]
     missing = [(rule.code, ruling.missing) for rule, ruling in rulings if ruling.missing]
     missing += _missing_of_runs(facts)
     return (*found, *(not_judged(missing, "campaign") if facts.watched else ()))

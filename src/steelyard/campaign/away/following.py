@@ -42,16 +42,17 @@ from steelyard.places.job.finding import (
 )
 from steelyard.places.job.manifests import RECORD, JobPlan
 from steelyard.record.directory import COPY_NOTE, read_campaign
-from steelyard.record.entries import (
+from steelyard.record.journal import (
     BlockEnded,
     BlockStarted,
+    JournalTail,
     Line,
     Planned,
     Resumed,
     RunFinished,
     SustainedFinished,
+    replay,
 )
-from steelyard.record.journal import JournalTail, replay
 
 _PAUSE_S: Final = 5.0  # each look starts a short program in the Job's pod
 _PIECE_BYTES: Final = 1024**2

@@ -44,8 +44,7 @@ from steelyard.record.directory import (
     may_be_there,
     read_standing,
 )
-from steelyard.record.entries import Created, Removed
-from steelyard.record.journal import Journal, Standing
+from steelyard.record.journal import Created, Journal, Removed, Standing
 from steelyard.systems.protocol import residue_of
 
 

@@ -52,6 +52,7 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.core.outside import InCluster, OnServer, ServerInCluster, TurnedKnob
 from steelyard.gateways.cgroups import Cgroups
+from steelyard.gateways.clock import looks
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import own_password
@@ -59,7 +60,7 @@ from steelyard.places.kubernetes.reaching import redis_knock, sql_knock
 from steelyard.places.kubernetes.undoing import undo as undo_in_cluster
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory, is_held, read_campaign, read_standing
-from steelyard.record.entries import Created, Removed
+from steelyard.record.journal import Created, Removed
 from steelyard.systems.postgres.existing import readiness as undoing
 from steelyard.systems.postgres.existing.readiness import undo
 from steelyard.systems.postgres.existing.settings import Means
@@ -351,14 +352,12 @@ def unmounted(place: Path, doors: Doors) -> None:
     Raises:
         LeftBehindError: Somebody holds it for longer.
     """
-    begun = doors.clock.monotonic()
-    while True:
+    for waited_s in looks(doors.clock, _BUSY_S, _POLL_S):
         try:
             doors.volumes.unmount(place)
         except LeftBehindError:
-            if doors.clock.monotonic() - begun > _BUSY_S:
+            if waited_s > _BUSY_S:
                 raise
-            doors.clock.sleep(_POLL_S)
         else:
             return
 

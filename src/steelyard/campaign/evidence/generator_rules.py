@@ -15,10 +15,10 @@ from steelyard.core.findings import (
     KEPT,
     NOTHING_TO_JUDGE,
     Judges,
-    Rule,
     Ruling,
     Severity,
     Threshold,
+    ValidityRule,
     broken,
     lacking,
 )
@@ -221,7 +221,7 @@ def _log_unusable(facts: RunFacts) -> Iterator[Ruling]:
         yield broken(facts.log_trouble) if facts.log_trouble else KEPT
 
 
-SATURATED: Final[Rule[RunFacts]] = Rule(
+SATURATED: Final[ValidityRule[RunFacts]] = ValidityRule(
     code=GENERATOR_SATURATED,
     judges=Judges.RUN,
     severity=Severity.ERROR,
@@ -239,7 +239,7 @@ SATURATED: Final[Rule[RunFacts]] = Rule(
     source="PostgreSQL's documentation, pgbench, Good Practices; threshold: a guess",
     judge=_generator_saturated,
 )
-THROTTLED: Final[Rule[RunFacts]] = Rule(
+THROTTLED: Final[ValidityRule[RunFacts]] = ValidityRule(
     code="generator-throttled",
     judges=Judges.RUN,
     severity=Severity.WARNING,
@@ -258,7 +258,7 @@ THROTTLED: Final[Rule[RunFacts]] = Rule(
     source="the kernel's cgroup cpu.stat; threshold: a guess",
     judge=_generator_throttled,
 )
-APART: Final[Rule[RunFacts]] = Rule(
+APART: Final[ValidityRule[RunFacts]] = ValidityRule(
     code="generators-apart",
     judges=Judges.RUN,
     severity=Severity.WARNING,
@@ -277,7 +277,7 @@ APART: Final[Rule[RunFacts]] = Rule(
     source="the agents in the pods; threshold: a guess",
     judge=_generators_apart,
 )
-SLICE_LENGTH: Final[Rule[RunFacts]] = Rule(
+SLICE_LENGTH: Final[ValidityRule[RunFacts]] = ValidityRule(
     code="slice-length",
     judges=Judges.RUN,
     severity=Severity.WARNING,
@@ -296,7 +296,7 @@ SLICE_LENGTH: Final[Rule[RunFacts]] = Rule(
     source="the generator's own clock; threshold: a guess",
     judge=_slice_length,
 )
-LOG_UNUSABLE: Final[Rule[RunFacts]] = Rule(
+LOG_UNUSABLE: Final[ValidityRule[RunFacts]] = ValidityRule(
     code="log-unusable",
     judges=Judges.RUN,
     severity=Severity.INFO,

@@ -15,27 +15,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.campaign.evidence.neighbours import (
-    Throttling,
-    anonymous_huge_bytes,
-    parse_throttling,
-)
+from steelyard.campaign.evidence.neighbours import anonymous_huge_bytes
 from steelyard.campaign.evidence.processes import parse_scheduled
 from steelyard.campaign.evidence.sources import DeviceCounters, parse_device
-from steelyard.core.errors import InputError, SteelyardError
+from steelyard.core.errors import SteelyardError
 from steelyard.core.kubernetes import ContainerRef
-from steelyard.core.linux import parse_cpu_list
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.host import (
+    GROUPS,
     TICKS_PER_S,
+    Throttling,
     cpu_times,
+    group_cpus,
+    group_quota,
+    mount_of,
     named_numbers,
+    parse_throttling,
     whole_number,
     whole_numbers,
 )
 from steelyard.gateways.kubernetes.api import KubernetesApi, Lines
 from steelyard.gateways.placed_files import FetchedHost, new_mark, parse_fetched
-from steelyard.tuning.facts.machine import mount_of
 
 BOOT: Final = "/proc/sys/kernel/random/boot_id"  # tells kernels apart
 # Files of a control group in both versions; what is absent is passed over.
@@ -178,7 +178,6 @@ def _begin(mark: str, ending: int | None = None) -> str:
     return f"{_HEAD}{end}m={mark}; out=; of_group=({' '.join(_OF_GROUP)})"
 
 
-GROUPS: Final = "/sys/fs/cgroup/"
 _SCHEDULED: Final = re.compile(r"/proc/[0-9]+/schedstat")
 _NS_PER_S: Final = 1e9
 _US_PER_S: Final = 1e6
@@ -227,7 +226,7 @@ class Account:
         found = (
             path
             for path in self.host.files
-            if path.startswith(GROUPS) and path.endswith(f"/{name}")
+            if path.startswith(f"{GROUPS}/") and path.endswith(f"/{name}")
         )
         return next(found, None)
 
@@ -250,12 +249,7 @@ def cpu_s(account: Account) -> float | None:
 
 def quota_cpus(account: Account) -> float | None:
     """Return how many CPUs the quota of a container is worth; None without one."""
-    both = (account.of_group("cpu.max") or "").split()
-    if not both:
-        files = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-        both = [(account.of_group(name) or "").strip() for name in files]
-    quota, period = (whole_number(text) for text in (*both, "", "")[:2])
-    return quota / period if quota and period else None
+    return group_quota(account.of_group)
 
 
 def throttled(account: Account) -> Throttling | None:
@@ -269,19 +263,11 @@ def throttled(account: Account) -> Throttling | None:
 
 def usable_cpus(account: Account) -> float | None:
     """Return how many CPUs a container can use: its quota, its CPU set, or those of its node."""
-    known = [quota_cpus(account), _cpus_of_set(account)]
+    of_set = group_cpus(account.of_group)
+    known = [quota_cpus(account), float(len(of_set)) if of_set else None]
     times = cpu_times(account.host.read("/proc/stat"))
     known.append(None if times is None else float(times.cpus))
     return min((each for each in known if each), default=None)
-
-
-def _cpus_of_set(account: Account) -> float | None:
-    names = ("cpuset.cpus.effective", "cpuset.effective_cpus")
-    text = next((found for name in names if (found := account.of_group(name))), "")
-    try:
-        return float(len(parse_cpu_list(text.strip()))) if text.strip() else None
-    except InputError:
-        return None
 
 
 def interrupts_s(account: Account) -> float | None:

@@ -28,12 +28,12 @@ from steelyard.core.findings import (
     STEAL,
     Finding,
     Judges,
-    Rule,
     Ruling,
     Severity,
-    Standing,
+    State,
     Threshold,
     Validity,
+    ValidityRule,
     broken,
     lacking,
 )
@@ -85,7 +85,7 @@ def _rate_not_reached(facts: RunFacts) -> Iterator[Ruling]:
         yield KEPT
 
 
-RATE_NOT_REACHED: Final[Rule[RunFacts]] = Rule(
+RATE_NOT_REACHED: Final[ValidityRule[RunFacts]] = ValidityRule(
     code="rate-not-reached",
     judges=Judges.RUN,
     severity=Severity.WARNING,
@@ -297,8 +297,8 @@ _NEIGHBOURS_SHARE: Final = Threshold(
 )
 _QUIETEN: Final = "Quieten the machine, or allow more with `measure.neighbours`."
 
-RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
-    Rule(
+RUN_RULES: Final[tuple[ValidityRule[RunFacts], ...]] = (
+    ValidityRule(
         code="generator-failed",
         judges=Judges.RUN,
         severity=Severity.ERROR,
@@ -309,7 +309,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         source="METHOD 3.1",
         judge=_generator_failed,
     ),
-    Rule(
+    ValidityRule(
         code="server-died",
         judges=Judges.RUN,
         severity=Severity.ERROR,
@@ -320,7 +320,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         source="METHOD 3.1",
         judge=_server_died,
     ),
-    Rule(
+    ValidityRule(
         code="clock-jump",
         judges=Judges.RUN,
         severity=Severity.ERROR,
@@ -337,7 +337,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         source="METHOD 3.1",
         judge=_clock_jump,
     ),
-    Rule(
+    ValidityRule(
         code="not-in-force",
         judges=Judges.RUN,
         severity=Severity.ERROR,
@@ -347,7 +347,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         source="METHOD 3.1",
         judge=_not_in_force,
     ),
-    Rule(
+    ValidityRule(
         code="no-huge-pages",
         judges=Judges.RUN,
         severity=Severity.ERROR,
@@ -358,7 +358,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         source="PostgreSQL's documentation, huge_pages and huge_pages_status",
         judge=_no_huge_pages,
     ),
-    Rule(
+    ValidityRule(
         code=NEIGHBOUR_CPU,
         judges=Judges.RUN,
         severity=Severity.ERROR,
@@ -371,7 +371,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         source="METHOD 3.1; threshold: a guess",
         judge=_neighbour_cpu,
     ),
-    Rule(
+    ValidityRule(
         code=STEAL,
         judges=Judges.RUN,
         severity=Severity.ERROR,
@@ -391,7 +391,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         source="METHOD 3.1; threshold: a guess",
         judge=_steal,
     ),
-    Rule(
+    ValidityRule(
         code=FOREIGN_DISK,
         judges=Judges.RUN,
         severity=Severity.ERROR,
@@ -416,7 +416,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
     APART,
     LOG_UNUSABLE,
     SLICE_LENGTH,
-    Rule(
+    ValidityRule(
         code="shared-cpus",
         judges=Judges.RUN,
         severity=Severity.ERROR,
@@ -429,7 +429,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         source="PostgreSQL's documentation, pgbench, Good Practices",
         judge=_shared_cpus,
     ),
-    Rule(
+    ValidityRule(
         code="no-transactions",
         judges=Judges.RUN,
         severity=Severity.WARNING,
@@ -442,7 +442,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         source="METHOD 3.6",
         judge=_no_transactions,
     ),
-    Rule(
+    ValidityRule(
         code="failed-transactions",
         judges=Judges.RUN,
         severity=Severity.WARNING,
@@ -473,7 +473,7 @@ def validity_of(findings: Sequence[Finding]) -> Validity:
     return Validity.SUSPECT if Severity.WARNING in severities else Validity.VALID
 
 
-def rule_of(code: str) -> Rule[RunFacts]:
+def rule_of(code: str) -> ValidityRule[RunFacts]:
     """Return the rule for runs of that code."""
     return next(rule for rule in RUN_RULES if rule.code == code)
 
@@ -494,8 +494,8 @@ def judge(facts: RunFacts, *, bearing: bool = False) -> tuple[Finding, ...]:
     )
 
 
-def _found(rule: Rule[RunFacts], facts: RunFacts) -> tuple[Finding, ...]:
-    rulings = [ruling for ruling in rule.judge(facts) if ruling.standing is Standing.BROKEN]
+def _found(rule: ValidityRule[RunFacts], facts: RunFacts) -> tuple[Finding, ...]:
+    rulings = [ruling for ruling in rule.judge(facts) if ruling.state is State.VIOLATED]
     return tuple(_told(rule.finding(ruling)) for ruling in rulings)
 
 

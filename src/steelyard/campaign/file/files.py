@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from steelyard.campaign.file.checks import checked
+from steelyard.campaign.file.checks import checked, domain_issue
 from steelyard.campaign.file.document import Document, Issue, KeyPath, parse_document
 from steelyard.campaign.file.factors import (
     Combined,
@@ -25,7 +25,6 @@ from steelyard.campaign.file.factors import (
 )
 from steelyard.campaign.file.form import WorkloadForm
 from steelyard.campaign.file.form_values import SECRET, shown
-from steelyard.campaign.file.host_checks import domain_issue
 from steelyard.campaign.file.inheritance import (
     Merged,
     extends_issues,

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from steelyard.campaign.file.checks import host_issues
 from steelyard.campaign.file.document import Issue, Value
 from steelyard.campaign.file.form import ConfigurationForm, LevelForm
 from steelyard.campaign.file.form_parts import ManualForm
 from steelyard.campaign.file.form_target import NESTED, TargetForm
 from steelyard.campaign.file.form_values import shown
-from steelyard.campaign.file.host_checks import host_issues
 from steelyard.campaign.file.kinds import kind_of, model_of, target_problems
 from steelyard.campaign.file.validation import Draft
 from steelyard.core.experiment import SwitchCost

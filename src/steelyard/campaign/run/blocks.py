@@ -38,7 +38,7 @@ from steelyard.core.plan import ANEW, CampaignPlan, settling_s
 from steelyard.core.schedule import Mode, PlannedBlock, PlannedRun, PlannedStart
 from steelyard.gateways.clock import Clock
 from steelyard.record.directory import CampaignDirectory
-from steelyard.record.entries import BlockEnded, BlockStarted, RunFinished
+from steelyard.record.journal import BlockEnded, BlockStarted, RunFinished
 from steelyard.systems.protocol import Engine
 
 

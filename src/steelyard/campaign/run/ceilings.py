@@ -22,11 +22,9 @@ from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind, CeilingsAsked
 from steelyard.core.units import KIB, MIB, format_bytes, format_duration, format_percent
-from steelyard.gateways.direct_read import READERS, direct_reads
 from steelyard.gateways.files import largest_file, make_directory, read_text, remove_tree
-from steelyard.gateways.log_write import log_writes
-from steelyard.gateways.pingpong import Where, ping_pong
 from steelyard.gateways.process import Processes, RunningProcess
+from steelyard.gateways.trials import READERS, Where, direct_reads, log_writes, ping_pong
 from steelyard.places.protocol import Platform
 from steelyard.systems.protocol import CeilingTools, Engine, SyncRate
 

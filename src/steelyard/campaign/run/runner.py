@@ -65,7 +65,7 @@ from steelyard.core.schedule import (
 from steelyard.core.units import format_duration
 from steelyard.gateways.clock import Clock
 from steelyard.record.directory import CampaignDirectory, read_schedule
-from steelyard.record.entries import (
+from steelyard.record.journal import (
     Ended,
     Entry,
     EnvironmentRead,

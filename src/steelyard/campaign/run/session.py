@@ -38,7 +38,7 @@ from steelyard.gateways.files import holding_cache
 from steelyard.places.local.machine import DATA_FILE_SYSTEM, capacity, machine_facts
 from steelyard.record import registry
 from steelyard.record.directory import COPY_NOTE, CampaignDirectory, read_campaign
-from steelyard.record.entries import Resumed, Started
+from steelyard.record.journal import Resumed, Started
 from steelyard.systems.protocol import Engine
 from steelyard.targets.assembly import Assembly, assemble
 from steelyard.targets.kubernetes_site import SERVER

@@ -1,5 +1,6 @@
-"""``steelyard stack apply``: put a plan into effect."""
+"""``stack apply``, ``verify`` and ``revert``: a plan into effect, whether it is, and back."""
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,27 +11,54 @@ from pathlib import Path
 import click
 
 from steelyard.core.command import ServerAddress, quoted
-from steelyard.core.errors import ExitCode, InputError, Interrupted, PreflightError, TargetError
+from steelyard.core.errors import (
+    ExitCode,
+    InputError,
+    Interrupted,
+    LeftBehindError,
+    PreflightError,
+    TargetError,
+)
 from steelyard.core.outside import OnServer
 from steelyard.core.stack import Knob, KnobKind, Outcome, Scope, Site, StackPlan, Step
 from steelyard.core.units import printable
-from steelyard.record.entries import StackBegun
-from steelyard.tuning.apply.applier import UnprivilegedError, apply_all, require_all
+from steelyard.record.journal import StackBegun
+from steelyard.tuning.apply.applier import (
+    GONE,
+    NAME,
+    Applied,
+    AppliedRecord,
+    Changed,
+    UnprivilegedError,
+    apply_all,
+    is_ours,
+    opened,
+    read_applied,
+    require_all,
+    revert_all,
+    still_to_do,
+    to_put_back,
+    verify_all,
+)
 from steelyard.tuning.apply.door import Check, KnobDoor
-from steelyard.tuning.apply.doors import Outside
-from steelyard.tuning.apply.huge_pages import find_process
-from steelyard.tuning.apply.plans import (
+from steelyard.tuning.apply.doors import (
+    FILES,
     HYPERVISOR,
+    Outside,
     Selection,
     beginning,
+    doors,
     doors_of,
     inside,
+    inside_again,
     reached,
     read_plan,
     require_same_machine,
+    require_same_server,
     selection_of,
+    with_node,
 )
-from steelyard.tuning.apply.record import NAME, is_ours, opened, read_applied
+from steelyard.tuning.apply.huge_pages import find_process
 
 _MOST_SHOWN = 60  # of a value, on a line
 _NOT_YET = frozenset({Outcome.PENDING, Outcome.WAITING})
@@ -347,3 +375,198 @@ def _say_objects(count: int) -> None:
 def counted(count: int, noun: str) -> str:
     """Return a number of things in words."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+_FORMAT = 1  # of what --json prints
+
+
+def verify(options: ApplyOptions, *, as_json: bool, outside: Outside | None = None) -> None:
+    """Say of every knob of a plan whether it is in effect; leaves with a code when one is not."""
+    outside = outside or Outside()
+    plan = read_plan(options.directory)
+    server = read_applied_server(options.directory)
+    address = None
+    if options.dsn is not None:
+        _, address = reached(options.dsn, outside.sql)
+    elif server is not None:
+        address = server.address()
+    cluster = inside(plan, outside, options.context, options.namespace)
+    local_server = cluster is None and is_here(address, outside)
+    selection = selection_of(plan.knobs, options.layers, local_server=local_server)
+    knobs = [knob for knob in plan.knobs if selection.wants(knob)]
+    doors = doors_of(plan, options.directory, outside, address, inside=cluster)
+    if cluster is not None:
+        name, probe = plan.design.request.name, options.node_probe
+        doors = with_node(doors, knobs, name, cluster, outside, probe=probe)
+    checked = verify_all(knobs, doors)
+    if as_json:
+        found = [_as_json(knob, check) for knob, check in checked]
+        click.echo(json.dumps({"format": _FORMAT, "knobs": found}, indent=2))
+    else:
+        for knob, check in checked:
+            _say_check(knob, check)
+    if any(check.holds is False for _, check in checked):
+        raise click.exceptions.Exit(ExitCode.GATE)
+
+
+def _as_json(knob: Knob, check: Check) -> dict[str, object]:
+    return {
+        "name": knob.name,
+        "layer": knob.layer,
+        "kind": knob.kind,
+        "place": knob.place,
+        "asked": knob.value,
+        "in_effect": check.holds,
+        "facts": list(check.facts),
+        "pending": check.pending,
+        "remedy": check.remedy,
+    }
+
+
+def _say_check(knob: Knob, check: Check) -> None:
+    words = {True: "OK", False: "NOT IN EFFECT", None: "NOT VISIBLE"}
+    click.echo(f"[{words[check.holds]}] {knob.name}")
+    for fact in check.facts:
+        click.echo(f"    {fact}")
+    remedy = still_to_do(check.pending) if check.pending else check.remedy
+    if remedy and not check.holds:
+        click.echo(f"    {remedy}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevertOptions:
+    """What the command line says; see its help."""
+
+    directory: Path
+    dsn: str | None = None
+    adopt: bool = False
+    yes: bool = False
+    changed: Changed = Changed.ASK
+
+
+def revert(options: RevertOptions, outside: Outside | None = None) -> None:
+    """Restore what was there before a plan was applied, and say what came of every knob.
+
+    Raises:
+        LeftBehindError: Something could not be put back yet.
+        PreflightError: This account did not write the record, and was not told to trust it.
+    """
+    outside = outside or Outside()
+    directory = options.directory
+    applied = read_applied(directory)
+    if applied.begun is None and not directory.is_dir():
+        raise InputError(f"there is no directory {directory}", hint="Name that of the plan.")
+    knobs = to_put_back(applied)
+    if applied.begun is None or not knobs:
+        click.echo(f"Nothing is applied from {directory}.")
+        return
+    _require_ours(applied, options)
+    sites = {knob.kind.site for knob in knobs}
+    if Site.MACHINE in sites:
+        require_same_machine(applied.begun, outside.host)
+    address = None
+    if Site.SERVER in sites:
+        address = _address(applied.begun, options.dsn, outside)  # None: all else goes back anyway
+    if not options.yes:
+        click.echo("\n".join(knob.name for knob in knobs))
+        ask(f"Put back {counted(len(knobs), 'knob')}?")
+    cluster = inside_again(applied.begun, outside) if Site.CLUSTER in sites else None
+    found = doors(outside, rendered=directory / FILES, paths={}, server=address, inside=cluster)
+    hint = f"`steelyard stack revert {quoted(directory)}` goes on."
+    with opened(directory, outside.clock) as record, telling_how_to_go_on("reverted", hint):
+        _require_unchanged(record, applied)
+        steps = revert_all(found, record, changed=options.changed, told=say)
+    _conclude_revert(steps, directory)
+
+
+def _require_ours(applied: Applied, options: RevertOptions) -> None:
+    """Show what a record of somebody else says, and refuse it unless it was adopted.
+
+    Raises:
+        PreflightError: It was not.
+    """
+    if not is_ours(applied):
+        _show_claims(applied)
+        if not options.adopt:
+            raise PreflightError(
+                f"the record in {options.directory} was not written by this account here: its cache"
+                " does not know it, and what it would put back may be anything",
+                hint="Revert as the account that applied the plan. If the lines above are what was"
+                f" there before: steelyard stack revert --adopt {quoted(options.directory)}",
+            )
+
+
+def _require_unchanged(record: AppliedRecord, applied: Applied) -> None:
+    """Look whether the record that is held is the one that was agreed to.
+
+    Raises:
+        PreflightError: It is not.
+    """
+    if record.applied != applied:
+        raise PreflightError(
+            "the record was changed while it was looked at", hint="Revert again, and look again."
+        )
+
+
+def _show_claims(applied: Applied) -> None:
+    """Show what a record from anywhere would put back, exactly."""
+    server = applied.begun.server if applied.begun else None
+    if server is not None:
+        further = "".join(f", {name} {value}" for name, value in server.parameters)
+        where = f"on the server {server.host}:{server.port}, as user {server.user}{further}:"
+        click.echo(printable(where))
+    for kept in applied.snapshots.values():
+        click.echo(printable(f"{kept.knob.kind} {kept.knob.place} back to {kept.snapshot}"))
+    for knob in applied.begun.knobs if applied.begun else ():
+        if knob.kind.is_by_hand and knob.value:
+            click.echo(printable(f"checked by: {knob.value}"))
+
+
+def _conclude_revert(steps: Sequence[Step], directory: Path) -> None:
+    left = [step for step in steps if step.outcome not in GONE]
+    if left:
+        raise _left_behind(left, directory)
+    kept = [step for step in steps if step.outcome is Outcome.KEPT]
+    yours = [step for step in steps if step.outcome is Outcome.YOURS]
+    later = [step for step in steps if step.outcome is Outcome.RESTORED and step.remedy]
+    subject = "All else" if kept or yours else "Everything"
+    if kept:
+        click.echo(f"{counted(len(kept), 'knob')} left as somebody has changed it.")
+    if yours:
+        click.echo(f"{counted(len(yours), 'step')} to be undone by you, as said above.")
+    if not later:
+        click.echo(f"{subject} is as it was.")
+        return
+    verb = "is" if len(later) == 1 else "are"
+    names = ", ".join(step.knob.name for step in later)
+    click.echo(f"{subject} is put back; {counted(len(later), 'knob')} {verb} not as before yet:")
+    click.echo(f"    {names}")
+    for remedy in dict.fromkeys(step.remedy for step in later):
+        click.echo(f"    {remedy}")
+
+
+def _address(begun: StackBegun, dsn: str | None, outside: Outside) -> ServerAddress | None:
+    """Return where the server of an application is, None where it cannot be reached now."""
+    try:
+        if dsn is not None:
+            _, address = reached(dsn, outside.sql)
+        elif begun.server is not None:
+            address = begun.server.address()
+        else:
+            return None
+        require_same_server(begun, address, outside.sql)
+    except TargetError as error:
+        click.echo(f"warning: {error.message}", err=True)
+        return None
+    return address
+
+
+def _left_behind(left: Sequence[Step], directory: Path) -> LeftBehindError:
+    """Return what is told of all that is left: a line for each knob, and for each way out."""
+    reasons = [f"{step.knob.name}: {' '.join(step.facts) or step.remedy}" for step in left]
+    hints = dict.fromkeys(step.remedy for step in left if step.facts and step.remedy)
+    again = f"Then run `steelyard stack revert {quoted(directory)}` again."
+    return LeftBehindError(
+        "\n    ".join([f"{counted(len(left), 'knob')} could not be put back:", *reasons]),
+        hint="\n    ".join([*hints, again]),
+    )

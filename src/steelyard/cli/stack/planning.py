@@ -13,8 +13,12 @@ import click
 
 from steelyard.answers.stack.plan import plan_document
 from steelyard.cli.campaigns import print_whole
-from steelyard.cli.cluster_facts import asked_cluster, collected_inside, looking_inside
-from steelyard.cli.fact_doors import system_fact_doors
+from steelyard.cli.cluster_facts import (
+    asked_cluster,
+    collected_inside,
+    looking_inside,
+    system_fact_doors,
+)
 from steelyard.cli.inspect import require_no_machine, require_one_source
 from steelyard.core.command import quoted
 from steelyard.core.errors import InputError, PreflightError

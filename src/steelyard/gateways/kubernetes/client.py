@@ -28,10 +28,9 @@ from steelyard.core.kubernetes import (
     ref_of,
 )
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.kubernetes import refusals
-from steelyard.gateways.kubernetes.access import Access
-from steelyard.gateways.kubernetes.refusals import Answered, Asked, refused
-from steelyard.gateways.kubernetes.requests import Request, Requests
+from steelyard.gateways.kubernetes import api
+from steelyard.gateways.kubernetes.api import Answered, Asked, refused
+from steelyard.gateways.kubernetes.requests import Access, Request, Requests
 from steelyard.gateways.kubernetes.streams import LOST, Door, Forward, Stream, open_stream
 
 STDIN: Final = 0
@@ -322,7 +321,7 @@ class Discovery:
         """
         found = self.find(kind)
         if found is None:
-            raise refusals.unknown_kind(kind)
+            raise api.unknown_kind(kind)
         return found
 
     def _ask(self, api_version: str) -> None:
@@ -556,10 +555,10 @@ class ClusterApi:
             PrivilegeError: The account may not do that.
         """
         if self.read(_pod(where)) is None:
-            raise refusals.absent(_pod(where).label)
+            raise api.absent(_pod(where).label)
         for verb in self._verbs_of_streams():
             if not self.allowed(verb, POD, where.namespace, "portforward"):
-                raise refusals.lacks_verb(verb, "pods/portforward", where.namespace)
+                raise api.lacks_verb(verb, "pods/portforward", where.namespace)
         door = self._door(where, "portforward", (("ports", str(port)),), repeatable=True)
         return Forward(lambda: open_stream(self._access, door, self._requests.patience))
 

@@ -29,9 +29,8 @@ from websocket import (
 )
 
 from steelyard.core.errors import SteelyardError
-from steelyard.gateways.kubernetes.access import Access
-from steelyard.gateways.kubernetes.refusals import Answered, Asked, refused
-from steelyard.gateways.kubernetes.requests import Patience, is_hopeless, out_of_reach
+from steelyard.gateways.kubernetes.api import Answered, Asked, refused
+from steelyard.gateways.kubernetes.requests import Access, Patience, is_hopeless, out_of_reach
 
 PROTOCOLS: Final = "v5.channel.k8s.io,v4.channel.k8s.io"
 _HANDSHAKE_S: Final = 30.0

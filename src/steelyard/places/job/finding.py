@@ -43,7 +43,7 @@ from steelyard.places.job.manifests import (
     read_plan,
     remove_one,
 )
-from steelyard.places.kubernetes.pod_state import ReadyWait, obstacle
+from steelyard.places.kubernetes.pods import ReadyWait, obstacle
 
 JOURNAL: Final = "journal.jsonl"
 _LIST_S: Final = 600.0  # checksums of some gigabytes of kept logs, on a slow volume

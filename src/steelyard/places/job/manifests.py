@@ -39,9 +39,9 @@ from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import permissions as rbac
 from steelyard.places.kubernetes.belongings import object_name
 from steelyard.places.kubernetes.permissions import Grant, Permission, Purpose, needed
+from steelyard.places.kubernetes.pods import claim_spec, restricted_container, restricted_pod
 
 _RECORD: Final = "record"
-RECORD_SUFFIX: Final = f"-{_RECORD}"
 RECORD_SIZE: Final = "2Gi"  # records of an hour take some ten megabytes; kept logs take more
 
 
@@ -150,35 +150,20 @@ _READING_S: Final = 3600
 
 def namespace(plan: JobPlan) -> Manifest:
     """Return the namespace that is made for the campaign."""
-    return {
-        "apiVersion": NAMESPACE.api_version,
-        "kind": NAMESPACE.name,
-        "metadata": {"name": plan.namespace, "labels": campaign_labels(plan.campaign_id)},
-    }
+    return NAMESPACE.manifest(plan.namespace, labels=campaign_labels(plan.campaign_id))
 
 
 def claim(plan: JobPlan) -> Manifest:
     """Return the claim of the volume that the record is written to."""
-    chosen = {"storageClassName": plan.storage_class} if plan.storage_class else {}
-    made = _object(CLAIM, plan.claim, plan)
-    return {
-        **made,
-        "metadata": {**made["metadata"], "annotations": {KEPT_IN: plan.request}},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": plan.storage}},
-            **chosen,
-        },
-    }
+    made = _object(CLAIM, plan.claim, plan, spec=claim_spec(plan.storage, plan.storage_class))
+    made["metadata"]["annotations"] = {KEPT_IN: plan.request}
+    return made
 
 
 def request(plan: JobPlan, packed: str) -> Manifest:
     """Return the ConfigMap with the plan and the experiment, packed and coded for it."""
-    return {
-        **_object(CONFIG_MAP, plan.request, plan),
-        "data": {PLAN_KEY: plan_text(plan)},
-        "binaryData": {REQUEST_KEY: packed},
-    }
+    data, packed_data = {PLAN_KEY: plan_text(plan)}, {REQUEST_KEY: packed}
+    return _object(CONFIG_MAP, plan.request, plan, data=data, binaryData=packed_data)
 
 
 def grant_of(plan: JobPlan) -> Grant:
@@ -198,40 +183,39 @@ def job(plan: JobPlan) -> Manifest:
     A pod that the cluster itself takes away (drain, eviction, preemption) is made again and goes on
     with the record; one that fails is not.
     """
-    template = {
-        "metadata": {"labels": campaign_labels(plan.campaign_id, RUNNER)},
-        "spec": {
-            **_pod(plan, ("kubernetes", "campaign"), read_only=False),
-            "serviceAccountName": plan.account or plan.name,
-            "terminationGracePeriodSeconds": _ENDING_S,
-        },
-    }
+    pod = _pod(
+        plan,
+        ("kubernetes", "campaign"),
+        read_only=False,
+        serviceAccountName=plan.account or plan.name,
+        terminationGracePeriodSeconds=_ENDING_S,
+    )
     taken_away = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
-    return {
-        **_object(JOB, plan.name, plan),
-        "spec": {
-            "backoffLimit": 0,
-            "podFailurePolicy": {"rules": [taken_away]},
-            "activeDeadlineSeconds": plan.deadline_s,
-            "ttlSecondsAfterFinished": _KEPT_S,
-            "template": template,
+    spec = {
+        "backoffLimit": 0,
+        "podFailurePolicy": {"rules": [taken_away]},
+        "activeDeadlineSeconds": plan.deadline_s,
+        "ttlSecondsAfterFinished": _KEPT_S,
+        "template": {
+            "metadata": {"labels": campaign_labels(plan.campaign_id, RUNNER)},
+            "spec": pod,
         },
     }
+    return _object(JOB, plan.name, plan, spec=spec)
 
 
 def reader(plan: JobPlan) -> Manifest:
     """Return a pod that waits, with the record before it."""
-    spec = _pod(plan, (), read_only=True)
-    spec["containers"][0]["command"] = ["sleep", str(_READING_S)]
-    return {
-        **_object(POD, plan.reader, plan, role=READER_ROLE),
-        "spec": {
-            **spec,
-            "activeDeadlineSeconds": _READING_S,
-            "terminationGracePeriodSeconds": 0,
-            "automountServiceAccountToken": False,
-        },
-    }
+    pod = _pod(
+        plan,
+        (),
+        read_only=True,
+        activeDeadlineSeconds=_READING_S,
+        terminationGracePeriodSeconds=0,
+        automountServiceAccountToken=False,
+    )
+    pod["containers"][0]["command"] = ["sleep", str(_READING_S)]
+    return _object(POD, plan.reader, plan, role=READER_ROLE, spec=pod)
 
 
 def owned(manifest: Manifest, owner: Manifest | None) -> Manifest:
@@ -242,20 +226,17 @@ def owned(manifest: Manifest, owner: Manifest | None) -> Manifest:
     return {**manifest, "metadata": metadata}
 
 
-def _object(kind: Kind, name: str, plan: JobPlan, *, role: str = RUNNER) -> dict[str, Any]:
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.name,
-        "metadata": {
-            "name": name,
-            "namespace": plan.namespace,
-            "labels": campaign_labels(plan.campaign_id, role),
-        },
-    }
+def _object(
+    kind: Kind, name: str, plan: JobPlan, *, role: str = RUNNER, **rest: object
+) -> dict[str, Any]:
+    labels = campaign_labels(plan.campaign_id, role)
+    return kind.manifest(name, namespace=plan.namespace, labels=labels, **rest)
 
 
-def _pod(plan: JobPlan, arguments: tuple[str, ...], *, read_only: bool) -> dict[str, Any]:
-    """Return the spec of a pod that the strictest Pod Security Standard lets in."""
+def _pod(
+    plan: JobPlan, arguments: tuple[str, ...], *, read_only: bool, **more: object
+) -> dict[str, Any]:
+    """Return the spec of a pod with the record on its volume."""
     mounts = [{"name": "record", "mountPath": _VOLUME}, {"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 - in the pod
     mounts.append({"name": "memory", "mountPath": "/dev/shm"})  # noqa: S108 - in the pod
     volumes: list[dict[str, Any]] = [
@@ -266,34 +247,22 @@ def _pod(plan: JobPlan, arguments: tuple[str, ...], *, read_only: bool) -> dict[
     if arguments:
         mounts.append({"name": "request", "mountPath": REQUEST})
         volumes.append({"name": "request", "configMap": {"name": plan.request}})
-    return {
-        "restartPolicy": "Never",
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "fsGroup": _USER,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "containers": [
-            {
-                "name": CONTAINER,
-                "image": plan.image,
-                "imagePullPolicy": "IfNotPresent",
-                "args": list(arguments),
-                "env": [{"name": "STEELYARD_CACHE", "value": _CACHE}],
-                "resources": _resources(small=read_only),
-                "volumeMounts": mounts,
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
-            }
-        ],
-        "volumes": volumes,
-    }
+    container = restricted_container(
+        CONTAINER,
+        plan.image,
+        args=list(arguments),
+        env=[{"name": "STEELYARD_CACHE", "value": _CACHE}],
+        resources=_resources(small=read_only),
+        volumeMounts=mounts,
+    )
+    return restricted_pod(
+        container,
+        user=_USER,
+        security={"fsGroup": _USER, "fsGroupChangePolicy": "OnRootMismatch"},
+        restartPolicy="Never",
+        volumes=volumes,
+        **more,
+    )
 
 
 def _resources(*, small: bool) -> dict[str, Any]:

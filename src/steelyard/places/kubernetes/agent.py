@@ -21,7 +21,7 @@ from steelyard.core.units import KIB, MIB, format_duration
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.api import Dialogue, KubernetesApi
 from steelyard.places.kubernetes.outcomes import Outcome, PodClock, read_outcome
-from steelyard.places.kubernetes.pod_state import DELETED, PodLostError, loss
+from steelyard.places.kubernetes.pods import DELETED, PodLostError, loss
 
 SCRIPT: Final = "/steelyard/agent/agent.sh"
 WORK: Final = "/steelyard/work"

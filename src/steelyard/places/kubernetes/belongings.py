@@ -124,26 +124,20 @@ class Belongings:
         Raises:
             PreflightError: Somebody else made it meanwhile.
         """
-        bare = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
-        self._found(self.completed(bare))
+        self._found(self.completed(NAMESPACE.manifest(self.namespace)))
 
     def anchor(self) -> ObjectRef:
         """Return the object that all others in the namespace belong to, made when first asked."""
         if self._anchor is None:
-            owner = {} if self._job is None else {"ownerReferences": owned_by(self._job)}
-            self._anchor = self._found(
-                {
-                    "apiVersion": CONFIG_MAP.api_version,
-                    "kind": CONFIG_MAP.name,
-                    "metadata": {
-                        "name": self.name(),
-                        "namespace": self.namespace,
-                        "labels": campaign_labels(self.campaign_id),
-                        **owner,
-                    },
-                    "data": {"campaign": self.campaign_id},
-                }
+            made = CONFIG_MAP.manifest(
+                self.name(),
+                namespace=self.namespace,
+                labels=campaign_labels(self.campaign_id),
+                data={"campaign": self.campaign_id},
             )
+            if self._job is not None:
+                made["metadata"]["ownerReferences"] = owned_by(self._job)
+            self._anchor = self._found(made)
         return ref_of(self._anchor)
 
     def make(self, manifest: Manifest, *, role: str = "") -> Manifest:

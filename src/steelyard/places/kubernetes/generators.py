@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final, Self, TypeVar
+from importlib.resources import files
+from typing import Any, Final, Self, TypeVar
 
 from steelyard.core.command import Command
 from steelyard.core.errors import (
@@ -21,30 +22,191 @@ from steelyard.core.errors import (
     TargetError,
 )
 from steelyard.core.kubernetes import (
+    CAMPAIGN,
+    CONFIG_MAP,
     GENERATOR,
     NODE,
     POD,
+    ROLE,
     ContainerRef,
     Manifest,
     ObjectRef,
+    SecretRef,
+    campaign_value,
     ref_of,
 )
-from steelyard.core.units import KIB, parse_quantity
+from steelyard.core.target import KubernetesPlace, PodResources
+from steelyard.core.units import KIB, parse_quantity, parse_quantity_bytes
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.kubernetes.agent import Agent
+from steelyard.places.kubernetes.agent import LOGS, SCRIPT, WORK, Agent
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.generator_manifest import (
-    ANY_USER,
-    CONTAINER,
-    GeneratorPlan,
-    agent_manifest,
-    generator_manifest,
-    log_bytes,
-)
 from steelyard.places.kubernetes.orders import Order
 from steelyard.places.kubernetes.outcomes import Outcome
-from steelyard.places.kubernetes.pod_state import SAME_NODE_HINT, ReadyWait, UserNeededError, loss
+from steelyard.places.kubernetes.pods import (
+    ANY_USER,
+    SAME_NODE_HINT,
+    ReadyWait,
+    UserNeededError,
+    loss,
+    mortal_pod,
+    placing,
+    restricted_container,
+)
+
+CONTAINER: Final = "generator"
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_DEFAULTS: Final = {"cpu": "1", "memory": "512Mi"}
+_LOGS_SHARE: Final = 2  # of the memory limit, in which logs in memory count; a guess
+_GRACE_S: Final = 5
+LIBPQ: Final = ("PGUSER", "PGPASSWORD")
+NO_CREDENTIALS: Final = ("", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratorPlan:
+    """What pods are asked for.
+
+    Attributes:
+        place: Resources, node selector, tolerations, and whether they may share the database's
+            node.
+        image: With bash and the generator.
+        number: Of pods: the most generators that any load of the experiment has.
+        secret: The pods get the user's variables from it; in the campaign's namespace.
+        variables: By which the generator's programs learn user and password; an empty one: they
+            are not told.
+        away_from: Labels of the database's pods, whose nodes are avoided now and later.
+        away_from_nodes: Names of nodes to avoid: those of a server that is there already.
+        database_namespaces: Where pods with these labels are, if not beside the generators.
+        deadline_s: After so long the cluster ends the pods by itself.
+    """
+
+    place: KubernetesPlace
+    image: str
+    number: int
+    secret: SecretRef
+    variables: tuple[str, str] = LIBPQ
+    away_from: Mapping[str, str] = field(default_factory=dict)
+    away_from_nodes: tuple[str, ...] = ()
+    database_namespaces: tuple[str, ...] = ()
+    deadline_s: int
+
+    @property
+    def is_apart(self) -> bool:
+        """Return whether the pods keep away from the database's node."""
+        avoids = bool(self.away_from or self.away_from_nodes)
+        return avoids and not self.place.generators.same_node
+
+
+def agent_manifest(name: str) -> Manifest:
+    """Return the ConfigMap that holds the agent's script."""
+    script = files(__package__).joinpath("agent.sh").read_text()
+    return CONFIG_MAP.manifest(name, data={SCRIPT.rpartition("/")[2]: script})
+
+
+def generator_manifest(
+    plan: GeneratorPlan, *, name: str, agent: str, campaign_id: str, user: int | None = None
+) -> Manifest:
+    """Return a generator's pod.
+
+    Args:
+        plan: What it is.
+        name: Of the pod.
+        agent: Name of the ConfigMap with the agent's script.
+        campaign_id: Whose other generators it keeps away from where it can.
+        user: Numeric; None: the image's own.
+    """
+    asked = plan.place.generators
+    logs = {"medium": "Memory", "sizeLimit": str(log_bytes(asked.resources))}
+    spec = mortal_pod(
+        _container(plan),
+        user=user,
+        lasts_s=max(plan.deadline_s, 1),
+        grace_s=_GRACE_S,
+        affinity=_affinity(plan, campaign_id),
+        **placing(asked.node_selector, asked.tolerations),
+        volumes=[
+            {"name": "agent", "configMap": {"name": agent, "defaultMode": 0o555}},
+            {"name": "work", "emptyDir": {"sizeLimit": "1Gi"}},
+            {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
+            {"name": "logs", "emptyDir": logs},
+        ],
+    )
+    return POD.manifest(name, spec=spec)
+
+
+def log_bytes(asked: PodResources) -> int:
+    """Return how much room a generator has for logs, which lie in its memory."""
+    return parse_quantity_bytes(_resources(asked)["limits"]["memory"]) // _LOGS_SHARE
+
+
+def _container(plan: GeneratorPlan) -> dict[str, Any]:
+    return restricted_container(
+        CONTAINER,
+        plan.image,
+        command=["bash", SCRIPT, "serve"],
+        env=[
+            *_credentials(plan),
+            {"name": "HOME", "value": WORK},
+            {"name": "LC_ALL", "value": "C"},
+        ],
+        resources=_resources(plan.place.generators.resources),
+        volumeMounts=[
+            {"name": "agent", "mountPath": SCRIPT.rpartition("/")[0], "readOnly": True},
+            {"name": "work", "mountPath": WORK},
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own
+            {"name": "logs", "mountPath": LOGS},
+        ],
+    )
+
+
+def _credentials(plan: GeneratorPlan) -> list[dict[str, Any]]:
+    keys = zip(plan.variables, (plan.secret.user_key, plan.secret.password_key), strict=True)
+    return [
+        {
+            "name": variable,
+            "valueFrom": {"secretKeyRef": {"name": plan.secret.name, "key": key}},
+        }
+        for variable, key in keys
+        if variable
+    ]
+
+
+def _resources(asked: PodResources) -> dict[str, dict[str, str]]:
+    """Return requests and limits: where one is not given, it is the other; else the default."""
+    requests = {**_DEFAULTS, **dict(asked.limits), **dict(asked.requests)}
+    limits = {**_DEFAULTS, **dict(asked.requests), **dict(asked.limits)}
+    return {"requests": requests, "limits": limits}
+
+
+def _affinity(plan: GeneratorPlan, campaign_id: str) -> dict[str, Any]:
+    """Return the rules of placement: away from the database, and from each other if possible."""
+    others = {CAMPAIGN: campaign_value(campaign_id), ROLE: GENERATOR}
+    spread = {"weight": 100, "podAffinityTerm": _term(others)}
+    pods: dict[str, Any] = {"preferredDuringSchedulingIgnoredDuringExecution": [spread]}
+    found: dict[str, Any] = {"podAntiAffinity": pods}
+    if plan.is_apart and plan.away_from:
+        database = _term(plan.away_from, plan.database_namespaces)
+        pods["requiredDuringSchedulingIgnoredDuringExecution"] = [database]
+    if plan.is_apart and plan.away_from_nodes:
+        # By name, of which each requirement takes one.
+        avoided = [
+            {"key": "metadata.name", "operator": "NotIn", "values": [node]}
+            for node in dict.fromkeys(plan.away_from_nodes)
+        ]
+        found["nodeAffinity"] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchFields": avoided}]
+            }
+        }
+    return found
+
+
+def _term(labels: Mapping[str, str], namespaces: Sequence[str] = ()) -> dict[str, Any]:
+    where = {"namespaces": list(namespaces)} if namespaces else {}
+    selector = {"matchLabels": dict(labels)}
+    return {"topologyKey": _HOSTNAME, "labelSelector": selector, **where}
+
 
 _SPARE_SHARE: Final = 2  # logs are fetched while they grow when less than this part is free
 _OVER: Final = frozenset({"Succeeded", "Failed"})
@@ -100,7 +262,7 @@ class GeneratorPods:
     @property
     def spare_log_kib(self) -> int:
         """Return the room for logs below which they are fetched while they grow."""
-        return log_bytes(self.plan.place.generators) // _SPARE_SHARE // KIB
+        return log_bytes(self.plan.place.generators.resources) // _SPARE_SHARE // KIB
 
     def make(self, told: Callable[[str], None]) -> None:
         """Make the pods and wait until they are ready.

@@ -397,9 +397,7 @@ def reasons(permissions: Sequence[Permission]) -> list[str]:
 
 
 def _object(kind: Kind, name: str, namespace: str, grant: Grant) -> dict[str, Any]:
-    place = {"namespace": namespace} if namespace else {}
-    metadata = {"name": name, **place, "labels": dict(grant.labels)}
-    return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}
+    return kind.manifest(name, namespace=namespace, labels=grant.labels)
 
 
 def _bound(grant: Grant, role: Kind) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.pod_state import is_ready
+from steelyard.places.kubernetes.pods import is_ready
 
 SUPERUSER: Final = "postgres"  # the only name that CloudNativePG takes for its superuserSecret
 _PASSWORD_BYTES: Final = 24
@@ -45,14 +45,11 @@ def make_secret(belongings: Belongings) -> SecretRef:
     """Return the campaign's Secret with a password of its own, made now."""
     made = SecretRef(namespace=belongings.namespace, name=belongings.name())
     password = secrets.token_urlsafe(_PASSWORD_BYTES)
+    data = {made.user_key: _encoded(SUPERUSER), made.password_key: _encoded(password)}
     belongings.make(
-        {
-            "apiVersion": SECRET.api_version,
-            "kind": SECRET.name,
-            "metadata": {"name": made.name, "namespace": made.namespace},
-            "type": "kubernetes.io/basic-auth",
-            "data": {made.user_key: _encoded(SUPERUSER), made.password_key: _encoded(password)},
-        }
+        SECRET.manifest(
+            made.name, namespace=made.namespace, type="kubernetes.io/basic-auth", data=data
+        )
     )
     return made
 

@@ -1,30 +1,46 @@
-"""What a cluster says of storage and resources: classes, volumes, why a claim has no volume.
+"""Storage of a cluster: classes, volumes, why a claim has no volume, what a volume can do.
 
 Facts of classes and volumes are worth knowing and nothing needs them: what an account may not see
-is left out. Quantities are those of Kubernetes: ``500m``, ``2``, ``512Mi``, ``1e3``.
+is left out. Forced writes and reads are measured in a short-lived pod; only the running of the
+tools is here: who calls knows how to read what pg_test_fsync prints.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median, quantiles
 from typing import Any, Final
 
-from steelyard.core.errors import InputError, PreflightError, PrivilegeError
+from steelyard.core.errors import MeasurementError, PreflightError, PrivilegeError, TargetError
 from steelyard.core.kubernetes import (
     CLAIM,
     EVENT,
+    POD,
+    PROBE,
     STORAGE_CLASS,
     VOLUME,
+    ContainerRef,
     Kind,
     Manifest,
     ObjectRef,
     class_facts,
+    ref_of,
 )
 from steelyard.core.measurement import Fact
 from steelyard.core.stack_facts import StorageClassFacts
-from steelyard.core.target import PodResources
+from steelyard.core.units import MS_PER_S
+from steelyard.gateways.clock import Clock, SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.kubernetes.pod_state import Obstacle
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.pods import (
+    ANY_USER,
+    Obstacle,
+    ReadyWait,
+    claim_spec,
+    mortal_pod,
+    placing,
+    restricted_container,
+)
 
 _IS_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 
@@ -189,50 +205,184 @@ def _read(api: KubernetesApi, ref: ObjectRef) -> Manifest | None:
         return None
 
 
-_SUFFIXES: Final = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    "": Decimal(1),
-    **{letter: Decimal(1000) ** power for power, letter in enumerate("kMGTPE", start=1)},
-    **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
-}
-_FORM: Final = re.compile(
-    r"(?P<number>[+-]?\d{1,30}(?:\.\d{0,30})?(?:[eE][+-]?\d{1,2})?)(?P<suffix>[A-Za-z]{0,2})"
-)
+SyncRates = Callable[[str], Mapping[str, float | None] | None]
+"""Reads the output of pg_test_fsync: writes per second of each method; None: not complete."""
+
+_CONTAINER: Final = "probe"
+_FOLDER: Final = "/volume"
+_SYNC_S: Final = 15  # five methods of a second, and making the file on a slow volume; a guess
+_READ_S: Final = 2
+_READS: Final = 300
+_RUN_S: Final = 60.0
+# pg_test_fsync is told to stop when its first table is there: what follows says nothing of commits.
+_SYNC: Final = f"""
+program=$(type -P pg_test_fsync) || program=$(pg_config --bindir)/pg_test_fsync
+[[ -x $program ]] || {{ echo "the image has no pg_test_fsync" >&2; exit 127; }}
+file={_FOLDER}/data/sync-test
+"$program" --secs-per-test=1 --filename="$file" >{_FOLDER}/data/said 2>&1 &
+for ((turn = 0; turn < {_SYNC_S * 5}; turn++)); do
+    sleep 0.2
+    kill -0 $! 2>/dev/null || break
+    [[ $(grep -c '^Compare' {_FOLDER}/data/said) -lt 2 ]] || break
+done
+kill -INT $! 2>/dev/null
+kill -KILL $! 2>/dev/null
+wait
+cat {_FOLDER}/data/said
+rm -f "$file" {_FOLDER}/data/said
+"""
+# dd says how long it copied, without the time to start a program.
+_READ: Final = f"""
+file={_FOLDER}/data/read-test
+dd if=/dev/urandom of="$file" bs=1M count=64 conv=fsync status=none || exit 1
+over=$((SECONDS + {_READ_S}))
+for ((turn = 0; turn < {_READS} && SECONDS <= over; turn++)); do
+    dd if="$file" of=/dev/null bs=8k count=1 skip=$((RANDOM % 8192)) iflag=direct 2>&1 || break
+done
+rm -f "$file"
+"""
+_COPIED: Final = re.compile(r"^8192 bytes.* copied, (\d+(?:\.\d+)?(?:e-\d+)?) s,", re.MULTILINE)
+_LEAST_READS: Final = 20
+_SYSTEM_CLOCK: Final = SystemClock()
 
 
-def quantity(text: str) -> Decimal:
-    """Return a quantity in its base unit: CPUs, bytes, or pieces.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageQuestion:
+    """Which storage is measured, and where.
+
+    Attributes:
+        image: With bash, coreutils and pg_test_fsync: the database's.
+        storage_class: None: the cluster's default.
+        size: Of the claim, as Kubernetes writes it.
+        node_selector: Of the database's pods; so the next.
+        tolerations: A JSON list.
+        deadline_s: After so long the cluster ends the pod by itself.
+    """
+
+    image: str
+    storage_class: str | None
+    size: str = "1Gi"
+    node_selector: tuple[tuple[str, str], ...] = ()
+    tolerations: str = "[]"
+    deadline_s: int = 600
+
+
+def probe_storage(
+    belongings: Belongings,
+    question: StorageQuestion,
+    *,
+    sync_rates: SyncRates,
+    told: Callable[[str], None],
+    clock: Clock = _SYSTEM_CLOCK,
+) -> tuple[Fact, ...]:
+    """Return what a volume of a storage class does; pod and volume are removed again.
+
+    What cannot be measured is a fact that says why.
+
+    Args:
+        belongings: Makes and removes pod and claim.
+        question: Which storage.
+        sync_rates: Reads what pg_test_fsync prints.
+        told: Is told what goes on.
+        clock: Waits for the pod.
 
     Raises:
-        InputError: It is none.
-
-    Source: Kubernetes API reference, "Quantity".
+        PreflightError: The class does not exist, the claim gets no volume, or the pod cannot run.
     """
-    match = _FORM.fullmatch(text.strip())
-    if match is None or match["suffix"] not in _SUFFIXES:
-        raise InputError(
-            f"{text!r} is no quantity of Kubernetes",
-            hint="Write it as `500m`, `2`, `512Mi` or `4Gi`.",
+    api = belongings.api
+    name = require_class(api, question.storage_class)
+    what = f"storage class {name}" if name else "default storage class"
+    told(f"measuring what a volume of the {what} can do")
+    pod, claim = probe_manifests(question, name=belongings.name("storage"), storage_class=name)
+    claim_ref = ref_of(belongings.completed(claim))
+    pod_ref = ref_of(belongings.completed(pod))
+    try:
+        belongings.make(claim, role=PROBE)
+        belongings.make(pod, role=PROBE)
+        wait = ReadyWait(api, clock, told, also=lambda: claim_obstacle(api, claim_ref))
+        (there,) = wait.until_ready([pod_ref])
+        # Not the class's own subject: there every fact is one of its parameters.
+        subject = f"probe of {what}"
+        return (
+            Fact(name="probed on node", value=str(there["spec"]["nodeName"]), subject=subject),
+            *_measured(belongings, pod_ref, sync_rates, subject),
         )
-    return Decimal(match["number"]) * _SUFFIXES[match["suffix"]]
+    finally:
+        belongings.remove(pod_ref, grace_s=0)
+        belongings.remove(claim_ref)
 
 
-_HUGE: Final = "hugepages-"
+def probe_manifests(
+    question: StorageQuestion, *, name: str, storage_class: str | None
+) -> tuple[Manifest, Manifest]:
+    """Return the pod that measures and the claim of its volume."""
+    container = restricted_container(
+        _CONTAINER,
+        question.image,
+        read_only=False,
+        command=["sleep", "infinity"],
+        env=[{"name": "LC_ALL", "value": "C"}],
+        resources={
+            "requests": {"cpu": "200m", "memory": "128Mi"},
+            "limits": {"cpu": "1", "memory": "128Mi"},
+        },
+        volumeMounts=[{"name": "volume", "mountPath": _FOLDER}],
+    )
+    spec = mortal_pod(
+        container,
+        user=ANY_USER,
+        lasts_s=question.deadline_s,
+        security={"fsGroup": ANY_USER},
+        volumes=[{"name": "volume", "persistentVolumeClaim": {"claimName": name}}],
+        **placing(question.node_selector, question.tolerations),
+    )
+    claim = claim_spec(question.size, storage_class)
+    return POD.manifest(name, spec=spec), CLAIM.manifest(name, spec=claim)
 
 
-def resources_of(resources: PodResources) -> dict[str, dict[str, str]]:
-    """Return requests and limits; where only one is given, the other is the same.
+def _measured(
+    belongings: Belongings, pod: ObjectRef, sync_rates: SyncRates, subject: str
+) -> tuple[Fact, ...]:
+    where = ContainerRef(namespace=pod.namespace, pod=pod.name, container=_CONTAINER)
 
-    Huge pages cannot be overcommitted: what one of the two says of them, the other says, too.
-    Source: Kubernetes, 'Manage HugePages'.
-    """
-    requests, limits = dict(resources.requests), dict(resources.limits)
-    if not requests and not limits:
-        return {}
-    pages = {k: v for k, v in {**requests, **limits}.items() if k.startswith(_HUGE)}
-    return {
-        "requests": {**(requests or limits), **pages},
-        "limits": {**(limits or requests), **pages},
+    def said(script: str) -> str:
+        argv = ("bash", "-c", f"mkdir -p {_FOLDER}/data || exit 1\n{script}")
+        completed = belongings.api.run(where, argv, timeout_s=_RUN_S)
+        if not completed.succeeded:
+            raise TargetError(completed.tail(1) or f"status {completed.exit_status}")
+        return completed.stdout
+
+    tests = {
+        "forced writes of 8 KiB": lambda: _syncs(sync_rates(said(_SYNC))),
+        "reads of 8 KiB past the page cache": lambda: _reads(said(_READ)),
     }
+    return tuple(
+        Fact(name=name, value=_or_why_not(test), subject=subject) for name, test in tests.items()
+    )
+
+
+def _or_why_not(test: Callable[[], str]) -> str:
+    try:
+        return test()
+    except (TargetError, MeasurementError) as error:
+        return f"not known: {error.message}"
+
+
+def _syncs(rates: Mapping[str, float | None] | None) -> str:
+    found = {method: rate for method, rate in (rates or {}).items() if rate}
+    if not found:
+        raise MeasurementError("pg_test_fsync printed no rates in time")
+    each = [f"{method} {rate:.0f}/s, {MS_PER_S / rate:.2f} ms" for method, rate in found.items()]
+    return "; ".join(each)
+
+
+def _reads(text: str) -> str:
+    times_s: Sequence[float] = [float(each) for each in _COPIED.findall(text)]
+    if len(times_s) < _LEAST_READS:
+        last = (text.strip().splitlines() or ["nothing"])[-1]
+        raise MeasurementError(f"the reads did not work: {last}")
+    high = quantiles(times_s, n=20, method="inclusive")[-1]
+    return (
+        f"median {median(times_s) * MS_PER_S:.2f} ms, 95 % below {high * MS_PER_S:.2f} ms:"
+        f" {len(times_s)} reads of one reader at random places of 64 MiB just written"
+    )

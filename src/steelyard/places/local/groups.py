@@ -27,12 +27,12 @@ from steelyard.core.linux import (
     controllers_of,
     cpu_list,
     limits_of,
-    parse_cpu_list,
     shown_limit,
 )
 from steelyard.core.measurement import EffectiveSetting
 from steelyard.gateways.cgroups import Cgroups
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.clock import Clock, until
+from steelyard.gateways.host import group_cpus, group_quota
 from steelyard.places.local.pausing import FrozenGroups, thaw
 from steelyard.places.protocol import Ledger, Unfit
 
@@ -63,16 +63,6 @@ def quota_files(version: int, cpus: float | None) -> Mapping[str, str]:
     }
 
 
-def quota_in(read: Read) -> float | None:
-    """Return the quota in force, in CPUs; None where there is none."""
-    quota, period = read("cpu.cfs_quota_us"), read("cpu.cfs_period_us")
-    if fields := read("cpu.max").split():
-        quota, period = fields
-    if not quota.isdigit() or not period.isdigit():
-        return None
-    return int(quota) / int(period)
-
-
 def cpuset_files(version: int, cpus: tuple[int, ...] | None, parent: Read) -> Mapping[str, str]:
     """Return the text of each file that binds a group to CPUs; None: to all of its parent's.
 
@@ -84,13 +74,6 @@ def cpuset_files(version: int, cpus: tuple[int, ...] | None, parent: Read) -> Ma
         "cpuset.mems": parent("cpuset.mems"),
         "cpuset.cpus": parent("cpuset.cpus") if cpus is None else cpu_list(cpus),
     }
-
-
-def cpuset_in(read: Read) -> tuple[int, ...] | None:
-    """Return the CPUs in force; None where the group's files do not say."""
-    names = ("cpuset.effective_cpus", "cpuset.cpus.effective", "cpuset.cpus")
-    text = next((text for name in names if (text := read(name))), "")
-    return parse_cpu_list(text) if text else None
 
 
 def throttle_files(version: int, device: str, limits: Limits) -> tuple[tuple[str, str], ...]:
@@ -341,9 +324,9 @@ class ServerGroups:
             device, io = self._device(), self._read(self._server, Controller.IO)
             throttles = {key: throttle_in(io, device, key) for key in THROTTLES}
         return Limits(
-            cpus=quota_in(read(self._server, Controller.CPU)),
-            cpuset=cpuset_in(read(self._server, Controller.CPUSET)),
-            generator_cpuset=cpuset_in(read(self._generator, Controller.CPUSET)),
+            cpus=group_quota(read(self._server, Controller.CPU)),
+            cpuset=group_cpus(read(self._server, Controller.CPUSET)),
+            generator_cpuset=group_cpus(read(self._generator, Controller.CPUSET)),
             **throttles,
         )
 
@@ -423,15 +406,12 @@ def remove_group(directory: Path, cgroups: Cgroups, clock: Clock) -> None:
     """
     with suppress(TargetError):  # then its processes are named below
         thaw(directory, cgroups)
-    deadline = clock.monotonic() + _GRACE_S
-    while not cgroups.remove(directory):
-        if clock.monotonic() > deadline:
-            pids = ", ".join(map(str, cgroups.members(directory))) or "unknown to this account"
-            raise LeftBehindError(
-                f"the control group {directory} has processes in it: {pids}",
-                hint="End them, then run `steelyard clean`.",
-            )
-        clock.sleep(_POLL_S)
+    if not until(lambda: cgroups.remove(directory), clock, _GRACE_S, _POLL_S):
+        pids = ", ".join(map(str, cgroups.members(directory))) or "unknown to this account"
+        raise LeftBehindError(
+            f"the control group {directory} has processes in it: {pids}",
+            hint="End them, then run `steelyard clean`.",
+        )
 
 
 def _words(key: str, limits: Limits) -> str:

@@ -1,6 +1,5 @@
 """Facts of this machine: CPUs and memory that may really be used, and what to know beside them."""
 
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,15 @@ from steelyard.core.errors import PreflightError
 from steelyard.core.measurement import Fact
 from steelyard.core.units import format_bytes
 from steelyard.gateways.files import existing_parent
-from steelyard.gateways.host import Host
+from steelyard.gateways.host import (
+    Host,
+    files_of,
+    group_quota,
+    groups_around,
+    innermost,
+    memory_bytes,
+    parse_mounts,
+)
 
 DATA_FILE_SYSTEM = "data file system"
 _NO_LIMIT_BYTES = 1 << 60  # cgroup v1 says "no limit" with a number near 2^63
@@ -64,34 +71,12 @@ def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:
 
 
 def _memory_total(host: Host) -> int:
-    text = _field(host, "/proc/meminfo", "MemTotal") or "0 kB"
-    return int(text.split()[0]) * 1024
-
-
-def _cgroup_paths(host: Host, controller: str) -> list[str]:
-    """Return the directories of our cgroup and all above it, for v2 and one v1 controller.
-
-    Inside a container the path often names a cgroup outside the mount; then only the root of the
-    mount can be read, which is the container's own cgroup.
-    """
-    paths = []
-    for line in (host.read("/proc/self/cgroup") or "").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            roots = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
-        elif controller in controllers.split(","):
-            roots = (f"/sys/fs/cgroup/{controllers}", f"/sys/fs/cgroup/{controller}")
-        else:
-            continue
-        parts = [part for part in path.split("/") if part]
-        for root in roots:
-            paths += ["/".join([root, *parts[:depth]]) for depth in range(len(parts), -1, -1)]
-    return paths
+    return memory_bytes(host.read("/proc/meminfo")).get("MemTotal", 0)
 
 
 def _memory_limits(host: Host) -> list[int]:
     limits = []
-    for path in _cgroup_paths(host, "memory"):
+    for path in groups_around(host.read("/proc/self/cgroup"), "memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             text = (host.read(f"{path}/{name}") or "").strip()
             if text.isdigit() and 0 < int(text) < _NO_LIMIT_BYTES:
@@ -100,16 +85,9 @@ def _memory_limits(host: Host) -> list[int]:
 
 
 def _cpu_quotas(host: Host) -> list[float]:
-    quotas = []
-    for path in _cgroup_paths(host, "cpu"):
-        fields = (host.read(f"{path}/cpu.max") or "").split()
-        if len(fields) == 2 and fields[0].isdigit():
-            quotas.append(int(fields[0]) / int(fields[1]))
-        quota = (host.read(f"{path}/cpu.cfs_quota_us") or "").strip()
-        period = (host.read(f"{path}/cpu.cfs_period_us") or "").strip()
-        if quota.isdigit() and int(quota) > 0 and period.isdigit():
-            quotas.append(int(quota) / int(period))
-    return [quota for quota in quotas if math.isfinite(quota) and quota > 0]
+    groups = groups_around(host.read("/proc/self/cgroup"), "cpu")
+    quotas = [group_quota(files_of(host, group)) for group in groups]
+    return [quota for quota in quotas if quota is not None]
 
 
 def _field(host: Host, path: str, name: str) -> str | None:
@@ -143,15 +121,5 @@ def _selected(host: Host, path: str) -> str:
 def _file_system(host: Host, directory: Path) -> str:
     """Return type and device of the file system that holds a directory."""
     place = str(existing_parent(directory).resolve())
-    best = ("", "not visible")
-    for line in (host.read("/proc/self/mounts") or "").splitlines():
-        device, mount, kind, *_ = (_unescaped(field) for field in line.split())
-        inside = place == mount or place.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= len(best[0]):
-            best = (mount, f"{kind} on {device}")
-    return best[1]
-
-
-def _unescaped(field: str) -> str:
-    """Return a field of /proc/self/mounts, where a space is written as its octal number."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
+    mount = innermost(parse_mounts(host.read("/proc/self/mounts")), place)
+    return "not visible" if mount is None else f"{mount.file_system} on {mount.source}"

@@ -6,7 +6,6 @@ runs after ``proceed``. For a server that goes on, its generators alone stand st
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 from typing import Final
@@ -34,35 +33,15 @@ PATIENCE_S: Final = 0.05  # measured: it takes less than a millisecond, on a bus
 _POLL_S: Final = 0.0001  # a look costs some 10 us by the freezer, some milliseconds in /proc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PausingMeans:
-    """How servers and generators of a machine can stand still.
-
-    Attributes:
-        kind: By the freezer or by signals.
-        gives_up: What holds less than with the freezer, and why it is not the freezer; else empty.
-    """
-
-    kind: Pausing
-    gives_up: str = ""
-
-
-def pausing_means(cgroups: Cgroups) -> PausingMeans:
+def pausing_of(cgroups: Cgroups) -> Pausing:
     """Return how servers and generators can stand still here, as this account."""
     try:
         if cgroups.privileged:
             cgroups.hierarchy(Controller.FREEZER)
-            return PausingMeans(kind=Pausing.FREEZER)
-        why = "only root can make control groups"
-    except PrivilegeError as error:
-        why = error.message
-    return PausingMeans(
-        kind=Pausing.SIGNALS,
-        gives_up=f"servers and generators are paused by SIGSTOP ({why}): a process that a server"
-        " starts in the instant of a pause runs a little longer than the others, and whoever"
-        " watches the processes sees that they are stopped. Work of the kernel goes on in pauses"
-        " either way.",
-    )
+            return Pausing.FREEZER
+    except PrivilegeError:
+        return Pausing.SIGNALS
+    return Pausing.SIGNALS
 
 
 def start_guard(places: Iterable[Guarded], guards: Guards) -> Guard:

@@ -9,13 +9,14 @@ import os
 import signal
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Final
 
 from steelyard.core.command import ServerAddress, ServerProgram
 from steelyard.core.errors import PreflightError, PrivilegeError, SilentError, TargetError
 from steelyard.core.units import MIB
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.clock import Clock, looks, until
 from steelyard.gateways.files import append_text, read_tail, read_text, write_text
 from steelyard.gateways.host import free_port
 from steelyard.gateways.process import SHARED, Processes, RunningProcess, account_entry
@@ -99,19 +100,19 @@ class LocalServer:
         begun = self._clock.monotonic()
         command = replace(self.program.start(self.data, self._account), groups=groups)
         self._process = self._processes.start(command, output=self.log)
-        while not self.program.is_ready(self.address):
+        for waited_s in looks(self._clock, inf, _POLL_S):
+            if self.program.is_ready(self.address):
+                break
             if not self.is_running:
                 raise TargetError(
                     f"the server ({self.program.version}) did not start:\n{self.log_tail()}",
                     hint="Correct the setting or the installation that it complains about.",
                 )
-            waited_s = self._clock.monotonic() - begun
             if waited_s > self._patience_s(waited_s):
                 self.stop(keep_data=False)
                 raise SilentError(
                     f"the server did not answer within {waited_s:.0f} s:\n{self.log_tail()}"
                 )
-            self._clock.sleep(_POLL_S)
         return self._clock.monotonic() - begun
 
     def _patience_s(self, waited_s: float) -> float:
@@ -145,16 +146,17 @@ class LocalServer:
         """
         if self._process is not None:
             self._process.signal(signal.SIGKILL)
-        begun = self._clock.monotonic()
-        while left := self._processes.within(self.data):
+        for _ in looks(self._clock, _KILL_TIMEOUT_S, _POLL_S):
+            left = self._processes.within(self.data)
+            if not left:
+                break
             for pid in left:
                 self._processes.signal(pid, signal.SIGKILL)
-            if self._clock.monotonic() - begun > _KILL_TIMEOUT_S:
-                raise TargetError(
-                    f"processes {', '.join(map(str, left))} of the server do not end",
-                    hint="They may wait for a disk that hangs; look at them with ps.",
-                )
-            self._clock.sleep(_POLL_S)
+        else:
+            raise TargetError(
+                f"processes {', '.join(map(str, left))} of the server do not end",
+                hint="They may wait for a disk that hangs; look at them with ps.",
+            )
         if self._process is not None:
             self._process.wait(_KILL_TIMEOUT_S)
         self._process = None
@@ -213,12 +215,7 @@ def end_all(directory: Path, processes: Processes, clock: Clock) -> tuple[int, .
             processes.signal(pid, number)
             # A process that was stopped by SIGSTOP cannot act before it is continued.
             processes.signal(pid, signal.SIGCONT)
-        deadline = clock.monotonic() + _GRACE_S
-        while processes.within(directory):
-            if clock.monotonic() > deadline:
-                break
-            clock.sleep(_END_POLL_S)
-        else:
+        if until(lambda: not processes.within(directory), clock, _GRACE_S, _END_POLL_S):
             return ()
     return processes.within(directory)
 

@@ -33,7 +33,7 @@ from steelyard.core.errors import TargetError
 from steelyard.core.evidence import Absence, Quantity, WaitClass
 from steelyard.core.experiment import Workload
 from steelyard.core.measurement import EffectiveSetting, StatementPlan
-from steelyard.gateways.clock import Clock, SystemClock
+from steelyard.gateways.clock import Clock, SystemClock, until
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Row, Sql, SqlSession
 from steelyard.systems.postgres.pgbench import SESSION_NAME, parametrised, statements
@@ -427,12 +427,9 @@ class PostgresReader:
 
         A session reports before it leaves pg_stat_activity.
         """
-        deadline_s = self._clock.monotonic() + _SETTLES_WITHIN_S
-        while self._rows(WAITS):
-            if self._clock.monotonic() > deadline_s:
-                self._lacking.append(_unsettled())
-                return {}
-            self._clock.sleep(_POLL_S)
+        if not until(lambda: not self._rows(WAITS), self._clock, _SETTLES_WITHIN_S, _POLL_S):
+            self._lacking.append(_unsettled())
+            return {}
         if self._version < _FIRST_TO_REPORT_NOW:
             self._clock.sleep(_OLD_FILE_S)
         self._report_own()

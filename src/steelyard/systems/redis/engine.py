@@ -14,7 +14,7 @@ from steelyard.core.measurement import EffectiveSetting, Measurement
 from steelyard.core.redis import changes_keys
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.units import MIB
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.clock import Clock, until
 from steelyard.gateways.host import LOOPBACK
 from steelyard.gateways.redis import RedisDoor, RedisSession, opened
 from steelyard.systems.protocol import Complaint, Dataset, PlainEngine, RunRequest, ServerReader
@@ -385,16 +385,17 @@ class RedisSuccession:
 
     def promote(self, replica: ServerAddress, clock: Clock) -> None:
         """Make a replica a primary, once its link is down: then it has read all there was."""
-        deadline = clock.monotonic() + _NOTICED_S
         door: RedisDoor = self._program.redis
         with opened(door, replica) as session:
-            while session.info("replication").get("master_link_status") != "down":
-                if clock.monotonic() > deadline:
-                    raise MeasurementError(
-                        "the replica did not notice that its primary is dead",
-                        hint="Does somebody else listen on the port of the primary?",
-                    )
-                clock.sleep(_POLL_S)
+
+            def has_noticed() -> bool:
+                return session.info("replication").get("master_link_status") == "down"
+
+            if not until(has_noticed, clock, _NOTICED_S, _POLL_S):
+                raise MeasurementError(
+                    "the replica did not notice that its primary is dead",
+                    hint="Does somebody else listen on the port of the primary?",
+                )
             session.command("REPLICAOF", "NO", "ONE")
 
 

@@ -32,9 +32,8 @@ from steelyard.core.kubernetes import (
 from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.stack import Knob
 from steelyard.core.units import parse_quantity
-from steelyard.gateways.clock import Clock
-from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.kubernetes.refusals import lacks_verb, unknown_kind
+from steelyard.gateways.clock import Clock, looks
+from steelyard.gateways.kubernetes.api import KubernetesApi, lacks_verb, unknown_kind
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.undoing import (
     Difference,
@@ -233,12 +232,10 @@ class ClusterDoor(KnobDoor):
 
     def _wait(self, knob: Knob) -> None:
         """Wait for a rollout; one that takes longer is pending."""
-        until = self.clock.monotonic() + _PATIENCE_S
-        while self.clock.monotonic() < until:
+        for _ in looks(self.clock, _PATIENCE_S, _PAUSE_S):
             check = self.verify(knob)
             if check.holds is not False or not check.pending:
                 return
-            self.clock.sleep(_PAUSE_S)
 
     def _rolled_out(self, ref: ObjectRef, asked: Mapping[str, Any], live: Manifest) -> Check:
         pods = instance_pods(self.api, ref)

@@ -1,25 +1,37 @@
 """Which door turns which kind of knob, on this machine, in a cluster or on a node of it.
 
 Knobs of a node that is seen only through a container on it are looked at and never turned.
+
+Of the plan of a directory: the server it is for, its doors, and which knobs are turned, in order.
+Each knob comes after those that must be in effect before it. A plan may have knobs for two
+machines: a hypervisor, and the virtual machine with the database. They have files of the same
+names, so each is only turned on its own machine.
 """
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.command import ServerAddress
-from steelyard.core.errors import PreflightError, SteelyardError, TargetError
-from steelyard.core.stack import Knob, KnobKind
+from pydantic import TypeAdapter, ValidationError
+
+from steelyard import __version__
+from steelyard.core.command import ServerAddress, quoted
+from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError
+from steelyard.core.kubernetes import CLUSTER, OF_CLUSTER, POD
+from steelyard.core.outside import Foreign, OnServer
+from steelyard.core.stack import Knob, KnobKind, Site, StackPlan
 from steelyard.gateways.clock import Clock, SystemClock
+from steelyard.gateways.files import read_text
 from steelyard.gateways.host import Host, KernelFiles, LocalHost, LocalKernelFiles
 from steelyard.gateways.kubernetes.api import Kubernetes, KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.placed_files import LocalFiles, PlacedFiles, Wanted
 from steelyard.gateways.process import Processes, SystemProcesses
-from steelyard.gateways.sql import PsycopgSql, Sql
+from steelyard.gateways.sql import PsycopgSql, Sql, parsed_uri
 from steelyard.gateways.virsh import Virsh
+from steelyard.record.journal import AppliedCluster, StackBegun
 from steelyard.systems.postgres.existing.settings import Means
 from steelyard.tuning.apply.cluster import ClusterDoor, KubeletDoor
 from steelyard.tuning.apply.domain import DomainDoor
@@ -193,3 +205,296 @@ def with_node(
             return {**found, **kernel_doors(host, _Elsewhere())}
     of_kernel = kernel_doors(outside.host, outside.kernel)
     return {**found, **dict.fromkeys(of_kernel, UnseenDoor(reason=reason))}
+
+
+_HINT = "Make the plan anew with `steelyard stack plan`."
+
+
+def ordered(knobs: Sequence[Knob]) -> tuple[Knob, ...]:
+    """Return knobs so that none comes before one of its ``after``; else as they were given.
+
+    Raises:
+        InputError: A name is there twice, is unknown, or waits for itself.
+    """
+    by_name = {knob.name: knob for knob in knobs}
+    if len(by_name) != len(knobs):
+        raise InputError("the plan names a knob twice", hint=_HINT)
+    unknown = sorted({name for knob in knobs for name in knob.after} - set(by_name))
+    if unknown:
+        raise InputError(f"the plan has no knob {', '.join(unknown)}", hint=_HINT)
+    placed: dict[str, Knob] = {}
+    while len(placed) < len(knobs):
+        ready = [k for k in knobs if k.name not in placed and set(k.after) <= set(placed)]
+        if not ready:
+            circle = [knob.name for knob in knobs if knob.name not in placed]
+            raise InputError(f"knobs wait for each other: {', '.join(circle)}", hint=_HINT)
+        placed[ready[0].name] = ready[0]
+    return tuple(placed.values())
+
+
+NAME: Final = "plan.json"
+FILES: Final = "files"
+_PLAN: Final = TypeAdapter(StackPlan)
+_FORMAT: Final = 1
+_IDENTIFIER: Final = "SELECT system_identifier::text FROM pg_control_system()"
+_SERVER_PLACE: Final = """
+SELECT current_setting('data_directory') || '@' ||
+       coalesce(pg_read_file('/etc/machine-id', 0, 64, true), '')
+"""
+
+
+def read_plan(directory: Path) -> StackPlan:
+    """Return the plan of a directory.
+
+    Raises:
+        InputError: There is none, it is damaged, or this version does not know its format.
+    """
+    path = directory / NAME
+    text = read_text(path)
+    if text is None:
+        raise InputError(
+            f"there is no {NAME} in {directory}",
+            hint=f"Make one: steelyard stack plan --cpus 2 --memory 8GiB --out {quoted(directory)}",
+        )
+    try:
+        plan = _PLAN.validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise InputError(
+            f"{path} is no plan: {place}: {first['msg']}", hint="Make it anew."
+        ) from None
+    if plan.format != _FORMAT:
+        raise InputError(
+            f"{path} has format {plan.format}, which this version does not know",
+            hint="Use the version of Steelyard that made it, or make it anew.",
+        )
+    ordered(plan.knobs)
+    return plan
+
+
+def reached(uri: str, sql: Sql) -> tuple[OnServer, ServerAddress]:
+    """Return the server of a URI: for the record, without a password, and with it.
+
+    Raises:
+        InputError: The URI is none, or has a password in it.
+        TargetError: The server cannot be reached.
+    """
+    address = sql.reach(parsed_uri(uri))
+    server = OnServer(
+        resource=Foreign.SETTINGS,
+        host=address.host,
+        port=address.port,
+        user=address.user,
+        parameters=address.parameters,
+        database=address.database,
+        entrance=address.database,
+        mark="",
+    )
+    return server, address
+
+
+def identifier(address: ServerAddress, sql: Sql) -> str:
+    """Return what tells the data of a server from those of any other."""
+    return str(sql.rows(address, _IDENTIFIER)[0][0])
+
+
+def server_place(address: ServerAddress, sql: Sql) -> str:
+    """Return what tells a server from its standby; empty where its user may not see it."""
+    try:
+        return str(sql.rows(address, _SERVER_PLACE)[0][0]).strip()
+    except TargetError:
+        return ""
+
+
+def require_same_server(begun: StackBegun, address: ServerAddress, sql: Sql) -> None:
+    """Check that a server is the one whose settings were changed.
+
+    Raises:
+        PreflightError: It is another.
+    """
+    found = identifier(address, sql)
+    if begun.system_identifier and found != begun.system_identifier:
+        raise PreflightError(
+            f"the server at {address.host}:{address.port} has other data than the one the plan was"
+            " applied to",
+            hint="Name that one with --dsn.",
+        )
+    place = server_place(address, sql)
+    if place and begun.server_place and place != begun.server_place:
+        raise PreflightError(
+            f"the server at {address.host}:{address.port} has the same data as the one the plan was"
+            " applied to, and runs at another place: it is a standby or a copy of it",
+            hint="Name that one with --dsn.",
+        )
+
+
+def require_same_machine(begun: StackBegun | None, host: Host) -> None:
+    """Check that this is the machine whose files and settings were changed.
+
+    Raises:
+        PreflightError: The record comes from another.
+    """
+    if begun is not None and begun.machine and begun.machine != machine(host):
+        raise PreflightError(
+            "the plan was applied on another machine than this one",
+            hint="Revert it there, or apply it here from a copy without applied.jsonl.",
+        )
+
+
+def machine(host: Host) -> str:
+    """Return what tells a machine from any other, empty where it has no such thing."""
+    return (host.read("/etc/machine-id") or "").strip()
+
+
+def inside(
+    plan: StackPlan, outside: Outside, context: str | None, namespace: str | None
+) -> Inside | None:
+    """Return the cluster that a context or a namespace names; None where neither does.
+
+    Raises:
+        InputError: There is no such context, or the plan has no object for a cluster.
+    """
+    if context is None and namespace is None:
+        return None
+    if not any(knob.kind.site is Site.CLUSTER for knob in plan.knobs):
+        raise InputError(
+            "the plan has nothing for a Kubernetes cluster", hint="Leave --context and -n out."
+        )
+    api = outside.kubernetes.connect(context)
+    place = namespace or api.namespace
+    return Inside(api=api, namespace=place, nodes=_nodes(plan, api, place))
+
+
+def _nodes(plan: StackPlan, api: KubernetesApi, namespace: str) -> tuple[str, ...]:
+    """Return where the instances of the plan's Cluster run; empty where there is none yet."""
+    if not api.knows(CLUSTER):
+        return ()
+    pods = api.list(POD, namespace, {OF_CLUSTER: plan.design.request.name})
+    named = (str(pod["spec"].get("nodeName") or "") for pod in pods)
+    return tuple(sorted({node for node in named if node}))
+
+
+def inside_again(begun: StackBegun, outside: Outside) -> Inside | None:
+    """Return the cluster that an application turned objects of; None where it turned none.
+
+    Raises:
+        PreflightError: Its context means another cluster now.
+    """
+    cluster = begun.cluster
+    if cluster is None:
+        return None
+    api = outside.kubernetes.connect(cluster.context or None)
+    if api.server != cluster.server:
+        raise PreflightError(
+            f"the plan was applied to the cluster at {cluster.server}, and the context"
+            f" {cluster.context} means {api.server} now",
+            hint="Let that context of the kubeconfig mean the former cluster again.",
+        )
+    return Inside(api=api, namespace=cluster.namespace)
+
+
+def beginning(
+    plan: StackPlan,
+    server: OnServer | None,
+    address: ServerAddress | None,
+    outside: Outside,
+    inside: Inside | None = None,
+) -> StackBegun:
+    """Return the entry that begins an application."""
+    return StackBegun(
+        knobs=plan.knobs,
+        version=__version__,
+        server=server,
+        system_identifier=identifier(address, outside.sql) if address else "",
+        server_place=server_place(address, outside.sql) if address else "",
+        machine=machine(outside.host),
+        cluster=None
+        if inside is None
+        else AppliedCluster(
+            context=inside.api.context, server=inside.api.server, namespace=inside.namespace
+        ),
+    )
+
+
+def doors_of(
+    plan: StackPlan,
+    directory: Path,
+    outside: Outside,
+    address: ServerAddress | None,
+    *,
+    remote: bool = False,
+    inside: Inside | None = None,
+) -> Mapping[KnobKind, KnobDoor]:
+    """Return the doors to what a plan turns; ``remote``: its server is on another machine."""
+    return doors(
+        outside,
+        rendered=directory / FILES,
+        paths={file.name: file.path for file in plan.files},
+        server=address,
+        need=replace(_need(plan), elsewhere=remote),
+        inside=inside,
+    )
+
+
+def _need(plan: StackPlan) -> HugePageNeed:
+    """Return what PostgreSQL needs; the pools of a hypervisor are its guest's."""
+    size = plan.design.request.page_bytes
+    pools = [k for k in plan.knobs if k.kind is KnobKind.HUGE_PAGES and k.layer != "hypervisor"]
+    return HugePageNeed(
+        pages=plan.design.postgres.huge_pages or None,
+        page_bytes=size,
+        pools=tuple(knob for knob in pools if knob.place.endswith(f"/{size}")),
+        counted_by=plan.design.postgres.counted_by,
+    )
+
+
+HYPERVISOR: Final = frozenset({"hypervisor", "kvm"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What of a plan is turned.
+
+    Attributes:
+        layers: Asked for; empty: all.
+        elsewhere: Layers that are on another machine, so that nothing tells of them here.
+    """
+
+    layers: frozenset[str] = field(default_factory=frozenset)
+    elsewhere: frozenset[str] = field(default_factory=frozenset)
+
+    def wants(self, knob: Knob) -> bool:
+        """Return whether a knob is to be turned."""
+        return not self.layers or knob.layer in self.layers
+
+    def sees(self, knob: Knob) -> bool:
+        """Return whether a knob can be looked at from here."""
+        return knob.layer not in self.elsewhere
+
+
+def selection_of(knobs: Sequence[Knob], layers: Sequence[str], *, local_server: bool) -> Selection:
+    """Return what of a plan is turned from here.
+
+    Args:
+        knobs: Of the plan.
+        layers: Asked for; empty: all.
+        local_server: The server of the plan's settings runs here, or there is none.
+
+    Raises:
+        InputError: That would be knobs of two machines.
+    """
+    asked = frozenset(layers)
+    chosen = [knob for knob in knobs if not asked or knob.layer in asked]
+    here = {k.layer in HYPERVISOR for k in chosen if k.kind.site is Site.MACHINE}
+    if len(here) > 1:
+        raise InputError(
+            "the plan has knobs for two machines: the hypervisor, and the one of the database",
+            hint="On the hypervisor say --only hypervisor --only kvm, in the virtual machine"
+            " --only linux --only postgres.",
+        )
+    if here == {True}:
+        return Selection(layers=asked, elsewhere=frozenset({"linux"}))
+    if here == set() and not local_server:
+        return Selection(layers=asked, elsewhere=frozenset({"linux", *HYPERVISOR}))
+    return Selection(layers=asked, elsewhere=HYPERVISOR)

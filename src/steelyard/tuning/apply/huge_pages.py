@@ -27,7 +27,7 @@ from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.stack import Knob
 from steelyard.core.units import GIB, KIB, MIB, format_bytes
-from steelyard.gateways.host import Host, KernelFiles
+from steelyard.gateways.host import Host, KernelFiles, Mount, memory_bytes, parse_mounts
 from steelyard.gateways.sql import Sql
 from steelyard.tuning.apply.door import Check, KnobDoor, Seen, require_writable
 from steelyard.tuning.facts.linux import POOLS, default_page_bytes, pool_at
@@ -197,8 +197,7 @@ class HugePagesDoor(KnobDoor):
         """Return the memory that the kernel could turn into huge pages, at most."""
         node = knob.place.partition("/")[0]
         place = "/proc" if node == _ALL else f"{_NODES}/node{int(node)}"
-        text = self.host.read(f"{place}/meminfo") or ""
-        amounts = {k: int(v) * KIB for k, v in re.findall(r"(\w+):\s+(\d+) kB", text)}
+        amounts = memory_bytes(self.host.read(f"{place}/meminfo"))
         if "MemAvailable" in amounts:
             return amounts["MemAvailable"]
         cache = amounts.get("FilePages", 0) - amounts.get("Shmem", 0)
@@ -314,19 +313,18 @@ def _limits(pid: int, page_bytes: int, host: Host) -> Iterator[HugetlbLimit]:
 
 def _groups(pid: int, host: Host) -> Iterator[tuple[str, str, int]]:
     """Yield mounted root, path of the process's group, and version of each hierarchy."""
-    mounts = [line.split() for line in (host.read("/proc/self/mounts") or "").splitlines()]
+    mounts = tuple(parse_mounts(host.read("/proc/self/mounts")))
     for line in (host.read(f"/proc/{pid}/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
-        for mount in (fields for fields in mounts if len(fields) > 3):
-            _, root, kind, options = mount[:4]
-            if not controllers and kind == "cgroup2":
-                yield root, path, 2
-            elif _HUGETLB in controllers.split(",") and _is_v1(kind, options):
-                yield root, path, 1
+        for mount in mounts:
+            if not controllers and mount.file_system == "cgroup2":
+                yield mount.at, path, 2
+            elif _HUGETLB in controllers.split(",") and _is_v1(mount):
+                yield mount.at, path, 1
 
 
-def _is_v1(kind: str, options: str) -> bool:
-    return kind == "cgroup" and _HUGETLB in options.split(",")
+def _is_v1(mount: Mount) -> bool:
+    return mount.file_system == "cgroup" and _HUGETLB in mount.options
 
 
 def _limit(text: str | None) -> int | None:

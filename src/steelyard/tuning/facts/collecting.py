@@ -17,13 +17,12 @@ from steelyard.core.kubernetes import SECRET, ObjectRef, SecretRef
 from steelyard.core.linux import LinuxFacts
 from steelyard.core.stack_facts import DomainFacts, Origin, PostgresFacts, StackFacts
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.host import Host, instance_type
+from steelyard.gateways.host import Host, instance_type, mount_of
 from steelyard.gateways.kubernetes.api import Kubernetes
-from steelyard.gateways.placed_files import FetchedHost, Wanted
+from steelyard.gateways.placed_files import FetchedHost, SshMachine, Wanted, parse_destination
 from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor, RedisPy
 from steelyard.gateways.sql import Sql, parsed_uri
-from steelyard.gateways.ssh import SshMachine, parse_destination
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
 from steelyard.tuning.facts import node_probe as files
 from steelyard.tuning.facts.file import Finds, Found, hidden, seen, unknown
@@ -35,7 +34,7 @@ from steelyard.tuning.facts.kubernetes import (
     kubernetes_facts,
 )
 from steelyard.tuning.facts.linux import collect_linux, measure_wakeups, steal, with_finds
-from steelyard.tuning.facts.machine import device_places, mount_of
+from steelyard.tuning.facts.machine import device_places
 from steelyard.tuning.facts.node_probe import PodMachine, probe_on, wanted_at_first, wanted_later
 from steelyard.tuning.facts.servers import (
     RedisSight,

@@ -26,10 +26,10 @@ from steelyard.core.linux import (
 from steelyard.core.measurement import Fact
 from steelyard.core.stack_facts import Origin, Visibility
 from steelyard.core.units import KIB, US_PER_S, parse_bytes
-from steelyard.gateways import pingpong
-from steelyard.gateways.host import Host
-from steelyard.gateways.pingpong import Where
+from steelyard.gateways import trials
+from steelyard.gateways.host import Host, cpu_times, memory_bytes, parse_mounts
 from steelyard.gateways.process import Processes
+from steelyard.gateways.trials import Where
 from steelyard.tuning.facts.file import (
     Finds,
     Found,
@@ -73,10 +73,10 @@ def memory_facts(host: Host) -> Finds:
 
 
 def _meminfo(host: Host, name: str) -> Found:
-    match = re.search(rf"^{name}:\s+(\d+) kB", host.read("/proc/meminfo") or "", re.MULTILINE)
-    if match is None:
+    size = memory_bytes(host.read("/proc/meminfo")).get(name)
+    if size is None:
         return hidden(f"/proc/meminfo names no {name}")
-    return seen(int(match[1]) * KIB, f"{name} in /proc/meminfo")
+    return seen(size, f"{name} in /proc/meminfo")
 
 
 def _page(host: Host) -> Found:
@@ -136,10 +136,10 @@ def pool_facts(host: Host) -> Finds:
 
 
 def _default_size(host: Host) -> Found:
-    match = re.search(r"^Hugepagesize:\s+(\d+) kB", host.read("/proc/meminfo") or "", re.MULTILINE)
-    if match is None:
+    found = _meminfo(host, "Hugepagesize")
+    if found.value is None:
         return hidden("/proc/meminfo names no Hugepagesize: this kernel has no huge pages")
-    return seen(int(match[1]) * KIB, "Hugepagesize in /proc/meminfo")
+    return found
 
 
 def _requested(host: Host) -> Found:
@@ -211,17 +211,16 @@ def mounted_sizes(mounts: str, default: int | None) -> tuple[int, ...]:
         default: The size of a mount that names none, which older kernels do not write.
     """
     sizes = set()
-    for line in mounts.splitlines():
-        _, _, kind, options, *_ = line.split()
-        if kind == "hugetlbfs":
-            match = re.search(r"\bpagesize=(\w+)", options)
-            sizes.add(parse_bytes(match[1]) if match else default)
+    for mount in parse_mounts(mounts):
+        if mount.file_system == "hugetlbfs":
+            named = (each[9:] for each in mount.options if each.startswith("pagesize="))
+            size = next(named, "")
+            sizes.add(parse_bytes(size) if size else default)
     return tuple(sorted(size for size in sizes if size))
 
 
 CPUS: Final = "/sys/devices/system/cpu"
 NODES: Final = "/sys/devices/system/node"
-_MEMORY: Final = re.compile(r"MemTotal:\s+(\d+) kB")
 
 
 def topology_facts(host: Host) -> Finds:
@@ -273,11 +272,10 @@ def _nodes(host: Host) -> Found:
 def _node(host: Host, number: int) -> NumaNode:
     place = f"{NODES}/node{number}"
     cpus = (host.read(f"{place}/cpulist") or "").strip()  # empty of a node of memory alone
-    memory = _MEMORY.search(host.read(f"{place}/meminfo") or "")
     return NumaNode(
         number=number,
         cpus=parse_cpu_list(cpus) if cpus else (),
-        memory_bytes=int(memory[1]) * KIB if memory else None,
+        memory_bytes=memory_bytes(host.read(f"{place}/meminfo")).get("MemTotal"),
         distances=tuple(map(int, (host.read(f"{place}/distance") or "").split())),
         pools=pools_in(host, f"{place}/hugepages"),
     )
@@ -289,8 +287,6 @@ _FIRST: Final = f"{CPUS}/cpu0/cpuidle"
 _DMA_LATENCY: Final = "/dev/cpu_dma_latency"
 _NO_LIMIT_US: Final = 2_000_000_000  # PM_QOS_CPU_LATENCY_DEFAULT_VALUE, include/linux/pm_qos.h
 _HYPERVISORS: Final = "the hypervisor governs it, and a virtual machine does not see that"
-_TIMES: Final = 8  # fields of /proc/stat up to steal; the guests' are in user and nice already
-_STEAL: Final = 7
 
 
 def cpu_facts(host: Host, *, virtual: bool | None) -> Finds:
@@ -324,19 +320,14 @@ def steal(before: str | None, after: str | None) -> Found:
         before: Text of ``/proc/stat``.
         after: The same some time later.
     """
-    first, last = _times(before), _times(after)
+    first, last = cpu_times(before), cpu_times(after)
     if first is None or last is None:
         return hidden("/proc/stat does not say it")
-    spent = [end - begin for begin, end in zip(first, last, strict=True)]
-    if sum(spent) <= 0:
+    spent_s = last.total_s - first.total_s
+    if spent_s <= 0:
         return unknown("no time passed between two looks at /proc/stat")
-    return seen(spent[_STEAL] / sum(spent), "/proc/stat, two looks a second apart")
-
-
-def _times(stat: str | None) -> tuple[int, ...] | None:
-    match = re.match(r"cpu((?:\s+\d+)+)", stat or "")
-    fields = tuple(map(int, match[1].split()))[:_TIMES] if match else ()
-    return fields if len(fields) == _TIMES else None
+    stolen = (last.steal_s - first.steal_s) / spent_s
+    return seen(stolen, "/proc/stat, two looks a second apart")
 
 
 def _frequency(host: Host, name: str, *, virtual: bool | None) -> Found:
@@ -506,7 +497,7 @@ def _node_of_cpu(linux: LinuxFacts, cpu: int) -> int | None:
 
 
 def _trips(pair: Pair, processes: Processes) -> tuple[float, ...]:
-    return pingpong.ping_pong(
+    return trials.ping_pong(
         Where.SAME if pair[0] == pair[1] else Where.ACROSS,
         processes=processes,
         directory=Path("/"),

@@ -25,7 +25,7 @@ from steelyard.core.linux import (
 )
 from steelyard.core.stack_facts import StackFacts, Visibility
 from steelyard.core.units import KIB, format_latencies, format_share
-from steelyard.gateways.host import Host
+from steelyard.gateways.host import GROUPS, Host, Mount, mount_of
 from steelyard.tuning.facts.file import Finds, Found, hidden, read_fact, seen, selected, unknown
 
 _PER_TRIP: Final = 2  # wake-ups in a round trip of one byte
@@ -156,34 +156,6 @@ _EBS: Final = "Amazon Elastic Block Store"
 _INSTANCE_STORE: Final = "Instance Storage"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mount:
-    """The file system that holds a directory.
-
-    Attributes:
-        number: Major and minor number of its device as ``254:0``; major 0 is no disk.
-        kind: Such as ``ext4``.
-        source: Its device, or what else it says it came from.
-    """
-
-    number: str
-    kind: str
-    source: str
-
-
-def mount_of(host: Host, directory: str) -> Mount | None:
-    """Return the file system below a directory whose links are resolved; None if not seen."""
-    best: tuple[int, Mount] | None = None
-    for line in (host.read("/proc/self/mountinfo") or "").splitlines():
-        before, _, after = line.partition(" - ")
-        fields, (kind, source, *_) = before.split(), after.split()
-        at = _unescaped(fields[4])
-        inside = directory == at or directory.startswith(at.rstrip("/") + "/")
-        if inside and (best is None or len(at) >= best[0]):  # a later mount hides an earlier one
-            best = (len(at), Mount(number=fields[2], kind=kind, source=_unescaped(source)))
-    return best[1] if best else None
-
-
 def device_places(mount: Mount | None) -> tuple[str, ...]:
     """Return the directories of sysfs that tell of the disk, that of a partition included."""
     if mount is None:
@@ -204,8 +176,8 @@ def device_fact(host: Host, directory: str | None) -> Found:
     mount = mount_of(host, directory)
     if mount is None:
         return hidden(f"/proc/self/mountinfo names no file system for {directory}")
-    source = f"{directory} on {mount.source} ({mount.kind})"
-    kind = _WITHOUT_DISK.get(mount.kind)
+    source = f"{directory} on {mount.source} ({mount.file_system})"
+    kind = _WITHOUT_DISK.get(mount.file_system)
     if kind is not None:
         name = mount.source if kind == "network" else kind
         return seen(BlockDevice(name=name, kind=kind), source)
@@ -262,11 +234,6 @@ def balloon_fact(host: Host) -> Found:
 
 def _word(host: Host, path: str) -> str:
     return (host.read(path) or "").strip()
-
-
-def _unescaped(field: str) -> str:
-    """Return a field of mountinfo, where a space is written as its octal number."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
 
 
 DMI: Final = "/sys/class/dmi/id"
@@ -386,7 +353,7 @@ def _of_kernel(host: Host, file: str, otherwise: str) -> Found:
 
 
 def _cgroups(host: Host) -> Found:
-    root = "/sys/fs/cgroup"
+    root = GROUPS
     if host.read(f"{root}/cgroup.controllers") is not None:
         return seen("v2", f"{root}/cgroup.controllers")
     if host.read(f"{root}/unified/cgroup.controllers") is not None:

@@ -13,9 +13,10 @@ import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from steelyard.core.errors import InputError, SteelyardError, TargetError
+from steelyard.core.errors import SteelyardError, TargetError
 from steelyard.core.kubernetes import (
     CAMPAIGN,
     MANAGED_BY,
@@ -27,11 +28,11 @@ from steelyard.core.kubernetes import (
     Manifest,
     ref_of,
 )
-from steelyard.core.linux import parse_cpu_list
 from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import GROUPS, group_cpus, group_quota, mount_of, named_numbers
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
-from steelyard.places.kubernetes.pod_state import ReadyWait
+from steelyard.places.kubernetes.pods import ReadyWait, mortal_pod, restricted_container
 from steelyard.tuning.facts.linux import CPUS, NODES, POOLS, SYSCTL_PLACES
 from steelyard.tuning.facts.machine import DMI, VIRTIO
 from steelyard.tuning.facts.servers import HOLDING
@@ -107,49 +108,30 @@ def probe_manifest(namespace: str, beside: Manifest) -> dict[str, Any]:
     """Return a probe for the node of another pod, of the image that this pod has there already."""
     spec = beside["spec"]
     name = f"{_LOOK}{secrets.token_hex(4)}"
-    container: dict[str, Any] = {
-        "name": CONTAINER,
-        "image": spec["containers"][0]["image"],
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["sleep", str(_LASTS_S)],
+    container = restricted_container(
+        CONTAINER,
+        spec["containers"][0]["image"],
+        command=["sleep", str(_LASTS_S)],
         # Never Guaranteed: it would not be on the CPUs that others share.
-        "resources": {
+        resources={
             "requests": {"cpu": "10m", "memory": "16Mi"},
             "limits": {"cpu": "500m", "memory": "64Mi"},
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
-    }
-    return {
-        "apiVersion": POD.api_version,
-        "kind": POD.name,
-        "metadata": {
-            "name": f"steelyard-{name}",
-            "namespace": namespace,
-            # As of a campaign of its own: `clean --context` finds what a death left.
-            "labels": {**_LABELS, CAMPAIGN: name},
-        },
-        "spec": {
-            "nodeName": spec["nodeName"],
-            "restartPolicy": "Never",
-            "activeDeadlineSeconds": _LASTS_S,
-            "terminationGracePeriodSeconds": 0,
-            "automountServiceAccountToken": False,
-            "enableServiceLinks": False,
-            "tolerations": [{"operator": "Exists"}],
-            "imagePullSecrets": list(spec.get("imagePullSecrets") or ()),
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": _NOBODY,
-                "runAsGroup": _NOBODY,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "containers": [container],
-        },
-    }
+    )
+    return POD.manifest(
+        f"steelyard-{name}",
+        namespace=namespace,
+        # As of a campaign of its own: `clean --context` finds what a death left.
+        labels={**_LABELS, CAMPAIGN: name},
+        spec=mortal_pod(
+            container,
+            user=_NOBODY,
+            lasts_s=_LASTS_S,
+            nodeName=spec["nodeName"],
+            tolerations=[{"operator": "Exists"}],
+            imagePullSecrets=list(spec.get("imagePullSecrets") or ()),
+        ),
+    )
 
 
 @contextmanager
@@ -186,7 +168,6 @@ def _remove_ended(api: KubernetesApi, namespace: str) -> None:
 
 
 _TIMEOUT_S: Final = 60.0
-_GROUPS: Final = "/sys/fs/cgroup"
 # Of version 2, and of version 1 under each name that it is mounted by.
 _PLACES: Final = ("", "/cpu", "/cpu,cpuacct", "/cpuset", "/hugetlb")
 _GROUP_FILES: Final = (
@@ -194,12 +175,11 @@ _GROUP_FILES: Final = (
     *("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"),
     *("hugetlb.*.current", "hugetlb.*.usage_in_bytes"),
 )
-_OF_GROUP: Final = tuple(f"{_GROUPS}{place}/{name}" for place in _PLACES for name in _GROUP_FILES)
+_OF_GROUP: Final = tuple(f"{GROUPS}{place}/{name}" for place in _PLACES for name in _GROUP_FILES)
 _CHARGED: Final = re.compile(r"/hugetlb\.[^/]+?\.(rsvd\.)?(?:current|usage_in_bytes)$")
-_THROTTLED: Final = re.compile(r"^nr_throttled ([0-9]{1,20})$", re.MULTILINE)
 _SERVERS: Final = r"^[0-9]* (postgres)"  # as grep writes it, of /proc/PID/stat
 _SERVER: Final = re.compile(r"^([0-9]+) \(postgres\) \S ([0-9]+) ")
-_SHM: Final = re.compile(r" /dev/shm .*\bsize=([0-9]{1,15})k\b")
+_SIZE: Final = re.compile(r"size=([0-9]{1,15})k")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,30 +232,17 @@ def with_files(host: FetchedHost, other: FetchedHost, paths: Iterable[str]) -> F
 
 def cpus_of(host: FetchedHost) -> tuple[int, ...] | None:
     """Return the CPUs that a container may run on; None where its CPU set is not visible."""
-    for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
-        text = _of_group(host, name)
-        if text:
-            try:
-                return parse_cpu_list(text)
-            except InputError:
-                return None
-    return None
+    return group_cpus(partial(_of_group, host))
 
 
 def quota_of(host: FetchedHost) -> float | None:
     """Return how many CPUs a container's quota is worth; None without one."""
-    words = _of_group(host, "cpu.max").split()
-    if not words:
-        words = [_of_group(host, "cpu.cfs_quota_us"), _of_group(host, "cpu.cfs_period_us")]
-    if len(words) != 2 or not all(word.isdecimal() and int(word) for word in words):
-        return None
-    return int(words[0]) / int(words[1])
+    return group_quota(partial(_of_group, host))
 
 
 def throttled_of(host: FetchedHost) -> int | None:
     """Return in how many periods the quota held a container back; None where it is not visible."""
-    found = _THROTTLED.search(_of_group(host, "cpu.stat"))
-    return int(found[1]) if found else None
+    return named_numbers(_of_group(host, "cpu.stat")).get("nr_throttled")
 
 
 def huge_bytes_of(host: FetchedHost) -> int | None:
@@ -283,7 +250,7 @@ def huge_bytes_of(host: FetchedHost) -> int | None:
     charged: dict[bool, int] = {}
     for path, text in host.files.items():
         kind = _CHARGED.search(path)
-        if kind and path.startswith(_GROUPS) and text.strip().isdecimal():
+        if kind and path.startswith(GROUPS) and text.strip().isdecimal():
             reserved = bool(kind[1])
             charged[reserved] = charged.get(reserved, 0) + int(text)
     return max(charged.values(), default=None)
@@ -298,13 +265,11 @@ def server_of(host: FetchedHost) -> int | None:
 
 def shm_bytes_of(host: FetchedHost) -> int | None:
     """Return the size of a container's ``/dev/shm``; None where its mount names none."""
-    for line in (host.read("/proc/self/mountinfo") or "").splitlines():
-        found = _SHM.search(line)
-        if found:
-            return int(found[1]) * 1024
-    return None
+    mount = mount_of(host, "/dev/shm")  # noqa: S108 - it is looked at
+    sizes = map(_SIZE.fullmatch, mount.options if mount and mount.at == "/dev/shm" else ())  # noqa: S108
+    return next((int(size[1]) * 1024 for size in sizes if size), None)
 
 
 def _of_group(host: FetchedHost, name: str) -> str:
-    found = (host.read(f"{_GROUPS}{place}/{name}") for place in _PLACES)
+    found = (host.read(f"{GROUPS}{place}/{name}") for place in _PLACES)
     return next((text.strip() for text in found if text and text.strip()), "")

@@ -14,7 +14,7 @@ from steelyard.core.linux import PoolUser
 from steelyard.core.stack_facts import Origin, PostgresFacts, RedisFacts
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.units import KIB
-from steelyard.gateways.host import Host
+from steelyard.gateways.host import GROUPS, Host, mount_of
 from steelyard.gateways.redis import (
     RedisDoor,
     RedisSession,
@@ -36,7 +36,7 @@ from steelyard.tuning.facts.file import (
     unknown,
     values_of,
 )
-from steelyard.tuning.facts.machine import device_fact, mount_of
+from steelyard.tuning.facts.machine import device_fact
 
 IDENTITY: Final = """
 SELECT current_setting('server_version_num')::int, pg_backend_pid(),
@@ -415,7 +415,7 @@ def _storage(host: Host, directory: str | None) -> Found:
     if directory is None:
         return unknown("CONFIG GET dir is refused, so nobody knows where its data are")
     mount, device = mount_of(host, directory), device_fact(host, directory)
-    if mount is not None and (remote := _REMOTE.get(mount.kind)):
+    if mount is not None and (remote := _REMOTE.get(mount.file_system)):
         return seen(remote, device.origin.source)
     if device.value is None:
         return device
@@ -431,7 +431,7 @@ def _memory_limit(host: Host, groups: str) -> Found:
         return hidden("its control group is none of version 2")
     parts = [part for part in own.split("/") if part]
     for depth in range(len(parts), 0, -1):
-        place = f"/sys/fs/cgroup/{'/'.join(parts[:depth])}/memory.max"
+        place = f"{GROUPS}/{'/'.join(parts[:depth])}/memory.max"
         text = (host.read(place) or "").strip()
         if text.isdecimal():
             return seen(text, place)

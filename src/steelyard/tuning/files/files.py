@@ -1,17 +1,24 @@
-"""All files of a design; here also PostgreSQL's settings, as an include and as a parameter group.
+"""All files of a design, and those of a split pair of Redis servers.
+
+Here also PostgreSQL's settings, as an include and as a parameter group.
 
 The include is for ``postgresql.conf``, the parameter group for Amazon RDS. RDS takes whole numbers
 in the unit that ``pg_settings.unit`` names, 0 and 1 for switches, and at most 20 parameters per
 call (Amazon RDS API, ModifyDBParameterGroup).
+
+For a machine the pair's files are two redis.conf and the script that starts them, in Kubernetes two
+StatefulSets behind the fence of ``start.sh``.
 """
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Final
 
 from steelyard.core.command import quoted
 from steelyard.core.errors import InputError
+from steelyard.core.redis import DEFAULT_PORT, Role, SplitDesign, SplitServer
 from steelyard.core.stack import (
     Place,
     PlannedSetting,
@@ -27,9 +34,10 @@ from steelyard.tuning.files.manifests import (
     cluster,
     kubelet_configuration,
     machine_files,
+    quantity,
+    rendered,
     storage_class,
 )
-from steelyard.tuning.files.yaml_text import HEAD, hashed, remark
 
 MOST_PER_CALL: Final = 20
 # Left as RDS has them: durability is its own affair, and wal_level follows a switch of its own.
@@ -132,32 +140,15 @@ def _commands(
     design: StackDesign, names: Sequence[str], taken: Sequence[PlannedSetting]
 ) -> RenderedFile:
     """Return the commands as a text to read: they need an account that the plan does not have."""
-    group, version = design.request.name, design.postgres.version
-    head = hashed(
-        f"{HEAD} Run these in the plan's directory. A setting marked pending-reboot is in effect "
-        "after the instance was rebooted.",
-        f"Left as RDS has them: {', '.join(sorted(LEFT_OUT))}; rds.logical_replication stands for "
-        "wal_level.",
+    content = rendered(
+        "rds-commands.txt",
+        left_out=LEFT_OUT,
+        settings=taken,
+        group=design.request.name,
+        family=f"postgres{design.postgres.version}",
+        files=names,
     )
-    reasons = "".join(hashed(f"{each.name}: {remark(each)}") for each in taken)
-    create = (
-        f"aws rds create-db-parameter-group --db-parameter-group-name {group} \\\n"
-        f"  --db-parameter-group-family postgres{version} --description 'steelyard stack plan'\n"
-    )
-    modify = "".join(
-        f"aws rds modify-db-parameter-group --cli-input-json file://files/{name}\n"
-        for name in names
-    )
-    use = (
-        "aws rds modify-db-instance --db-instance-identifier INSTANCE \\\n"
-        f"  --db-parameter-group-name {group}\n"
-        "aws rds reboot-db-instance --db-instance-identifier INSTANCE\n"
-    )
-    return RenderedFile(
-        name="rds/commands.txt",
-        layer="postgres",
-        content=f"{head}\n{reasons}\n{create}\n{modify}\n{use}",
-    )
+    return RenderedFile(name="rds/commands.txt", layer="postgres", content=content)
 
 
 _BARE: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -176,17 +167,18 @@ def configuration_file(design: PostgresDesign) -> RenderedFile:
 
 def configuration(design: PostgresDesign) -> str:
     """Return the settings as text, with what each needs before it is in effect."""
-    head = hashed(
-        f"{HEAD} For PostgreSQL {design.version}; copy it to a `conf.d` folder that the server "
-        "includes, or add `include = 'steelyard.conf'` at the end of postgresql.conf.",
-        f"Its shared memory takes {design.huge_pages} huge pages, by {design.counted_by}.",
+    needs = f" Takes effect with a {Scope.SERVER}."
+    settings = [
+        (each, needs if each.scope is Scope.SERVER else "", _quoted(each.value))
+        for each in design.settings
+    ]
+    return rendered(
+        "steelyard.conf",
+        version=design.version,
+        huge_pages=design.huge_pages,
+        counted_by=design.counted_by,
+        settings=settings,
     )
-    return "\n".join((head, *(_lines(setting) for setting in design.settings)))
-
-
-def _lines(setting: PlannedSetting) -> str:
-    needs = f" Takes effect with a {Scope.SERVER}." if setting.scope is Scope.SERVER else ""
-    return f"{hashed(remark(setting) + needs)}{setting.name} = {_quoted(setting.value)}\n"
 
 
 def _quoted(value: str) -> str:
@@ -244,3 +236,81 @@ def _file(layer: str, name: str, content: str, check: str) -> RenderedFile:
     return RenderedFile(
         name=full, layer=layer, content=content, validated_by=check.format(quoted(full))
     )
+
+
+START: Final = "start.sh"
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_ROLES: Final[tuple[Role, ...]] = ("primary", "replica")
+
+
+def render_split(design: SplitDesign) -> tuple[RenderedFile, ...]:
+    """Return the files of a design: for two machines, and for Kubernetes."""
+    pair = design.request
+    primary = redis_configuration(design, "primary", pair.primary, pair.replica)
+    replica = redis_configuration(design, "replica", pair.replica, pair.primary)
+    objects = cluster_objects(design, in_the_cluster(design))
+    return (
+        _split_file("redis/primary.conf", primary),
+        _split_file("redis/replica.conf", replica),
+        _split_file(f"redis/{START}", start_script(pair.primary, pair.replica), "sh -n {}"),
+        _split_file("kubernetes/redis-split.yaml", objects, "kubectl apply --dry-run=server -f {}"),
+    )
+
+
+def cluster_objects(design: SplitDesign, held: Mapping[str, str]) -> str:
+    """Return all objects as one file of several documents.
+
+    Args:
+        design: Of the pair.
+        held: Files of the ConfigMap, by name.
+    """
+    return rendered(
+        "redis-split.yaml",
+        name=design.request.name,
+        asked=design.request.cluster,
+        memory=quantity(design.request.memory_bytes),
+        storage=quantity(design.storage_bytes),
+        port=DEFAULT_PORT,
+        held=held,
+    )
+
+
+def _split_file(name: str, content: str, check: str = "") -> RenderedFile:
+    layer = name.partition("/")[0]
+    return RenderedFile(name=name, layer=layer, content=content, validated_by=check.format(name))
+
+
+def in_the_cluster(design: SplitDesign) -> dict[str, str]:
+    """Return the files of the ConfigMap: the same pair by the names of its pods."""
+    name = design.request.name
+    primary, replica = (
+        SplitServer(host=f"{name}-{role}-0.{name}-peers", directory="/data") for role in _ROLES
+    )
+    return {
+        "primary.conf": redis_configuration(design, "primary", primary, replica),
+        "replica.conf": redis_configuration(design, "replica", replica, primary),
+        START: start_script(primary, replica),
+    }
+
+
+def redis_configuration(
+    design: SplitDesign, role: Role, own: SplitServer, other: SplitServer
+) -> str:
+    """Return the redis.conf of one of the two, with the reason above every line."""
+    return rendered(
+        "redis.conf",
+        role=role,
+        own=own,
+        other=other,
+        alone={own.host, other.host} <= _LOOPBACK,
+        settings=design.settings(role),
+    )
+
+
+def start_script(primary: SplitServer, replica: SplitServer) -> str:
+    """Return the script that starts either server, with the fence of the primary."""
+    template = files(__package__).joinpath("templates", START).read_text("utf-8")
+    for word, server in (("PRIMARY", primary), ("REPLICA", replica)):
+        template = template.replace(f"@{word}@", server.host)
+        template = template.replace(f"@{word}_PORT@", str(server.port))
+    return template

@@ -40,9 +40,8 @@ from steelyard.tuning.plan.arithmetic import (
     divided,
     formula_counter,
 )
-from steelyard.tuning.plan.assumptions import of_volumes
 from steelyard.tuning.plan.guests import plan_guest
-from steelyard.tuning.plan.machine import Layers, plan_local
+from steelyard.tuning.plan.machine import Layers, of_volumes, plan_local
 from steelyard.tuning.plan.pods import no_domain, pod_design, require_sense
 from steelyard.tuning.plan.postgres_settings import (
     Basis,

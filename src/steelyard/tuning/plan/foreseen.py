@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from steelyard.core.command import quoted
 from steelyard.core.errors import InputError, PreflightError
-from steelyard.core.findings import Severity
+from steelyard.core.findings import Severity, State
 from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
 from steelyard.core.stack import (
     DomainDesign,
@@ -28,7 +28,6 @@ from steelyard.core.stack import (
     StackDesign,
     StackPlan,
     StackRequest,
-    State,
 )
 from steelyard.core.stack_facts import (
     ClusterFacts,
@@ -45,8 +44,7 @@ from steelyard.core.stack_facts import (
 from steelyard.core.units import KIB, MIB
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.tuning.files.files import render
-from steelyard.tuning.files.manifests import class_name
-from steelyard.tuning.files.yaml_text import quantity
+from steelyard.tuning.files.manifests import class_name, quantity
 from steelyard.tuning.plan.arithmetic import PageCounter
 from steelyard.tuning.plan.designing import below_of, design_stack, knobs_of, storage_of
 from steelyard.tuning.plan.guests import counted_bytes, design_for, design_without, facts_with

@@ -20,8 +20,15 @@ from steelyard.core.stack_facts import StackFacts
 from steelyard.core.units import MIB, format_bytes
 from steelyard.tuning.facts.domain_xml import domain_facts, parse_domain
 from steelyard.tuning.plan.arithmetic import Budget, summed
-from steelyard.tuning.plan.assumptions import of_cpus, of_neighbours, of_request
-from steelyard.tuning.plan.machine import Layers, hypervisor_design, machine_design, system_bytes
+from steelyard.tuning.plan.machine import (
+    Layers,
+    hypervisor_design,
+    machine_design,
+    of_cpus,
+    of_neighbours,
+    of_request,
+    system_bytes,
+)
 from steelyard.tuning.plan.pods import pool_pages, require_whole_cores
 from steelyard.tuning.plan.topology import (
     DomainPlace,

@@ -11,12 +11,12 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from steelyard.core.errors import InputError, PreflightError
-from steelyard.core.findings import Severity
+from steelyard.core.findings import Severity, State
 from steelyard.core.redis import MOST_LAG_S, Risk, SplitDesign, SplitPlan, SplitRequest, SplitServer
-from steelyard.core.stack import ArithmeticLine, PlannedSetting, RenderedFile, State
+from steelyard.core.stack import ArithmeticLine, PlannedSetting, RenderedFile
 from steelyard.core.stack_facts import RedisFacts, StackFacts
 from steelyard.core.units import GIB, MIB, format_bytes
-from steelyard.tuning.files.redis_split import START, render_split
+from steelyard.tuning.files.files import START, render_split
 from steelyard.tuning.plan.arithmetic import DoesNotFitError
 from steelyard.tuning.plan.foreseen import write_files
 from steelyard.tuning.rules.redis import MOST_OF_LIMIT, RULES

@@ -12,13 +12,16 @@ from steelyard.stats.student import FloatArray
 from steelyard.stats.waits import REMOTE_ACCESS_S, WaitChange, change_of_waits
 from steelyard.tuning.facts.machine import wake_ups
 from steelyard.tuning.rules.rule import (
-    Outcome,
-    Rule,
+    HOLDS,
+    NOTHING,
+    Rulings,
+    StackRule,
     combined,
     cpus_of_database,
     lacking,
     memory_of_database,
     size_of,
+    violated,
     violated_if,
 )
 
@@ -31,14 +34,14 @@ _NOTABLE_SHARE: Final = 0.1  # of a statement, likewise
 _STATEMENTS: Final = (1.0, 5.0, 7.0)
 
 
-def _equal(facts: StackFacts) -> Outcome:
+def _equal(facts: StackFacts) -> Rulings:
     bench = facts.bench
     if bench is None or (bench.reference_cpus is None and bench.reference_memory_bytes is None):
         return lacking("bench.reference_cpus", "bench.reference_memory_bytes")
     return combined((_equal_cpus(facts, bench), _equal_memory(facts, bench)))
 
 
-def _equal_cpus(facts: StackFacts, bench: BenchFacts) -> Outcome:
+def _equal_cpus(facts: StackFacts, bench: BenchFacts) -> Rulings:
     reference, ours = bench.reference_cpus, cpus_of_database(facts)
     if not reference or not ours:
         return lacking("linux.cpus" if reference else "bench.reference_cpus")
@@ -48,7 +51,7 @@ def _equal_cpus(facts: StackFacts, bench: BenchFacts) -> Outcome:
     )
 
 
-def _equal_memory(facts: StackFacts, bench: BenchFacts) -> Outcome:
+def _equal_memory(facts: StackFacts, bench: BenchFacts) -> Rulings:
     reference, ours = bench.reference_memory_bytes, memory_of_database(facts)
     if not reference or not ours:
         return lacking("linux.memory_bytes" if reference else "bench.reference_memory_bytes")
@@ -63,39 +66,41 @@ def _alike(ours: float, reference: float) -> bool:
     return reference / _UNEQUAL <= ours <= reference * _UNEQUAL
 
 
-def _one_knob(facts: StackFacts) -> Outcome:
+def _one_knob(facts: StackFacts) -> Rulings:
     if facts.bench is None or facts.bench.steps is None:
-        return None
-    return tuple(
-        f"{step.name} changes {len(step.knobs)} things at once: {', '.join(step.knobs)}"
-        for step in facts.bench.steps
-        if len(step.knobs) > 1
+        return NOTHING
+    return violated(
+        *(
+            f"{step.name} changes {len(step.knobs)} things at once: {', '.join(step.knobs)}"
+            for step in facts.bench.steps
+            if len(step.knobs) > 1
+        )
     )
 
 
-def _beyond_cache(facts: StackFacts) -> Outcome:
+def _beyond_cache(facts: StackFacts) -> Rulings:
     scale = facts.bench.scale_factor if facts.bench is not None else None
     buffers = size_of(facts, "shared_buffers")
     if scale is None or buffers is None:
-        return None
+        return NOTHING
     size = scale * _SCALE_BYTES
     if size >= buffers:
-        return ()
+        return HOLDS
     told = f"scale {scale} is {format_bytes(size)}, shared_buffers {format_bytes(buffers)}"
-    return (told,)
+    return violated(told)
 
 
-def _explained(facts: StackFacts) -> Outcome:
+def _explained(facts: StackFacts) -> Rulings:
     bench = facts.bench
     if bench is None or bench.before is None or bench.after is None:
-        return None
+        return NOTHING
     before, after = _latencies(bench.before), _latencies(bench.after)
     change = change_of_waits(before, after, np.array(_STATEMENTS))
     was = float(before[2] - before[1]) / (_STATEMENTS[2] - _STATEMENTS[1])
     notable = abs(change.per_statement) > max(_NOTABLE_S, _NOTABLE_SHARE * was)
     if not notable or not change.is_alike:
-        return ()
-    return (_told(facts, change, was),)
+        return HOLDS
+    return violated(_told(facts, change, was))
 
 
 def _latencies(each: ScriptLatencies) -> FloatArray:
@@ -121,18 +126,18 @@ def _told(facts: StackFacts, change: WaitChange, was: float) -> str:
     return "; ".join([told, *known.suspects])
 
 
-def _repeated(facts: StackFacts) -> Outcome:
+def _repeated(facts: StackFacts) -> Rulings:
     repeats = facts.bench.repeats if facts.bench is not None else None
     if repeats is None:
-        return None
+        return NOTHING
     if repeats >= _LEAST_REPEATS:
-        return ()
-    return ("every figure is of a single run" if repeats == 1 else f"{repeats} runs each",)
+        return HOLDS
+    return violated("every figure is of a single run" if repeats == 1 else f"{repeats} runs each")
 
 
-_rule = partial(Rule, layers=("bench",))
+_rule = partial(StackRule, layers=("bench",))
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[StackRule, ...]] = (
     _rule(
         code="BEN001",
         severity=Severity.ERROR,
@@ -144,7 +149,7 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Give both the same budget.",
         source="the published series, part 2: 12 GiB against 8",
         needs=(),
-        check=_equal,
+        judge=_equal,
     ),
     _rule(
         code="BEN002",
@@ -155,7 +160,7 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Take them apart: one at a time, or all combinations (a factorial), interleaved.",
         source='the published series, part 2: "Three changes applied simultaneously"',
         needs=("bench.steps",),
-        check=_one_knob,
+        judge=_one_knob,
     ),
     _rule(
         code="BEN003",
@@ -167,7 +172,7 @@ RULES: Final[tuple[Rule, ...]] = (
         source="PostgreSQL 18 documentation, 'pgbench', option --scale; the size of its tables was"
         " measured",
         needs=("bench.scale_factor", "postgres.settings"),
-        check=_beyond_cache,
+        judge=_beyond_cache,
     ),
     _rule(
         code="BEN004",
@@ -182,7 +187,7 @@ RULES: Final[tuple[Rule, ...]] = (
         source="the published latencies at one client, which a cost per statement and one of the"
         " commit fit within 0.02 ms",
         needs=("bench.before", "bench.after"),
-        check=_explained,
+        judge=_explained,
     ),
     _rule(
         code="BEN005",
@@ -193,6 +198,6 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Repeat in interleaved blocks; reject runs with steal or CPU pressure.",
         source="measured on a machine with neighbours: single runs differed by 12 to 20 times",
         needs=("bench.repeats",),
-        check=_repeated,
+        judge=_repeated,
     ),
 )

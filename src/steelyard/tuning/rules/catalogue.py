@@ -8,36 +8,34 @@ from steelyard.core.stack_facts import StackFacts
 from steelyard.tuning.rules import (
     bench,
     domain_cpus,
-    domain_definition,
     domain_memory,
     kubernetes_cpus,
     kubernetes_memory,
-    linux_cpus,
-    linux_memory,
+    linux,
     postgres,
     redis,
     storage,
 )
-from steelyard.tuning.rules.rule import Rule, judge_by
+from steelyard.tuning.rules.rule import StackRule, judge_by
 
 
-def _by_code(*groups: Sequence[Rule]) -> tuple[Rule, ...]:
+def _by_code(*groups: Sequence[StackRule]) -> tuple[StackRule, ...]:
     return tuple(sorted((each for group in groups for each in group), key=lambda rule: rule.code))
 
 
 VIRTUAL_MACHINES: Final = _by_code(
-    domain_definition.RULES,
+    domain_cpus.DEFINITION_RULES,
     domain_cpus.RULES,
     domain_memory.RULES,
-    domain_definition.HYPERVISOR_RULES,
+    domain_cpus.HYPERVISOR_RULES,
 )
-LINUX: Final = _by_code(linux_memory.PAGE_POOL_RULES, linux_memory.RULES, linux_cpus.RULES)
+LINUX: Final = _by_code(linux.PAGE_POOL_RULES, linux.RULES, linux.CPU_RULES)
 KUBERNETES: Final = (
     *_by_code(kubernetes_cpus.RULES, kubernetes_memory.RULES),
     *kubernetes_cpus.OPERATOR_RULES,
 )
 POSTGRES: Final = _by_code(postgres.MEMORY_RULES, postgres.RULES)
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[StackRule, ...]] = (
     *VIRTUAL_MACHINES,
     *LINUX,
     *KUBERNETES,
@@ -45,7 +43,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *POSTGRES,
     *redis.RULES,
     *bench.RULES,
-    *linux_cpus.WAKING_RULES,
+    *linux.WAKING_RULES,
 )
 
 

@@ -1,4 +1,7 @@
-"""Rules of a virtual machine's CPUs on the hypervisor's."""
+"""Rules of a virtual machine's CPUs on the hypervisor's, of its definition, and of the CPUs below.
+
+Of the definition: what was kept of it, disks, CPU model. Of the CPUs below: idle states, frequency.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -7,15 +10,18 @@ from typing import Final
 from steelyard.core.findings import Severity
 from steelyard.core.linux import WAITED_FRACTION, LinuxFacts, NumaNode
 from steelyard.core.stack_facts import DomainFacts, StackFacts
-from steelyard.core.units import format_share
+from steelyard.core.units import US_PER_S, format_share
 from steelyard.tuning.rules.rule import (
-    Outcome,
-    Rule,
+    HOLDS,
+    NOTHING,
+    Rulings,
+    StackRule,
     combined,
     groups_at_once,
     lacking,
     listed,
     of_each_domain,
+    violated,
     violated_if,
 )
 
@@ -26,23 +32,25 @@ _X86: Final = "x86_64"
 Claims = dict[str, frozenset[int]]  # CPUs by virtual CPU
 
 
-def _pins_on_their_nodes(facts: StackFacts) -> Outcome:
+def _pins_on_their_nodes(facts: StackFacts) -> Rulings:
     nodes = {node.number: frozenset(node.cpus) for node in _nodes(facts)}
 
-    def check(domain: DomainFacts) -> Outcome:
+    def check(domain: DomainFacts) -> Rulings:
         bound = {*domain.memory_nodes, *(n for cell in domain.cells for n in cell.memory_nodes)}
         if not bound:
-            return None
+            return NOTHING
         if absent := bound - set(nodes):
-            return (f"{domain.name}: no node {listed(absent)} for its memory on this hypervisor",)
-        return _far_from_memory(domain, nodes) if domain.vcpu_pins else None
+            return violated(
+                f"{domain.name}: no node {listed(absent)} for its memory on this hypervisor"
+            )
+        return _far_from_memory(domain, nodes) if domain.vcpu_pins else NOTHING
 
     return of_each_domain(check)(facts)
 
 
-def _far_from_memory(domain: DomainFacts, nodes: Mapping[int, frozenset[int]]) -> Outcome:
+def _far_from_memory(domain: DomainFacts, nodes: Mapping[int, frozenset[int]]) -> Rulings:
     """Judge each cell that is bound itself, then the virtual CPUs of all others together."""
-    outcomes: list[Outcome] = []
+    outcomes: list[Rulings] = []
     loose = set(domain.vcpu_pins)
     for cell in domain.cells:
         if cell.memory_nodes and cell.cpus:
@@ -58,13 +66,13 @@ def _far_from_memory(domain: DomainFacts, nodes: Mapping[int, frozenset[int]]) -
 
 def _far(
     whose: str, pinned: AbstractSet[int], bound: Sequence[int], nodes: Mapping[int, frozenset[int]]
-) -> Outcome:
+) -> Rulings:
     far = pinned - frozenset().union(*(nodes[number] for number in bound))
     told = f"{whose}: CPUs {listed(far)} are not on node {listed(bound)} of its memory"
     return violated_if(bool(far), told)
 
 
-def _no_cpu_pinned_twice(facts: StackFacts) -> Outcome:
+def _no_cpu_pinned_twice(facts: StackFacts) -> Rulings:
     return combined(_too_many_on(_claims(group)) for group in groups_at_once(facts.domains or ()))
 
 
@@ -76,29 +84,31 @@ def _claims(domains: Sequence[DomainFacts]) -> Claims:
     }
 
 
-def _too_many_on(claims: Claims) -> Outcome:
+def _too_many_on(claims: Claims) -> Rulings:
     """Return the smallest sets of CPUs that more virtual CPUs are confined to than they are."""
     if not claims:
-        return None
+        return NOTHING
     confined = {
         cpus: [name for name, own in claims.items() if own <= cpus]
         for cpus in sorted(set(claims.values()), key=lambda cpus: (len(cpus), sorted(cpus)))
     }
     crowded = [cpus for cpus, names in confined.items() if len(names) > len(cpus)]
-    return tuple(
-        f"host CPU {listed(cpus)}: pinned to by {', '.join(confined[cpus])}"
-        for cpus in crowded
-        if not any(other < cpus for other in crowded)
+    return violated(
+        *(
+            f"host CPU {listed(cpus)}: pinned to by {', '.join(confined[cpus])}"
+            for cpus in crowded
+            if not any(other < cpus for other in crowded)
+        )
     )
 
 
-def _owns_whole_cores(facts: StackFacts) -> Outcome:
+def _owns_whole_cores(facts: StackFacts) -> Rulings:
     cores = _cores(facts)
 
-    def check(domain: DomainFacts) -> Outcome:
+    def check(domain: DomainFacts) -> Rulings:
         pinned = domain.pinned_cpus
         if not pinned:
-            return None
+            return NOTHING
         split = [core for core in cores if core & pinned and not core <= pinned]
         inside = frozenset().union(*split) & pinned
         outside = frozenset().union(*split) - pinned
@@ -111,19 +121,19 @@ def _owns_whole_cores(facts: StackFacts) -> Outcome:
     return of_each_domain(check)(facts)
 
 
-def _shows_real_cores(facts: StackFacts) -> Outcome:
+def _shows_real_cores(facts: StackFacts) -> Rulings:
     cores = _cores(facts)
 
-    def check(domain: DomainFacts) -> Outcome:
+    def check(domain: DomainFacts) -> Rulings:
         if not domain.pinned_cpus:
-            return None
+            return NOTHING
         below = facts.hypervisor or LinuxFacts()
-        return combined((tuple(_wrong_cores(domain, cores)), _hidden_siblings(domain, below)))
+        return combined((violated(*_wrong_cores(domain, cores)), _hidden_siblings(domain, below)))
 
     return of_each_domain(check)(facts)
 
 
-def _hidden_siblings(domain: DomainFacts, below: LinuxFacts) -> Outcome:
+def _hidden_siblings(domain: DomainFacts, below: LinuxFacts) -> Rulings:
     """Return whether the guest of an AMD CPU is shown threads without the feature that tells them.
 
     Named models of AMD have it; the host's own CPU is passed without it.
@@ -133,10 +143,10 @@ def _hidden_siblings(domain: DomainFacts, below: LinuxFacts) -> Outcome:
         or domain.cpu_mode not in _OWN_CPU
         or _TOPOEXT in domain.features
     ):
-        return ()
+        return HOLDS
     if below.has_amd_cpu is None:
         on_x86 = below.architecture in (None, _X86)
-        return lacking("hypervisor.cpu_vendor") if on_x86 else ()
+        return lacking("hypervisor.cpu_vendor") if on_x86 else HOLDS
     return violated_if(
         below.has_amd_cpu,
         f"{domain.name}: cores of {domain.threads_per_core} threads on a CPU of"
@@ -174,9 +184,9 @@ def _false_siblings(domain: DomainFacts, cores: Sequence[frozenset[int]]) -> Ite
             )
 
 
-def _pins_all(domain: DomainFacts) -> Outcome:
+def _pins_all(domain: DomainFacts) -> Rulings:
     if not domain.vcpu_pins:
-        return None
+        return NOTHING
     loose = set(range(domain.vcpus)) - set(domain.vcpu_pins)
     return violated_if(
         bool(loose),
@@ -185,11 +195,11 @@ def _pins_all(domain: DomainFacts) -> Outcome:
     )
 
 
-def _emulator_apart(domain: DomainFacts) -> Outcome:
+def _emulator_apart(domain: DomainFacts) -> Rulings:
     if not domain.vcpu_pins:
-        return None
+        return NOTHING
     if not domain.emulator_pins:
-        return (f"{domain.name}: the emulator's threads are not pinned",)
+        return violated(f"{domain.name}: the emulator's threads are not pinned")
     shared = domain.pinned_cpus & {*domain.emulator_pins, *domain.io_thread_pins}
     return violated_if(
         bool(shared),
@@ -197,7 +207,7 @@ def _emulator_apart(domain: DomainFacts) -> Outcome:
     )
 
 
-def _not_waiting(domain: DomainFacts) -> Outcome:
+def _not_waiting(domain: DomainFacts) -> Rulings:
     delay = domain.vcpu_delay_fraction
     if delay is None:
         return lacking("domains.vcpu_delay_fraction")
@@ -217,8 +227,8 @@ def _cores(facts: StackFacts) -> list[frozenset[int]]:
     return [frozenset(core) for core in siblings or ()]
 
 
-RULES: Final[tuple[Rule, ...]] = (
-    Rule(
+RULES: Final[tuple[StackRule, ...]] = (
+    StackRule(
         code="KVM002",
         layers=("kvm", "hypervisor"),
         severity=Severity.ERROR,
@@ -232,9 +242,9 @@ RULES: Final[tuple[Rule, ...]] = (
         source='libvirt, Domain XML format, sections "CPU Tuning" and "NUMA Node Tuning"; the '
         "message is libvirt 9.0's",
         needs=("domains", "hypervisor.nodes"),
-        check=_pins_on_their_nodes,
+        judge=_pins_on_their_nodes,
     ),
-    Rule(
+    StackRule(
         code="KVM004",
         layers=("kvm",),
         severity=Severity.ERROR,
@@ -246,9 +256,9 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Give each virtual CPU a CPU of its own.",
         source='libvirt, Domain XML format, section "CPU Tuning" (vcpupin)',
         needs=("domains",),
-        check=_no_cpu_pinned_twice,
+        judge=_no_cpu_pinned_twice,
     ),
-    Rule(
+    StackRule(
         code="KVM005",
         layers=("kvm", "hypervisor"),
         severity=Severity.WARNING,
@@ -262,9 +272,9 @@ RULES: Final[tuple[Rule, ...]] = (
         source='Kubernetes, "Control CPU Management Policies on the Node", section '
         '"full-pcpus-only" (noisy neighbours on shared cores)',
         needs=("domains", "hypervisor.siblings"),
-        check=_owns_whole_cores,
+        judge=_owns_whole_cores,
     ),
-    Rule(
+    StackRule(
         code="KVM006",
         layers=("kvm", "hypervisor"),
         severity=Severity.WARNING,
@@ -282,9 +292,9 @@ RULES: Final[tuple[Rule, ...]] = (
         "target/i386/cpu.c (no_autoenable_flags: topoext is not passed with -cpu host by itself); "
         "threads=2 without topoext was tried with QEMU 7.2",
         needs=("domains", "hypervisor.siblings"),
-        check=_shows_real_cores,
+        judge=_shows_real_cores,
     ),
-    Rule(
+    StackRule(
         code="KVM007",
         layers=("kvm",),
         severity=Severity.WARNING,
@@ -296,9 +306,9 @@ RULES: Final[tuple[Rule, ...]] = (
         source='libvirt, Domain XML format, section "CPU Tuning" (vcpupin: without it the virtual '
         "CPU may run on all of vcpu's cpuset, by default all)",
         needs=("domains",),
-        check=of_each_domain(_pins_all),
+        judge=of_each_domain(_pins_all),
     ),
-    Rule(
+    StackRule(
         code="KVM008",
         layers=("kvm",),
         severity=Severity.WARNING,
@@ -309,9 +319,9 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Pin them with emulatorpin and iothreadpin to other cores of the same NUMA node.",
         source='libvirt, Domain XML format, section "CPU Tuning" (emulatorpin, iothreadpin)',
         needs=("domains",),
-        check=of_each_domain(_emulator_apart),
+        judge=of_each_domain(_emulator_apart),
     ),
-    Rule(
+    StackRule(
         code="KVM015",
         layers=("kvm", "hypervisor"),
         severity=Severity.WARNING,
@@ -323,6 +333,147 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Keep other domains and the hypervisor's own work off the pinned CPUs.",
         source="libvirt, virsh(1), domstats, vcpu.<num>.delay",
         needs=("domains",),
-        check=of_each_domain(_not_waiting),
+        judge=of_each_domain(_not_waiting),
+    ),
+)
+
+
+def _kept_whole(domain: DomainFacts) -> Rulings:
+    if domain.lost_elements is None:
+        return lacking("domains.lost_elements")
+    return violated(*(f"{domain.name}: lost {element}" for element in domain.lost_elements))
+
+
+def _flushes(domain: DomainFacts) -> Rulings:
+    if not domain.disks:
+        return NOTHING
+    unsafe = ", ".join(disk.device for disk in domain.disks if disk.cache == "unsafe")
+    return violated_if(bool(unsafe), f"{domain.name}: cache='unsafe' on {unsafe}")
+
+
+def _can_move(domain: DomainFacts) -> Rulings:
+    return violated_if(
+        domain.cpu_mode == "host-passthrough", f"{domain.name}: CPU mode host-passthrough"
+    )
+
+
+DEFINITION_RULES: Final[tuple[StackRule, ...]] = (
+    StackRule(
+        code="KVM001",
+        layers=("kvm",),
+        severity=Severity.ERROR,
+        title="libvirt kept all elements of the domain",
+        why="Without validation libvirt drops an element that is unknown or in the wrong place and "
+        "says nothing. A <memballoon model='none'/> outside of <devices> is lost, and a virtio "
+        "balloon is added in its stead.",
+        detect="The XML that was asked for (inspect --domain-xml FILE), compared with virsh "
+        "dumpxml --inactive; where libvirt has no such domain, elements of it that stand in the "
+        "wrong place.",
+        remedy="Check with virt-xml-validate, define with virsh define --validate, and read back.",
+        source='libvirt, virsh(1), define --validate; Domain XML format, section "Memory balloon '
+        'device"; tried with libvirt 9.0',
+        needs=("domains",),
+        judge=of_each_domain(_kept_whole),
+    ),
+    StackRule(
+        code="KVM012",
+        layers=("kvm",),
+        severity=Severity.ERROR,
+        title="Disks honour flushes",
+        why="cache='unsafe' ignores flushes: a commit that was confirmed is lost when the "
+        "hypervisor fails, and the numbers compare with no durable system.",
+        detect="disk/driver/@cache of every disk.",
+        remedy="Set cache='none' with io='native' or io='io_uring' on a raw block device.",
+        source='libvirt, Domain XML format, section "Hard drives, floppy disks, CDROMs" (driver, '
+        "cache: unsafe ignores sync requests from the guest)",
+        needs=("domains",),
+        judge=of_each_domain(_flushes),
+    ),
+    StackRule(
+        code="KVM016",
+        layers=("kvm",),
+        severity=Severity.INFO,
+        title="host-passthrough is chosen knowingly",
+        why="The guest sees the hypervisor's CPU as it is, which is fastest; it can move only to a "
+        "hypervisor with the same CPU, kernel and QEMU.",
+        detect="cpu/@mode of the domain.",
+        remedy="None is needed for a virtual machine that is pinned; say it in its description.",
+        source='libvirt, Domain XML format, section "CPU model and topology" (host-passthrough)',
+        needs=("domains",),
+        judge=of_each_domain(_can_move),
+    ),
+)
+
+
+_DYNAMIC: Final = ("intel_pstate", "amd-pstate", "amd-pstate-epp")  # powersave is dynamic there
+_FASTEST: Final = "performance"
+
+
+def _idles_shallow(facts: StackFacts) -> Rulings:
+    machine = facts.hypervisor
+    if machine is None or not machine.idle_states:
+        return NOTHING
+    deep = machine.deep_states
+    named = ", ".join(f"{each.name} ({each.exit_latency_s * US_PER_S:.0f} µs)" for each in deep)
+    return violated_if(bool(deep), f"idle CPUs of the hypervisor may enter {named}")
+
+
+def _runs_fast(facts: StackFacts) -> Rulings:
+    machine = facts.hypervisor
+    if machine is None or machine.governor is None:
+        return NOTHING
+    preference = machine.energy_preference
+    if machine.governor != _FASTEST:
+        driver = machine.scaling_driver or "driver not seen"
+        return violated(
+            f"governor {machine.governor} ({driver}{_meaning(machine.governor, driver)})"
+        )
+    return violated_if(
+        preference not in (None, _FASTEST), f"energy performance preference {preference}"
+    )
+
+
+def _meaning(governor: str, driver: str) -> str:
+    """Return what ``powersave`` means with this driver, as names of governors mislead."""
+    if governor != "powersave":
+        return ""
+    return ": the clock follows the load" if driver in _DYNAMIC else ": always the lowest clock"
+
+
+HYPERVISOR_RULES: Final[tuple[StackRule, ...]] = (
+    StackRule(
+        code="KVM013",
+        layers=("hypervisor",),
+        severity=Severity.WARNING,
+        title="Idle CPUs of the hypervisor stay in shallow states",
+        why="Leaving a deep state takes 85 to 170 µs on server CPUs. At low load every wake-up of "
+        "client, server and device pays it: the latency at one client suffers, not the "
+        "throughput at saturation.",
+        detect="/sys/devices/system/cpu/cpu0/cpuidle/state*/{latency,disable} and the limit in "
+        "/dev/cpu_dma_latency: a state slower than 10 µs that is enabled and within the limit.",
+        remedy="On the hypervisor, choose TuneD's latency-performance profile, or disable the deep "
+        "states: cpupower idle-set -D 10.",
+        source="Linux, drivers/idle/intel_idle.c (exit latencies; commits e9a7bed4 and d484b8bf); "
+        'Documentation/admin-guide/pm/cpuidle.rst, section "Power Management Quality of Service '
+        'for CPUs"; TuneD, profiles/latency-performance/tuned.conf (force_latency)',
+        needs=("hypervisor.idle_states",),
+        judge=_idles_shallow,
+    ),
+    StackRule(
+        code="KVM014",
+        layers=("hypervisor",),
+        severity=Severity.WARNING,
+        title="The hypervisor's CPU governor is performance",
+        why="Other governors lower the clock at low load, which the latency at one client shows "
+        "most. What powersave means depends on the driver: with intel_pstate and amd-pstate the "
+        "clock follows the load, with acpi-cpufreq it is always the lowest.",
+        detect="/sys/devices/system/cpu/cpu*/cpufreq/{scaling_driver,scaling_governor,"
+        "energy_performance_preference} of the hypervisor.",
+        remedy="On the hypervisor: cpupower frequency-set -g performance, kept over reboots by a "
+        "TuneD profile. In a virtual machine there is nothing to set.",
+        source='Linux, Documentation/admin-guide/pm/intel_pstate.rst, section "Active Mode"; '
+        'Documentation/admin-guide/pm/cpufreq.rst, section "Generic Scaling Governors"',
+        needs=("hypervisor.governor",),
+        judge=_runs_fast,
     ),
 )

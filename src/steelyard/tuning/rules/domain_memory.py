@@ -9,14 +9,16 @@ from steelyard.core.linux import NumaNode
 from steelyard.core.stack_facts import DomainFacts, StackFacts
 from steelyard.core.units import GIB, format_bytes
 from steelyard.tuning.rules.rule import (
-    Outcome,
-    Rule,
+    NOTHING,
+    Rulings,
+    StackRule,
     combined,
     groups_at_once,
     lacking,
     listed,
     of_each_domain,
     of_unread_domains,
+    violated,
     violated_if,
 )
 
@@ -36,7 +38,7 @@ class _Demand:
     held: bool
 
 
-def _fits_its_nodes(facts: StackFacts) -> Outcome:
+def _fits_its_nodes(facts: StackFacts) -> Rulings:
     nodes = {node.number: node for node in (facts.hypervisor and facts.hypervisor.nodes) or ()}
     groups = [_demands(group, nodes) for group in groups_at_once(facts.domains or ())]
     outcomes = (_fits(group, nodes) for group in groups if group)
@@ -72,13 +74,13 @@ def _strict_parts(domain: DomainFacts) -> Iterator[tuple[tuple[int, ...], int]]:
         yield domain.memory_nodes, rest
 
 
-def _fits(demands: Sequence[_Demand], nodes: dict[int, NumaNode]) -> Outcome:
+def _fits(demands: Sequence[_Demand], nodes: dict[int, NumaNode]) -> Rulings:
     """Return where demands that are confined to some nodes exceed what these have together.
 
     Memory may be divided among its nodes at will, so demands fit if and only if no union of their
     node sets is asked for more than it has (Hall's condition for a transport problem).
     """
-    outcomes: list[Outcome] = []
+    outcomes: list[Rulings] = []
     for union in _unions({demand.nodes for demand in demands}):
         confined = [demand for demand in demands if demand.nodes <= union]
         members = [nodes[number] for number in sorted(union)]
@@ -96,7 +98,7 @@ def _unions(sets: set[frozenset[int]]) -> list[frozenset[int]]:
     return sorted(found, key=lambda union: (len(union), sorted(union)))
 
 
-def _in_memory(demands: Sequence[_Demand], nodes: Sequence[NumaNode]) -> Outcome:
+def _in_memory(demands: Sequence[_Demand], nodes: Sequence[NumaNode]) -> Rulings:
     sizes = [node.memory_bytes for node in nodes if node.memory_bytes is not None]
     if len(sizes) < len(nodes):
         return lacking("hypervisor.nodes.memory_bytes")
@@ -108,7 +110,7 @@ def _in_memory(demands: Sequence[_Demand], nodes: Sequence[NumaNode]) -> Outcome
     )
 
 
-def _in_pages(demands: Sequence[_Demand], nodes: Sequence[NumaNode], page_bytes: int) -> Outcome:
+def _in_pages(demands: Sequence[_Demand], nodes: Sequence[NumaNode], page_bytes: int) -> Rulings:
     if not all(node.pools for node in nodes):
         return lacking("hypervisor.nodes.pools")
     asked = sum(
@@ -129,11 +131,11 @@ def _numbers(nodes: Sequence[NumaNode]) -> str:
     return listed(node.number for node in nodes)
 
 
-def _locked_within_limits(domain: DomainFacts) -> Outcome:
+def _locked_within_limits(domain: DomainFacts) -> Rulings:
     if not domain.locked:
-        return None
+        return NOTHING
     if domain.hard_limit_bytes is None:
-        return (f"{domain.name}: locked without a hard_limit",)
+        return violated(f"{domain.name}: locked without a hard_limit")
     overhead = max(_OVERHEAD_BYTES, int(_OVERHEAD_SHARE * domain.memory_bytes))
     return violated_if(
         domain.hard_limit_bytes < domain.memory_bytes + overhead,
@@ -142,35 +144,33 @@ def _locked_within_limits(domain: DomainFacts) -> Outcome:
     )
 
 
-def _locked_for_a_reason(domain: DomainFacts) -> Outcome:
+def _locked_for_a_reason(domain: DomainFacts) -> Rulings:
     if domain.huge_page_bytes is None:
-        return None
+        return NOTHING
     return violated_if(
         domain.locked, f"{domain.name}: its memory is locked, and on huge pages it stays anyway"
     )
 
 
-def _whole_pages(domain: DomainFacts) -> Outcome:
+def _whole_pages(domain: DomainFacts) -> Rulings:
     page_bytes = domain.huge_page_bytes
     if page_bytes is None:
-        return None
+        return NOTHING
     sizes = {
         "memory": domain.memory_bytes,
         **{f"cell {cell.number}": cell.memory_bytes for cell in domain.cells},
     }
-    return tuple(
-        f"{domain.name}: its {name} of {size} bytes is no multiple of {format_bytes(page_bytes)}"
-        for name, size in sizes.items()
-        if size % page_bytes
-    )
+    odd = {name: size for name, size in sizes.items() if size % page_bytes}
+    told = f"bytes is no multiple of {format_bytes(page_bytes)}"
+    return violated(*(f"{domain.name}: its {name} of {size} {told}" for name, size in odd.items()))
 
 
-def _pages_are_mounted(facts: StackFacts) -> Outcome:
+def _pages_are_mounted(facts: StackFacts) -> Rulings:
     mounted = (facts.hypervisor.hugetlbfs if facts.hypervisor else None) or ()
 
-    def check(domain: DomainFacts) -> Outcome:
+    def check(domain: DomainFacts) -> Rulings:
         if domain.huge_page_bytes is None:
-            return None
+            return NOTHING
         return violated_if(
             domain.huge_page_bytes not in mounted,
             f"{domain.name}: no hugetlbfs for pages of {format_bytes(domain.huge_page_bytes)}",
@@ -179,22 +179,22 @@ def _pages_are_mounted(facts: StackFacts) -> Outcome:
     return of_each_domain(check)(facts)
 
 
-def _without_balloon(facts: StackFacts) -> Outcome:
+def _without_balloon(facts: StackFacts) -> Rulings:
     """Judge by the domains, by the guest, or by both; either is evidence enough."""
     bound = facts.linux.balloon if facts.linux else None
     if facts.domains is None and bound is None:
         return lacking("domains", "linux.balloon")
-    inside = None if bound is None else violated_if(bound, "the guest has virtio_balloon bound")
+    inside = NOTHING if bound is None else violated_if(bound, "the guest has virtio_balloon bound")
     domains = of_each_domain(_no_balloon_device)(facts)
     return combined([domains, of_unread_domains(facts), inside])
 
 
-def _no_balloon_device(domain: DomainFacts) -> Outcome:
+def _no_balloon_device(domain: DomainFacts) -> Rulings:
     return violated_if(domain.balloon != "none", f"{domain.name}: memory balloon {domain.balloon}")
 
 
-RULES: Final[tuple[Rule, ...]] = (
-    Rule(
+RULES: Final[tuple[StackRule, ...]] = (
+    StackRule(
         code="KVM003",
         layers=("kvm", "hypervisor"),
         severity=Severity.ERROR,
@@ -210,9 +210,9 @@ RULES: Final[tuple[Rule, ...]] = (
         source='libvirt, Domain XML format, section "NUMA Node Tuning" (mode strict); the message '
         "is that of QEMU 7.2 under libvirt 9.0",
         needs=("domains", "hypervisor.nodes"),
-        check=_fits_its_nodes,
+        judge=_fits_its_nodes,
     ),
-    Rule(
+    StackRule(
         code="KVM009",
         layers=("kvm",),
         severity=Severity.WARNING,
@@ -227,9 +227,9 @@ RULES: Final[tuple[Rule, ...]] = (
         'highly recommended) and "Memory Tuning"; the overhead was measured with QEMU 7.2, its '
         "bounds are guesses",
         needs=("domains",),
-        check=of_each_domain(_locked_within_limits),
+        judge=of_each_domain(_locked_within_limits),
     ),
-    Rule(
+    StackRule(
         code="KVM010",
         layers=("kvm",),
         severity=Severity.INFO,
@@ -241,9 +241,9 @@ RULES: Final[tuple[Rule, ...]] = (
         source="Linux, Documentation/admin-guide/mm/hugetlbpage.rst (huge pages cannot be swapped "
         "out under memory pressure)",
         needs=("domains",),
-        check=of_each_domain(_locked_for_a_reason),
+        judge=of_each_domain(_locked_for_a_reason),
     ),
-    Rule(
+    StackRule(
         code="KVM011",
         layers=("kvm", "linux"),
         severity=Severity.WARNING,
@@ -257,9 +257,9 @@ RULES: Final[tuple[Rule, ...]] = (
         source='libvirt, Domain XML format, section "Memory balloon device"; VIRTIO 1.2, section 5 '
         "(device id 5)",
         needs=(),
-        check=_without_balloon,
+        judge=_without_balloon,
     ),
-    Rule(
+    StackRule(
         code="KVM017",
         layers=("kvm",),
         severity=Severity.ERROR,
@@ -271,9 +271,9 @@ RULES: Final[tuple[Rule, ...]] = (
         source='libvirt, Domain XML format, section "Memory Backing" (hugepages); the failure is '
         "that of QEMU 7.2 under libvirt 9.0",
         needs=("domains",),
-        check=of_each_domain(_whole_pages),
+        judge=of_each_domain(_whole_pages),
     ),
-    Rule(
+    StackRule(
         code="KVM018",
         layers=("kvm", "hypervisor"),
         severity=Severity.ERROR,
@@ -286,6 +286,6 @@ RULES: Final[tuple[Rule, ...]] = (
         source='libvirt, Domain XML format, section "Memory Backing" (hugepages); the message is '
         "that of libvirt 9.0; Linux, Documentation/admin-guide/mm/hugetlbpage.rst",
         needs=("domains", "hypervisor.hugetlbfs"),
-        check=_pages_are_mounted,
+        judge=_pages_are_mounted,
     ),
 )

@@ -14,8 +14,10 @@ from steelyard.core.linux import NumaNode, cpu_list, parse_cpu_list
 from steelyard.core.stack_facts import ClusterFacts, Kubelet, KubernetesFacts, PodFacts, StackFacts
 from steelyard.core.units import format_bytes
 from steelyard.tuning.rules.rule import (
-    Outcome,
-    Rule,
+    HOLDS,
+    NOTHING,
+    Rulings,
+    StackRule,
     amount,
     bytes_of,
     combined,
@@ -24,6 +26,7 @@ from steelyard.tuning.rules.rule import (
     is_guaranteed,
     lacking,
     of_each,
+    violated,
     violated_if,
     whole_cpus,
 )
@@ -35,10 +38,10 @@ def _cluster(facts: StackFacts) -> ClusterFacts | None:
     return facts.kubernetes.cluster if facts.kubernetes is not None else None
 
 
-def _own_parameters(facts: StackFacts) -> Outcome:
+def _own_parameters(facts: StackFacts) -> Rulings:
     cluster = _cluster(facts)
     if cluster is None:
-        return None
+        return NOTHING
     refused = [f"{name} belongs to the operator" for name in cluster.parameters if name in REFUSED]
     lost = [f"the operator overwrites {name}" for name in cluster.parameters if name in OVERWRITTEN]
     untexted = [
@@ -46,45 +49,51 @@ def _own_parameters(facts: StackFacts) -> Outcome:
         for name, value in cluster.parameters.items()
         if not isinstance(value, str)
     ]
-    return (*refused, *lost, *untexted)
+    return violated(*refused, *lost, *untexted)
 
 
-def _wal_level(facts: StackFacts) -> Outcome:
+def _wal_level(facts: StackFacts) -> Rulings:
     cluster = _cluster(facts)
     if cluster is None or facts.intent.logical_decoding:
-        return None
+        return NOTHING
     level = cluster.parameters.get("wal_level")
     if level is None:
-        return ("wal_level is left at the operator's default, logical",)
+        return violated("wal_level is left at the operator's default, logical")
     return (
-        ("wal_level is logical, and nothing is known to decode it",) if level == "logical" else ()
+        violated("wal_level is logical, and nothing is known to decode it")
+        if level == "logical"
+        else HOLDS
     )
 
 
-def _apart(facts: StackFacts) -> Outcome:
+def _apart(facts: StackFacts) -> Rulings:
     cluster = _cluster(facts)
     if cluster is None or cluster.instances < 2:
-        return None
+        return NOTHING
     if cluster.anti_affinity == "required":
-        return ()
-    return (f"{cluster.instances} instances with podAntiAffinityType {cluster.anti_affinity}",)
+        return HOLDS
+    return violated(
+        f"{cluster.instances} instances with podAntiAffinityType {cluster.anti_affinity}"
+    )
 
 
-def _budget(facts: StackFacts) -> Outcome:
+def _budget(facts: StackFacts) -> Rulings:
     cluster = _cluster(facts)
     if cluster is None:
-        return None
+        return NOTHING
     if cluster.instances == 1 and cluster.disruption_budget:
-        return ("a disruption budget for a single instance keeps its node from being drained",)
+        return violated(
+            "a disruption budget for a single instance keeps its node from being drained"
+        )
     if cluster.instances > 1 and not cluster.disruption_budget:
-        return (f"{cluster.instances} instances without a disruption budget",)
-    return ()
+        return violated(f"{cluster.instances} instances without a disruption budget")
+    return HOLDS
 
 
 _NEEDS: Final = ("kubernetes.cluster",)
 
-OPERATOR_RULES: Final[tuple[Rule, ...]] = (
-    Rule(
+OPERATOR_RULES: Final[tuple[StackRule, ...]] = (
+    StackRule(
         code="CNPG001",
         layers=("kubernetes", "postgres"),
         severity=Severity.ERROR,
@@ -95,9 +104,9 @@ OPERATOR_RULES: Final[tuple[Rule, ...]] = (
         source="cloudnative-pg, pkg/postgres/configuration.go at b122f632,"
         " FixedConfigurationParameters",
         needs=_NEEDS,
-        check=_own_parameters,
+        judge=_own_parameters,
     ),
-    Rule(
+    StackRule(
         code="CNPG002",
         layers=("kubernetes", "postgres"),
         severity=Severity.WARNING,
@@ -107,9 +116,9 @@ OPERATOR_RULES: Final[tuple[Rule, ...]] = (
         remedy="Set wal_level: replica, or say that logical decoding is used.",
         source=_CONFIGURATION,
         needs=_NEEDS,
-        check=_wal_level,
+        judge=_wal_level,
     ),
-    Rule(
+    StackRule(
         code="CNPG003",
         layers=("kubernetes",),
         severity=Severity.WARNING,
@@ -119,9 +128,9 @@ OPERATOR_RULES: Final[tuple[Rule, ...]] = (
         remedy="Set podAntiAffinityType: required.",
         source="CloudNativePG documentation, 'Scheduling'",
         needs=_NEEDS,
-        check=_apart,
+        judge=_apart,
     ),
-    Rule(
+    StackRule(
         code="CNPG004",
         layers=("kubernetes",),
         severity=Severity.INFO,
@@ -131,7 +140,7 @@ OPERATOR_RULES: Final[tuple[Rule, ...]] = (
         remedy="Set enablePDB: false for a single instance, true for several.",
         source="CloudNativePG documentation, 'API Reference'",
         needs=_NEEDS,
-        check=_budget,
+        judge=_budget,
     ),
 )
 
@@ -145,37 +154,39 @@ def _wants_cpus(facts: StackFacts) -> tuple[PodFacts, ...]:
     return () if facts.intent.exclusive_cpus is False else database_pods(facts)
 
 
-def _guaranteed(facts: StackFacts) -> Outcome:
-    def check(pod: PodFacts) -> Outcome:
+def _guaranteed(facts: StackFacts) -> Rulings:
+    def check(pod: PodFacts) -> Rulings:
         if not is_guaranteed(pod):
-            return (f"{pod.name}: requests and limits of CPU and memory are not equal",)
+            return violated(f"{pod.name}: requests and limits of CPU and memory are not equal")
         if whole_cpus(pod) is None:
-            return (f"{pod.name}: {pod.limits['cpu']} CPUs are no whole number: shared pool",)
-        return ()
+            return violated(
+                f"{pod.name}: {pod.limits['cpu']} CPUs are no whole number: shared pool"
+            )
+        return HOLDS
 
     return of_each(_wants_cpus(facts), check)
 
 
-def _static(facts: StackFacts) -> Outcome:
+def _static(facts: StackFacts) -> Rulings:
     kubelet = _kubelet(facts)
     if kubelet is None or not facts.intent.exclusive_cpus:
-        return None
+        return NOTHING
     if kubelet.cpu_manager_policy == "static":
-        return ()
-    return (f"cpuManagerPolicy is {kubelet.cpu_manager_policy}: no CPU is exclusive",)
+        return HOLDS
+    return violated(f"cpuManagerPolicy is {kubelet.cpu_manager_policy}: no CPU is exclusive")
 
 
-def _exclusive(facts: StackFacts) -> Outcome:
+def _exclusive(facts: StackFacts) -> Rulings:
     kubelet = _kubelet(facts)
     may_not = kubelet is not None and kubelet.cpu_manager_policy != "static"
     if facts.kubernetes is None or (may_not and not facts.intent.exclusive_cpus):
-        return None
+        return NOTHING
     shared = facts.kubernetes.shared_cpus
 
-    def check(pod: PodFacts) -> Outcome:
+    def check(pod: PodFacts) -> Rulings:
         whole = whole_cpus(pod)
         if whole is None:
-            return None  # K8S001 says it
+            return NOTHING  # K8S001 says it
         if pod.cpus is None:
             return lacking("kubernetes.pods.cpus")
         told = f"{pod.name}: may run on CPUs {cpu_list(pod.cpus)}, its limit is {whole}"
@@ -185,24 +196,24 @@ def _exclusive(facts: StackFacts) -> Outcome:
     return of_each(_wants_cpus(facts), check)
 
 
-def _outside_shared_pool(pod: PodFacts, shared: tuple[int, ...] | None) -> Outcome:
+def _outside_shared_pool(pod: PodFacts, shared: tuple[int, ...] | None) -> Rulings:
     if shared is None:
         return lacking("kubernetes.shared_cpus")
     overlap = cpu_list(sorted({*shared} & {*(pod.cpus or ())}))
     return violated_if(bool(overlap), f"{pod.name}: CPUs {overlap} are in the shared pool too")
 
 
-def _no_quota(facts: StackFacts) -> Outcome:
+def _no_quota(facts: StackFacts) -> Rulings:
     cluster, pods = facts.kubernetes, database_pods(facts)
     if cluster is None or not pods:
-        return None
+        return NOTHING
     exclusive = any(_gets_exclusive(cluster, pod) for pod in pods)
     kept = exclusive and _is_before(cluster.version, _NO_QUOTA_SINCE)
     told = f"Kubernetes {cluster.version} keeps the CFS quota on exclusive CPUs"
     return combined((*(_unthrottled(cluster, pod) for pod in pods), violated_if(bool(kept), told)))
 
 
-def _unthrottled(cluster: KubernetesFacts, pod: PodFacts) -> Outcome:
+def _unthrottled(cluster: KubernetesFacts, pod: PodFacts) -> Rulings:
     """Judge by the count of periods; without one only where nothing can throttle the pod."""
     if pod.throttled_periods is not None:
         told = f"{pod.name}: throttled in {pod.throttled_periods} periods"
@@ -211,11 +222,11 @@ def _unthrottled(cluster: KubernetesFacts, pod: PodFacts) -> Outcome:
     if kubelet is None:
         return lacking("kubernetes.kubelet", "kubernetes.pods.throttled_periods")
     if not kubelet.cpu_cfs_quota or "cpu" not in pod.limits:
-        return ()
+        return HOLDS
     if not _gets_exclusive(cluster, pod):
         return lacking("kubernetes.pods.throttled_periods")
     unknown = _is_before(cluster.version, _NO_QUOTA_SINCE) is None
-    return lacking("kubernetes.version") if unknown else ()
+    return lacking("kubernetes.version") if unknown else HOLDS
 
 
 def _gets_exclusive(cluster: KubernetesFacts, pod: PodFacts) -> bool:
@@ -230,44 +241,46 @@ def _is_before(version: str | None, limit: tuple[int, int]) -> bool | None:
     return None if found is None else (int(found[1]), int(found[2])) < limit
 
 
-def _whole_cores(facts: StackFacts) -> Outcome:
+def _whole_cores(facts: StackFacts) -> Rulings:
     kubelet, linux = _kubelet(facts), facts.linux
     if kubelet is None or linux is None or kubelet.cpu_manager_policy != "static":
-        return None
+        return NOTHING
     if not linux.smt:
-        return () if database_pods(facts) else None
+        return HOLDS if database_pods(facts) else NOTHING
     threads = max((len(core) for core in linux.siblings or ()), default=2)
     full = kubelet.cpu_manager_options.get("full-pcpus-only", "").lower() == "true"
 
-    def check(pod: PodFacts) -> Outcome:
+    def check(pod: PodFacts) -> Rulings:
         whole = whole_cpus(pod)
         if whole is None:
-            return None
+            return NOTHING
         if not full:
-            return (f"{pod.name}: full-pcpus-only is off, another pod may get a sibling thread",)
+            return violated(
+                f"{pod.name}: full-pcpus-only is off, another pod may get a sibling thread"
+            )
         if whole % threads:
-            return (f"{pod.name}: {whole} CPUs are no whole cores of {threads} threads",)
-        return ()
+            return violated(f"{pod.name}: {whole} CPUs are no whole cores of {threads} threads")
+        return HOLDS
 
     return of_each(_wants_cpus(facts), check)
 
 
-def _one_node(facts: StackFacts) -> Outcome:
+def _one_node(facts: StackFacts) -> Rulings:
     kubelet, linux = _kubelet(facts), facts.linux
     if kubelet is None or kubelet.topology_manager_policy != "single-numa-node":
-        return None
+        return NOTHING
     if linux is None or not linux.nodes:
-        return None
+        return NOTHING
     reserved = _reserved_cpus(kubelet)
 
-    def check(pod: PodFacts) -> Outcome:
+    def check(pod: PodFacts) -> Rulings:
         nodes = linux.nodes or ()
         fits = [_fits(pod, node, reserved) for node in nodes]
         if any(fits):
-            return ()
+            return HOLDS
         if None in fits:
             return lacking("linux.nodes.memory_bytes", "linux.nodes.pools")
-        return (f"{pod.name}: no NUMA node has {_wanted(pod)}",)
+        return violated(f"{pod.name}: no NUMA node has {_wanted(pod)}")
 
     return of_each(database_pods(facts), check)
 
@@ -307,24 +320,24 @@ def _reserved_cpus(kubelet: Kubelet) -> frozenset[int]:
         return frozenset()
 
 
-def _reserves_cpus(facts: StackFacts) -> Outcome:
+def _reserves_cpus(facts: StackFacts) -> Rulings:
     kubelet = _kubelet(facts)
     if kubelet is None or kubelet.cpu_manager_policy != "static":
-        return None
+        return NOTHING
     reserved = (amount(kubelet.kube_reserved, "cpu"), amount(kubelet.system_reserved, "cpu"))
     if _reserved_cpus(kubelet) or any(reserved):
-        return ()
-    return ("the policy is static and no CPU is reserved for the system",)
+        return HOLDS
+    return violated("the policy is static and no CPU is reserved for the system")
 
 
 def _kubelet(facts: StackFacts) -> Kubelet | None:
     return facts.kubernetes.kubelet if facts.kubernetes is not None else None
 
 
-_rule = partial(Rule, layers=("kubernetes",))
+_rule = partial(StackRule, layers=("kubernetes",))
 _NODE_AND_PODS: Final = ("linux.smt", "kubernetes.kubelet", "kubernetes.pods")
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[StackRule, ...]] = (
     _rule(
         code="K8S001",
         severity=Severity.ERROR,
@@ -335,7 +348,7 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Set requests equal to limits in every container, and whole CPUs.",
         source=_POLICIES,
         needs=("kubernetes.pods",),
-        check=_guaranteed,
+        judge=_guaranteed,
     ),
     _rule(
         code="K8S002",
@@ -346,7 +359,7 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Set cpuManagerPolicy: static; drain the node, remove cpu_manager_state, restart.",
         source=_POLICIES,
         needs=("kubernetes.kubelet", "intent.exclusive_cpus"),
-        check=_static,
+        judge=_static,
     ),
     _rule(
         code="K8S003",
@@ -358,7 +371,7 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Recreate the pod: CPUs are assigned at admission only.",
         source=f"{_POLICIES}; kernel documentation, cgroup-v2",
         needs=("kubernetes.pods",),
-        check=_exclusive,
+        judge=_exclusive,
     ),
     _rule(
         code="K8S004",
@@ -372,7 +385,7 @@ RULES: Final[tuple[Rule, ...]] = (
         source="kubernetes/kubernetes#70585 and #127525; feature"
         " DisableCPUQuotaWithExclusiveCPUs, on since 1.33",
         needs=("kubernetes.pods",),
-        check=_no_quota,
+        judge=_no_quota,
     ),
     _rule(
         code="K8S005",
@@ -385,7 +398,7 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Set full-pcpus-only and ask for a multiple of the threads of a core.",
         source="Kubernetes documentation, 'Node Resource Managers'",
         needs=_NODE_AND_PODS,
-        check=_whole_cores,
+        judge=_whole_cores,
     ),
     _rule(
         code="K8S006",
@@ -397,7 +410,7 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Make the pod smaller, or use the policy best-effort.",
         source="Kubernetes documentation, 'Utilizing the NUMA-aware Memory Manager'",
         needs=("kubernetes.kubelet", "kubernetes.pods", "linux.nodes"),
-        check=_one_node,
+        judge=_one_node,
     ),
     _rule(
         code="K8S008",
@@ -408,6 +421,6 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy='Set reservedSystemCPUs: "0,1", or reserve CPU for the system.',
         source=_POLICIES,
         needs=("kubernetes.kubelet",),
-        check=_reserves_cpus,
+        judge=_reserves_cpus,
     ),
 )

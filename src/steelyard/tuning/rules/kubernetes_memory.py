@@ -10,8 +10,10 @@ from steelyard.core.findings import Severity
 from steelyard.core.stack_facts import Kubelet, KubernetesFacts, PodFacts, StackFacts
 from steelyard.core.units import GIB, MIB, format_bytes, page_bytes_of, parse_quantity
 from steelyard.tuning.rules.rule import (
-    Outcome,
-    Rule,
+    HOLDS,
+    NOTHING,
+    Rulings,
+    StackRule,
     bytes_of,
     combined,
     database_pods,
@@ -22,6 +24,7 @@ from steelyard.tuning.rules.rule import (
     number_of,
     of_each,
     size_of,
+    violated,
 )
 
 _HUGE_PAGES: Final = "Kubernetes documentation, 'Manage HugePages'"
@@ -34,10 +37,10 @@ _SHARED_OVERHEAD: Final = 1.03  # 2.5 to 7 % were measured with 1 to 32 GB
 _SYSTEM_BYTES: Final = 2 * GIB  # a guess, where the kubelet's reservations are not known
 
 
-def _reservation(facts: StackFacts) -> Outcome:
+def _reservation(facts: StackFacts) -> Rulings:
     kubelet = facts.kubernetes.kubelet if facts.kubernetes is not None else None
     if kubelet is None or kubelet.memory_manager_policy != "Static":
-        return None
+        return NOTHING
     memory_bytes = facts.linux.memory_bytes if facts.linux is not None else None
     reserved = _reserved_bytes(kubelet, memory_bytes)
     promised = sum(bytes_of(each, "memory") or 0 for each in kubelet.reserved_memory)
@@ -52,7 +55,7 @@ def _reservation(facts: StackFacts) -> Outcome:
             f"reservedMemory is {promised / MIB:.10g} MiB, kubeReserved, systemReserved and"
             f" evictionHard are {reserved / MIB:.10g} MiB",
         )
-    return lacking("linux.memory_bytes") if reserved is None and not told else tuple(told)
+    return lacking("linux.memory_bytes") if reserved is None and not told else violated(*told)
 
 
 def _reserved_bytes(kubelet: Kubelet, memory_bytes: int | None) -> int | None:
@@ -71,20 +74,20 @@ def _reserved_bytes(kubelet: Kubelet, memory_bytes: int | None) -> int | None:
     return eviction + sum(kept)
 
 
-def _well_formed(facts: StackFacts) -> Outcome:
+def _well_formed(facts: StackFacts) -> Rulings:
     cluster = facts.kubernetes
     if cluster is None:
-        return None
+        return NOTHING
 
-    def check(pod: PodFacts) -> Outcome:
+    def check(pod: PodFacts) -> Rulings:
         wrong = [*_unreadable(pod)]
         asked = [name for name in pod.limits if name.startswith("hugepages-")]
         for name in asked:
             wrong += _wrong_pages(pod, name, cluster)
         if not asked and not wrong:
-            return None
-        unseen = lacking("kubernetes.capacity") if asked and cluster.capacity is None else None
-        return combined((tuple(wrong), unseen))
+            return NOTHING
+        unseen = lacking("kubernetes.capacity") if asked and cluster.capacity is None else NOTHING
+        return combined((violated(*wrong), unseen))
 
     return of_each(cluster.pods or (), check)
 
@@ -116,10 +119,10 @@ def _wrong_pages(pod: PodFacts, name: str, cluster: KubernetesFacts) -> list[str
     return told
 
 
-def _capacity(facts: StackFacts) -> Outcome:
+def _capacity(facts: StackFacts) -> Rulings:
     linux, cluster = facts.linux, facts.kubernetes
     if linux is None or cluster is None or cluster.capacity is None or linux.pools is None:
-        return None
+        return NOTHING
     kernel = {pool.page_bytes: pool.total * pool.page_bytes for pool in linux.pools}
     node = {
         size: bytes_of(cluster.capacity, name) or 0
@@ -128,23 +131,25 @@ def _capacity(facts: StackFacts) -> Outcome:
     }
     if not node:
         return lacking("kubernetes.capacity")  # a kubelet lists every size that the kernel has
-    return tuple(
-        f"the node says {count // size} pages of {format_bytes(size)}, the kernel has"
-        f" {kernel.get(size, 0) // size}"
-        for size, count in sorted(node.items())
-        if kernel.get(size, 0) != count
+    return violated(
+        *(
+            f"the node says {count // size} pages of {format_bytes(size)}, the kernel has"
+            f" {kernel.get(size, 0) // size}"
+            for size, count in sorted(node.items())
+            if kernel.get(size, 0) != count
+        )
     )
 
 
-def _enough_pages(facts: StackFacts) -> Outcome:
+def _enough_pages(facts: StackFacts) -> Rulings:
     linux, cluster = facts.linux, facts.kubernetes
     if linux is None or cluster is None or linux.pools is None or not cluster.pods:
-        return None
+        return NOTHING
     wanted: Counter[int] = Counter()
     for pod in cluster.pods:
         wanted.update(huge_pages_of(pod))
     if not wanted:
-        return None
+        return NOTHING
     default, others = linux.huge_page_bytes, cluster.non_pod_huge_pages
     told = []
     for size, count in sorted(wanted.items()):
@@ -159,63 +164,67 @@ def _enough_pages(facts: StackFacts) -> Outcome:
     if not told and default is None:
         return lacking("linux.huge_page_bytes")  # the others' pages are of this size
     unsure = not told and others is None and default in wanted
-    return lacking("kubernetes.non_pod_huge_pages") if unsure else tuple(told)
+    return lacking("kubernetes.non_pod_huge_pages") if unsure else violated(*told)
 
 
-def _holds_the_server(facts: StackFacts) -> Outcome:
+def _holds_the_server(facts: StackFacts) -> Rulings:
     needed = facts.postgres.huge_pages_needed if facts.postgres is not None else None
     if needed is None or huge_pages_asked(facts) in (None, "off"):
-        return None
+        return NOTHING
     page_bytes = huge_page_of_server(facts)
 
-    def check(pod: PodFacts) -> Outcome:
+    def check(pod: PodFacts) -> Rulings:
         if page_bytes is None:
-            return lacking("linux.huge_page_bytes") if huge_pages_of(pod) else None
+            return lacking("linux.huge_page_bytes") if huge_pages_of(pod) else NOTHING
         limit = huge_pages_of(pod).get(page_bytes)
         if limit is None:
-            return None
+            return NOTHING
         short = limit < needed * page_bytes
-        return (f"{pod.name}: {limit // page_bytes} pages, {needed} are needed",) if short else ()
+        return (
+            violated(f"{pod.name}: {limit // page_bytes} pages, {needed} are needed")
+            if short
+            else HOLDS
+        )
 
     return of_each(database_pods(facts), check)
 
 
-def _off_without_pages(facts: StackFacts) -> Outcome:
+def _off_without_pages(facts: StackFacts) -> Rulings:
     asked = huge_pages_asked(facts)
     pools = facts.linux.pools if facts.linux is not None else None
     if asked is None or pools is None:
         return lacking("postgres.settings")
     there = sum(pool.total for pool in pools)
 
-    def check(pod: PodFacts) -> Outcome:
+    def check(pod: PodFacts) -> Rulings:
         if asked == "off" or not there or any(huge_pages_of(pod).values()):
-            return ()
-        return (
-            f"{pod.name}: huge_pages = {asked}, no limit of huge pages, and the node has {there}",
+            return HOLDS
+        return violated(
+            f"{pod.name}: huge_pages = {asked}, no limit of huge pages, and the node has {there}"
         )
 
     return of_each(database_pods(facts), check)
 
 
-def _limit_covers(facts: StackFacts) -> Outcome:
+def _limit_covers(facts: StackFacts) -> Rulings:
     shared = size_of(facts, "shared_buffers")
     private = _private_bytes(facts)
     if shared is None or private is None:
-        return None
+        return NOTHING
 
-    def check(pod: PodFacts) -> Outcome:
+    def check(pod: PodFacts) -> Rulings:
         limit = bytes_of(pod.limits, "memory")
         if limit is None:
-            return None
+            return NOTHING
         on_huge_pages = any(huge_pages_of(pod).values())
         worst = private + (0 if on_huge_pages else shared * _SHARED_OVERHEAD)
         if worst <= limit * LIMIT_SHARE:
-            return ()
+            return HOLDS
         told = (
             f"{pod.name}: {format_bytes(worst)} in the worst case and the page cache, the limit is"
             f" {format_bytes(limit)}"
         )
-        return (told,)
+        return violated(told)
 
     return of_each(database_pods(facts), check)
 
@@ -241,18 +250,18 @@ def _private_bytes(facts: StackFacts) -> float | None:
     return connections * (BACKEND_BYTES + work * multiplier) + workers * maintenance
 
 
-def _memory_left(facts: StackFacts) -> Outcome:
+def _memory_left(facts: StackFacts) -> Rulings:
     cluster = facts.kubernetes
     if cluster is None or not cluster.pods:
-        return None
+        return NOTHING
     left = _left_bytes(facts, cluster)
     if left is None:
         return lacking("kubernetes.allocatable", "linux.memory_bytes", "linux.pools")
     wanted = sum(bytes_of({**pod.limits, **pod.requests}, "memory") or 0 for pod in cluster.pods)
     if wanted <= left:
-        return ()
+        return HOLDS
     told = f"pods ask for {format_bytes(wanted)}, {format_bytes(left)} are left beside huge pages"
-    return (told,)
+    return violated(told)
 
 
 def _left_bytes(facts: StackFacts, cluster: KubernetesFacts) -> int | None:
@@ -270,10 +279,10 @@ def _left_bytes(facts: StackFacts, cluster: KubernetesFacts) -> int | None:
     return max(0, linux.memory_bytes - pages - (_SYSTEM_BYTES if reserved is None else reserved))
 
 
-_rule = partial(Rule, layers=("kubernetes", "linux"))
+_rule = partial(StackRule, layers=("kubernetes", "linux"))
 _POOLS_AND_PODS: Final = ("linux.pools", "kubernetes.pods")
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[StackRule, ...]] = (
     _rule(
         code="K8S007",
         layers=("kubernetes",),
@@ -287,7 +296,7 @@ RULES: Final[tuple[Rule, ...]] = (
         source="Kubernetes documentation, 'Utilizing the NUMA-aware Memory Manager';"
         " validateReservedMemory of the kubelet 1.34",
         needs=("kubernetes.kubelet",),
-        check=_reservation,
+        judge=_reservation,
     ),
     _rule(
         code="K8S009",
@@ -299,7 +308,7 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Request what you limit, in whole pages of a size that the node offers.",
         source=_HUGE_PAGES,
         needs=("kubernetes.pods",),
-        check=_well_formed,
+        judge=_well_formed,
     ),
     _rule(
         code="K8S010",
@@ -310,7 +319,7 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Restart the kubelet after every change of the pool.",
         source="kubernetes/kubernetes#111757 and #72307",
         needs=("linux.pools", "kubernetes.capacity"),
-        check=_capacity,
+        judge=_capacity,
     ),
     _rule(
         code="K8S011",
@@ -323,7 +332,7 @@ RULES: Final[tuple[Rule, ...]] = (
         source="Kubernetes documentation, 'Manage HugePages'; met while measuring: a neighbour with"
         " huge_pages = try took the pages",
         needs=_POOLS_AND_PODS,
-        check=_enough_pages,
+        judge=_enough_pages,
     ),
     _rule(
         code="K8S012",
@@ -337,7 +346,7 @@ RULES: Final[tuple[Rule, ...]] = (
         source="docker-library/postgres#946; tried with PostgreSQL 15 and 18 in a hugetlb control"
         " group of less than they need",
         needs=("kubernetes.pods", "postgres.huge_pages_needed"),
-        check=_holds_the_server,
+        judge=_holds_the_server,
     ),
     _rule(
         code="K8S013",
@@ -351,7 +360,7 @@ RULES: Final[tuple[Rule, ...]] = (
         source="CloudNativePG documentation, 'Troubleshooting'; opencontainers/runc#4073; tried"
         " with hugetlb.max = 0 and no reservation limit: exit code 135",
         needs=_POOLS_AND_PODS,
-        check=_off_without_pages,
+        judge=_off_without_pages,
     ),
     _rule(
         code="K8S014",
@@ -366,7 +375,7 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Raise the limit, or lower max_connections or work_mem.",
         source=f"PostgreSQL documentation, 'Resource Consumption'; {_HUGE_PAGES}",
         needs=("kubernetes.pods", "postgres.settings"),
-        check=_limit_covers,
+        judge=_limit_covers,
     ),
     _rule(
         code="K8S015",
@@ -377,6 +386,6 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Give the node memory = pool + pods + reservations, or make the pool smaller.",
         source="Kubernetes source, memorymanager/policy_static.go",
         needs=("kubernetes.pods",),
-        check=_memory_left,
+        judge=_memory_left,
     ),
 )

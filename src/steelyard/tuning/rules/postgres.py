@@ -7,8 +7,10 @@ from steelyard.core.findings import Severity
 from steelyard.core.stack_facts import PostgresFacts, StackFacts
 from steelyard.core.units import MIB, format_bytes, format_share
 from steelyard.tuning.rules.rule import (
-    Outcome,
-    Rule,
+    HOLDS,
+    NOTHING,
+    Rulings,
+    StackRule,
     cpus_of_database,
     huge_page_of_server,
     huge_pages_asked,
@@ -18,6 +20,7 @@ from steelyard.tuning.rules.rule import (
     number_of,
     setting,
     size_of,
+    violated,
     violated_if,
 )
 
@@ -28,12 +31,12 @@ _CONTAINER_SHM_BYTES: Final = 64 * MIB  # what container runtimes give by defaul
 _WAL_SEGMENT_BYTES: Final = 16 * MIB  # of a cluster made without --wal-segsize
 
 
-def _enough_pages(facts: StackFacts) -> Outcome:
+def _enough_pages(facts: StackFacts) -> Rulings:
     server, linux = facts.postgres, facts.linux
     if server is None or linux is None or server.huge_pages_needed is None or server.running:
-        return None
+        return NOTHING
     if linux.pools is None or setting(facts, "huge_pages", "try") != "on":
-        return None
+        return NOTHING
     page_bytes = huge_page_of_server(facts)
     if page_bytes is None:
         return lacking("linux.huge_page_bytes")
@@ -46,18 +49,18 @@ def _enough_pages(facts: StackFacts) -> Outcome:
     )
 
 
-def _no_silent_fallback(facts: StackFacts) -> Outcome:
+def _no_silent_fallback(facts: StackFacts) -> Rulings:
     server, linux = facts.postgres, facts.linux
     if server is None or linux is None or linux.pools is None:
-        return None
+        return NOTHING
     got, asked = _on_huge_pages(server), huge_pages_asked(facts)
     if got is None or asked is None:
         return lacking("postgres.huge_pages_status", "postgres.huge_page_mapping_bytes")
     there = sum(pool.total for pool in linux.pools)
     if got or asked == "off" or not there:
-        return ()
+        return HOLDS
     pool = f"{there} huge page{'' if there == 1 else 's'} in the pool"
-    return (f"huge_pages = {asked}, the server runs without, and the kernel has {pool}",)
+    return violated(f"huge_pages = {asked}, the server runs without, and the kernel has {pool}")
 
 
 def _on_huge_pages(server: PostgresFacts) -> bool | None:
@@ -72,57 +75,59 @@ def _on_huge_pages(server: PostgresFacts) -> bool | None:
     return server.huge_page_mapping_bytes > 0
 
 
-def _share_of_buffers(facts: StackFacts) -> Outcome:
+def _share_of_buffers(facts: StackFacts) -> Rulings:
     buffers, memory_bytes = size_of(facts, "shared_buffers"), memory_of_database(facts)
     if buffers is None or not memory_bytes:
         return lacking("postgres.settings" if buffers is None else "linux.memory_bytes")
     if buffers <= MOST_BUFFERS * memory_bytes:
-        return ()
+        return HOLDS
     share = format_share(buffers / memory_bytes)
     told = f"shared_buffers is {format_bytes(buffers)}, {share} of {format_bytes(memory_bytes)}"
-    return (told,)
+    return violated(told)
 
 
-def _wal_buffers(facts: StackFacts) -> Outcome:
+def _wal_buffers(facts: StackFacts) -> Rulings:
     size = size_of(facts, "wal_buffers")
     if size is None:
-        return None
-    return (f"wal_buffers is {format_bytes(size)}",) if size > _WAL_SEGMENT_BYTES else ()
+        return NOTHING
+    return violated(f"wal_buffers is {format_bytes(size)}") if size > _WAL_SEGMENT_BYTES else HOLDS
 
 
-def _mapped(facts: StackFacts) -> Outcome:
+def _mapped(facts: StackFacts) -> Rulings:
     kind, asked = setting(facts, "shared_memory_type", "mmap"), huge_pages_asked(facts)
     if kind is None or asked is None:
-        return None
+        return NOTHING
     if kind == "mmap" or asked == "off":
-        return ()
-    return (f"huge_pages = {asked} with shared_memory_type = {kind}",)
+        return HOLDS
+    return violated(f"huge_pages = {asked} with shared_memory_type = {kind}")
 
 
-def _room_for_workers(facts: StackFacts) -> Outcome:
+def _room_for_workers(facts: StackFacts) -> Rulings:
     there = facts.postgres.shared_memory_directory_bytes if facts.postgres is not None else None
     if there is None:
-        return None
+        return NOTHING
     workers = number_of(facts, "max_parallel_workers_per_gather", 2)
     if there > _CONTAINER_SHM_BYTES or workers == 0:
-        return ()
+        return HOLDS
     if workers is None:
         return lacking("postgres.settings")
-    return (f"{_SHARED_MEMORY} has {format_bytes(there)} and parallel query is on",)
+    return violated(f"{_SHARED_MEMORY} has {format_bytes(there)} and parallel query is on")
 
 
-def _durable(facts: StackFacts) -> Outcome:
+def _durable(facts: StackFacts) -> Rulings:
     names = ("fsync", "full_page_writes", "synchronous_commit")
     values = {name: setting(facts, name, "on") for name in names}
     if None in values.values():
-        return None
-    return tuple(f"{name} is off" for name, value in values.items() if value and is_off(value))
+        return NOTHING
+    return violated(
+        *(f"{name} is off" for name, value in values.items() if value and is_off(value))
+    )
 
 
-_rule = partial(Rule, layers=("postgres",))
+_rule = partial(StackRule, layers=("postgres",))
 _SETTINGS: Final = ("postgres.settings",)
 
-MEMORY_RULES: Final[tuple[Rule, ...]] = (
+MEMORY_RULES: Final[tuple[StackRule, ...]] = (
     _rule(
         code="PG001",
         layers=("postgres", "linux"),
@@ -135,7 +140,7 @@ MEMORY_RULES: Final[tuple[Rule, ...]] = (
         source='PostgreSQL 18 documentation, section 18.4.5 "Linux Huge Pages"; tried with'
         " PostgreSQL 15 and 18 on too few pages",
         needs=("postgres.huge_pages_needed", "postgres.settings", "linux.pools"),
-        check=_enough_pages,
+        judge=_enough_pages,
     ),
     _rule(
         code="PG002",
@@ -147,7 +152,7 @@ MEMORY_RULES: Final[tuple[Rule, ...]] = (
         remedy="Enlarge the pool and set huge_pages = on, which fails where try falls back.",
         source=f"{_RESOURCES}; tried with PostgreSQL 15 and 18 on too few pages",
         needs=("postgres", "linux.pools"),
-        check=_no_silent_fallback,
+        judge=_no_silent_fallback,
     ),
     _rule(
         code="PG003",
@@ -159,7 +164,7 @@ MEMORY_RULES: Final[tuple[Rule, ...]] = (
         remedy="Start at 25 %, stay at or below 40 %.",
         source=_RESOURCES,
         needs=_SETTINGS,
-        check=_share_of_buffers,
+        judge=_share_of_buffers,
     ),
     _rule(
         code="PG005",
@@ -170,7 +175,7 @@ MEMORY_RULES: Final[tuple[Rule, ...]] = (
         remedy="Set them to on, or compare the change of durability as such.",
         source="PostgreSQL documentation, 'Write Ahead Log'",
         needs=_SETTINGS,
-        check=_durable,
+        judge=_durable,
     ),
     _rule(
         code="PG006",
@@ -181,7 +186,7 @@ MEMORY_RULES: Final[tuple[Rule, ...]] = (
         remedy="Set wal_buffers = -1, or measure that more helps.",
         source="PostgreSQL documentation, 'Write Ahead Log'",
         needs=_SETTINGS,
-        check=_wal_buffers,
+        judge=_wal_buffers,
     ),
     _rule(
         code="PG011",
@@ -193,7 +198,7 @@ MEMORY_RULES: Final[tuple[Rule, ...]] = (
         remedy="Set shared_memory_type = mmap.",
         source=_RESOURCES,
         needs=_SETTINGS,
-        check=_mapped,
+        judge=_mapped,
     ),
     _rule(
         code="PG012",
@@ -205,7 +210,7 @@ MEMORY_RULES: Final[tuple[Rule, ...]] = (
         remedy="Enlarge it (CloudNativePG: ephemeralVolumesSizeLimit.shm, counted in the limit).",
         source="CloudNativePG documentation, 'PostgreSQL Configuration'; docker run --shm-size",
         needs=("postgres.shared_memory_directory_bytes",),
-        check=_room_for_workers,
+        judge=_room_for_workers,
     ),
 )
 
@@ -221,76 +226,78 @@ _ASYNCHRONOUS_SINCE: Final = 18
 _REFUSED: Final = {1: "to all but one group", 2: "to everybody"}  # kernel.io_uring_disabled
 
 
-def _connections(facts: StackFacts) -> Outcome:
+def _connections(facts: StackFacts) -> Rulings:
     most, cpus = number_of(facts, "max_connections", 100), cpus_of_database(facts)
     if most is None or not cpus:
         return lacking("postgres.settings" if most is None else "linux.cpus")
     if most <= MOST_CONNECTIONS_PER_CPU * cpus:
-        return ()
-    return (f"{most:.0f} connections on {cpus:g} CPUs",)
+        return HOLDS
+    return violated(f"{most:.0f} connections on {cpus:g} CPUs")
 
 
-def _checkpoints(facts: StackFacts) -> Outcome:
+def _checkpoints(facts: StackFacts) -> Rulings:
     server = facts.postgres
     if server is None:
-        return None
+        return NOTHING
     requested, timed = server.checkpoints_requested, server.checkpoints_timed
     if requested is not None and timed is not None and requested + timed >= _LEAST_CHECKPOINTS:
         told = f"{requested} of {requested + timed} checkpoints were requested, not timed"
-        return (told,) if requested > timed else ()
+        return violated(told) if requested > timed else HOLDS
     largest, buffers = size_of(facts, "max_wal_size"), size_of(facts, "shared_buffers")
     if largest is None or buffers is None:
         return lacking("postgres.checkpoints_requested", "postgres.settings")
     if largest >= _LEAST_WAL_SHARE * buffers:
-        return ()
-    return (
-        f"max_wal_size is {format_bytes(largest)} with {format_bytes(buffers)} of shared_buffers",
+        return HOLDS
+    return violated(
+        f"max_wal_size is {format_bytes(largest)} with {format_bytes(buffers)} of shared_buffers"
     )
 
 
-def _read_depth(facts: StackFacts) -> Outcome:
+def _read_depth(facts: StackFacts) -> Rulings:
     version = facts.postgres.version if facts.postgres is not None else None
     default = 16 if version is not None and version >= _ASYNCHRONOUS_SINCE else 1
     depth = number_of(facts, "effective_io_concurrency", default)
     if version is None or depth is None:
-        return None
+        return NOTHING
     if depth < _DEEP:
-        return ()
+        return HOLDS
     if version < _ASYNCHRONOUS_SINCE:
-        return (f"{depth:.0f} on PostgreSQL {version}, where it prefetches for bitmap heap scans",)
+        return violated(
+            f"{depth:.0f} on PostgreSQL {version}, where it prefetches for bitmap heap scans"
+        )
     method = setting(facts, "io_method", "worker")
     if method == "worker":
         workers = number_of(facts, "io_workers", 3)
-        return (f"{depth:.0f} reads in flight asked of {workers or 0:.0f} io_workers",)
-    return (f"{depth:.0f} reads in flight per scan, by io_method = {method}",)
+        return violated(f"{depth:.0f} reads in flight asked of {workers or 0:.0f} io_workers")
+    return violated(f"{depth:.0f} reads in flight per scan, by io_method = {method}")
 
 
-def _random_page_cost(facts: StackFacts) -> Outcome:
+def _random_page_cost(facts: StackFacts) -> Rulings:
     device = facts.linux.device if facts.linux is not None else None
     kind = facts.storage or (device.kind if device is not None else None)
     cost = number_of(facts, "random_page_cost", 4)
     if cost is None or kind not in _FLASH | _DISK:
         return lacking("storage")  # of a virtual or remote disk nobody knows what is below
     wrong = cost > _CHEAP if kind in _FLASH else cost < _DEAR
-    return (f"random_page_cost is {cost:g} on {kind}",) if wrong else ()
+    return violated(f"random_page_cost is {cost:g} on {kind}") if wrong else HOLDS
 
 
-def _io_uring(facts: StackFacts) -> Outcome:
+def _io_uring(facts: StackFacts) -> Rulings:
     server, linux = facts.postgres, facts.linux
     version = server.version if server is not None else None
     if server is None or setting(facts, "io_method", "worker") != "io_uring":
-        return None
+        return NOTHING
     if version is not None and version < _ASYNCHRONOUS_SINCE:
-        return (f"io_method = io_uring on PostgreSQL {version}, which has no io_method",)
+        return violated(f"io_method = io_uring on PostgreSQL {version}, which has no io_method")
     if server.io_uring_available is False:
-        return ("io_method = io_uring, which this program or its container does not take",)
+        return violated("io_method = io_uring, which this program or its container does not take")
     refused = _REFUSED.get((linux.io_uring_disabled if linux is not None else None) or 0)
     if refused is not None and server.io_uring_available is None:
-        return (f"io_method = io_uring, which kernel.io_uring_disabled refuses {refused}",)
-    return lacking("postgres.io_uring_available") if server.io_uring_available is None else ()
+        return violated(f"io_method = io_uring, which kernel.io_uring_disabled refuses {refused}")
+    return lacking("postgres.io_uring_available") if server.io_uring_available is None else HOLDS
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[StackRule, ...]] = (
     _rule(
         code="PG004",
         severity=Severity.WARNING,
@@ -303,7 +310,7 @@ RULES: Final[tuple[Rule, ...]] = (
         source="the published series, part 2; PostgreSQL documentation, 'Managing Kernel"
         " Resources', advises pooling",
         needs=_SETTINGS,
-        check=_connections,
+        judge=_connections,
     ),
     _rule(
         code="PG007",
@@ -316,7 +323,7 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Set max_wal_size to three times the WAL of a checkpoint_timeout.",
         source="PostgreSQL documentation, 'WAL Configuration'",
         needs=("postgres",),
-        check=_checkpoints,
+        judge=_checkpoints,
     ),
     _rule(
         code="PG008",
@@ -328,7 +335,7 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="From PostgreSQL 18 on set 16 to 64 and io_workers; 200 is a habit from before.",
         source="PostgreSQL 17 and 18 documentation, 'Resource Consumption'",
         needs=("postgres.version", "postgres.settings"),
-        check=_read_depth,
+        judge=_read_depth,
     ),
     _rule(
         code="PG009",
@@ -340,7 +347,7 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Set 1.1 on flash, 4 on spinning disks.",
         source="PostgreSQL documentation, 'Query Planning'",
         needs=_SETTINGS,
-        check=_random_page_cost,
+        judge=_random_page_cost,
     ),
     _rule(
         code="PG010",
@@ -354,6 +361,6 @@ RULES: Final[tuple[Rule, ...]] = (
         source="PostgreSQL 18 documentation, 'Resource Consumption', io_method; a build without"
         " liburing says: Available values: sync, worker",
         needs=_SETTINGS,
-        check=_io_uring,
+        judge=_io_uring,
     ),
 )

@@ -7,7 +7,16 @@ from typing import Final
 from steelyard.core.findings import Severity
 from steelyard.core.stack_facts import RedisFacts, StackFacts
 from steelyard.core.units import GIB, KIB, MIB, format_bytes, format_duration
-from steelyard.tuning.rules.rule import Outcome, Rule, bytes_of, lacking, of_each
+from steelyard.tuning.rules.rule import (
+    HOLDS,
+    NOTHING,
+    Rulings,
+    StackRule,
+    bytes_of,
+    lacking,
+    of_each,
+    violated,
+)
 
 _REMOTE: Final = frozenset({"longhorn", "nfs", "ceph", "network"})
 MOST_OF_LIMIT: Final = 0.6
@@ -29,16 +38,18 @@ def _servers(facts: StackFacts) -> tuple[RedisFacts, ...]:
     return facts.redis or ()
 
 
-def _keeps_data(facts: StackFacts) -> Outcome:
-    def check(server: RedisFacts) -> Outcome:
+def _keeps_data(facts: StackFacts) -> Rulings:
+    def check(server: RedisFacts) -> Rulings:
         if server.role != "primary":
-            return None
+            return NOTHING
         persistent, restarts = _is_persistent(server), _restarts(server, facts)
         if persistent or server.replicas == 0 or restarts is False or server.fenced:
-            return ()
+            return HOLDS
         if persistent is None or server.replicas is None or restarts is None:
             return lacking("redis.save", "redis.appendonly", "redis.replicas", "redis.auto_restart")
-        return (f"{server.name}: no persistence, {server.replicas} replicas, restarted by itself",)
+        return violated(
+            f"{server.name}: no persistence, {server.replicas} replicas, restarted by itself"
+        )
 
     return of_each(_servers(facts), check)
 
@@ -50,20 +61,20 @@ def _restarts(server: RedisFacts, facts: StackFacts) -> bool | None:
     return server.auto_restart
 
 
-def _returns_with_all(facts: StackFacts) -> Outcome:
-    def check(server: RedisFacts) -> Outcome:
+def _returns_with_all(facts: StackFacts) -> Rulings:
+    def check(server: RedisFacts) -> Rulings:
         points, restarts = _save_points(server), _restarts(server, facts)
         if server.role != "primary" or (server.save is not None and not points):
-            return None  # what keeps nothing is RED001's
+            return NOTHING  # what keeps nothing is RED001's
         if server.appendonly or server.replicas == 0 or restarts is False or server.fenced:
-            return ()
+            return HOLDS
         if None in (server.save, server.appendonly, server.replicas, restarts):
             return lacking("redis.save", "redis.appendonly", "redis.replicas", "redis.auto_restart")
         told = (
             f"{server.name}: killed and restarted by itself, it returns with its last snapshot, and"
             f" up to {format_duration(max(points))} of writes go, on its replicas, too"
         )
-        return (told,)
+        return violated(told)
 
     return of_each(_servers(facts), check)
 
@@ -81,23 +92,23 @@ def _save_points(server: RedisFacts) -> tuple[int, ...]:
     return tuple(int(word) for word in words[::2] if word.isdigit())
 
 
-def _local_log(facts: StackFacts) -> Outcome:
-    def check(server: RedisFacts) -> Outcome:
+def _local_log(facts: StackFacts) -> Rulings:
+    def check(server: RedisFacts) -> Rulings:
         if server.role == "replica":  # no client waits for its disk
-            return None
+            return NOTHING
         if server.appendonly is None or (server.appendonly and server.storage is None):
             return lacking("redis.appendonly", "redis.storage")
         if not server.appendonly or server.storage not in _REMOTE:
-            return ()
-        return (f"{server.name}: its append-only file is on {server.storage}",)
+            return HOLDS
+        return violated(f"{server.name}: its append-only file is on {server.storage}")
 
     return of_each(_servers(facts), check)
 
 
-def _known_loss(facts: StackFacts) -> Outcome:
-    def check(server: RedisFacts) -> Outcome:
+def _known_loss(facts: StackFacts) -> Rulings:
+    def check(server: RedisFacts) -> Rulings:
         if not server.appendonly:
-            return None if server.appendonly is False else lacking("redis.appendonly")
+            return NOTHING if server.appendonly is False else lacking("redis.appendonly")
         told = []
         if server.appendfsync == "always":
             told.append(f"{server.name}: appendfsync always waits for every write")
@@ -105,24 +116,26 @@ def _known_loss(facts: StackFacts) -> Outcome:
             told.append(
                 f"{server.name}: no-appendfsync-on-rewrite may lose {_REWRITE_LOSS_S} s of writes"
             )
-        return tuple(told)
+        return violated(*told)
 
     return of_each(_servers(facts), check)
 
 
-def _room_to_fork(facts: StackFacts) -> Outcome:
-    def check(server: RedisFacts) -> Outcome:
+def _room_to_fork(facts: StackFacts) -> Rulings:
+    def check(server: RedisFacts) -> Rulings:
         limit = bytes_of({"memory": server.memory_limit or ""}, "memory")
         if limit is None:
             return lacking("redis.memory_limit")
         largest = _memory_bytes(server.maxmemory or "0")
         if largest == 0:
-            return (f"{server.name}: no maxmemory, its container ends at {format_bytes(limit)}",)
+            return violated(
+                f"{server.name}: no maxmemory, its container ends at {format_bytes(limit)}"
+            )
         if largest is None or _forks(server) is None:
             return lacking("redis.maxmemory", "redis.save", "redis.appendonly", "redis.replicas")
         if not _forks(server) or largest <= MOST_OF_LIMIT * limit:
-            return ()
-        return (f"{server.name}: maxmemory {server.maxmemory} of {format_bytes(limit)}",)
+            return HOLDS
+        return violated(f"{server.name}: maxmemory {server.maxmemory} of {format_bytes(limit)}")
 
     return of_each(_servers(facts), check)
 
@@ -142,39 +155,41 @@ def _memory_bytes(text: str) -> int | None:
     return int(match[1]) * _FACTORS[match[2]]
 
 
-def _stated_loss(facts: StackFacts) -> Outcome:
-    def check(server: RedisFacts) -> Outcome:
+def _stated_loss(facts: StackFacts) -> Rulings:
+    def check(server: RedisFacts) -> Rulings:
         if server.save is None or server.appendonly is None:
             return lacking("redis.save", "redis.appendonly")
         points = _save_points(server)
         if not points or server.appendonly:
-            return ()
-        return (f"{server.name}: up to {format_duration(max(points))} of writes may be lost",)
+            return HOLDS
+        return violated(
+            f"{server.name}: up to {format_duration(max(points))} of writes may be lost"
+        )
 
     return of_each(_servers(facts), check)
 
 
-def _kept_by_a_replica(facts: StackFacts) -> Outcome:
+def _kept_by_a_replica(facts: StackFacts) -> Rulings:
     copies = [_is_persistent(each) for each in _servers(facts) if each.role == "replica"]
 
-    def check(server: RedisFacts) -> Outcome:
+    def check(server: RedisFacts) -> Rulings:
         persistent = _is_persistent(server)
         if server.role != "primary" or persistent or server.replicas == 0:
-            return None
+            return NOTHING
         if any(copies) and persistent is False:
-            return ()
+            return HOLDS
         if persistent is None or server.replicas is None or not copies or None in copies:
             return lacking("redis.save", "redis.appendonly", "redis.replicas")
-        return (f"{server.name}: neither it nor a replica of it writes a disk",)
+        return violated(f"{server.name}: neither it nor a replica of it writes a disk")
 
     return of_each(_servers(facts), check)
 
 
-def _bounded_loss(facts: StackFacts) -> Outcome:
-    def check(server: RedisFacts) -> Outcome:
+def _bounded_loss(facts: StackFacts) -> Rulings:
+    def check(server: RedisFacts) -> Rulings:
         persistent = _is_persistent(server)
         if server.role != "primary" or persistent or server.replicas == 0:
-            return None
+            return NOTHING
         if persistent is None or None in (server.replicas, server.min_replicas_to_write):
             return lacking(
                 "redis.save",
@@ -183,16 +198,16 @@ def _bounded_loss(facts: StackFacts) -> Outcome:
                 "redis.min_replicas_to_write",
             )
         if server.min_replicas_to_write:
-            return ()
-        return (f"{server.name}: takes writes while no replica is there to keep them",)
+            return HOLDS
+        return violated(f"{server.name}: takes writes while no replica is there to keep them")
 
     return of_each(_servers(facts), check)
 
 
-_rule = partial(Rule, needs=("redis",))
+_rule = partial(StackRule, needs=("redis",))
 _PERSISTENCE: Final = "Redis documentation, 'Redis persistence'"
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[StackRule, ...]] = (
     _rule(
         code="RED001",
         layers=("redis", "kubernetes"),
@@ -205,7 +220,7 @@ RULES: Final[tuple[Rule, ...]] = (
         " it restarts. Snapshots on the primary keep what is in the last of them, and no more.",
         source="Redis documentation, 'Redis replication', on safety when the primary has"
         " persistence turned off",
-        check=_keeps_data,
+        judge=_keeps_data,
     ),
     _rule(
         code="RED002",
@@ -216,7 +231,7 @@ RULES: Final[tuple[Rule, ...]] = (
         detect="appendonly and the kind of the volume",
         remedy="Keep it on a local disk, or on the replica.",
         source=f"{_PERSISTENCE}; the published article on Redis",
-        check=_local_log,
+        judge=_local_log,
     ),
     _rule(
         code="RED003",
@@ -228,7 +243,7 @@ RULES: Final[tuple[Rule, ...]] = (
         detect="CONFIG GET appendfsync, no-appendfsync-on-rewrite",
         remedy="Set appendfsync everysec and no-appendfsync-on-rewrite no, or state the loss.",
         source="Redis 7, redis.conf, comments on appendfsync and no-appendfsync-on-rewrite",
-        check=_known_loss,
+        judge=_known_loss,
     ),
     _rule(
         code="RED004",
@@ -240,7 +255,7 @@ RULES: Final[tuple[Rule, ...]] = (
         detect="maxmemory against the memory limit, 60 % where it persists or has replicas",
         remedy="Set maxmemory to half of the limit, 60 % at most.",
         source="Redis documentation, 'Redis administration'; the 60 % are a guess",
-        check=_room_to_fork,
+        judge=_room_to_fork,
     ),
     _rule(
         code="RED005",
@@ -251,7 +266,7 @@ RULES: Final[tuple[Rule, ...]] = (
         detect="CONFIG GET save, appendonly",
         remedy="State it, or turn the append-only file on.",
         source=_PERSISTENCE,
-        check=_stated_loss,
+        judge=_stated_loss,
     ),
     _rule(
         code="RED006",
@@ -262,7 +277,7 @@ RULES: Final[tuple[Rule, ...]] = (
         detect="save, appendonly of primary and replicas",
         remedy="Turn the append-only file on, on a replica: `steelyard redis split` plans it.",
         source=_PERSISTENCE,
-        check=_kept_by_a_replica,
+        judge=_kept_by_a_replica,
     ),
     _rule(
         code="RED007",
@@ -273,7 +288,7 @@ RULES: Final[tuple[Rule, ...]] = (
         detect="min-replicas-to-write of a primary without persistence",
         remedy="Set min-replicas-to-write 1 and min-replicas-max-lag, or state the loss.",
         source="Redis 7.0, redis.conf, comments on min-replicas-to-write",
-        check=_bounded_loss,
+        judge=_bounded_loss,
     ),
     _rule(
         code="RED008",
@@ -288,6 +303,6 @@ RULES: Final[tuple[Rule, ...]] = (
         " `steelyard redis split`; or promote a replica before it restarts.",
         source="docs/redis-split.md, tried on Redis 7.0.15; Redis documentation, 'Redis"
         " replication', on safety when the primary has persistence turned off",
-        check=_returns_with_all,
+        judge=_returns_with_all,
     ),
 )

@@ -8,72 +8,56 @@ None.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from typing import Final, TypeVar
 
+from steelyard.core import findings
 from steelyard.core.errors import InputError
-from steelyard.core.findings import Severity
-from steelyard.core.stack import JudgedRule, State
+from steelyard.core.findings import KEPT, Rule, Ruling, State, broken
+from steelyard.core.stack import JudgedRule
 from steelyard.core.stack_facts import DomainFacts, PodFacts, StackFacts, Visibility
 from steelyard.core.units import KIB, MIB, page_bytes_of, parse_quantity, parse_quantity_bytes
 from steelyard.systems.postgres.settings import in_unit
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Partial:
-    """What a check found that could not see everything; without messages it is not applicable.
-
-    Attributes:
-        messages: A sentence of fact per violation.
-        missing: Paths of the facts that it lacked.
-    """
-
-    messages: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
+Rulings = tuple[Ruling, ...]
+NOTHING: Final[Rulings] = ()  # there is nothing to judge
+HOLDS: Final[Rulings] = (KEPT,)
 
 
-Outcome = tuple[str, ...] | Partial | None  # none: there is nothing to judge
-
-
-def lacking(*paths: str) -> Partial:
+def lacking(*paths: str) -> Rulings:
     """Return that these facts are missing."""
-    return Partial(missing=paths)
+    return tuple(map(findings.lacking, paths))
 
 
-def violated_if(broken: bool, message: str) -> tuple[str, ...]:  # noqa: FBT001 - the condition itself
-    """Return one message, or none."""
-    return (message,) if broken else ()
+def violated(*messages: str) -> Rulings:
+    """Return a violation for each sentence of fact; without any the rule holds."""
+    return tuple(map(broken, messages)) or HOLDS
 
 
-def combined(outcomes: Iterable[Outcome]) -> Outcome:
-    """Return one outcome: all messages, every missing fact once; None when nothing was judged."""
-    judged = [each for each in outcomes if each is not None]
-    if not judged:
-        return None
-    messages = tuple(
-        message
-        for each in judged
-        for message in (each.messages if isinstance(each, Partial) else each)
-    )
-    missing = dict.fromkeys(
-        path for each in judged if isinstance(each, Partial) for path in each.missing
-    )
-    return Partial(messages=messages, missing=tuple(missing)) if missing else messages
+def violated_if(is_so: bool, message: str) -> Rulings:  # noqa: FBT001 - the condition itself
+    """Return that a rule is violated, or that it holds."""
+    return violated(message) if is_so else HOLDS
+
+
+def combined(rulings: Iterable[Rulings]) -> Rulings:
+    """Return all rulings in one."""
+    return tuple(chain.from_iterable(rulings))
 
 
 def of_each_domain(
-    check: Callable[[DomainFacts], Outcome],
-) -> Callable[[StackFacts], Outcome]:
+    check: Callable[[DomainFacts], Rulings],
+) -> Callable[[StackFacts], Rulings]:
     """Return a check of all domains from one of a single domain."""
 
-    def check_all(facts: StackFacts) -> Outcome:
+    def check_all(facts: StackFacts) -> Rulings:
         return combined(check(domain) for domain in facts.domains or ())
 
     return check_all
 
 
-def of_unread_domains(facts: StackFacts) -> Outcome:
-    """Return that the facts of domains that could not be read are missing; None: there are none."""
-    return lacking(*facts.unread_domains) if facts.unread_domains else None
+def of_unread_domains(facts: StackFacts) -> Rulings:
+    """Return that the facts of domains that could not be read are missing, if there are such."""
+    return lacking(*facts.unread_domains)
 
 
 def listed(numbers: Iterable[int]) -> str:
@@ -81,73 +65,62 @@ def listed(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(numbers)))
 
 
-Check = Callable[[StackFacts], Outcome]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One rule, as data with one function.
+class StackRule(Rule[StackFacts]):
+    """A rule of the stack; its code is such as ``KVM001``.
 
     Attributes:
-        code: Stable id such as ``KVM001``.
         layers: That it joins: ``hypervisor``, ``kvm``, ``linux``, ``kubernetes``, ``postgres``,
             ``redis``, ``storage``, ``bench``.
         title: What holds where all is well.
-        why: What happens where it does not.
         detect: From what it is seen.
-        remedy: The way out.
-        source: Where the rule comes from.
-        needs: Paths of the facts without which it is not applicable.
-        check: Returns a sentence of fact per violation, none when it holds; None when there is
-            nothing to judge; an ``outcomes.Partial`` when it lacked facts that ``needs`` cannot
-            name, such as those of one domain.
+        needs: Paths of the facts without which it is not applicable. Those of a single domain it
+            cannot name: ``judge`` says where it lacks one.
     """
 
-    code: str
     layers: tuple[str, ...]
-    severity: Severity
     title: str
-    why: str
     detect: str
-    remedy: str
-    source: str
     needs: tuple[str, ...]
-    check: Check
 
 
 _DOMAINS: Final = "domains"
 
 
-def judge_by(rule: Rule, facts: StackFacts) -> JudgedRule:
-    """Return what comes of one rule."""
-    outcome = _outcome(rule, facts)
-    if _DOMAINS in rule.needs and facts.domains is not None:
-        outcome = combined((outcome, of_unread_domains(facts)))
-    found = outcome if isinstance(outcome, Partial) else Partial(messages=outcome or ())
+def judge_by(rule: StackRule, facts: StackFacts) -> JudgedRule:
+    """Return what comes of one rule; each missing fact once."""
+    rulings = _rulings(rule, facts)
+    messages = tuple(each.message for each in rulings if each.state is State.VIOLATED)
+    missing = dict.fromkeys(each.missing for each in rulings if each.missing)
     return JudgedRule(
         code=rule.code,
         layers=rule.layers,
         severity=rule.severity,
         title=rule.title,
-        state=_state(outcome, found),
-        messages=found.messages,
-        missing=tuple(f"{path}: {_reason(facts, path)}" for path in found.missing),
+        state=_state(rulings),
+        messages=messages,
+        missing=tuple(f"{path}: {_reason(facts, path)}" for path in missing),
         why=rule.why,
         remedy=rule.remedy,
         source=rule.source,
     )
 
 
-def _outcome(rule: Rule, facts: StackFacts) -> Outcome:
-    """Return what the check says; that facts are missing where it cannot be asked."""
+def _rulings(rule: StackRule, facts: StackFacts) -> Rulings:
+    """Return what the rule says; that facts are missing where it cannot be asked."""
     missing = tuple(path for path in rule.needs if _value(facts, path) is None)
-    return Partial(missing=missing) if missing else rule.check(facts)
+    found = lacking(*missing) if missing else tuple(rule.judge(facts))
+    if _DOMAINS in rule.needs and facts.domains is not None:
+        return combined((found, of_unread_domains(facts)))
+    return found
 
 
-def _state(outcome: Outcome, found: Partial) -> State:
-    if found.messages:
+def _state(rulings: Rulings) -> State:
+    states = {each.state for each in rulings}
+    if State.VIOLATED in states:
         return State.VIOLATED
-    return State.NOT_APPLICABLE if outcome is None or found.missing else State.HOLDS
+    unseen = any(each.missing for each in rulings)
+    return State.HOLDS if State.HOLDS in states and not unseen else State.NOT_APPLICABLE
 
 
 def _reason(facts: StackFacts, path: str) -> str:
@@ -181,8 +154,8 @@ _SIZES: Final[Mapping[str, tuple[str, int]]] = {
 _UNIT_BYTES: Final = {"8kB": 8 * KIB, "kB": KIB, "MB": MIB}
 
 
-def of_each(subjects: Iterable[Subject], check: Callable[[Subject], Outcome]) -> Outcome:
-    """Return one outcome of all subjects; None where the check applies to none of them."""
+def of_each(subjects: Iterable[Subject], check: Callable[[Subject], Rulings]) -> Rulings:
+    """Return the rulings on all subjects."""
     return combined(check(subject) for subject in subjects)
 
 

@@ -5,7 +5,7 @@ from typing import Final
 from steelyard.core.findings import Severity
 from steelyard.core.kubernetes import LATE, is_longhorn, is_node_bound, is_strict, replicas
 from steelyard.core.stack_facts import StackFacts, StorageClassFacts
-from steelyard.tuning.rules.rule import Outcome, Rule, of_each
+from steelyard.tuning.rules.rule import HOLDS, NOTHING, Rulings, StackRule, of_each, violated
 
 
 def _classes(facts: StackFacts) -> tuple[StorageClassFacts, ...]:
@@ -13,49 +13,59 @@ def _classes(facts: StackFacts) -> tuple[StorageClassFacts, ...]:
     return classes or ()
 
 
-def _one_replica(facts: StackFacts) -> Outcome:
-    def check(each: StorageClassFacts) -> Outcome:
+def _one_replica(facts: StackFacts) -> Rulings:
+    def check(each: StorageClassFacts) -> Rulings:
         if not is_strict(each):
-            return None
+            return NOTHING
         number = replicas(each)
-        return () if number == "1" else (f"{each.name}: strict-local with {number} replicas",)
+        return (
+            HOLDS
+            if number == "1"
+            else violated(f"{each.name}: strict-local with {number} replicas")
+        )
 
     return of_each(_classes(facts), check)
 
 
-def _replicated_once(facts: StackFacts) -> Outcome:
+def _replicated_once(facts: StackFacts) -> Rulings:
     cluster = facts.kubernetes.cluster if facts.kubernetes is not None else None
     if cluster is None:
-        return None
+        return NOTHING
 
-    def check(each: StorageClassFacts) -> Outcome:
+    def check(each: StorageClassFacts) -> Rulings:
         number = replicas(each)
         if each.name != cluster.storage_class or not is_longhorn(each) or not number.isdigit():
-            return None
+            return NOTHING
         copies = cluster.instances * int(number)
         if cluster.instances == 1 or int(number) == 1:
-            return ()
-        return (f"{cluster.instances} instances x {number} replicas = {copies} copies",)
+            return HOLDS
+        return violated(f"{cluster.instances} instances x {number} replicas = {copies} copies")
 
     return of_each(_classes(facts), check)
 
 
-def _late_binding(facts: StackFacts) -> Outcome:
-    def check(each: StorageClassFacts) -> Outcome:
+def _late_binding(facts: StackFacts) -> Rulings:
+    def check(each: StorageClassFacts) -> Rulings:
         if not is_strict(each) and not is_node_bound(each):
-            return None
-        return () if each.binding == LATE else (f"{each.name}: volumeBindingMode {each.binding}",)
+            return NOTHING
+        return (
+            HOLDS
+            if each.binding == LATE
+            else violated(f"{each.name}: volumeBindingMode {each.binding}")
+        )
 
     return of_each(_classes(facts), check)
 
 
-def _second_engine(facts: StackFacts) -> Outcome:
-    def check(each: StorageClassFacts) -> Outcome:
+def _second_engine(facts: StackFacts) -> Rulings:
+    def check(each: StorageClassFacts) -> Rulings:
         if not is_longhorn(each):
-            return None
+            return NOTHING
         if each.parameters.get("dataEngine") != "v2":
-            return ()
-        return (f"{each.name}: its engine takes 1024 pages of 2 MiB and one core of every node",)
+            return HOLDS
+        return violated(
+            f"{each.name}: its engine takes 1024 pages of 2 MiB and one core of every node"
+        )
 
     return of_each(_classes(facts), check)
 
@@ -63,8 +73,8 @@ def _second_engine(facts: StackFacts) -> Outcome:
 _NEEDS: Final = ("kubernetes.storage_classes",)
 _PARAMETERS: Final = "Longhorn documentation, 'Storage Class Parameters'"
 
-RULES: Final[tuple[Rule, ...]] = (
-    Rule(
+RULES: Final[tuple[StackRule, ...]] = (
+    StackRule(
         code="LH001",
         layers=("storage",),
         severity=Severity.ERROR,
@@ -74,9 +84,9 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy='Set numberOfReplicas: "1".',
         source=_PARAMETERS,
         needs=_NEEDS,
-        check=_one_replica,
+        judge=_one_replica,
     ),
-    Rule(
+    StackRule(
         code="LH002",
         layers=("storage", "kubernetes"),
         severity=Severity.WARNING,
@@ -86,9 +96,9 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Use strict-local volumes of one replica below a replicated database.",
         source="Longhorn documentation, 'Best Practices'",
         needs=(*_NEEDS, "kubernetes.cluster"),
-        check=_replicated_once,
+        judge=_replicated_once,
     ),
-    Rule(
+    StackRule(
         code="LH003",
         layers=("storage", "kubernetes"),
         severity=Severity.WARNING,
@@ -98,9 +108,9 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy=f"Set volumeBindingMode: {LATE}.",
         source=f"Kubernetes documentation, 'Storage Classes'; {_PARAMETERS}",
         needs=_NEEDS,
-        check=_late_binding,
+        judge=_late_binding,
     ),
-    Rule(
+    StackRule(
         code="LH004",
         layers=("storage", "linux"),
         severity=Severity.WARNING,
@@ -110,6 +120,6 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Add 1024 pages to the pool and reserve a core, or use dataEngine: v1.",
         source="Longhorn documentation, 'V2 Data Engine: Prerequisites'",
         needs=_NEEDS,
-        check=_second_engine,
+        judge=_second_engine,
     ),
 )

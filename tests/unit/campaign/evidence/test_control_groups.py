@@ -5,13 +5,9 @@ from pathlib import Path
 import pytest
 
 from fakes.host import FakeHost
-from steelyard.campaign.evidence.neighbours import (
-    Throttling,
-    group_with_quota,
-    parse_throttling,
-    throttling,
-)
+from steelyard.campaign.evidence.neighbours import group_with_quota, throttling
 from steelyard.core.evidence import Vantage
+from steelyard.gateways.host import Throttling, parse_throttling
 
 _V1 = "nr_periods 120\nnr_throttled 45\nthrottled_time 1500000000\nnr_bursts 0\n"
 _V2 = "usage_usec 9\nnr_periods 120\nnr_throttled 45\nthrottled_usec 1500000\n"
@@ -36,7 +32,10 @@ def test_a_group_without_the_controller_says_nothing() -> None:
     [
         (
             "3:cpuset:/\n1:cpu,cpuacct:/db/pg\n",
-            {"/sys/fs/cgroup/cpu,cpuacct/db/pg/cpu.cfs_quota_us": "60000\n"},
+            {
+                "/sys/fs/cgroup/cpu,cpuacct/db/pg/cpu.cfs_quota_us": "60000\n",
+                "/sys/fs/cgroup/cpu,cpuacct/db/pg/cpu.cfs_period_us": "100000\n",
+            },
             "/sys/fs/cgroup/cpu,cpuacct/db/pg",
         ),
         (
@@ -44,6 +43,7 @@ def test_a_group_without_the_controller_says_nothing() -> None:
             {
                 "/sys/fs/cgroup/cpu/db/pg/cpu.cfs_quota_us": "-1\n",
                 "/sys/fs/cgroup/cpu/db/cpu.cfs_quota_us": "150000\n",
+                "/sys/fs/cgroup/cpu/db/cpu.cfs_period_us": "100000\n",
             },
             "/sys/fs/cgroup/cpu/db",
         ),
@@ -81,6 +81,7 @@ def test_groups_of_the_vantage_come_first() -> None:
             "/proc/77/cgroup": "1:cpu:/\n",
             "/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "200000\n",
             f"{made}/cpu.cfs_quota_us": "60000\n",
+            f"{made}/cpu.cfs_period_us": "100000\n",
             f"{made}/cpu.stat": _V1,
         }
     )

@@ -176,7 +176,7 @@ def test_a_quota_shows_its_periods() -> None:
     host, group = recorded_host(), "/sys/fs/cgroup/cpu"
     stat = "nr_periods {}\nnr_throttled {}\nthrottled_time {}\n"
     probe = MachineProbe(host=host, vantage=_VANTAGE)
-    quota = {f"{group}/cpu.cfs_quota_us": "60000\n"}
+    quota = {f"{group}/cpu.cfs_quota_us": "60000\n", f"{group}/cpu.cfs_period_us": "100000\n"}
     host.files = _at(0, **quota, **{f"{group}/cpu.stat": stat.format(100, 20, 5 * _S)})
     probe.begin()
     host.files = _at(1, **quota, **{f"{group}/cpu.stat": stat.format(110, 28, 6 * _S)})

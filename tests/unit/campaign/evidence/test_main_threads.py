@@ -6,7 +6,7 @@ import pytest
 
 from fakes.host import FakeHost
 from steelyard.campaign.evidence.processes import ServerProcesses
-from steelyard.campaign.evidence.server import MainThread
+from steelyard.campaign.evidence.turn_watch import MainThread
 from steelyard.core.evidence import Quantity
 
 _PLACE = "/proc/7/task/7"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.campaign.evidence.neighbours import bytes_by_node, huge_bytes, parse_throttling
+from steelyard.campaign.evidence.neighbours import bytes_by_node, huge_bytes
 from steelyard.campaign.evidence.processes import (
     children,
     parse_device_use,
@@ -16,7 +16,7 @@ from steelyard.campaign.evidence.processes import (
     tree,
 )
 from steelyard.campaign.evidence.sources import parse_device, pressure_s
-from steelyard.gateways.host import cpu_times, memory_bytes, named_numbers
+from steelyard.gateways.host import cpu_times, memory_bytes, named_numbers, parse_throttling
 from support.recorded_host import (
     GENERATOR,
     SERVER,
@@ -61,12 +61,14 @@ def test_cpu_times_are_seconds_of_all_cpus() -> None:
 
 
 def test_memory_is_bytes_and_pages_are_pages() -> None:
-    """What has the unit kB is converted once; the count of huge pages has none."""
+    """What has the unit kB is converted once, also of a node; the count of huge pages has none."""
     memory = memory_bytes(
         "MemTotal:  24 kB\nHugePages_Total:      12\nodd\nHugepagesize: 2048 kB\n"
     )
     assert memory == {"MemTotal": 24576, "HugePages_Total": 12, "Hugepagesize": 2097152}
     assert memory_bytes(_FILES["/proc/meminfo"])["MemTotal"] == 24731708 * 1024
+    node = "Node 1 MemTotal:  24 kB\nNode 1 HugePages_Total:    3\n"
+    assert memory_bytes(node) == {"MemTotal": 24576, "HugePages_Total": 3}
 
 
 def test_pressure_is_that_of_some() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
-from steelyard.campaign.evidence.server import ServerProbe
+from steelyard.campaign.evidence.turn_watch import ServerProbe
 from steelyard.campaign.evidence.watch import Part, Watch
 from steelyard.core.errors import TargetError
 from steelyard.core.evidence import Absence, Quantity, WaitClass

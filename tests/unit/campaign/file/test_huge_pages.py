@@ -8,7 +8,7 @@ from experiment_texts import SMALL, load
 from fakes.host import FakeHost
 from steelyard.core.errors import ExitCode, PreflightError
 from steelyard.core.units import GIB
-from steelyard.targets.local import require_huge_pages, require_shared_memory
+from steelyard.targets.stack import require_huge_pages, require_shared_memory
 
 MEMORY = (
     "MemTotal:       24731648 kB\nHugePages_Total:     {total}\nHugePages_Free:      {total}\n"

@@ -14,8 +14,7 @@ from steelyard.core.plan import Status
 from steelyard.core.schedule import Mode
 from steelyard.core.target import LocalTarget
 from steelyard.record.directory import read_campaign, read_schedule
-from steelyard.record.entries import BlockStarted, Planned, RunFinished
-from steelyard.record.journal import read_lines
+from steelyard.record.journal import BlockStarted, Planned, RunFinished, read_lines
 from support.left import left_over
 
 

@@ -23,7 +23,7 @@ from steelyard.core.plan import Status
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
-from steelyard.record.entries import Ended, Started
+from steelyard.record.journal import Ended, Started
 from support.left import left_groups, left_over
 
 _ID = "night-1"

@@ -15,8 +15,7 @@ from steelyard.core.experiment import Calibration, CapacityAsked, Experiment, Me
 from steelyard.core.plan import CampaignPlan
 from steelyard.core.schedule import CellKey, Load
 from steelyard.record.directory import read_campaign
-from steelyard.record.entries import Planned
-from steelyard.record.journal import read_lines
+from steelyard.record.journal import Planned, read_lines
 from steelyard.targets.assembly import Assembly
 
 CLIENTS, ROUNDS = (1, 4, 9), 6

@@ -31,8 +31,7 @@ from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.core.target import LocalTarget
 from steelyard.record.directory import read_campaign
-from steelyard.record.entries import EnvironmentRead, Planned
-from steelyard.record.journal import read_lines
+from steelyard.record.journal import EnvironmentRead, Planned, read_lines
 from steelyard.systems.protocol import SyncRate
 from steelyard.targets.assembly import Assembly
 from support.left import left_over
@@ -135,9 +134,9 @@ def a_place(
     engine = ToolEngine(stage.world, tools)
     (platform,) = {id(p): p for p in stage.bench()._platforms.values()}.values()
     processes = FakeProcesses(stage.clock)
-    processes.on(PYTHON, "steelyard.gateways.pingpong", answer=Answer(stdout=GAME))
-    processes.on(PYTHON, "steelyard.gateways.direct_read", answer=Answer(stdout=READS))
-    processes.on(PYTHON, "steelyard.gateways.log_write", answer=Answer(stdout=WRITES))
+    processes.on(PYTHON, "steelyard.gateways.trials", "ping-pong", answer=Answer(stdout=GAME))
+    processes.on(PYTHON, "steelyard.gateways.trials", "reads", answer=Answer(stdout=READS))
+    processes.on(PYTHON, "steelyard.gateways.trials", "writes", answer=Answer(stdout=WRITES))
     processes.on_start("sync_test")
     processes.begun = lambda process: process.log("table")
     data = path.with_name("data")
@@ -259,11 +258,11 @@ def test_a_missing_program_and_refused_reads_are_absent(path: Path) -> None:
     place = a_place(path)
     place.tools.absent = PreflightError("there is no sync_test on this machine")
     refused = Answer(stdout='{"unknown": "the file system refuses O_DIRECT"}')
-    place.processes.on(PYTHON, "steelyard.gateways.direct_read", answer=refused)
+    place.processes.on(PYTHON, "steelyard.gateways.trials", "reads", answer=refused)
     full = Answer(stdout='{"unknown": "no room to write"}')
-    place.processes.on(PYTHON, "steelyard.gateways.log_write", answer=full)
+    place.processes.on(PYTHON, "steelyard.gateways.trials", "writes", answer=full)
     one = Answer(stdout='{"unknown": "only one CPU may be used here"}')
-    place.processes.on(PYTHON, "steelyard.gateways.pingpong", "across", answer=one)
+    place.processes.on(PYTHON, "steelyard.gateways.trials", "ping-pong", "across", answer=one)
     found = place.take()
     absent = {(c.kind, c.subject): c.unknown for c in found if c.unknown}
     assert absent == {

@@ -20,7 +20,7 @@ from steelyard.gateways.doors import Doors
 from steelyard.places.elsewhere import token_of
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
-from steelyard.record.entries import Started
+from steelyard.record.journal import Started
 from support.left import left_on_servers
 
 _MARK = "steelyard campaign night-1"

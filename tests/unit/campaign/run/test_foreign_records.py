@@ -26,7 +26,7 @@ from steelyard.gateways import doors as doors_module
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory, read_standing
-from steelyard.record.entries import Created, Ended, Entry, Removed, Started
+from steelyard.record.journal import Created, Ended, Entry, Removed, Started
 
 _ID = "night-0f3a9c"
 _ELSEWHERE = "This was made elsewhere: run `steelyard clean` there"

@@ -13,7 +13,7 @@ from steelyard.core.outside import Foreign, InCluster, OnServer
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
-from steelyard.record.entries import Started
+from steelyard.record.journal import Started
 from support.flushes import Flushes, flushes
 
 __all__ = ["flushes"]

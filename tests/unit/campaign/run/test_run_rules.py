@@ -25,7 +25,7 @@ from steelyard.campaign.evidence.run_rules import (
 )
 from steelyard.core.evidence import SERVERS_MACHINE, Absence, Evidence, OtherProcess, Quantity
 from steelyard.core.experiment import DEFAULT_NEIGHBOURS
-from steelyard.core.findings import Finding, Ruling, Severity, Standing, Validity
+from steelyard.core.findings import Finding, Ruling, Severity, State, Validity
 from steelyard.core.measurement import Measurement
 from steelyard.core.plan import OTHERS_IO, RUN_NEEDS, missing_for
 from steelyard.core.schedule import Load
@@ -257,14 +257,14 @@ def ruling(code: str, facts: RunFacts) -> Ruling:
 @pytest.mark.parametrize(("code", "facts"), KEPT)
 def test_a_rule_is_kept_up_to_its_threshold(code: str, facts: RunFacts) -> None:
     """On this side nothing is said of the run."""
-    assert ruling(code, facts).standing is Standing.KEPT
+    assert ruling(code, facts).state is State.HOLDS
 
 
 @pytest.mark.parametrize(("code", "facts", "told"), BROKEN)
 def test_a_rule_is_broken_beyond_it(code: str, facts: RunFacts, told: str) -> None:
     """On the other side the measured value is in the sentence."""
     found = ruling(code, facts)
-    assert found.standing is Standing.BROKEN
+    assert found.state is State.VIOLATED
     assert told in found.message
 
 
@@ -275,7 +275,7 @@ def test_without_its_facts_a_rule_says_what_it_lacks(rule: object) -> None:
     assert (code in LACKING) is not (code in NEVER_LACKING)
     if code in LACKING:
         found = ruling(code, RunFacts())
-        assert found.standing is Standing.NOT_APPLICABLE
+        assert found.state is State.NOT_APPLICABLE
         assert LACKING[code] in found.missing
 
 
@@ -309,9 +309,9 @@ def test_neighbours_of_a_pod_are_kept_off_its_node() -> None:
 def test_the_skew_of_generators_needs_all_their_clocks() -> None:
     """Of one that nobody asked nothing is claimed; nor of a single generator."""
     unknown = replace(apart(9.0), evidence=evidence({}))
-    assert ruling("generators-apart", unknown).standing is Standing.NOT_APPLICABLE
+    assert ruling("generators-apart", unknown).state is State.NOT_APPLICABLE
     alone = replace(apart(9.0), load=Load(clients=1, threads=1))
-    assert ruling("generators-apart", alone).standing is Standing.NOT_APPLICABLE
+    assert ruling("generators-apart", alone).state is State.NOT_APPLICABLE
 
 
 def test_a_run_without_a_usable_log_stays_valid() -> None:
@@ -329,7 +329,7 @@ def test_the_length_of_a_slice_needs_a_result() -> None:
         (replace(lasting(5.0, 3.0), takes_time=True), ""),
     ):
         found = ruling("slice-length", facts)
-        assert (found.standing, found.missing) == (Standing.NOT_APPLICABLE, fact)
+        assert (found.state, found.missing) == (State.NOT_APPLICABLE, fact)
 
 
 def test_rules_speak_of_requests_where_the_server_is_redis() -> None:
@@ -349,13 +349,13 @@ def test_every_rule_is_tried_on_both_sides() -> None:
 @pytest.mark.parametrize("asked", ["try", "off", ""])
 def test_huge_pages_that_nobody_insists_on_are_no_fault(asked: str) -> None:
     """Only ``on`` is a promise; of ``try`` the campaign is told."""
-    assert ruling("no-huge-pages", on_huge_pages(asked, used=0.0)).standing is not Standing.BROKEN
+    assert ruling("no-huge-pages", on_huge_pages(asked, used=0.0)).state is not State.VIOLATED
 
 
 def test_huge_pages_of_an_unseen_server_are_not_judged() -> None:
     """Neither an old server's settings nor its memory tell: then nothing is claimed."""
     found = ruling("no-huge-pages", on_huge_pages("on"))
-    assert (found.standing, "huge_pages_status" in found.missing) == (Standing.NOT_APPLICABLE, True)
+    assert (found.state, "huge_pages_status" in found.missing) == (State.NOT_APPLICABLE, True)
 
 
 @pytest.mark.parametrize("others", [(), (BZIP2,)])
@@ -368,16 +368,16 @@ def test_a_disk_is_foreign_only_by_processes_that_are_seen(
 
 def test_what_a_server_cannot_have_asked_for_hides_no_neighbour() -> None:
     """A server counted with more bytes than its device moved: the rule says so and stands aside."""
-    assert ruling("foreign-disk", on_disk(0.0)).standing is Standing.KEPT
+    assert ruling("foreign-disk", on_disk(0.0)).state is State.HOLDS
     found = ruling("foreign-disk", on_disk(-0.1))
-    assert found.standing is Standing.NOT_APPLICABLE
+    assert found.state is State.NOT_APPLICABLE
     assert "more are counted than it moved" in found.missing
 
 
 def test_a_disk_is_no_more_foreign_than_others_used_it() -> None:
     """Where others did 5 MiB of the 300 that the server did not ask for, 5 MiB are theirs."""
     small = OtherProcess(pid=4, name="cron", cpu_s=0.0, io_bytes=5 * MIB)
-    assert ruling("foreign-disk", on_disk(300, others=(small,))).standing is Standing.KEPT
+    assert ruling("foreign-disk", on_disk(300, others=(small,))).state is State.HOLDS
 
 
 def findings_of(facts: RunFacts, **how: bool) -> tuple[Validity, tuple[Finding, ...]]:
@@ -455,7 +455,7 @@ def test_what_a_rule_needs_is_what_the_campaign_says_that_it_needs(code: str) ->
         totals = {name: value for name, value in whole.totals.items() if name != dropped}
         levels = {name: value for name, value in whole.levels.items() if name != dropped}
         each = replace(whole, totals=totals, levels=levels)
-        is_judged = ruling(code, RunFacts(evidence=each)).standing is not Standing.NOT_APPLICABLE
+        is_judged = ruling(code, RunFacts(evidence=each)).state is not State.NOT_APPLICABLE
         assert is_judged is (missing_for(code, each) == ()) is (dropped is None)
 
 
@@ -479,12 +479,12 @@ def test_a_rate_is_judged_where_it_is_known() -> None:
     """A share of the capacity needs the rate that it became; a closed loop has none."""
     share = Load(clients=1, threads=1, share=0.7)
     unknown = ruling("rate-not-reached", RunFacts(load=share, measurement=measured()))
-    assert (unknown.standing, "share became" in unknown.missing) == (Standing.NOT_APPLICABLE, True)
+    assert (unknown.state, "share became" in unknown.missing) == (State.NOT_APPLICABLE, True)
     became = replace(share, share=None, rate_per_s=1e6)
     known = RunFacts(load=became, measurement=measured(10))
-    assert ruling("rate-not-reached", known).standing is Standing.BROKEN
+    assert ruling("rate-not-reached", known).state is State.VIOLATED
     closed = ruling("rate-not-reached", RunFacts(measurement=measured(1)))
-    assert (closed.standing, closed.missing) == (Standing.NOT_APPLICABLE, "")
+    assert (closed.state, closed.missing) == (State.NOT_APPLICABLE, "")
 
 
 def test_failed_transactions_were_tried() -> None:
@@ -492,9 +492,9 @@ def test_failed_transactions_were_tried() -> None:
     asked = at_rate(10_000, done=9_400)
     assert asked.measurement is not None
     failing = replace(asked, measurement=replace(asked.measurement, failed=600))
-    assert ruling("rate-not-reached", asked).standing is Standing.BROKEN
-    assert ruling("rate-not-reached", failing).standing is Standing.KEPT
-    assert ruling("failed-transactions", failing).standing is Standing.BROKEN
+    assert ruling("rate-not-reached", asked).state is State.VIOLATED
+    assert ruling("rate-not-reached", failing).state is State.HOLDS
+    assert ruling("failed-transactions", failing).state is State.VIOLATED
 
 
 def test_what_the_configuration_may_have_caused_stays_in() -> None:

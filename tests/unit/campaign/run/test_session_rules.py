@@ -22,8 +22,7 @@ from steelyard.gateways.files import holding_cache
 from steelyard.record import directory as record_directory
 from steelyard.record import registry
 from steelyard.record.directory import read_campaign
-from steelyard.record.entries import Created
-from steelyard.record.journal import read_lines
+from steelyard.record.journal import Created, read_lines
 from steelyard.targets.assembly import Assembly
 from support.left import left_over
 from support.stack import MemoryLedger

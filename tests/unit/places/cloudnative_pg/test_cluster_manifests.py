@@ -7,7 +7,7 @@ import pytest
 from steelyard.core.errors import PreflightError
 from steelyard.core.kubernetes import OVERWRITTEN, REFUSED, SecretRef
 from steelyard.core.target import CloudNativePgTarget, PodResources, Synchronous
-from steelyard.places.kubernetes.volumes import resources_of
+from steelyard.places.kubernetes.pods import resources_of
 from steelyard.systems.postgres.cloudnative_pg.operator import (
     postgresql_spec,
     require_taken,

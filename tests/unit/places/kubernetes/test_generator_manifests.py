@@ -1,20 +1,17 @@
 """Manifests of load generators: restricted, limited, mortal, and away from the database."""
 
 import json
-from decimal import Decimal
 
 import pytest
 
 from fakes.generator_pods import plan_of
-from steelyard.core.errors import InputError
 from steelyard.core.kubernetes import CAMPAIGN, ROLE
 from steelyard.core.target import GeneratorPods, KubernetesPlace, PodResources
-from steelyard.places.kubernetes.generator_manifest import (
+from steelyard.places.kubernetes.generators import (
     agent_manifest,
     generator_manifest,
     log_bytes,
 )
-from steelyard.places.kubernetes.volumes import quantity
 
 
 def _spec(user: int | None = None, **changed: object) -> dict[str, object]:
@@ -134,7 +131,7 @@ def test_node_selector_and_tolerations_are_as_the_file_has_them() -> None:
 def test_logs_lie_in_half_of_the_memory() -> None:
     """A log cannot take the memory of the generator itself."""
     asked = GeneratorPods(resources=PodResources(limits=(("memory", "1Gi"),)))
-    assert log_bytes(asked) == 512 * 1024 * 1024
+    assert log_bytes(asked.resources) == 512 * 1024 * 1024
     spec = _spec(place=KubernetesPlace(generators=asked))
     (logs,) = (volume for volume in spec["volumes"] if volume["name"] == "logs")
     assert logs["emptyDir"] == {"medium": "Memory", "sizeLimit": str(512 * 1024 * 1024)}
@@ -146,27 +143,3 @@ def test_the_agent_is_the_script_of_the_package() -> None:
     (container,) = _spec()["containers"]
     assert container["command"][1].endswith(f"/{name}")
     assert script.startswith("#!/bin/bash\n")
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("500m", "0.5"),
-        ("2", "2"),
-        ("1e3", "1000"),
-        ("512Mi", "536870912"),
-        ("1.5Gi", "1610612736"),
-        ("2k", "2000"),
-        ("100n", "1E-7"),
-    ],
-)
-def test_quantities_are_read_as_kubernetes_writes_them(text: str, value: str) -> None:
-    """Suffixes of both kinds, decimals and exponents."""
-    assert quantity(text) == Decimal(value)
-
-
-@pytest.mark.parametrize("text", ["", "many", "1Ki2", "1mi", "--1", "1e999"])
-def test_what_is_no_quantity_is_refused(text: str) -> None:
-    """A typing error is told with the forms there are."""
-    with pytest.raises(InputError, match="no quantity"):
-        quantity(text)

@@ -13,7 +13,7 @@ from steelyard.core.errors import PreflightError
 from steelyard.core.kubernetes import CLAIM, EVENT, POD, ROLE, STORAGE_CLASS
 from steelyard.core.measurement import Fact
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.storage_probe import (
+from steelyard.places.kubernetes.volumes import (
     StorageQuestion,
     probe_manifests,
     probe_storage,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.systems.redis.statefulset.manifest import pod_configuration
+from steelyard.systems.redis.statefulset.own_server import pod_configuration
 
 _SCRIPT = files("steelyard.systems.redis.statefulset").joinpath("server.sh").read_text()
 # A server that keeps what it is given: a line for each start, in its working directory.

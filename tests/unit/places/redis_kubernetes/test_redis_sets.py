@@ -20,8 +20,7 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.places.kubernetes.undoing import undo
-from steelyard.systems.redis.statefulset.manifest import CHANGE
-from steelyard.systems.redis.statefulset.own_server import RedisKubernetesPlatform
+from steelyard.systems.redis.statefulset.own_server import CHANGE, RedisKubernetesPlatform
 from support.redis_cluster_world import RedisWorld, make_redis_world
 
 _PROGRAM = SmallRedis()

@@ -10,8 +10,8 @@ from steelyard.core.command import quoted
 from steelyard.core.errors import InputError
 from steelyard.core.stack import KnobKind
 from steelyard.gateways.placed_files import LocalFiles
+from steelyard.tuning.apply.doors import read_plan
 from steelyard.tuning.apply.kernel import FileDoor
-from steelyard.tuning.apply.plans import read_plan
 from support.database_in_cluster import Operator, cluster_knob
 from support.stack import knob
 

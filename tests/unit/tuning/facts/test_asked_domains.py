@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.core.stack import State
+from steelyard.core.findings import State
 from steelyard.core.stack_facts import DomainFacts, StackFacts
 from steelyard.core.units import GIB
 from steelyard.tuning.facts.domain_xml import parse_domain

@@ -29,7 +29,7 @@ from steelyard.core.kubernetes import (
     ref_of,
 )
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.kubernetes.pod_state import is_ready, obstacle
+from steelyard.places.kubernetes.pods import is_ready, obstacle
 from steelyard.places.kubernetes.volumes import claim_obstacle
 
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"

@@ -47,9 +47,10 @@ from steelyard.places.kubernetes.made_server import (
     place_finding,
 )
 from steelyard.places.kubernetes.outcomes import LoadPods, PodSight, StartSkew, unknown_skew
+from steelyard.places.kubernetes.pods import resources_of
 from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.kubernetes.undoing import Departure, Held, held_by
-from steelyard.places.kubernetes.volumes import resources_of, storage_class_facts, volume_facts
+from steelyard.places.kubernetes.volumes import storage_class_facts, volume_facts
 from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
 from steelyard.systems.postgres.cloudnative_pg.diagnosis import ClusterState, plain_log
 from steelyard.systems.postgres.cloudnative_pg.operator import (
@@ -186,21 +187,16 @@ def cluster_manifest(
         campaign_id: In the labels of everything; empty: none is named.
     """
     labels = _labels(campaign_id)
-    metadata = {"name": name, **({"namespace": namespace} if namespace else {}), "labels": labels}
-    return {
-        "apiVersion": CLUSTER.api_version,
-        "kind": CLUSTER.name,
-        "metadata": metadata,
-        "spec": {
-            **_instances(target),
-            "inheritedMetadata": {"labels": labels},
-            "enableSuperuserAccess": True,
-            "superuserSecret": {"name": secret.name},
-            **_storage(target),
-            **_placement(target),
-            "postgresql": _postgresql(target, settings),
-        },
+    spec = {
+        **_instances(target),
+        "inheritedMetadata": {"labels": labels},
+        "enableSuperuserAccess": True,
+        "superuserSecret": {"name": secret.name},
+        **_storage(target),
+        **_placement(target),
+        "postgresql": _postgresql(target, settings),
     }
+    return CLUSTER.manifest(name, namespace=namespace, labels=labels, spec=spec)
 
 
 def _labels(campaign_id: str) -> dict[str, str]:

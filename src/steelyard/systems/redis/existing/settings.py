@@ -13,12 +13,13 @@ does not hold the campaign's marker, and doing it twice is no error.
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Final
 
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.outside import Foreign, OnServer, SavedSetting
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.clock import Clock, looks
 from steelyard.gateways.redis import RedisSession, ReplyError, opened
 from steelyard.places.elsewhere import restart_by
 from steelyard.systems.redis.existing.connection import RedisMeans, lacking_command
@@ -156,10 +157,8 @@ def await_quiet(
     Raises:
         TargetError: The AOF cannot be rewritten, or it takes too long.
     """
-    begun = clock.monotonic()
-    while True:
+    for waited_s in looks(clock, inf, _POLL_S):
         told = {**session.info("persistence"), **session.info("memory")}
-        waited_s = clock.monotonic() - begun
         is_rewriting = any(
             told.get(f"aof_rewrite_{n}") == "1" for n in ("in_progress", "scheduled")
         )
@@ -178,7 +177,6 @@ def await_quiet(
                 f"the server still rewrites its AOF, or saves, after {waited_s:.0f} s",
                 hint="Load fewer keys.",
             )
-        clock.sleep(_POLL_S)
 
 
 _DUMP: Final = "BGSAVE"

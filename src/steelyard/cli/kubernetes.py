@@ -1,0 +1,185 @@
+"""``steelyard kubernetes``: what a cluster needs for campaigns, and what a Job runs in its pod."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from steelyard.cli.lazy_group import LazyGroup
+from steelyard.cli.options import NAMESPACE, OBJECT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from steelyard.answers.results import CampaignAnalysis
+    from steelyard.campaign.run.runner import Progress
+    from steelyard.places.kubernetes.permissions import Permission, Purpose
+    from steelyard.tuning.files.manifests import StorageClass
+
+_VERBS = {
+    "rbac": "Print the least RBAC that campaigns need, for kubectl apply -f -.",
+    "storage-classes": "Print the storage classes that the presets for Kubernetes name.",
+}
+
+
+@click.group(cls=LazyGroup, verbs=_VERBS, unlisted={"campaign"})
+def command() -> None:
+    """Print what a cluster needs for campaigns, as manifests for `kubectl apply -f -`."""
+
+
+@command.command("rbac")
+@click.option(
+    "-n",
+    "--namespace",
+    type=NAMESPACE,
+    metavar="NAME",
+    help="Where campaigns run; without it they make a namespace each, which takes more.",
+)
+@click.option(
+    "--account",
+    type=OBJECT,
+    metavar="NAME",
+    default="steelyard",
+    help="Name of the ServiceAccount; steelyard.",
+)
+@click.option("--in-cluster", is_flag=True, help="It also starts campaigns as Jobs and attaches.")
+@click.option(
+    "--runner", is_flag=True, help="It is the Jobs' own: for run --in-cluster --service-account."
+)
+@click.option("--inspect", is_flag=True, help="It also runs inspect and stack verify.")
+@click.option("--clean", is_flag=True, help="It also runs clean --context or --namespace.")
+@click.option("--stack", is_flag=True, help="It also runs stack apply; and what --inspect says.")
+@click.pass_context
+def rbac(context: click.Context, /, **_: object) -> None:
+    """Print the least RBAC that campaigns need, for `kubectl apply -f -`.
+
+    Each permission has its reason in a comment. What is optional costs the record some facts when
+    it is taken out, and nothing else. No cluster is asked.
+    """
+    from steelyard.cli.manifest_text import manifest_text
+    from steelyard.places.kubernetes import permissions as rbac
+    from steelyard.places.kubernetes.permissions import needed
+
+    given = context.params
+    if given["runner"] and given["in_cluster"]:
+        raise click.UsageError("--runner and --in-cluster are two accounts: print one at a time")
+    namespace = given["namespace"]
+    permissions = needed(_purposes(given))
+    if namespace is None:
+        permissions = rbac.everywhere(permissions)
+    grant = rbac.Grant(
+        name=given["account"],
+        account_namespace=namespace or "default",
+        namespaces=(namespace,) if namespace else (),
+        permissions=permissions,
+    )
+    head = list(_head(permissions, namespace))
+    click.echo(manifest_text([rbac.account(grant), *rbac.grants(grant)], head=head), nl=False)
+
+
+def _purposes(given: "Mapping[str, Any]") -> "Iterator[Purpose]":
+    """Yield what the account is for, by the options."""
+    from steelyard.places.kubernetes.permissions import Purpose
+
+    asked = {
+        Purpose.CLUSTERS: True,
+        Purpose.REDIS: True,
+        Purpose.INSIDE: given["runner"],
+        Purpose.OUTSIDE: not given["runner"],
+        Purpose.RUNNER: given["in_cluster"],
+        Purpose.RUNNER_ACCOUNT: given["in_cluster"],
+        Purpose.INSPECT: given["inspect"] or given["stack"],
+        Purpose.STACK: given["stack"],
+        Purpose.CLEAN: given["clean"],
+        Purpose.OWN_NAMESPACE: given["namespace"] is None,
+    }
+    yield from (purpose for purpose, wanted in asked.items() if wanted)
+
+
+def _head(permissions: "tuple[Permission, ...]", namespace: str | None) -> "Iterator[str]":
+    from steelyard.places.kubernetes.permissions import reasons
+
+    where = f"in namespace {namespace}" if namespace else "in namespaces of their own"
+    yield f"What campaigns {where} need, and why:"
+    yield from (f"  {line}" for line in reasons(permissions))
+
+
+@command.command("storage-classes")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--longhorn", is_flag=True, help="Only those of Longhorn.")
+def storage_classes(names: tuple[str, ...], *, longhorn: bool) -> None:
+    """Print storage classes as manifests, all or those named, with the reason for each parameter.
+
+    \b
+    steelyard kubernetes storage-classes longhorn-1r longhorn-2r | kubectl apply -f -
+
+    Longhorn must be there, and its disks carry the tags `dedicated` and `shared`.
+    """  # noqa: D301 - \b keeps click from joining the lines
+    from steelyard.tuning.files.manifests import class_text
+
+    click.echo(
+        "---\n".join(class_text(each) for each in chosen(names, longhorn=longhorn)), nl=False
+    )
+
+
+def chosen(names: Sequence[str], *, longhorn: bool) -> "tuple[StorageClass, ...]":
+    """Return the classes of these names, or all; on request only those of Longhorn.
+
+    Raises:
+        InputError: There is none of a name.
+    """
+    from steelyard.campaign.file.form_values import shown
+    from steelyard.core.errors import InputError
+    from steelyard.core.spelling import choice
+    from steelyard.tuning.files.manifests import MATRIX
+
+    known = {each.name: each for each in MATRIX if each.longhorn or not longhorn}
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"there is no storage class {shown(name)}", hint=choice(name, [*known])
+            )
+    return tuple(known[name] for name in dict.fromkeys(names or known))
+
+
+_FILE = click.Path(path_type=Path)
+
+
+@command.command("campaign")
+@click.option(
+    "--request",
+    type=_FILE,
+    default="/request/request.json.gz",
+    help="The packed campaign; /request/request.json.gz.",
+)
+@click.option(
+    "--record", type=_FILE, default="/record/campaign", help="Of the record; /record/campaign."
+)
+def campaign(request: Path, record: Path) -> None:
+    """Run the campaign that `run --in-cluster` packed; where it has begun, go on with it.
+
+    Nobody needs to type this: it is the command of the Job. What it prints is for `kubectl logs`.
+    """
+    from steelyard.cli.campaigns import show, write_reports
+    from steelyard.cli.progress import PlainProgress
+    from steelyard.record.directory import read_campaign
+
+    with PlainProgress() as progress:
+        analysis = _work(request, record)(progress)
+    show(analysis, record)
+    write_reports(read_campaign(record), analysis, record)
+
+
+def _work(request: Path, record: Path) -> "Callable[[Progress], CampaignAnalysis]":
+    """Return how to run it: from its beginning, or from where a pod that is gone left it."""
+    from steelyard.campaign.away.packing import unpack
+    from steelyard.campaign.run import session
+    from steelyard.gateways.doors import system_doors
+    from steelyard.record.directory import has_begun
+
+    doors = system_doors()
+    if has_begun(record):
+        return lambda progress: session.resume_campaign(record, doors, progress)
+    asked = unpack(request)
+    return lambda progress: session.new_campaign(asked, record, doors, progress)

@@ -1,0 +1,588 @@
+"""What ``noise``, ``capacity`` and ``try`` do: write an experiment and run it like any other."""
+
+import re
+import secrets
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import click
+
+from steelyard.campaign.file.files import PRESET, LoadedExperiment
+from steelyard.campaign.file.form_parts import CLOSED
+from steelyard.campaign.file.form_values import SEED_LIMIT
+from steelyard.campaign.file.overrides import (
+    CHANGED,
+    NOW,
+    RATES,
+    CapacityQuestion,
+    TrialQuestion,
+    capacity_text,
+    trial_text,
+)
+from steelyard.campaign.foresee.forecast import (
+    LEAST_BUDGET_S,
+    aa_twin,
+    default_budget_s,
+    forecast,
+    with_budget,
+)
+from steelyard.campaign.run import session
+from steelyard.cli.campaigns import Gate
+from steelyard.cli.launching import (
+    RunOptions,
+    command_of,
+    foresee,
+    load,
+    load_written,
+    real_doors,
+    start,
+)
+from steelyard.core.errors import (
+    ExperimentFileError,
+    InputError,
+    PreflightError,
+    RecordError,
+)
+from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCost
+from steelyard.core.plan import RoundsFor
+from steelyard.core.schedule import Mode
+from steelyard.core.units import format_bytes, format_duration, parse_duration_s
+from steelyard.gateways.doors import Doors, system_doors
+from steelyard.gateways.files import write_text
+from steelyard.targets.assembly import Assembly, assemble
+from steelyard.targets.differences import choose_design, switch_cost
+
+_CAPACITY: Final = "steelyard capacity"
+_TRIAL: Final = "steelyard try"
+_BUILTIN: Final = "select-only"
+_SCALE: Final = 10
+_PROTOCOL: Final = "prepared"
+_BUDGET: Final = "10m"
+_SESSIONS: Final = 16  # of the open loops of `capacity`
+_SLICE: Final = "5s"
+_CLIENTS: Final = "8"  # of `try`
+_DECIDE: Final = "5%"
+_AFTER_SEED = 5  # steelyard, verb, source, --seed, N
+
+
+def measure_noise(options: RunOptions, switch: str | None) -> None:
+    """Run the A/A twin of an experiment and report it; or only show what would happen."""
+    asked_s = None if options.budget is None else parse_duration_s(options.budget)
+    options = replace(options, budget=None)  # it is the twin's, not the experiment's
+    doors = system_doors()
+    twin = _twin(load(options, doors), switch, asked_s, doors)
+    if options.dry_run:
+        foresee(twin, options, doors)
+    else:
+        start(twin, _command(twin, options), options, doors)
+
+
+def _twin(
+    given: LoadedExperiment, switch: str | None, asked_s: float | None, doors: Doors
+) -> LoadedExperiment:
+    experiment, assembly = given.experiment, assemble(given.experiment, doors)
+    cost = switch_cost(experiment, assembly.engine) if switch is None else SwitchCost(switch)
+    # Who says how to switch wants to know what switching so brings: starts, or back to back.
+    choice = choose_design(experiment, assembly.engine, assembly.room)
+    given = _in_same_rounds(given, doors)
+    twin = aa_twin(
+        given,
+        switch=cost,
+        budget_s=LEAST_BUDGET_S if asked_s is None else asked_s,
+        alternates=choice.alternates and switch is None,
+        other=_other_design(experiment, assembly, alternates=choice.alternates and switch is None),
+    )
+    if asked_s is not None:
+        return twin
+    expected = forecast(twin.experiment, assemble(twin.experiment, doors))
+    return with_budget(twin, default_budget_s(expected, twin.experiment))
+
+
+def _other_design(
+    experiment: Experiment, assembly: Assembly, *, alternates: bool
+) -> OtherDesign | None:
+    """Return the design that an experiment could take, too, with the length of its blocks."""
+    if experiment.is_single_pass:
+        return None
+    other = Design.ONE_BY_ONE if alternates else Design.AUTO
+    expected = forecast(replace(experiment, design=other), assembly)
+    if not alternates and expected.mode is not Mode.ALTERNATING:
+        return None  # there is no other
+    return OtherDesign(mode=expected.mode, block_s=expected.block_s)
+
+
+def _in_same_rounds(given: LoadedExperiment, doors: Doors) -> LoadedExperiment:
+    """Return an experiment that asks for the rounds that a checkpoint cycle takes.
+
+    Its differences call for them, and its twin has none: one round would be another noise.
+    """
+    experiment = given.experiment
+    rounds = forecast(experiment, assemble(experiment, doors)).rounds
+    if rounds.chosen_for is not RoundsFor.CYCLE:
+        return given
+    measure = replace(experiment.measure, rounds=rounds.number)
+    return replace(given, experiment=replace(experiment, measure=measure))
+
+
+def _command(twin: LoadedExperiment, options: RunOptions) -> str:
+    """Return the command that repeats it in the same order, on the same budget."""
+    experiment = twin.experiment
+    words = shlex.split(
+        session.command_line(
+            twin.source,
+            experiment.seed,
+            options.all_overrides,
+            options.flags,
+            switches=options.switches,
+        )
+    )
+    words[1] = "noise"
+    in_turns = experiment.design is not Design.ONE_BY_ONE
+    switch = None if in_turns else experiment.measure.switch
+    words[_AFTER_SEED:_AFTER_SEED] = [
+        *("--budget", f"{experiment.stop.budget_s:g}s"),
+        *(("--switch", switch.value) if switch not in (None, SwitchCost.REPROVISION) else ()),
+    ]
+    return shlex.join(words)
+
+
+_CAPACITY_KEYS = {
+    "loads.clients": "--client",
+    "loads.rate": "--rate",
+    "loads.protocol": "--protocol",
+    "slo": "--slo",
+    "measure.slice": "--slice",
+    "stop.budget": "--budget",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityOptions:
+    """The command line of ``capacity``; None or empty where an option was not given.
+
+    Attributes:
+        place: A target, an experiment file or a preset.
+    """
+
+    place: str
+    flags: tuple[str, ...]
+    client: int | None
+    scale: int | None
+    builtin: str | None
+    protocol: str | None
+    rate: str | None
+    slo: str | None
+    slice_: str | None
+    budget: str | None
+    seed: int | None
+    out: Path | None
+    dry_run: bool
+    as_json: bool
+    quiet: bool
+    yes: bool
+    allow_existing: bool
+
+
+def measure_capacity(options: CapacityOptions) -> None:
+    """Find the capacity and measure below it; or only show what would happen."""
+    doors = system_doors()
+    loaded, command, run = (
+        _of_file(options, doors) if _is_file(options) else _of_server(options, doors)
+    )
+    if not any(load.share for load in loaded.experiment.loads):
+        raise InputError(
+            f"`--rate {options.rate}` has no share of the capacity, so none would be measured",
+            hint=f"Add a share: `--rate {options.rate},70%`; fixed rates alone are for"
+            " `steelyard run`.",
+        )
+    if options.dry_run:
+        foresee(loaded, run, doors)
+    else:
+        start(loaded, command, run, doors)
+
+
+def _is_file(options: CapacityOptions) -> bool:
+    return options.place.startswith(PRESET) or Path(options.place).is_file()
+
+
+def _of_server(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment, str, RunOptions]:
+    """Return the experiment of one server, and the command that repeats it."""
+    seed = secrets.randbelow(SEED_LIMIT) if options.seed is None else options.seed
+    text = capacity_text(
+        CapacityQuestion(
+            target=options.place,
+            clients=options.client or _SESSIONS,
+            scale=options.scale or _SCALE,
+            builtins=[name.strip() for name in (options.builtin or _BUILTIN).split(",")],
+            protocol=options.protocol or _PROTOCOL,
+            rates=options.rate or "",
+            goal=options.slo or "",
+            run_s=options.slice_ or _SLICE,
+            budget=options.budget or _BUDGET,
+            seed=seed,
+        )
+    )
+    run = _capacity_run(options, source=_CAPACITY)
+    try:
+        loaded = load_written(text, run, doors)
+    except ExperimentFileError as error:
+        raise _said_of_options(error, _capacity_option) from error
+    return loaded, _capacity_command(replace(options, seed=seed)), run
+
+
+def _capacity_option(path: str) -> str:
+    """Return the option that a key of the written file comes from, "" for what has none."""
+    if path.endswith(".builtin"):
+        return "--builtin"
+    if path.startswith("configurations.") and ".target" in path:
+        return "TARGET"
+    return _CAPACITY_KEYS.get(path, "")
+
+
+def _of_file(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment, str, RunOptions]:
+    """Return the experiment of a file with what was asked put into it.
+
+    Raises:
+        InputError: Options that describe a server, which the file does.
+    """
+    described = {"--scale": options.scale, "--builtin": options.builtin}
+    if given := [name for name, value in described.items() if value is not None]:
+        raise InputError(
+            f"{', '.join(given)} is for a target, and {options.place} describes its workloads",
+            hint="Leave it out, or change the file.",
+        )
+    changes = {
+        "loads.clients": options.client,
+        "loads.rate": _rates(options, doors),
+        "loads.protocol": options.protocol,
+        "slo": f'"{options.slo}"' if options.slo else None,
+        "measure.slice": options.slice_,
+    }
+    overrides = tuple(f"{path}={value}" for path, value in changes.items() if value is not None)
+    run = replace(
+        _capacity_run(options, source=options.place), overrides=overrides, budget=options.budget
+    )
+    loaded = load(run, doors)
+    return loaded, command_of(loaded, run), run
+
+
+def _rates(options: CapacityOptions, doors: Doors) -> str | None:
+    """Return the rates that are put into a file; None where its own, or those of its goal, stay.
+
+    Raises:
+        InputError: Its own have no share of the capacity.
+    """
+    given = load(_capacity_run(options, source=options.place), doors)
+    loads = given.experiment.loads
+    own = ", ".join(dict.fromkeys(each.rate_label or CLOSED for each in loads))
+    if given.document.at(("loads", "rate")) is None:
+        return options.rate or (None if options.slo or given.experiment.goal else RATES)
+    if options.rate is not None:
+        if not options.quiet:
+            message = f"--rate {options.rate} replaces the rates of {options.place}: {own}"
+            click.echo(message, err=True)
+        return options.rate
+    if not any(each.share for each in loads):
+        raise InputError(
+            f"{options.place} has rates of its own, {own}, and none is a share of the capacity",
+            hint=f"Replace them: `--rate {RATES}`; or measure at them with `steelyard run`.",
+        )
+    return None
+
+
+def _capacity_run(options: CapacityOptions, *, source: str) -> RunOptions:
+    return RunOptions(
+        source=source,
+        flags=options.flags,
+        seed=options.seed,
+        out=options.out,
+        dry_run=options.dry_run,
+        as_json=options.as_json,
+        quiet=options.quiet,
+        yes=options.yes,
+        allow_existing=options.allow_existing,
+    )
+
+
+def _capacity_command(options: CapacityOptions) -> str:
+    """Return the command that repeats it in the same order."""
+    given = {
+        "--seed": options.seed,
+        "--client": options.client,
+        "--scale": options.scale,
+        "--builtin": options.builtin,
+        "--protocol": options.protocol,
+        "--rate": options.rate,
+        "--slo": options.slo,
+        "--slice": options.slice_,
+        "--budget": options.budget,
+    }
+    words = [*_CAPACITY.split(), options.place]
+    asked = {"--yes": options.yes, "--allow-existing": options.allow_existing}
+    switches = [name for name, is_given in asked.items() if is_given]
+    return _spelled(words, given, switches=switches, flags=options.flags)
+
+
+_TRIAL_KEYS: Final = {
+    "loads.clients": "--client",
+    "loads.protocol": "--protocol",
+    "stop.budget": "--budget",
+    "stop.decide": "--decide",
+}
+_WEIGHTED: Final = re.compile(r"(.+)@([1-9]\d*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialOptions:
+    """The command line of ``try``; None or empty where an option was not given."""
+
+    flags: tuple[str, ...]
+    dsn: str | None
+    changes: tuple[str, ...]
+    scripts: tuple[str, ...]
+    builtin: str | None
+    scale: int | None
+    client: str | None
+    protocol: str | None
+    restart_command: str | None
+    decide: str | None
+    budget: str | None
+    seed: int | None
+    out: Path | None
+    save: Path | None
+    dry_run: bool
+    as_json: bool
+    quiet: bool
+    yes: bool
+    fail_if: tuple[str, ...]
+    undecided: str
+    junit: Path | None
+
+
+def run_trial(options: TrialOptions) -> None:
+    """Try settings on a server; or only say what would be done, or write the file.
+
+    Raises:
+        InputError: Nothing is to be tried, or options are wrong.
+        PreflightError: Nobody agreed.
+    """
+    seed = secrets.randbelow(SEED_LIMIT) if options.seed is None else options.seed
+    text = trial_text(_trial_question(options, seed))
+    run, doors = _trial_run(options), real_doors()
+    try:
+        loaded = load_written(text, run, doors)
+        if options.save is not None:
+            _save_trial(text, options.save)
+        elif options.dry_run:
+            foresee(loaded, run, doors, told=lambda assembly: _tell_touched(loaded, assembly))
+        else:
+            command = _trial_command(replace(options, seed=seed))
+            start(
+                loaded, command, run, doors, agreed=lambda it: _agree_to_trial(loaded, it, options)
+            )
+    except ExperimentFileError as error:
+        raise _said_of_options(error, _trial_option) from error
+
+
+def _trial_question(options: TrialOptions, seed: int) -> TrialQuestion:
+    if not options.changes:
+        raise InputError(
+            "nothing is to be tried", hint="Name a setting, such as --set random_page_cost=1.1."
+        )
+    if options.scripts and (options.builtin is not None or options.scale is not None):
+        raise InputError(
+            "--script, and --builtin or --scale: scripts run on the tables that are there",
+            hint="Leave one of them out; a file of `steelyard run` can have both.",
+        )
+    return TrialQuestion(
+        target=options.dsn or "",
+        settings=dict(_change_of(text) for text in options.changes),
+        scripts=[_script_of(text) for text in options.scripts],
+        builtins=[name.strip() for name in (options.builtin or _BUILTIN).split(",")],
+        scale=options.scale or _SCALE,
+        clients=options.client or _CLIENTS,
+        protocol=options.protocol or _PROTOCOL,
+        restart_command=shlex.split(options.restart_command or ""),
+        decide=options.decide or _DECIDE,
+        budget=options.budget or _BUDGET,
+        seed=seed,
+    )
+
+
+def _change_of(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InputError(
+            f"--set: {text!r} is no setting with its value",
+            hint="Write it as random_page_cost=1.1.",
+        )
+    return name.strip(), value.strip()
+
+
+def _script_of(text: str) -> tuple[str, int]:
+    """Return a script with its weight, as pgbench takes them."""
+    weighted = _WEIGHTED.fullmatch(text)
+    return (weighted[1], int(weighted[2])) if weighted else (text, 1)
+
+
+def _trial_option(path: str) -> str:
+    """Return the option that a key of the written file comes from, "" for what has none."""
+    if path.startswith("workloads"):
+        return "--builtin" if path.endswith(".builtin") else "--script" if ".file" in path else ""
+    if path.startswith(f"configurations.{CHANGED}.postgres"):
+        return "--set"
+    if path.startswith(f"configurations.{NOW}.target"):
+        return "--restart-command" if path.endswith("restart_command") else "--dsn"
+    return next((option for key, option in _TRIAL_KEYS.items() if path.startswith(key)), "")
+
+
+def _save_trial(text: str, path: Path) -> None:
+    if path.exists():
+        raise InputError(f"{path} is there already", hint="Name another file.")
+    write_text(path, text, error_type=RecordError)
+    click.echo(f"steelyard run {shlex.quote(str(path))}")
+
+
+def _agree_to_trial(loaded: LoadedExperiment, assembly: Assembly, options: TrialOptions) -> None:
+    """Tell what is touched, and ask whether that is meant.
+
+    Raises:
+        PreflightError: Nobody agreed.
+    """
+    if not options.quiet:
+        _tell_touched(loaded, assembly)
+    if options.yes or not _is_there(assembly):
+        return
+    if not sys.stdin.isatty():
+        raise PreflightError(
+            "nobody is there to agree to what is touched",
+            hint="Add --yes if it is meant; --dry-run tells what it is.",
+        )
+    if not click.confirm("Start?", err=True):
+        raise PreflightError("nothing was started", hint="Nothing was made or changed.")
+
+
+def _is_there(assembly: Assembly) -> bool:
+    """Return whether the server is one that Steelyard does not start itself."""
+    return bool(_trial_facts(assembly))
+
+
+def _trial_facts(assembly: Assembly) -> dict[str, str]:
+    facts = assembly.platforms[NOW].facts()
+    return {fact.name: fact.value for fact in facts if fact.subject == "endpoint"}
+
+
+def _tell_touched(loaded: LoadedExperiment, assembly: Assembly) -> None:
+    lines = touched(loaded.experiment, assembly)
+    click.echo("\n".join(f"  {name:<10} {text}" for name, text in lines), err=True)
+
+
+def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, str]]:
+    """Yield what a trial touches: server, settings, data and for how long, each with its name."""
+    facts = _trial_facts(assembly)
+    if facts:
+        yield "server", f"{facts['address']}, as {facts['user']}"
+        yield "settings", _settings_touched(experiment, facts)
+    else:
+        yield "server", "one that Steelyard starts and removes"
+    yield "data", _data_touched(experiment, assembly, facts)
+    clients = " or ".join(str(load.clients) for load in experiment.loads)
+    yield "load", f"{clients} sessions, for {format_duration(experiment.stop.budget_s)} at most"
+
+
+def _settings_touched(experiment: Experiment, facts: dict[str, str]) -> str:
+    asked = experiment.configuration(CHANGED).asked()
+    named = ", ".join(f"{name} = {value}" for name, value in asked.items())
+    if facts["settings"] == "of own sessions only":
+        how = "in sessions of Steelyard's own; nothing of the server is changed"
+    else:
+        how = f"{facts['settings']}, for everyone on the server, and put back at the end"
+    restarts = facts["restarted for a configuration"] == "yes"
+    return f"{named}, {how}{'; the server is restarted before every run of either' * restarts}"
+
+
+def _data_touched(experiment: Experiment, assembly: Assembly, facts: dict[str, str]) -> str:
+    if any(workload.scripts for workload in experiment.workloads) and facts:
+        reads = all(map(assembly.engine.only_reads, experiment.workloads))
+        what = "the scripts only read" if reads else "what the scripts change stays changed"
+        return f"database {facts['database']}, which was there before: {what}"
+    size = sum(each.expected_bytes for each in assembly.engine.datasets())
+    return f"a database of Steelyard's own of about {format_bytes(size)}, dropped at the end"
+
+
+def _trial_run(options: TrialOptions) -> RunOptions:
+    return RunOptions(
+        source=_TRIAL,
+        is_named=False,
+        flags=options.flags,
+        seed=options.seed,
+        out=options.out,
+        dry_run=options.dry_run,
+        as_json=options.as_json,
+        quiet=options.quiet,
+        yes=options.yes,
+        gate=Gate(fail_if=options.fail_if, undecided=options.undecided, junit=options.junit),
+    )
+
+
+def _trial_command(options: TrialOptions) -> str:
+    """Return the command that repeats it in the same order."""
+    given = {
+        "--dsn": options.dsn,
+        "--builtin": options.builtin,
+        "--scale": options.scale,
+        "--client": options.client,
+        "--protocol": options.protocol,
+        "--restart-command": options.restart_command,
+        "--decide": options.decide,
+        "--budget": options.budget,
+        "--seed": options.seed,
+    }
+    words = _TRIAL.split()
+    for name, values in (("--set", options.changes), ("--script", options.scripts)):
+        words += [word for value in values for word in (name, value)]
+    switches = ["--yes"] if options.yes else []
+    return _spelled(words, given, switches=switches, flags=options.flags)
+
+
+def _spelled(
+    words: Sequence[str],
+    given: Mapping[str, object],
+    *,
+    switches: Sequence[str] = (),
+    flags: Sequence[str] = (),
+) -> str:
+    """Return a command line for a shell.
+
+    Args:
+        words: Its beginning.
+        given: Values of options by name; None: the option was not given.
+        switches: Options without a value.
+        flags: What follows ``--``.
+    """
+    options = [
+        word for name, value in given.items() if value is not None for word in (name, str(value))
+    ]
+    return shlex.join([*words, *options, *switches, *(["--", *flags] if flags else [])])
+
+
+def _said_of_options(error: ExperimentFileError, option_of: Callable[[str], str]) -> InputError:
+    """Return the error in the words of the command line: nobody wrote that file.
+
+    What follows from an option that could not be read is no problem of its own.
+
+    Args:
+        error: With a place in the file for each problem.
+        option_of: Returns the option that a place comes from, "" for what has none.
+    """
+    named = ((option_of(problem.path), problem) for problem in error.problems)
+    found = [(option, problem) for option, problem in named if option]
+    if not found:
+        return error
+    lines = [f"{option}: {problem.message} ({problem.hint})" for option, problem in found[1:]]
+    option, first = found[0]
+    return InputError("\n".join([f"{option}: {first.message}", *lines]), hint=first.hint)

@@ -1,0 +1,478 @@
+"""Pods of the Pod Security Standard `restricted`: written, waited for, and one that is short-lived.
+
+Their status says why they do not run; the waiting tells what is in their way, and gives up with the
+reason. Source of the standard: kubernetes.io/docs/concepts/security/pod-security-standards.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from steelyard.core.command import Command, Completed
+from steelyard.core.errors import MeasurementError, PreflightError, SteelyardError, TargetError
+from steelyard.core.kubernetes import POD, PROBE, ContainerRef, Manifest, ObjectRef, ref_of
+from steelyard.core.target import PodResources
+from steelyard.core.units import format_duration
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.process import RunningProcess
+from steelyard.places.kubernetes.belongings import Belongings
+
+ANY_USER: Final = 26  # CloudNativePG's; any will do where the image names no numeric one
+_HUGE: Final = "hugepages-"
+
+
+def restricted_container(
+    name: str, image: str, *, read_only: bool = True, **more: object
+) -> dict[str, Any]:
+    """Return a container that gains no privilege.
+
+    Args:
+        name: Of the container.
+        image: What runs in it.
+        read_only: The image's files cannot be written to.
+        more: Further keys of the container.
+    """
+    no_privilege = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    fixed = {"readOnlyRootFilesystem": True} if read_only else {}
+    return {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "securityContext": {**no_privilege, **fixed},
+        **more,
+    }
+
+
+def restricted_pod(
+    container: Mapping[str, Any],
+    *,
+    user: int | None,
+    security: Mapping[str, Any] | None = None,
+    **more: object,
+) -> dict[str, Any]:
+    """Return the spec of a pod that does not run as root.
+
+    Args:
+        container: A restricted one.
+        user: Numeric, and group; None: the image's own, which is not root's.
+        security: Further keys of its security context: whose its volumes are.
+        more: Further keys of the spec.
+    """
+    own = {} if user is None else {"runAsUser": user, "runAsGroup": user}
+    profile = {"type": "RuntimeDefault"}
+    return {
+        "securityContext": {
+            "runAsNonRoot": True,
+            "seccompProfile": profile,
+            **own,
+            **(security or {}),
+        },
+        "containers": [container],
+        **more,
+    }
+
+
+def mortal_pod(
+    container: Mapping[str, Any],
+    *,
+    user: int | None,
+    lasts_s: int,
+    grace_s: int = 0,
+    **more: object,
+) -> dict[str, Any]:
+    """Return the spec of a restricted pod that ends by itself and knows nothing of the cluster."""
+    return restricted_pod(
+        container,
+        user=user,
+        restartPolicy="Never",
+        activeDeadlineSeconds=lasts_s,
+        terminationGracePeriodSeconds=grace_s,
+        automountServiceAccountToken=False,
+        enableServiceLinks=False,
+        **more,
+    )
+
+
+def claim_spec(size: str, storage_class: str | None) -> dict[str, Any]:
+    """Return the spec of a claim of a volume that one node uses; without a class of the default."""
+    chosen = {"storageClassName": storage_class} if storage_class else {}
+    return {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": size}},
+        **chosen,
+    }
+
+
+def placing(node_selector: Sequence[tuple[str, str]], tolerations: str) -> dict[str, Any]:
+    """Return the keys of a pod's spec that say to which nodes it goes; none where nothing does."""
+    keys = {"nodeSelector": dict(node_selector), "tolerations": json.loads(tolerations)}
+    return {key: value for key, value in keys.items() if value}
+
+
+def resources_of(resources: PodResources) -> dict[str, dict[str, str]]:
+    """Return requests and limits; where only one is given, the other is the same.
+
+    Huge pages cannot be overcommitted: what one of the two says of them, the other says, too.
+    Source: Kubernetes, 'Manage HugePages'.
+    """
+    requests, limits = dict(resources.requests), dict(resources.limits)
+    if not requests and not limits:
+        return {}
+    pages = {k: v for k, v in {**requests, **limits}.items() if k.startswith(_HUGE)}
+    return {
+        "requests": {**(requests or limits), **pages},
+        "limits": {**(limits or requests), **pages},
+    }
+
+
+_NO_IMAGE: Final = frozenset({"ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName"})
+_ROOT_MARK: Final = "runAsNonRoot"  # in the kubelet's words for an image without a numeric user
+_PAST_IMAGE: Final = frozenset(
+    {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+)
+DELETED: Final = "was deleted"
+SAME_NODE_HINT: Final = (
+    "Let them share the database's node with `generators: {same_node: true}` in the target, which"
+    " the report then says; or add a node."
+)
+
+
+class PodLostError(MeasurementError):
+    """A pod that a measurement needs is gone, or works no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    """Why a pod does not run yet.
+
+    Attributes:
+        message: A sentence without the pod's name.
+        hint: The way out.
+        passes: It may pass by itself: the image is being pulled, a node may come.
+        lacks_user: The image says no numeric user, so the kubelet cannot know that it is not root.
+    """
+
+    message: str
+    hint: str = ""
+    passes: bool = False
+    lacks_user: bool = False
+
+
+def is_ready(pod: Manifest) -> bool:
+    """Return whether a pod runs and all its containers do."""
+    status = _status(pod)
+    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    return status.get("phase") == "Running" and conditions.get("Ready") == "True"
+
+
+def obstacle(pod: Manifest) -> Obstacle | None:
+    """Return why a pod does not run yet; None where nothing is known to be in its way."""
+    status = _status(pod)
+    if status.get("phase") == "Failed":
+        return Obstacle(message=_failure(status), hint="The cluster's events say more.")
+    for each in status.get("conditions") or ():
+        if each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable":
+            return _unschedulable(str(each.get("message", "")))
+    initial = {each["name"] for each in status.get("initContainerStatuses") or ()}
+    for container in _containers(status):
+        ended = (container.get("state") or {}).get("terminated")
+        if ended is not None and container["name"] in initial and not ended.get("exitCode"):
+            continue  # it did what it was there for
+        if ended is not None:
+            return Obstacle(message=f"its container {_ending(ended)}")
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        found = _waiting(str(waiting.get("reason", "")), str(waiting.get("message", "")))
+        if found is not None:
+            return found
+    return None
+
+
+def _waiting(reason: str, message: str) -> Obstacle | None:
+    if reason in _NO_IMAGE or reason == "ErrImagePull":
+        return Obstacle(
+            message=f"its image cannot be pulled: {message or reason}",
+            hint="Check the image's name; a private registry needs imagePullSecrets in the"
+            " namespace's default ServiceAccount.",
+            passes=reason == "ErrImagePull",
+        )
+    if reason in _PAST_IMAGE or reason == "CrashLoopBackOff":
+        return Obstacle(
+            message=f"its container cannot be started: {message or reason}",
+            lacks_user=_ROOT_MARK in message,
+        )
+    return None
+
+
+def _unschedulable(message: str) -> Obstacle:
+    if "anti-affinity" in message:
+        hint = SAME_NODE_HINT
+    elif "Insufficient" in message:
+        hint = "Ask for less with `resources:`, or make room on a node."
+    elif "PersistentVolumeClaim" in message or "persistentvolumeclaim" in message:
+        hint = "Look at the claim with `kubectl describe pvc`; does its storage class exist?"
+    else:
+        hint = "Check `node_selector:` and `tolerations:` against the nodes."
+    return Obstacle(message=f"no node takes it: {message}", hint=hint, passes=True)
+
+
+def loss(pod: Manifest | None, *, uid: str = "") -> str:
+    """Return why a pod that was ready works no more; empty where it does.
+
+    Args:
+        pod: As it is now; None where it is gone.
+        uid: Of the pod that was ready; another one of its name is not that pod.
+    """
+    if pod is None or (uid and pod["metadata"].get("uid") != uid):
+        return DELETED
+    status = _status(pod)
+    if status.get("reason"):
+        return f"ended: {_failure(status)}"
+    return _eviction(status) or (
+        DELETED  # in a moment
+        if pod["metadata"].get("deletionTimestamp")
+        else _end(status)
+    )
+
+
+def _eviction(status: Mapping[str, Any]) -> str:
+    for each in status.get("conditions") or ():
+        if each["type"] == "DisruptionTarget" and each["status"] == "True":
+            said = each.get("message") or each.get("reason") or "no reason is given"
+            return f"was evicted: {said}"
+    return ""
+
+
+def _end(status: Mapping[str, Any]) -> str:
+    if status.get("phase") in {"Failed", "Succeeded"}:
+        return f"ended: {_failure(status)}"
+    for container in _containers(status):
+        ended = (container.get("state") or {}).get("terminated")
+        if ended is not None:
+            return f"ended: its container {_ending(ended)}"
+    return ""
+
+
+def _failure(status: Mapping[str, Any]) -> str:
+    said = ": ".join(filter(None, (status.get("reason"), status.get("message"))))
+    if said:
+        return said
+    endings = [
+        _ending(ended)
+        for container in _containers(status)
+        if (ended := (container.get("state") or {}).get("terminated")) and ended.get("exitCode", 1)
+    ]
+    return f"its container {'; '.join(endings)}" if endings else "it failed"
+
+
+def _ending(terminated: Mapping[str, Any]) -> str:
+    if terminated.get("reason") == "OOMKilled":
+        return "was killed because it needed more memory than its limit"
+    said = terminated.get("message")
+    return f"ended with status {terminated.get('exitCode')}" + (f": {said}" if said else "")
+
+
+def _status(pod: Manifest) -> Mapping[str, Any]:
+    return pod.get("status") or {}
+
+
+def _containers(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from status.get("initContainerStatuses") or ()
+    yield from status.get("containerStatuses") or ()
+
+
+_READY_S: Final = 600.0  # an image of some hundred MB may come over a slow line; a guess
+_PASSES_S: Final = 120.0  # so long something may stay in the way that may pass; a guess
+_PAUSES_S: Final = (0.3, 0.5, 1.0, 2.0)  # the last one again and again
+_LAST_LINES: Final = 5
+
+
+class UserNeededError(PreflightError):
+    """The kubelet wants to be told a user, because the image names no numeric one."""
+
+
+@dataclass(slots=True)
+class _InTheWay:
+    """What is in a pod's way, and since when."""
+
+    since: float
+    found: Obstacle | None = None
+
+
+class ReadyWait:
+    """Waits for pods.
+
+    Args:
+        api: The cluster.
+        clock: Ours.
+        told: Is told what is waited for, each time that it is something else.
+        also: What else is in the way, which the pods' own status does not say.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        clock: Clock,
+        told: Callable[[str], None],
+        *,
+        also: Callable[[], Obstacle | None] = lambda: None,
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._told = told
+        self._also = also
+        self._seen: dict[str, _InTheWay] = {}
+
+    def until_ready(self, pods: Sequence[ObjectRef]) -> tuple[Manifest, ...]:
+        """Return the pods as they are once all are ready.
+
+        Raises:
+            PreflightError: One cannot be, or is not after ten minutes.
+        """
+        begun = self._clock.monotonic()
+        pauses, pause_s = iter(_PAUSES_S), 0.0
+        while True:
+            found = [self._look(ref) for ref in pods]
+            ready = [pod for pod in found if pod is not None and is_ready(pod)]
+            if len(ready) == len(pods):
+                return tuple(ready)
+            waited_s = self._clock.monotonic() - begun
+            if waited_s > _READY_S:
+                names = ", ".join(ref.name for ref in pods)
+                raise PreflightError(
+                    f"pods {names} are not ready after {format_duration(waited_s)}",
+                    hint="`kubectl describe pod` says what they wait for.",
+                )
+            pause_s = next(pauses, pause_s)
+            self._clock.sleep(pause_s)
+
+    def _look(self, ref: ObjectRef) -> Manifest | None:
+        pod = self._api.read(ref)
+        if pod is None:
+            raise PreflightError(
+                f"{ref.label} was deleted before it was ready",
+                hint="Who else works in this namespace? Run the campaign again.",
+            )
+        if not is_ready(pod):
+            self._judge(ref, pod)
+        return pod
+
+    def _judge(self, ref: ObjectRef, pod: Manifest) -> None:
+        """Tell what is in a pod's way, and give up where it does not pass.
+
+        Raises:
+            PreflightError: With the reason.
+        """
+        now, found = self._clock.monotonic(), self._also() or obstacle(pod)
+        seen = self._seen.setdefault(ref.name, _InTheWay(since=now))
+        if found is None:
+            seen.found = None
+            return
+        if seen.found is None or seen.found.message != found.message:
+            seen.since = now if seen.found is None else seen.since
+            seen.found = found
+            self._told(f"pod {ref.name}: {found.message}")
+        if not found.passes or now - seen.since > _PASSES_S:
+            raise self._refusal(ref, pod, found)
+
+    def _refusal(self, ref: ObjectRef, pod: Manifest, found: Obstacle) -> PreflightError:
+        kind = UserNeededError if found.lacks_user else PreflightError
+        said = self._last_lines(ref, pod)
+        return kind(
+            f"{ref.label} does not run: {found.message}{f'; it said: {said}' if said else ''}",
+            hint=found.hint,
+        )
+
+    def _last_lines(self, ref: ObjectRef, pod: Manifest) -> str:
+        """Return the end of what a pod printed that has ended; empty where there is nothing."""
+        if (pod.get("status") or {}).get("phase") not in {"Failed", "Succeeded"}:
+            return ""
+        where = ContainerRef(
+            namespace=ref.namespace,
+            pod=ref.name,
+            container=str(pod["spec"]["containers"][0]["name"]),
+        )
+        try:
+            return " / ".join(self._api.logs(where, lines=_LAST_LINES).strip().splitlines())
+        except SteelyardError:  # an evicted pod has none any more
+            return ""
+
+
+_IMAGE: Final = "image"
+_ASKED_WITHIN_S: Final = 600
+_SMALL: Final = {"cpu": "100m", "memory": "128Mi"}
+
+
+class ExecProcesses:
+    """Runs short programs in a container; they die with the connection."""
+
+    def __init__(self, api: KubernetesApi, where: ContainerRef) -> None:
+        self._api = api
+        self._where = where
+
+    def run(self, command: Command, *, timeout_s: float, stdin: str = "") -> Completed:
+        """Run a command to its end and return what it printed."""
+        variables = [f"{name}={value}" for name, value in command.environment.items()]
+        argv = ("env", *variables, *command.argv) if variables else command.argv
+        return self._api.run(self._where, argv, timeout_s=timeout_s, stdin=stdin)
+
+    def run_together(
+        self, commands: Sequence[Command], *, timeout_s: float
+    ) -> tuple[Completed, ...]:
+        """Run commands one after the other: what is asked here takes no time."""
+        return tuple(self.run(command, timeout_s=timeout_s) for command in commands)
+
+    def start(self, command: Command, *, output: Path) -> RunningProcess:  # noqa: ARG002
+        """Refuse.
+
+        Raises:
+            TargetError: Always.
+        """
+        raise TargetError(f"{command.argv[0]} cannot be started in a pod to go on by itself")
+
+    def within(self, directory: Path) -> tuple[int, ...]:  # noqa: ARG002
+        """Return nothing: no process of a pod works in a directory of this machine."""
+        return ()
+
+    def signal(self, pid: int, number: int) -> None:
+        """Do nothing: no process id of a pod is known here."""
+
+
+@contextmanager
+def image_pod(
+    belongings: Belongings, image: str, clock: Clock, told: Callable[[str], None]
+) -> Iterator[ExecProcesses]:
+    """Yield what runs programs of an image; its pod is removed at the end.
+
+    Raises:
+        PreflightError: The image is not found, or the pod cannot run.
+    """
+    manifest = image_manifest(image, name=belongings.name("image"))
+    told(f"asking the image {image} what it is")
+    ref = ref_of(belongings.completed(manifest))
+    try:
+        belongings.make(manifest, role=PROBE)
+        (pod,) = ReadyWait(belongings.api, clock, told).until_ready([ref])
+        metadata = pod["metadata"]
+        where = ContainerRef(
+            namespace=metadata["namespace"], pod=metadata["name"], container=_IMAGE
+        )
+        yield ExecProcesses(belongings.api, where)
+    finally:
+        belongings.remove(ref, grace_s=0)
+
+
+def image_manifest(image: str, *, name: str) -> Manifest:
+    """Return a pod of an image that waits, on any node."""
+    container = restricted_container(
+        _IMAGE,
+        image,
+        read_only=False,
+        command=["sleep", "infinity"],
+        env=[{"name": "LC_ALL", "value": "C"}],
+        resources={"requests": dict(_SMALL), "limits": dict(_SMALL)},
+    )
+    return POD.manifest(name, spec=mortal_pod(container, user=ANY_USER, lasts_s=_ASKED_WITHIN_S))
