@@ -40,23 +40,23 @@ BEGIN;
 SELECT c_discount, c_last, c_credit, w_tax FROM customer, warehouse
 WHERE w_id = :w AND c_w_id = :w AND c_d_id = :d AND c_id = :c;
 UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_w_id = :w AND d_id = :d RETURNING d_next_o_id - 1 AS o \gset
-INSERT INTO orders VALUES (:w, :d, :o, :c, NULL, :lines, :supplier = :w, now());
+INSERT INTO orders VALUES (:w, :d, :o, :c, NULL, :lines, :supplier::integer = :w::integer, now());
 INSERT INTO new_order VALUES (:w, :d, :o);
 -- In the order of the key, so that two orders wait for each other's rows one way only.
 SELECT s_quantity FROM stock
-WHERE (s_w_id, s_i_id) IN (SELECT supply, item FROM (VALUES (1, :i1, :q1, :supplier), (2, :i2, :q2, :w), (3, :i3, :q3, :w), (4, :i4, :q4, :w), (5, :i5, :q5, :w), (6, :i6, :q6, :w), (7, :i7, :q7, :w), (8, :i8, :q8, :w), (9, :i9, :q9, :w), (10, :i10, :q10, :w), (11, :i11, :q11, :w), (12, :i12, :q12, :w), (13, :i13, :q13, :w), (14, :i14, :q14, :w), (15, :i15, :q15, :w)) asked (line, item, quantity, supply) WHERE line <= :lines)
+WHERE (s_w_id, s_i_id) IN (SELECT supply, item FROM (VALUES (1, :i1::integer, :q1::integer, :supplier::integer), (2, :i2, :q2, :w), (3, :i3, :q3, :w), (4, :i4, :q4, :w), (5, :i5, :q5, :w), (6, :i6, :q6, :w), (7, :i7, :q7, :w), (8, :i8, :q8, :w), (9, :i9, :q9, :w), (10, :i10, :q10, :w), (11, :i11, :q11, :w), (12, :i12, :q12, :w), (13, :i13, :q13, :w), (14, :i14, :q14, :w), (15, :i15, :q15, :w)) asked (line, item, quantity, supply) WHERE line <= :lines)
 ORDER BY s_w_id, s_i_id FOR UPDATE;
 UPDATE stock SET
   s_quantity = s_quantity - asked.quantity + CASE WHEN s_quantity - asked.quantity < 10 THEN 91 ELSE 0 END,
   s_ytd = s_ytd + asked.quantity, s_order_cnt = s_order_cnt + 1, s_remote_cnt = s_remote_cnt + (supply <> :w)::integer
 FROM (
   SELECT item, supply, sum(quantity)::integer AS quantity
-  FROM (VALUES (1, :i1, :q1, :supplier), (2, :i2, :q2, :w), (3, :i3, :q3, :w), (4, :i4, :q4, :w), (5, :i5, :q5, :w), (6, :i6, :q6, :w), (7, :i7, :q7, :w), (8, :i8, :q8, :w), (9, :i9, :q9, :w), (10, :i10, :q10, :w), (11, :i11, :q11, :w), (12, :i12, :q12, :w), (13, :i13, :q13, :w), (14, :i14, :q14, :w), (15, :i15, :q15, :w)) asked (line, item, quantity, supply) WHERE line <= :lines GROUP BY item, supply
+  FROM (VALUES (1, :i1::integer, :q1::integer, :supplier::integer), (2, :i2, :q2, :w), (3, :i3, :q3, :w), (4, :i4, :q4, :w), (5, :i5, :q5, :w), (6, :i6, :q6, :w), (7, :i7, :q7, :w), (8, :i8, :q8, :w), (9, :i9, :q9, :w), (10, :i10, :q10, :w), (11, :i11, :q11, :w), (12, :i12, :q12, :w), (13, :i13, :q13, :w), (14, :i14, :q14, :w), (15, :i15, :q15, :w)) asked (line, item, quantity, supply) WHERE line <= :lines GROUP BY item, supply
 ) asked
 WHERE s_w_id = supply AND s_i_id = item;
 INSERT INTO order_line
-SELECT :w, :d, :o, line, item, supply, quantity, quantity * i_price, NULL, substr(s_dist, 24 * (:d - 1) + 1, 24)
-FROM (VALUES (1, :i1, :q1, :supplier), (2, :i2, :q2, :w), (3, :i3, :q3, :w), (4, :i4, :q4, :w), (5, :i5, :q5, :w), (6, :i6, :q6, :w), (7, :i7, :q7, :w), (8, :i8, :q8, :w), (9, :i9, :q9, :w), (10, :i10, :q10, :w), (11, :i11, :q11, :w), (12, :i12, :q12, :w), (13, :i13, :q13, :w), (14, :i14, :q14, :w), (15, :i15, :q15, :w)) asked (line, item, quantity, supply)
+SELECT :w::integer, :d::integer, :o::integer, line, item, supply, quantity, quantity * i_price, NULL, substr(s_dist, 24 * (:d - 1) + 1, 24)
+FROM (VALUES (1, :i1::integer, :q1::integer, :supplier::integer), (2, :i2, :q2, :w), (3, :i3, :q3, :w), (4, :i4, :q4, :w), (5, :i5, :q5, :w), (6, :i6, :q6, :w), (7, :i7, :q7, :w), (8, :i8, :q8, :w), (9, :i9, :q9, :w), (10, :i10, :q10, :w), (11, :i11, :q11, :w), (12, :i12, :q12, :w), (13, :i13, :q13, :w), (14, :i14, :q14, :w), (15, :i15, :q15, :w)) asked (line, item, quantity, supply)
 JOIN item ON i_id = item JOIN stock ON s_w_id = supply AND s_i_id = item WHERE line <= :lines;
 \if :withdrawn = 1
 ROLLBACK;
