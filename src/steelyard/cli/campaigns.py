@@ -11,9 +11,8 @@ import click
 from steelyard.answers.campaign import analyse
 from steelyard.answers.gate import judge, junit
 from steelyard.answers.listing import Listed
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.answers.wording import uncompared
 from steelyard.campaign.run.session import as_json
 from steelyard.core.campaign import CampaignRecord
@@ -29,9 +28,8 @@ from steelyard.record.directory import (
     read_campaign,
     read_standing,
 )
-from steelyard.record.tables import write_tables
-from steelyard.report.document import Document
-from steelyard.report.formats import Json
+from steelyard.record.tables import INSTALL, can_make_tables, write_tables
+from steelyard.report.document import Document, Json
 from steelyard.report.html import render_html, render_markdown, render_summary
 from steelyard.report.terminal import render_terminal
 
@@ -184,7 +182,11 @@ def write_reports(record: CampaignRecord, analysis: CampaignAnalysis, path: Path
     write_text(path / "summary.json", as_json(summary(analysis)), error_type=RecordError)
     write_text(path / "report.md", render_markdown(document), error_type=RecordError)
     write_text(path / "report.html", render_html(document), error_type=RecordError)
-    write_tables(record, path)
+    if can_make_tables():
+        write_tables(record, path)
+        return
+    again = f"then: steelyard report {quoted(str(path))}"
+    click.echo(f"no Parquet tables: pyarrow is not installed ({INSTALL}, {again})", err=True)
 
 
 def rendered(analysis: CampaignAnalysis, form: str) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from steelyard.cli.completion import complete_campaign, complete_compared
 from steelyard.cli.options import gate_options
 from steelyard.core.errors import InputError
 
@@ -15,8 +16,13 @@ _USAGE: Final = "DIR REFERENCE CONFIGURATION | DIR1 DIR2"
 
 
 @click.command("compare")
-@click.argument("directory", type=click.Path(path_type=Path))
-@click.argument("others", nargs=-1, metavar="REFERENCE CONFIGURATION | DIR2")
+@click.argument("directory", type=click.Path(path_type=Path), shell_complete=complete_campaign)
+@click.argument(
+    "others",
+    nargs=-1,
+    metavar="REFERENCE CONFIGURATION | DIR2",
+    shell_complete=complete_compared,
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @gate_options
 def command(

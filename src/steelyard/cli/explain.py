@@ -5,15 +5,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from steelyard.cli.completion import complete_campaign, complete_cell
+
 if TYPE_CHECKING:
     from steelyard.answers.reasons.section import Choice
     from steelyard.answers.results import CampaignAnalysis
 
 
 @click.command("explain")
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=click.Path(path_type=Path), shell_complete=complete_campaign)
 @click.option(
-    "--cell", metavar="WORKLOAD[/CLIENTS]", help="Only this workload, or this load of it."
+    "--cell",
+    metavar="WORKLOAD[/CLIENTS]",
+    shell_complete=complete_cell,
+    help="Only this workload, or this load of it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(directory: Path, cell: str | None, *, as_json: bool) -> None:

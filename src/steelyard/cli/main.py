@@ -36,8 +36,11 @@ _VERBS = {
     "postgres": "Count what PostgreSQL loses in a crash.",
     "latency": "Show latency percentiles from logs of pgbench or a campaign.",
     "compare": "Compare two configurations of a campaign, or two campaigns.",
+    "history": "Show effects over many campaigns, and where they changed.",
     "presets": "List the presets, or print one.",
     "schema": "Print the JSON Schema of experiment files, for editors.",
+    "completion": "Print what completes commands in bash, zsh or fish.",
+    "man": "Write man pages, made from the help.",
     "clean": "Remove what killed campaigns left behind, and on request the cache.",
 }
 

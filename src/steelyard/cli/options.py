@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
+from steelyard.cli.completion import complete_source
 from steelyard.core.errors import InputError
 from steelyard.core.gate import parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE
@@ -256,7 +257,12 @@ def gate_options(command: Command) -> Command:
 
 def source_argument(command: Command) -> Command:
     """Add the experiment, which may be left out."""
-    return click.argument("source", default=DEFAULT_SOURCE, metavar="[FILE | preset:NAME]")(command)
+    return click.argument(
+        "source",
+        default=DEFAULT_SOURCE,
+        metavar="[FILE | preset:NAME]",
+        shell_complete=complete_source,
+    )(command)
 
 
 def _with(parts: tuple[Callable[[Any], Any], ...], command: Command) -> Command:

@@ -2,11 +2,12 @@
 
 import click
 
+from steelyard.cli.completion import complete_source
 from steelyard.cli.options import experiment_options
 
 
 @click.command("plan")
-@click.argument("source", metavar="FILE | preset:NAME")
+@click.argument("source", metavar="FILE | preset:NAME", shell_complete=complete_source)
 @click.option("--budget", metavar="TIME", help="Plan for this budget, such as 20m.")
 @click.option("--precision", metavar="SHARE", help="Plan for this half-width, such as 1%.")
 @experiment_options

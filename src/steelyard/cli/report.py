@@ -4,11 +4,12 @@ from pathlib import Path
 
 import click
 
+from steelyard.cli.completion import complete_campaign
 from steelyard.cli.options import gate_options
 
 
 @click.command("report")
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=click.Path(path_type=Path), shell_complete=complete_campaign)
 @click.option(
     "--format",
     "form",

@@ -1,4 +1,4 @@
-"""``steelyard schema``: the experiment file as a JSON Schema."""
+"""``steelyard schema``: the experiment file, or ``summary.json``, as a JSON Schema."""
 
 import json
 
@@ -6,12 +6,18 @@ import click
 
 
 @click.command("schema")
-def command() -> None:
-    """Print the JSON Schema of experiment files.
+@click.option("--summary", is_flag=True, help="Print that of summary.json instead.")
+def command(*, summary: bool) -> None:
+    """Print the JSON Schema of experiment files, or of summary.json.
 
     Editors with a YAML language server use it by a first line such as
     ``# yaml-language-server: $schema=experiment.schema.json``.
     """
+    if summary:
+        from steelyard.answers.report import summary_schema
+
+        click.echo(json.dumps(summary_schema(), indent=2))
+        return
     from steelyard.campaign.file.validation import experiment_schema
 
     click.echo(json.dumps(experiment_schema(), indent=2))

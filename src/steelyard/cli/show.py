@@ -4,9 +4,11 @@ from pathlib import Path
 
 import click
 
+from steelyard.cli.completion import complete_campaign
+
 
 @click.command("show")
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=click.Path(path_type=Path), shell_complete=complete_campaign)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(directory: Path, *, as_json: bool) -> None:
     """Show the campaign in DIRECTORY: experiment, plan, position, environment, leftovers.

@@ -4,20 +4,24 @@ The table of latencies has a row per run, script and bucket that holds a transac
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import RecordError
+from steelyard.core.errors import InputError, RecordError
 from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.latency import RunLatency
 from steelyard.core.measurement import Measurement, Run, SustainedRun
 from steelyard.core.schedule import Load
 from steelyard.gateways.files import write_bytes
 from steelyard.stats.histogram import bucket_bounds, from_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LATENCY_COLUMNS: Final = {
     "script": "string",
@@ -56,32 +60,58 @@ def _columns(key: Mapping[str, Any], text: str) -> dict[str, list[Any]]:
     }
 
 
+INSTALL: Final = "pip install 'steelyard[tables]'"
+
+
+def can_make_tables() -> bool:
+    """Return whether the package of the extra ``tables`` is installed."""
+    return find_spec("pyarrow") is not None
+
+
 def write_tables(record: CampaignRecord, path: Path) -> None:
-    """Write a table of the runs, of their seconds, wait events, counters and latencies, of hosts.
+    """Write each table of a campaign as a Parquet file.
 
     Raises:
         RecordError: The disk is full or fails.
     """
+    import pyarrow.parquet as pq  # noqa: PLC0415 - an extra, heavy, needed at a campaign's end
+
+    for name, table in tables_of(record).items():
+        buffer = BytesIO()
+        pq.write_table(table, buffer)
+        write_bytes(path / f"{name}.parquet", buffer.getvalue(), error_type=RecordError)
+
+
+def tables_of(record: CampaignRecord) -> dict[str, "pa.Table"]:
+    """Return a table of runs, of their seconds, wait events, counters and latencies, of hosts.
+
+    Raises:
+        InputError: The package that makes tables is not installed.
+    """
+    if not can_make_tables():
+        raise InputError("tables need pyarrow, which is not installed", hint=f"Run {INSTALL}.")
     counted = {(run.place, run.attempt) for run in record.counted_runs}
     runs = [_run_row(run, counted=(run.place, run.attempt) in counted) for run in record.runs]
     runs += [_sustained_row(run) for run in record.sustained]
     seconds = [row for run in record.runs for row in _interval_rows(_key(run), run.measurement)]
     for long in record.sustained:
         seconds += _interval_rows(_sustained_key(long), long.measurement)
-    _write(path / "runs.parquet", runs, _RUN_COLUMNS)
-    _write(path / "intervals.parquet", seconds, _INTERVAL_COLUMNS)
     seen = [(_key(run), run.evidence) for run in record.runs]
     seen += [(_sustained_key(long), long.evidence) for long in record.sustained]
     waits = [row for key, evidence in seen for row in _wait_rows(key, evidence)]
-    _write(path / "waits.parquet", waits, _WAIT_COLUMNS)
     totals = [row for key, evidence in seen for row in _counter_rows(key, evidence)]
-    _write(path / "counters.parquet", totals, _COUNTER_COLUMNS)
     host = [row for key, evidence in seen for row in _host_rows(key, evidence)]
-    _write(path / "host.parquet", host, _HOST_COLUMNS)
     logged = [(_key(run), run.latency) for run in record.runs]
     logged += [(_sustained_key(long), long.latency) for long in record.sustained]
     parts = (part for key, latency in logged for part in latency_columns(key, latency))
-    _write_parts(path / "latency.parquet", parts, {**_KEY_COLUMNS, **LATENCY_COLUMNS})
+    return {
+        "runs": _table(runs, _RUN_COLUMNS),
+        "intervals": _table(seconds, _INTERVAL_COLUMNS),
+        "waits": _table(waits, _WAIT_COLUMNS),
+        "counters": _table(totals, _COUNTER_COLUMNS),
+        "host": _table(host, _HOST_COLUMNS),
+        "latency": _table_of_parts(parts, {**_KEY_COLUMNS, **LATENCY_COLUMNS}),
+    }
 
 
 _KEY_COLUMNS = {
@@ -113,6 +143,7 @@ _RUN_COLUMNS = {
     "connection_s": "float64",
     "raw": "string",
     "checkpoint_age_s": "float64",
+    "sub_block": "int32",
 }
 _INTERVAL_COLUMNS = {
     **_KEY_COLUMNS,
@@ -209,6 +240,7 @@ def _run_row(run: Run, *, counted: bool) -> dict[str, Any]:
         **_measured(run.measurement),
         "raw": run.raw,
         "checkpoint_age_s": run.checkpoint and run.checkpoint.seconds,
+        "sub_block": run.sub_block,
     }
 
 
@@ -272,16 +304,14 @@ def _counter_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[s
     return [{**key, "name": str(name), "total": total} for name, total in totals.items()]
 
 
-def _write(path: Path, rows: list[dict[str, Any]], columns: dict[str, str]) -> None:
-    import pyarrow as pa  # noqa: PLC0415 - heavy, and only needed at the end of a campaign
+def _table(rows: list[dict[str, Any]], columns: dict[str, str]) -> "pa.Table":
+    import pyarrow as pa  # noqa: PLC0415
 
-    _store(path, pa.Table.from_pylist(rows, schema=_schema(columns)))
+    return pa.Table.from_pylist(rows, schema=_schema(columns))
 
 
-def _write_parts(
-    path: Path, parts: Iterable[dict[str, list[Any]]], columns: dict[str, str]
-) -> None:
-    """Write a table whose rows come as columns, some at a time; a column they lack is null."""
+def _table_of_parts(parts: Iterable[dict[str, list[Any]]], columns: dict[str, str]) -> "pa.Table":
+    """Return a table whose rows come as columns, some at a time; a column they lack is null."""
     import pyarrow as pa  # noqa: PLC0415
 
     schema = _schema(columns)
@@ -291,7 +321,7 @@ def _write_parts(
         rows = len(next(iter(part.values())))
         whole = {name: part.get(name, [none] * rows) for name, none in absent.items()}
         tables.append(pa.Table.from_pydict(whole, schema=schema))
-    _store(path, pa.concat_tables(tables).combine_chunks())
+    return pa.concat_tables(tables).combine_chunks()
 
 
 def _schema(columns: dict[str, str]) -> Any:  # noqa: ANN401 - pyarrow is imported when it is used
@@ -301,11 +331,3 @@ def _schema(columns: dict[str, str]) -> Any:  # noqa: ANN401 - pyarrow is import
     return pa.schema(
         [(name, types.get(kind) or getattr(pa, kind)()) for name, kind in columns.items()]
     )
-
-
-def _store(path: Path, table: Any) -> None:  # noqa: ANN401 - pyarrow is imported when it is used
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    buffer = BytesIO()
-    pq.write_table(table, buffer)
-    write_bytes(path, buffer.getvalue(), error_type=RecordError)

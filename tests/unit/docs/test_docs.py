@@ -58,7 +58,7 @@ NO_DEFAULT = "\N{EN DASH}"
 # Verbs that start no server and reach no other machine, whatever follows.
 _STARTS_NOTHING = {
     *(("presets",), ("schema",), ("plan",), ("list",), ("show",), ("report",), ("explain",)),
-    *(("compare",), ("latency",), ("stack", "plan"), ("redis", "split")),
+    *(("compare",), ("history",), ("latency",), ("stack", "plan"), ("redis", "split")),
     *(("kubernetes", "rbac"), ("kubernetes", "storage-classes")),
 }
 
@@ -107,6 +107,8 @@ def shown_things(argv: tuple[str, ...], shown_files: Path, buffers: Path) -> Non
         shown = {"before.log.gz": "closed", "after.log.gz": "closed", "rated.gz": "open"}
         for name, loop in shown.items():
             copyfile(examples / "coordinated-omission" / f"{loop}.log.gz", shown_files / name)
+    if argv[0] == "history":
+        copytree(buffers, shown_files / "campaigns" / "one")
     for name in {word for word in argv if word.startswith("campaigns/")}:
         copytree(buffers, shown_files / name)
 

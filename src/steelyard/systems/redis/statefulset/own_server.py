@@ -261,7 +261,7 @@ def _container(target: RedisKubernetesTarget, start: ServerStart) -> dict[str, A
     """
     resources = resources_of(target.resources)
     asking = ["sh", "-c", 'test "$(redis-cli ping || valkey-cli ping)" = PONG']
-    return restricted_container(
+    container = restricted_container(
         CONTAINER,
         target.image,
         command=["sh", "-c", _script(), "server"],
@@ -279,13 +279,13 @@ def _container(target: RedisKubernetesTarget, start: ServerStart) -> dict[str, A
         },
         readinessProbe={"tcpSocket": {"port": PORT}, "periodSeconds": 10},
         terminationMessagePolicy="FallbackToLogsOnError",
-        **({"resources": resources} if resources else {}),
         volumeMounts=[
             {"name": _DATA, "mountPath": "/data"},
             {"name": "run", "mountPath": "/run/steelyard"},
             {"name": "users", "mountPath": USERS.rpartition("/")[0], "readOnly": True},
         ],
     )
+    return {**container, "resources": resources} if resources else container
 
 
 def _script() -> str:

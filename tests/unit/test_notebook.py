@@ -1,0 +1,73 @@
+"""``steelyard.open``: what a notebook gets of a campaign, and what an import costs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import steelyard
+from steelyard import notebook
+from steelyard.core.errors import InputError, RecordError
+from steelyard.core.findings import Verdict
+from steelyard.record import tables
+from support.notebook import NOTEBOOK, executed
+
+QUICK = Path(__file__).parents[2] / "docs" / "examples" / "quick"
+
+
+def test_a_campaign_has_verdicts_tables_charts_and_the_report() -> None:
+    """Typed verdicts, tables, charts, and the same summary and page as the files beside it."""
+    campaign = steelyard.open(QUICK)
+    by_workload = {each.workload: each for each in campaign.verdicts}
+    assert by_workload["reads"].verdict is Verdict.FASTER
+    assert by_workload["writes"].verdict is Verdict.EQUIVALENT
+    assert {*campaign.tables} == {"runs", "intervals", "waits", "counters", "host", "latency"}
+    assert campaign.tables["runs"].num_rows == len(campaign.record.runs)
+    assert campaign.charts["effects"].to_dict()["vconcat"]
+    assert campaign.summary == json.loads((QUICK / "summary.json").read_text("utf-8"))
+    assert campaign.report_html() == (QUICK / "report.html").read_text("utf-8")
+    assert "reads: large is faster than small" in repr(campaign)
+
+
+def test_what_is_no_campaign_is_refused(tmp_path: Path) -> None:
+    """The same sentence as on the command line."""
+    with pytest.raises(RecordError, match="holds no campaign"):
+        steelyard.open(str(tmp_path))
+
+
+def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables and charts are extras; verdicts and the report are there without them."""
+    monkeypatch.setattr(tables, "find_spec", lambda _: None)
+    monkeypatch.setattr(notebook, "can_draw", lambda: False)
+    campaign = steelyard.open(QUICK)
+    with pytest.raises(InputError) as refused:
+        _ = campaign.tables
+    assert "steelyard[tables]" in refused.value.hint
+    with pytest.raises(InputError) as refused:
+        _ = campaign.charts
+    assert "steelyard[charts]" in refused.value.hint
+    assert len(campaign.verdicts) == 2
+
+
+def test_importing_steelyard_is_cheap() -> None:
+    """Nothing of ours and nothing heavy is imported before a campaign is opened."""
+    asked = "import sys, steelyard; print(*[m for m in sys.modules if m.startswith('steelyard')])"
+    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["steelyard"]
+
+
+def test_the_notebook_gives_the_outputs_that_it_shows() -> None:
+    """It is executed here; drawings are only compared in that they are there."""
+    kept = json.loads(NOTEBOOK.read_text("utf-8"))
+    assert kept["nbformat"] == 4
+    again = executed(kept)
+    assert _texts(again) == _texts(kept)
+    assert str(kept).count("image/svg+xml") == 1
+    assert sum(bool(cell.get("outputs")) for cell in kept["cells"]) >= 4
+
+
+def _texts(shown: dict) -> list:
+    outputs = [each for cell in shown["cells"] for each in cell.get("outputs", ())]
+    return [each.get("text") or each["data"]["text/plain"] for each in outputs]
