@@ -6,7 +6,13 @@ import pytest
 
 from fakes import analyses, reasons, single_clients
 from steelyard.answers.reasons.section import Choice, explain_document, explain_json
-from steelyard.answers.reasons.waits import TITLE, WaitCause, WaitReasoning, wait_blocks, waits_of
+from steelyard.answers.reasons.waits import (
+    WAITS_TITLE,
+    WaitCause,
+    WaitReasoning,
+    wait_blocks,
+    waits_of,
+)
 from steelyard.answers.report import summary
 from steelyard.answers.statements.section import statement_section, waits_json
 from steelyard.core.findings import Estimate
@@ -75,9 +81,9 @@ def test_the_report_reasons_beside_the_fit() -> None:
     analysis = single_clients.statements().with_answer(waits_of, (WAITING,))
     (section,) = statement_section(analysis)
     leads = [block.lead for block in section.blocks if isinstance(block, BulletList)]
-    assert sum(TITLE in lead for lead in leads) == 1
+    assert sum(WAITS_TITLE in lead for lead in leads) == 1
     (plain,) = statement_section(single_clients.statements())
-    assert not any(TITLE in b.lead for b in plain.blocks if isinstance(b, BulletList))
+    assert not any(WAITS_TITLE in b.lead for b in plain.blocks if isinstance(b, BulletList))
 
 
 def test_the_summary_has_the_reasoning_where_there_is_one() -> None:
