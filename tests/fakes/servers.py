@@ -22,6 +22,7 @@ from steelyard.core.findings import Finding
 from steelyard.core.latency import LatencyWindow, RunLatency, ScriptLatency
 from steelyard.core.linux import KEYS
 from steelyard.core.measurement import CheckpointAge, EffectiveSetting, Fact, Measurement, Second
+from steelyard.core.outside import MadeDirectory
 from steelyard.core.schedule import Load, Stretch
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import remove_tree
@@ -654,11 +655,11 @@ class FakePlatform:
         self.stop(keep_data=False)
         if self._live.exists():
             remove_tree(self._live)
-            self._ledger.removed(self._live)
+            self._ledger.removed(MadeDirectory(path=self._live))
 
     def _made(self) -> Path:
         if not self._live.exists():
-            self._ledger.created(self._live)
+            self._ledger.created(MadeDirectory(path=self._live))
             self._live.mkdir(parents=True)
         return self._live
 

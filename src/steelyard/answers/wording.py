@@ -4,16 +4,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from steelyard.answers.result import compute as decision
-from steelyard.answers.result import stopping
 from steelyard.answers.results import CampaignAnalysis, Comparison
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Verdict
 from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
 from steelyard.core.units import format_duration, format_percent
-from steelyard.report.document import Tone
-from steelyard.report.formats import (
+from steelyard.report.document import (
     CONFIDENCE,
+    Tone,
     bounds,
     count,
     effect_interval,
@@ -21,6 +20,7 @@ from steelyard.report.formats import (
     enumeration,
     share,
 )
+from steelyard.stats.spending import has_many_cells
 
 _TONE_OF = {
     Verdict.FASTER: Tone.GOOD,
@@ -128,7 +128,7 @@ def _has_twin(experiment: Experiment, load: Load) -> bool:
 
 def cells_together(experiment: Experiment) -> str:
     """Return in what sense the intervals of the cells hold (METHOD.md 3.5)."""
-    if stopping.has_many_cells(len(experiment.closed_loads)):
+    if has_many_cells(len(experiment.closed_loads)):
         return f"{CONFIDENCE}, on average over the cells called different"
     return f"simultaneous {CONFIDENCE}"
 

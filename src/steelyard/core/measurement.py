@@ -110,6 +110,7 @@ class Run:
         latency: Every transaction; None where none was logged, or where the log cannot be used:
             then a finding says why.
         turns: Of a run that was taken in turns, in order; empty for one in a single piece.
+        sub_block: Of its block, counting from 0; the baseline has a run in each.
     """
 
     block: int
@@ -128,6 +129,7 @@ class Run:
     evidence: Evidence | None = None
     latency: RunLatency | None = None
     turns: tuple[Turn, ...] = ()
+    sub_block: int = 0
 
     @property
     def place(self) -> RunPlace:

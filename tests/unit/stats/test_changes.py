@@ -15,7 +15,7 @@ from steelyard.stats.changes import (
     change_points,
     least_values,
 )
-from steelyard.stats.student import FloatArray
+from steelyard.stats.intervals import FloatArray
 
 Noise = Callable[[np.random.Generator, int], FloatArray]
 _NOISES: dict[str, Noise] = {
