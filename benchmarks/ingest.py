@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.stats.histogram import bucket_indices
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 
 LEVEL = 0.05
 # Which of Steelyard and polars is faster depends on the machine: in six runs on virtual machines of

@@ -40,7 +40,7 @@ from steelyard.places.local.machine import capacity
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.journal import RunFinished, Started
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 from steelyard.systems.protocol import RunRequest
 from steelyard.targets.assembly import Assembly, assemble
 from steelyard.tuning.profiles import MachineFacts

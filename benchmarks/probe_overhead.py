@@ -31,7 +31,7 @@ from steelyard.core.errors import ExitCode, MeasurementError, SteelyardError
 from steelyard.core.evidence import Evidence
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import PlannedRun
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 
 GATE = 0.01
 NOTHING = Used(own=0.0, generator=0.0, server=0.0)

@@ -32,7 +32,7 @@ from steelyard.core.errors import ExitCode, MeasurementError, SteelyardError
 from steelyard.core.evidence import Quantity
 from steelyard.core.schedule import TurnTimes
 from steelyard.record.directory import read_campaign
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 
 GATE = 0.01
 _MOST_TURNS = 10_000  # of a run

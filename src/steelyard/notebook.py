@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison
-from steelyard.answers.summary import summary
 from steelyard.answers.wording import verdict_sentence
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError
@@ -20,8 +19,7 @@ from steelyard.core.findings import Finding
 from steelyard.record.directory import read_campaign
 from steelyard.record.tables import tables_of
 from steelyard.report.charts import INSTALL, can_draw
-from steelyard.report.document import Document, Figure
-from steelyard.report.formats import Json
+from steelyard.report.document import Document, Figure, Json
 from steelyard.report.html import render_html
 
 if TYPE_CHECKING:

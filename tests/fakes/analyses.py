@@ -17,6 +17,7 @@ from fakes.scenes import (
     warmup_of,
 )
 from steelyard.answers.comparison import pair_findings
+from steelyard.answers.noise.compute import analyse_noise
 from steelyard.answers.noise.floor import (
     MINUTES,
     DesignSight,
@@ -25,13 +26,8 @@ from steelyard.answers.noise.floor import (
     Sight,
     WorkloadFloor,
 )
-from steelyard.answers.results import (
-    CampaignAnalysis,
-    CheckpointPhase,
-    InstanceNoise,
-    SettingDifference,
-)
-from steelyard.answers.settings import instance_noise
+from steelyard.answers.results import CampaignAnalysis, CheckpointPhase, SettingDifference
+from steelyard.answers.settings import InstanceNoise, instance_noise
 from steelyard.core.experiment import (
     Configuration,
     Experiment,
@@ -327,28 +323,30 @@ def noise_floor() -> CampaignAnalysis:
         analysis,
         experiment=replace(analysis.experiment, twin_of=twin),
         settings=(),
-        noise=NoiseFloor(
-            name=twin.name,
-            mode=Mode.STARTS,
-            preparation_s=70.0,
-            block_s=62.0,
-            slice_s=5.0,
-            advised_slice_s=9.0,
-            narrower=0.87,
-            workloads=(
-                _workload_floor("reads", 0.014, loads),
-                replace(
-                    _workload_floor("writes", 0.05, loads),
-                    noise=None,
-                    slice_sd=None,
-                    restart_sd=None,
-                    restart_share=None,
-                    walk_sd=None,
-                    trend_per_h=None,
-                    missing="3 blocks; the parts need 4",
+        answers={
+            analyse_noise: NoiseFloor(
+                name=twin.name,
+                mode=Mode.STARTS,
+                preparation_s=70.0,
+                block_s=62.0,
+                slice_s=5.0,
+                advised_slice_s=9.0,
+                narrower=0.87,
+                workloads=(
+                    _workload_floor("reads", 0.014, loads),
+                    replace(
+                        _workload_floor("writes", 0.05, loads),
+                        noise=None,
+                        slice_sd=None,
+                        restart_sd=None,
+                        restart_share=None,
+                        walk_sd=None,
+                        trend_per_h=None,
+                        missing="3 blocks; the parts need 4",
+                    ),
                 ),
-            ),
-        ),
+            )
+        },
     )
 
 
@@ -371,26 +369,31 @@ def noise_in_turns() -> CampaignAnalysis:
         experiment=replace(analysis.experiment, twin_of=twin),
         settings=(),
         warmup=(),
-        noise=NoiseFloor(
-            name=twin.name,
-            mode=Mode.ALTERNATING,
-            preparation_s=20.0,
-            block_s=24.0,
-            slice_s=5.0,
-            advised_slice_s=4.0,
-            advised_reconnections=3,
-            narrower=0.82,
-            turns=TurnTimes(reconnections=1),
-            workloads=(
-                _floor_in_turns("reads", 0.05),
-                replace(_floor_in_turns("writes", 0.03), connection_sd=None),
-            ),
-            designs=tuple(
-                each
-                for name, scale in (("reads", 0.05), ("writes", 0.03))
-                for each in (_sees(name, Mode.ALTERNATING, scale), _sees(name, Mode.STARTS, scale))
-            ),
-        ),
+        answers={
+            analyse_noise: NoiseFloor(
+                name=twin.name,
+                mode=Mode.ALTERNATING,
+                preparation_s=20.0,
+                block_s=24.0,
+                slice_s=5.0,
+                advised_slice_s=4.0,
+                advised_reconnections=3,
+                narrower=0.82,
+                turns=TurnTimes(reconnections=1),
+                workloads=(
+                    _floor_in_turns("reads", 0.05),
+                    replace(_floor_in_turns("writes", 0.03), connection_sd=None),
+                ),
+                designs=tuple(
+                    each
+                    for name, scale in (("reads", 0.05), ("writes", 0.03))
+                    for each in (
+                        _sees(name, Mode.ALTERNATING, scale),
+                        _sees(name, Mode.STARTS, scale),
+                    )
+                ),
+            )
+        },
     )
 
 

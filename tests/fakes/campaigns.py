@@ -34,7 +34,7 @@ from steelyard.record.journal import Entry, Journal, Line, Resumed, Started, enc
 from steelyard.record.registry import register
 from steelyard.targets.assembly import Assembly
 from steelyard.targets.differences import Room
-from steelyard.targets.stack import StackSettings
+from steelyard.targets.stack import StackSettings, TurnedKnobs
 
 CAMPAIGN_ID = "fake-1"
 RESTART = "speed_needs_restart"
@@ -190,7 +190,7 @@ class Stage:
     world: World
     listener: Listener
     directory: CampaignDirectory
-    stacked: Callable[[JournalLedger], StackSettings | None] = lambda _: None
+    stacked: Callable[[TurnedKnobs], StackSettings | None] = lambda _: None
     room: Room = field(default_factory=Room)
     guards: FakeGuards = field(default_factory=FakeGuards)
 
@@ -236,7 +236,7 @@ class Stage:
     def bench(self) -> Bench:
         """Return the bench of this world."""
         ledger = JournalLedger(self.directory.journal, CAMPAIGN_ID)
-        return self._bench(self._platforms(self.world), self.stacked(ledger))
+        return self._bench(self._platforms(self.world), self.stacked(TurnedKnobs(ledger)))
 
     def slots(self, number: int) -> tuple[Slot, ...]:
         """Return places for so many servers that are up together."""

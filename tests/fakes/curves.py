@@ -4,8 +4,14 @@ from dataclasses import dataclass, replace
 
 from fakes.analyses import analysis_of
 from fakes.scenes import Scene, load_of
-from steelyard.answers.results import CampaignAnalysis, CurvePoint, FallingLoad, ScalabilityCurve
-from steelyard.answers.scalability import scalability_findings
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.scalability import (
+    CurvePoint,
+    FallingLoad,
+    ScalabilityCurve,
+    scalability_curves,
+    scalability_findings,
+)
 from steelyard.core.findings import Estimate
 from steelyard.core.plan import Status
 
@@ -59,9 +65,8 @@ def scalability() -> CampaignAnalysis:
         budget_s=900.0,
     )
     curves = tuple(_curve(shape, scene.blocks) for shape in SHAPES)
-    return replace(
-        analysis_of(scene), scalability=curves, findings=tuple(scalability_findings(curves))
-    )
+    analysis = analysis_of(scene).with_answer(scalability_curves, curves)
+    return replace(analysis, findings=tuple(scalability_findings(analysis)))
 
 
 def _curve(shape: Shape, blocks: int) -> ScalabilityCurve:

@@ -23,12 +23,12 @@ class ToldLedger:
     placements: list[str] = field(default_factory=list)
     now: dict[str, InCluster] = field(default_factory=dict)
 
-    def placed(self, thing: InCluster) -> None:
+    def created(self, thing: InCluster) -> None:
         """Remember it."""
         self.placements.append(thing.label)
         self.now[thing.label] = thing
 
-    def taken_away(self, thing: InCluster) -> None:
+    def removed(self, thing: InCluster) -> None:
         """Forget it."""
         del self.now[thing.label]
 

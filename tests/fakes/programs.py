@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard.core.command import Command, Companion, ServerAddress
-from steelyard.core.outside import InCluster, OnServer
+from steelyard.core.outside import ControlGroup, InCluster, MadeDirectory, OnServer, Outside
 
 
 @dataclass(kw_only=True)
@@ -85,37 +85,24 @@ class FakeLedger:
     groups: list[tuple[str, Path]] = field(default_factory=list)
     in_cluster: list[tuple[str, InCluster]] = field(default_factory=list)
 
-    def created(self, directory: Path) -> None:
-        """Note a directory about to be made."""
-        self.notes.append(("created", directory, directory.exists()))
+    def created(self, thing: Outside) -> None:
+        """Note what is about to be made or changed."""
+        self._note(thing, ("created", "made", "changed", "placed"))
 
-    def removed(self, directory: Path) -> None:
-        """Note that it is gone again."""
-        self.notes.append(("removed", directory, directory.exists()))
+    def removed(self, thing: Outside) -> None:
+        """Note that it is gone again, or as it was."""
+        self._note(thing, ("removed", "removed", "undone", "taken away"))
 
-    def changed(self, thing: OnServer) -> None:
-        """Note what is about to be made or changed on a server."""
-        self.things.append(("changed", thing))
-
-    def undone(self, thing: OnServer) -> None:
-        """Note that it is as it was."""
-        self.things.append(("undone", thing))
-
-    def group_made(self, directory: Path) -> None:
-        """Note a control group about to be made."""
-        self.groups.append(("made", directory))
-
-    def group_removed(self, directory: Path) -> None:
-        """Note that it is gone again."""
-        self.groups.append(("removed", directory))
-
-    def placed(self, thing: InCluster) -> None:
-        """Note what is about to be made or changed in a Kubernetes cluster."""
-        self.in_cluster.append(("placed", thing))
-
-    def taken_away(self, thing: InCluster) -> None:
-        """Note that it is gone, or as it was."""
-        self.in_cluster.append(("taken away", thing))
+    def _note(self, thing: Outside, verbs: tuple[str, str, str, str]) -> None:
+        match thing:
+            case MadeDirectory():
+                self.notes.append((verbs[0], thing.path, thing.path.exists()))
+            case ControlGroup():
+                self.groups.append((verbs[1], thing.path))
+            case OnServer():
+                self.things.append((verbs[2], thing))
+            case InCluster():
+                self.in_cluster.append((verbs[3], thing))
 
     @property
     def open(self) -> set[Path]:

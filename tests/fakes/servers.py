@@ -22,6 +22,7 @@ from steelyard.core.findings import Finding
 from steelyard.core.latency import LatencyWindow, RunLatency, ScriptLatency
 from steelyard.core.linux import KEYS
 from steelyard.core.measurement import CheckpointAge, EffectiveSetting, Fact, Measurement, Second
+from steelyard.core.outside import MadeDirectory
 from steelyard.core.schedule import Load, Stretch
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import remove_tree
@@ -331,7 +332,7 @@ class FakeEngine:
 
     def connected_within_s(self, completed: Sequence[Completed]) -> float:
         """Return that it connects at once; a failure is one."""
-        return self.parse_run(completed, ramp_s=0.0, started_at=1.0).connection_s or 0.0
+        return self._parsed(completed, ramp_s=0.0, started_at=1.0).connection_s or 0.0
 
     def turn_counter(self, request: RunRequest) -> TurnCounter | None:  # noqa: ARG002 - likewise
         """Return None: it logs every transaction."""
@@ -345,11 +346,23 @@ class FakeEngine:
         self,
         completed: Sequence[Completed],
         *,
+        request: RunRequest,  # noqa: ARG002 - by its protocol
         ramp_s: float,
         started_at: float,
         slice_s: float | None = None,
     ) -> Measurement:
         """Return what the fake platform printed, a second of it per interval."""
+        return self._parsed(completed, ramp_s=ramp_s, started_at=started_at, slice_s=slice_s)
+
+    def _parsed(
+        self,
+        completed: Sequence[Completed],
+        *,
+        ramp_s: float,
+        started_at: float,
+        slice_s: float | None = None,
+    ) -> Measurement:
+        """Return the same."""
         for each in completed:
             if not each.succeeded:
                 raise MeasurementError(f"the generator exited with {each.exit_status}")
@@ -654,11 +667,11 @@ class FakePlatform:
         self.stop(keep_data=False)
         if self._live.exists():
             remove_tree(self._live)
-            self._ledger.removed(self._live)
+            self._ledger.removed(MadeDirectory(path=self._live))
 
     def _made(self) -> Path:
         if not self._live.exists():
-            self._ledger.created(self._live)
+            self._ledger.created(MadeDirectory(path=self._live))
             self._live.mkdir(parents=True)
         return self._live
 

@@ -1,12 +1,15 @@
 """A synthetic campaign at one client whose configurations differ in the cost of each statement."""
 
-from dataclasses import replace
-
 from fakes.analyses import analysis_of
 from fakes.scenes import Scene
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.statements.compute import published_costs
-from steelyard.answers.statements.costs import StatementCost, StatementDifference, StatementFit
+from steelyard.answers.statements.compute import (
+    StatementCost,
+    StatementDifference,
+    StatementFit,
+    fit_of_statements,
+    published_costs,
+)
 from steelyard.core.findings import Estimate
 
 
@@ -28,7 +31,7 @@ def statements() -> CampaignAnalysis:
         ),
         published=published_costs(),
     )
-    return replace(analysis, statements=fit)
+    return analysis.with_answer(fit_of_statements, fit)
 
 
 def _cost(

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from fakes import analyses, open_loops
+from steelyard.answers.report import summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.statements.plans import TracedStatement, traced
-from steelyard.answers.summary import summary
 from steelyard.core.gate import parse_condition
 from steelyard.core.measurement import StatementPlan
-from steelyard.report.formats import Json
+from steelyard.report.document import Json
 
 
 def further() -> Iterator[dict[str, Json]]:

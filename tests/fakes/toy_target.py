@@ -8,8 +8,9 @@ from fakes.toy import TOY, toy_engine
 from steelyard.core.experiment import Experiment
 from steelyard.core.target import DatabaseSystem, Here
 from steelyard.gateways.doors import Doors
+from steelyard.places.protocol import Ledger
 from steelyard.systems.protocol import Engine
-from steelyard.targets.assembly import Assembly, CampaignLedger, MeansHere, assemble_here
+from steelyard.targets.assembly import Assembly, MeansHere, assemble_here
 
 
 def _engine(experiment: Experiment, means: MeansHere) -> Engine:
@@ -36,7 +37,7 @@ class ToyTarget(Here):
         doors: Doors,
         *,
         campaign_id: str,
-        ledger: CampaignLedger | None,
+        ledger: Ledger | None,
         told: Callable[[str], None],  # noqa: ARG002 - nothing takes long
     ) -> Assembly:
         """Return the assembly of an experiment on toys."""

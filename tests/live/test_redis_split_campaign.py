@@ -5,6 +5,7 @@ import json
 import pytest
 
 from steelyard.answers.campaign import analyse
+from steelyard.answers.durability.results import measured_lags
 from steelyard.core.evidence import Quantity
 from steelyard.record.directory import read_campaign
 from support.live import Steelyard, living_servers
@@ -50,7 +51,7 @@ def test_a_pair_is_weighed_against_a_log_on_the_primary(steelyard: Steelyard) ->
         assert logged is not None
         assert (logged == 0) is is_pair
         assert run.evidence.level(Quantity.REPLICAS) == is_pair
-    (lag,) = analysis.replica_lags
+    (lag,) = analysis.answer(measured_lags) or ()
     assert (lag.configuration, lag.cell.workload, lag.compared) == ("split", "writes", True)
     summary = json.loads((campaign / "summary.json").read_text())
     assert [each["configuration"] for each in summary["replica_lag"]] == ["split"]

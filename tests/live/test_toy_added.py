@@ -10,6 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 import steelyard
+from fakes import toy as fakes_of_toy
 from fakes.toy import BUILTINS, TOY
 from fakes.toy_target import ToyInMemory, ToyTarget
 from steelyard.campaign.file.files import ExperimentFileError, load_experiment
@@ -94,10 +95,13 @@ def _without_neighbours(report: str) -> str:
 
 
 def test_nothing_else_of_the_project_knows_the_toy() -> None:
-    """All of it is its folder, its module of targets, and this test."""
+    """All of it is its folder, its module of targets, this test, and a line in each registry."""
     source = Path(steelyard.__file__).parent
     named = re.compile(r"\btoy\b", re.IGNORECASE)
     assert not [file for file in source.rglob("*.py") if named.search(file.read_text())]
+    fakes = Path(fakes_of_toy.__file__).parents[1]
+    users = {file for file in fakes.rglob("*.py") if named.search(file.read_text())}
+    assert users == {*(fakes / "toy").glob("*.py"), fakes / "toy_target.py"}
 
 
 def test_its_keys_are_checked_as_all_keys_are(registered: Path) -> None:

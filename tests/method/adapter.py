@@ -7,7 +7,7 @@ import numpy as np
 
 from steelyard.answers.result import compute as comparisons
 from steelyard.answers.result import compute as decision
-from steelyard.answers.result import stopping
+from steelyard.stats import spending
 from steelyard.campaign.design.schedule import make_schedule
 from steelyard.campaign.design.schedule import mode_for
 from steelyard.core.experiment import Stop
@@ -15,7 +15,7 @@ from steelyard.core.experiment import SwitchCost
 from steelyard.core.schedule import Load
 from steelyard.core.measurement import Measurement
 from steelyard.core.schedule import CellKey
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.spending import look_levels
 from steelyard.stats.spending import spending_power
@@ -45,10 +45,10 @@ def compare(sim, budget_s):
     """Run a campaign on the simulator: the product's order, rule, comparison and decision."""
     cells = [CellKey(workload="all", load=Load(clients=int(c), threads=1)) for c in sim.clients]
     block_s = 2 * (sim.p.restart_s + WARM_UP_S + len(cells) * (SLICE_S + RAMP_S))
-    rule = stopping.stopping_rule(
+    rule = spending.stopping_rule(
         results=1,
         cells_per_result=len(cells),
-        max_blocks=stopping.blocks_within(budget_s, block_s),
+        max_blocks=spending.blocks_within(budget_s, block_s),
         precision=None,
     )
     stop = Stop(budget_s=budget_s)

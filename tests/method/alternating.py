@@ -17,10 +17,10 @@ import numpy as np
 
 from steelyard.answers.result import compute as comparisons
 from steelyard.answers.result import compute as decision
-from steelyard.answers.result import stopping
+from steelyard.stats import spending
 from steelyard.core.experiment import Stop
 from steelyard.core.findings import Verdict
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.turns import BlockTurns
 from steelyard.stats.turns import change_by_predecessor
@@ -295,7 +295,7 @@ class Outcomes(NamedTuple):
 
 def at_fixed_n(y, effects):
     """Return what one interval over all blocks says, contenders sharing the error."""
-    level = stopping.FIXED_ALPHA / y.shape[-1]
+    level = spending.FIXED_ALPHA / y.shape[-1]
     found = [[block_interval(pooled_contrasts(d), level) for d in _each(each)] for each in y]
     low = np.array([[each.low for each in row] for row in found])
     high = np.array([[each.high for each in row] for row in found])
@@ -309,7 +309,7 @@ def at_fixed_n(y, effects):
 
 def sequential(y, effects):
     """Return how campaigns end that stop as the product's do: all contenders decided, or budget."""
-    rule = stopping.stopping_rule(
+    rule = spending.stopping_rule(
         results=y.shape[-1],
         cells_per_result=y.shape[2],
         max_blocks=y.shape[1],

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from steelyard.answers.result.stopping import stopping_rule
+from steelyard.stats.spending import stopping_rule
 from steelyard.core.campaign import BlockOutcome
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment

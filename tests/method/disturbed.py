@@ -19,7 +19,7 @@ from steelyard.core.evidence import Quantity
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import Measurement
 from steelyard.core.findings import NEIGHBOUR_CPU
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 
 CPUS, RUN_S, START_S = 2, 5.0, 25.0  # a restart and the warm-up come before each run
 LEVEL = 0.045  # METHOD 3.3, fixed number of blocks

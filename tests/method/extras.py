@@ -15,7 +15,7 @@ from steelyard.campaign.run.calibration import choose_warm_up
 from steelyard.core.experiment import Calibration
 from steelyard.core.measurement import Measurement
 from steelyard.core.measurement import Second
-from steelyard.stats.cliff import scan_for_cliff
+from steelyard.stats.capacity import scan_for_cliff
 from steelyard.stats.scalability import fit_scalability
 
 CLIENTS = np.array([1, 4, 10, 25, 50, 100])

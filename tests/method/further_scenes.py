@@ -10,13 +10,13 @@ from test_planning import foretold
 from steelyard.campaign.design.schedule import block_coin
 from steelyard.core.schedule import Mode
 from steelyard.core.schedule import TurnTimes
-from steelyard.stats.cliff import scan_for_cliff
+from steelyard.stats.capacity import scan_for_cliff
 from steelyard.stats.factorial import added_alone
 from steelyard.stats.factorial import factorial_design
 from steelyard.stats.factorial import main_effect
 from steelyard.stats.factorial import removed_last
 from steelyard.stats.factorial import synergy
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.planning import contrast_scale
 from steelyard.stats.planning import half_width

@@ -20,21 +20,21 @@ from pathlib import Path
 
 import numpy as np
 
-from steelyard.answers.result.stopping import FIXED_ALPHA
+from steelyard.stats.spending import FIXED_ALPHA
 from steelyard.answers.turns import block_turns
 from steelyard.core.experiment import Stop
 from steelyard.core.schedule import Turn
 from steelyard.core.findings import Verdict
 from steelyard.record.directory import read_campaign
 from steelyard.stats import special
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 from steelyard.stats.turns import BlockTurns
 from steelyard.stats.turns import change_by_predecessor
 from steelyard.stats.turns import change_over_block
 from steelyard.stats.turns import change_within_turns
 from steelyard.stats.turns import gain_after_itself
 from steelyard.stats.turns import predecessors
-from steelyard.stats.signed_rank import verdict_of
+from steelyard.stats.intervals import verdict_of
 
 FORMAT = 1
 GROUP = 8  # blocks, as at the first look of a result

@@ -12,7 +12,7 @@ from simulator import Simulator
 
 from steelyard.answers.result import compute as comparisons
 from steelyard.answers.result import compute as decision
-from steelyard.answers.result import stopping
+from steelyard.stats import spending
 from steelyard.answers.observations import log_rate
 from steelyard.campaign.design.schedule import make_schedule
 from steelyard.campaign.design.schedule import mode_for
@@ -20,7 +20,7 @@ from steelyard.core.experiment import Stop
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.schedule import Load
 from steelyard.core.schedule import CellKey
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 from steelyard.stats.factorial import pooled_contrasts
 
 
@@ -120,7 +120,7 @@ class Outcome:
 
 def judge(contrasts, effect, max_blocks):
     """Return how each campaign ends, with a true effect added to its contrasts."""
-    rule = stopping.stopping_rule(
+    rule = spending.stopping_rule(
         results=1,
         cells_per_result=contrasts.shape[2],
         max_blocks=max_blocks,
@@ -148,7 +148,7 @@ def _judged(campaign, effect, rule, terms):
 def called_different(contrasts):
     """Return the share of campaigns whose interval at a fixed number of blocks leaves out 0."""
     found = [
-        block_interval(pooled_contrasts(campaign), stopping.FIXED_ALPHA) for campaign in contrasts
+        block_interval(pooled_contrasts(campaign), spending.FIXED_ALPHA) for campaign in contrasts
     ]
     return float(np.mean([interval.low > 0 or interval.high < 0 for interval in found]))
 

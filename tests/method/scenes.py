@@ -11,16 +11,16 @@ from simulator import Simulator, log_effects
 
 from steelyard.answers.result.compute import Terms
 from steelyard.answers.result.compute import compare_result
-from steelyard.answers.result.stopping import stopping_rule
+from steelyard.stats.spending import stopping_rule
 from steelyard.campaign.design.schedule import make_schedule
 from steelyard.core.schedule import Load
 from steelyard.core.schedule import CellKey
 from steelyard.core.schedule import Mode
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 from steelyard.stats.factorial import pooled_contrasts
-from steelyard.stats.signed_rank import critical_value
-from steelyard.stats.signed_rank import hodges_lehmann_centres
-from steelyard.stats.signed_rank import verdict_of
+from steelyard.stats.intervals import critical_value
+from steelyard.stats.intervals import hodges_lehmann_centres
+from steelyard.stats.intervals import verdict_of
 from steelyard.stats.drift import settled_after_s
 
 HOUR_S = 3600

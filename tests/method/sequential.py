@@ -11,7 +11,7 @@ import numpy as np
 
 from steelyard.answers.result import compute as comparisons
 from steelyard.answers.result import compute as decision
-from steelyard.answers.result import stopping
+from steelyard.stats import spending
 from steelyard.campaign.design.schedule import make_schedule
 from steelyard.core.experiment import Stop
 from steelyard.core.schedule import Load
@@ -58,7 +58,7 @@ def contrasts_of(sim, mode, budget_s, seed):
     """Return log ratios of scheduled blocks, shape (campaigns, blocks, cells), and block times."""
     cells, block_s = cells_of(sim), block_seconds(sim, mode)
     before_s = sim.p.restart_s + adapter.WARM_UP_S if mode is Mode.BACK_TO_BACK else 0.0
-    blocks = stopping.blocks_within(budget_s - before_s, block_s)
+    blocks = spending.blocks_within(budget_s - before_s, block_s)
     schedules = [
         make_schedule(
             configurations=adapter.CONFIGURATIONS,
@@ -102,7 +102,7 @@ def take(sim, planned, cells, y):
 def campaigns(sim, mode, budget_s, *, seed, effect):
     """Return how campaigns end that stop as the product's do."""
     contrasts, before_s, block_s = contrasts_of(sim, mode, budget_s, seed)
-    rule = stopping.stopping_rule(
+    rule = spending.stopping_rule(
         results=1,
         cells_per_result=contrasts.shape[2],
         max_blocks=contrasts.shape[1],

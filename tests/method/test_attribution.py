@@ -14,7 +14,7 @@ from repeats import Check
 from simulator import Simulator
 
 from steelyard.stats import factorial
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 from steelyard.stats.factorial import pooled_contrasts
 
 FULL = os.environ.get("STEELYARD_FULL_METHOD") == "1"

@@ -11,7 +11,7 @@ from simulator import Simulator
 from simulator import usl as true_rate
 
 from steelyard.campaign.run.capacity import MOST_FURTHER
-from steelyard.stats.cliff import scan_for_cliff
+from steelyard.stats.capacity import scan_for_cliff
 
 pytestmark = pytest.mark.slow
 

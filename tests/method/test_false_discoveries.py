@@ -8,7 +8,7 @@ from repeats import Check
 from simulator import Simulator
 
 from steelyard.answers.result import compute as comparisons
-from steelyard.answers.result import stopping
+from steelyard.stats import spending
 from steelyard.answers.result.compute import decide
 from steelyard.core.experiment import Stop
 from steelyard.core.schedule import Load
@@ -17,7 +17,7 @@ from steelyard.core.findings import Verdict
 CELLS, REAL, BLOCKS = 39, 19, 24
 CAMPAIGNS, MORE = 60, 10
 LOADS = tuple(Load(clients=clients, threads=1) for clients in range(1, CELLS + 1))
-RULE = stopping.stopping_rule(results=1, cells_per_result=CELLS, max_blocks=BLOCKS, precision=None)
+RULE = spending.stopping_rule(results=1, cells_per_result=CELLS, max_blocks=BLOCKS, precision=None)
 TERMS = comparisons.Terms(rule=RULE, margin=Stop().equivalence, decide=Stop().decide, block_s=596.0)
 
 

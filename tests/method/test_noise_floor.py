@@ -5,7 +5,7 @@ import pytest
 from simulator import Simulator
 
 from steelyard.stats.drift import drift_of
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 from steelyard.stats.noise import NoiseSample
 from steelyard.stats.noise import noise_parts
 from steelyard.stats.factorial import pooled_contrasts

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from fakes.programs import FakeLedger, FakeProgram
 from steelyard.core.command import ServerAddress
 from steelyard.core.kubernetes import CLUSTER, Manifest, ObjectRef, SecretRef
-from steelyard.core.outside import InCluster, OnServer
+from steelyard.core.outside import InCluster, OnServer, Outside
 from steelyard.core.target import CloudNativePgTarget, PodResources
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
@@ -188,13 +188,14 @@ class FileLedger(FakeLedger):
 
     path: Path
 
-    def changed(self, thing: OnServer) -> None:
-        """Note what is about to be made or changed on a server."""
-        self._write("s", _THINGS.dump_json(thing).decode())
-
-    def placed(self, thing: InCluster) -> None:
-        """Note what is about to be made or changed in a Kubernetes cluster."""
-        self._write("c", _PLACED.dump_json(thing).decode())
+    def created(self, thing: Outside) -> None:
+        """Note what is about to be made or changed on a server, or in a cluster."""
+        if isinstance(thing, OnServer):
+            self._write("s", _THINGS.dump_json(thing).decode())
+        elif isinstance(thing, InCluster):
+            self._write("c", _PLACED.dump_json(thing).decode())
+        else:
+            super().created(thing)
 
     def _write(self, kind: str, text: str) -> None:
         with self.path.open("a") as file:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from steelyard.answers.summary import summary_schema
+from steelyard.answers.report import summary_schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "summary.md"
 _HEAD = Path(__file__).with_name("summary_head.md")

@@ -1,40 +1,33 @@
 """What each factor of an experiment buys: its effect with the others, alone, last; and limits."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import combinations as subsets
 
 from steelyard.answers.drawing import specification
 from steelyard.answers.observations import Observations, count
-from steelyard.answers.result.compute import Pair, Terms, compare_result
-from steelyard.answers.results import (
-    AttributedEffect,
-    AttributionAnalysis,
-    CampaignAnalysis,
-    Comparison,
-    EffectFamily,
-)
+from steelyard.answers.result.compute import Pair, Terms, compare_result, terms_of
+from steelyard.answers.results import CampaignAnalysis, Comparison, Grounds
 from steelyard.answers.wording import tone_of, verdict_word
-from steelyard.core.experiment import RATE, Attribution, AttributionKind, Effect, Experiment
+from steelyard.core.experiment import RATE, Attribution, AttributionKind, Effect
 from steelyard.core.findings import Estimate
 from steelyard.core.plan import StoppingRule
 from steelyard.report.document import (
+    CONFIDENCE,
     Align,
     Block,
     BulletList,
     ChartKind,
     Column,
     Figure,
+    Json,
     Paragraph,
     Row,
     Section,
     Table,
     Tone,
     Value,
-)
-from steelyard.report.formats import (
-    CONFIDENCE,
-    Json,
     bounds,
     effect_interval,
     effect_value,
@@ -42,7 +35,7 @@ from steelyard.report.formats import (
     percent,
 )
 from steelyard.stats import factorial
-from steelyard.stats.student import FloatArray
+from steelyard.stats.intervals import FloatArray
 
 _CLEAR_SYNERGIES = 5  # resolution from which no two pairs are aliased
 _ABLATION_LIMIT = (
@@ -54,18 +47,63 @@ _BLURRED = {4: "three factors", 5: "four factors"}
 Weighted = tuple[Effect, FloatArray]
 
 
-def analyse_attribution(
-    experiment: Experiment, seen: Observations, terms: Terms
-) -> AttributionAnalysis | None:
+class EffectFamily(StrEnum):
+    """What factors do beside their main effects; each family shares an error of its own."""
+
+    SYNERGY = "synergy"
+    ADDED_ALONE = "added alone"
+    REMOVED_LAST = "removed last"
+    TOTAL = "total"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributedEffect:
+    """What one factor, two together or all of them do, pooled over a workload's loads.
+
+    Attributes:
+        name: Of the factors: ``huge-pages``, ``huge-pages x buffers``.
+        factors: Their places in the experiment.
+        effect: Relative difference in tps with the repeated interval; for a synergy, what two
+            factors do together beyond what each does without the other. None before any block.
+        level: Two-sided level of the interval at this look; None before the first look.
+        blocks: Complete blocks behind it.
+    """
+
+    workload: str
+    family: EffectFamily
+    name: str
+    factors: tuple[int, ...]
+    effect: Estimate | None
+    level: float | None
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributionAnalysis:
+    """Everything about the factors that the results do not say.
+
+    Attributes:
+        effects: Family by family, in each workload by workload.
+        aliases: One sentence per group of synergies that the design cannot tell apart.
+    """
+
+    effects: tuple[AttributedEffect, ...]
+    aliases: tuple[str, ...] = ()
+
+
+def analyse_attribution(grounds: Grounds) -> AttributionAnalysis | None:
     """Return the effects beside the results; None without factors, or with open loops alone.
 
     The results are the main effects, steps or removals. Each further family shares the
     campaign's error of its own by Bonferroni, over its effects and the workloads, at the level of
     the same look.
     """
+    experiment, plan = grounds.record.experiment, grounds.record.plan
     attribution = experiment.attribution
-    if attribution is None or not experiment.compares_throughput:
+    if attribution is None or plan is None or not experiment.compares_throughput:
         return None
+    seen = grounds.closed
+    terms = terms_of(grounds.record, plan, seen.blocks)
     effects: list[AttributedEffect] = []
     for family, members in _families(attribution):
         shared = replace(terms, rule=_shared(terms.rule, len(members) * len(experiment.workloads)))
@@ -230,7 +268,7 @@ _FAMILIES = {
 
 def attribution_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return what each factor buys; nothing for a campaign without factors."""
-    attribution, found = analysis.experiment.attribution, analysis.attribution
+    attribution, found = analysis.experiment.attribution, analysis.answer(analyse_attribution)
     if attribution is None or found is None or not analysis.blocks:
         return ()
     levels = "; ".join(f"{f.name}: {f.first} → {f.second}" for f in attribution.factors)
@@ -257,7 +295,7 @@ def compared_names(analysis: CampaignAnalysis) -> tuple[str, ...]:
 
 def _standing_out(analysis: CampaignAnalysis) -> Iterator[BulletList]:
     """Yield the synergies that are there, in words: main effects alone would mislead then."""
-    found = () if analysis.attribution is None else analysis.attribution.effects
+    found = _effects(analysis)
     items = tuple(
         f"{effect.workload}: {effect.name} together do {effect_value(effect.effect)}"
         f" {effect_interval(effect.effect)} ({CONFIDENCE}) {_word(effect)}: read added alone and"
@@ -300,7 +338,7 @@ def _rows(analysis: CampaignAnalysis, attribution: Attribution, workload: str) -
             ),
             tone=tone_of(result),
         )
-    found = () if analysis.attribution is None else analysis.attribution.effects
+    found = _effects(analysis)
     for effect in (effect for effect in found if effect.workload == workload):
         factors = [results[place] for place in effect.factors]
         yield _effect_row(effect, costs=any(each.is_less_durable for each in factors))
@@ -345,7 +383,7 @@ def _word(effect: AttributedEffect) -> str:
 
 
 def _note(analysis: CampaignAnalysis, attribution: Attribution) -> str:
-    found = () if analysis.attribution is None else analysis.attribution.effects
+    found = _effects(analysis)
     families = dict.fromkeys(effect.family for effect in found)
     told = [_MEANING[attribution.kind], *(_FAMILIES[f] for f in families if f in _FAMILIES)]
     if families:
@@ -378,7 +416,8 @@ def _figure(analysis: CampaignAnalysis, attribution: Attribution) -> Figure:
 
 
 def _effects(analysis: CampaignAnalysis) -> tuple[AttributedEffect, ...]:
-    return () if analysis.attribution is None else analysis.attribution.effects
+    found = analysis.answer(analyse_attribution)
+    return () if found is None else found.effects
 
 
 def _is_synergy(effect: AttributedEffect) -> bool:
@@ -420,7 +459,7 @@ def _percent(fraction: float | None) -> float | None:
 
 def attribution_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the factors and what they do beside their results, where there are some."""
-    design, found = analysis.experiment.attribution, analysis.attribution
+    design, found = analysis.experiment.attribution, analysis.answer(analyse_attribution)
     if design is None:
         return {}
     names = [configuration.name for configuration in analysis.experiment.configurations]

@@ -8,18 +8,30 @@ the device serves is one of its reads.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from steelyard.answers.reasons import waits as device
-from steelyard.answers.results import CampaignAnalysis, CellSummary, LogRate
+from steelyard.answers.results import CampaignAnalysis, CellSummary
 from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind
 from steelyard.core.units import KIB, MIB, US_PER_S, format_bytes, format_percent
-from steelyard.report.document import Column, Row, Table, number_column
-from steelyard.report.formats import MISSING, Json, enumeration, microseconds, number, rate, share
+from steelyard.report.document import (
+    MISSING,
+    Column,
+    Json,
+    Row,
+    Table,
+    enumeration,
+    microseconds,
+    number,
+    number_column,
+    rate,
+    share,
+)
 
 # A ceiling is the mean of one second, and printed without a spread: a guess. A device that others
 # use moves by more, which the remedy says.
@@ -32,6 +44,31 @@ _ONE_STATEMENT = "select-only"
 # rewrites take from the same device, and the ceiling is one quiet second: a guess.
 LOG_SHARE = 0.8
 _LOGS = (Quantity.WAL_BYTES, Quantity.AOF_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRate:
+    """The log of one configuration under one workload beside what its device takes.
+
+    Attributes:
+        bytes_per_s: Median over its runs, ramp included.
+        most_bytes_per_s: That the device took in long writes; None where it was not measured.
+        absent: Why it was not.
+        how: The source of the ceiling, in words.
+    """
+
+    configuration: str
+    workload: str
+    bytes_per_s: float
+    most_bytes_per_s: float | None = None
+    absent: str = ""
+    how: str = ""
+
+    @property
+    def share(self) -> float | None:
+        """Return the log's part of what the device takes."""
+        most = self.most_bytes_per_s
+        return self.bytes_per_s / most if most else None
 
 
 def ceiling_findings(
@@ -266,7 +303,7 @@ def ceiling_tables(analysis: CampaignAnalysis) -> tuple[Table, ...]:
     )
     rows = tuple(_row(ceiling) for ceiling in analysis.ceilings)
     place = Table(title="Ceilings of this place", columns=columns, rows=rows, note=_NOTE)
-    return (place, *_log_table(analysis.log_rates))
+    return (place, *_log_table(log_rates(analysis.ceilings, analysis.runs)))
 
 
 def _log_table(rates: Sequence[LogRate]) -> tuple[Table, ...]:
@@ -333,7 +370,7 @@ def ceilings_json(analysis: CampaignAnalysis) -> dict[str, Json]:
             }
             for ceiling in analysis.ceilings
         ],
-        **_log_json(analysis.log_rates),
+        **_log_json(log_rates(analysis.ceilings, analysis.runs)),
     }
 
 

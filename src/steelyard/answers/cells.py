@@ -15,7 +15,7 @@ from steelyard.answers.observations import (
     estimate_of,
     result_contrasts,
 )
-from steelyard.answers.published import PublishedRow
+from steelyard.answers.published import PublishedRow, beside_published
 from steelyard.answers.results import CampaignAnalysis, CellSummary, SettingDifference, StallTest
 from steelyard.answers.wording import LABEL, ending
 from steelyard.core.experiment import Attribution, Experiment
@@ -23,6 +23,7 @@ from steelyard.core.findings import Finding, Validity
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import CellKey
 from steelyard.report.document import (
+    MISSING,
     BulletList,
     Column,
     Paragraph,
@@ -30,12 +31,12 @@ from steelyard.report.document import (
     Section,
     Table,
     Tone,
+    count,
     number_column,
+    rate,
 )
-from steelyard.report.formats import MISSING, count, rate
 from steelyard.stats.drift import stalled_slices, stalls_p_value
-from steelyard.stats.signed_rank import median_interval
-from steelyard.stats.student import BoolArray, FloatArray
+from steelyard.stats.intervals import BoolArray, FloatArray, median_interval
 
 _WORST_LAST = (Validity.VALID, Validity.SUSPECT, Validity.INVALID)
 
@@ -74,6 +75,7 @@ def _summary(
         validity=max((run.validity for run in runs), key=_WORST_LAST.index),
         stalled=stalled,
         findings=_distinct_findings(runs),
+        percentiles=_printed_percentiles(runs),
     )
 
 
@@ -84,6 +86,15 @@ def _median_latency_s(runs: Sequence[Run]) -> float | None:
         if run.measurement is not None and run.measurement.latency_mean_s is not None
     ]
     return float(np.median(reported)) if reported else None
+
+
+def _printed_percentiles(runs: Sequence[Run]) -> tuple[tuple[float, float], ...]:
+    """Return the median over the runs of each percentile that the generator prints."""
+    printed: dict[float, list[float]] = {}
+    for run in runs:
+        for share, seconds in run.measurement.percentiles if run.measurement else ():
+            printed.setdefault(share, []).append(seconds)
+    return tuple((share, float(np.median(printed[share]))) for share in sorted(printed))
 
 
 def _distinct_findings(runs: Sequence[Run]) -> tuple[Finding, ...]:
@@ -201,7 +212,7 @@ def pass_limits(analysis: CampaignAnalysis) -> Section:
 
 def published_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return the table beside the published figures, or nothing where there are none."""
-    figures = analysis.published
+    figures = beside_published(analysis.experiment, analysis.cells)
     if figures is None:
         return ()
     columns = (
@@ -235,7 +246,7 @@ def _parts(analysis: CampaignAnalysis) -> str:
 def _duration(analysis: CampaignAnalysis) -> str:
     """Return how its runs differ in length from the published ones, or nothing."""
     run_s = analysis.experiment.measure.slice_s
-    if analysis.published is None or run_s == _PUBLISHED_S:
+    if run_s == _PUBLISHED_S or not beside_published(analysis.experiment, analysis.cells):
         return ""
     word = "shorter" if run_s < _PUBLISHED_S else "longer"
     return (

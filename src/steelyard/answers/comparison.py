@@ -16,6 +16,7 @@ from itertools import groupby
 
 import numpy as np
 
+from steelyard.answers.attribution import analyse_attribution
 from steelyard.answers.cells import compare_stalls
 from steelyard.answers.durability.compute import with_trades
 from steelyard.answers.latency.compute import analyse_latency
@@ -27,13 +28,14 @@ from steelyard.answers.observations import (
     observe,
     result_contrasts,
 )
+from steelyard.answers.report import summary
 from steelyard.answers.result.compute import Pair, Terms, compare
 from steelyard.answers.result.section import result_section
-from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.answers.results import FORMAT, CampaignAnalysis, Comparison
+from steelyard.answers.scalability import scalability_curves
 from steelyard.answers.settings import differing_settings, shown_settings, without_forecasts
-from steelyard.answers.summary import FORMAT, summary
 from steelyard.answers.tables import comparison_section, settings_section
-from steelyard.answers.wording import ending
+from steelyard.answers.wording import command_pairs, ending
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError
 from steelyard.core.experiment import Experiment, Measure, SwitchCost
@@ -47,31 +49,29 @@ from steelyard.core.target import (
 )
 from steelyard.core.units import format_share
 from steelyard.report.document import (
+    CONFIDENCE,
     BulletList,
     Column,
     Document,
+    Json,
     KeyValues,
     Paragraph,
     Row,
     Section,
     Table,
     Tone,
-    number_column,
-)
-from steelyard.report.formats import (
-    CONFIDENCE,
-    Json,
     bounds,
     effect_interval,
     effect_value,
+    filled,
     load_json,
     number,
+    number_column,
     percent,
     utc,
 )
-from steelyard.report.terminal import filled
+from steelyard.stats.intervals import FloatArray, welch_interval
 from steelyard.stats.noise import LEAST_INSTANCES
-from steelyard.stats.student import FloatArray, welch_interval
 
 TOTAL_LEVEL = 0.05  # over all cells of a comparison, by Bonferroni
 LEAST_BLOCKS = 2
@@ -278,6 +278,7 @@ def _design(record: CampaignRecord) -> Described:
         "prewarm": "yes" if measure.prewarm else "no",
         "transactions logged": _logging(measure),
         "generator flags": " ".join(experiment.generator_flags) or "none",
+        "generator commands": "; ".join(text for _, text in command_pairs(experiment)) or "none",
         "configurations side by side": ", ".join(t.name for t in experiment.configurations),
     }
     if plan is not None:
@@ -443,17 +444,15 @@ def compare_pair(
         )
     two = _narrowed(record, reference, configuration)
     seen = observe(record).of_closed_loops()
+    curves = whole.answer(scalability_curves) or ()
+    kept = tuple(each for each in curves if each.configuration in (reference, configuration))
     campaign = replace(
-        whole,
+        whole.with_answer(scalability_curves, kept).with_answer(analyse_attribution, None),
         experiment=two.experiment,
-        attribution=None,
         comparisons=_compared(two, seen),
         cells=tuple(c for c in whole.cells if c.configuration in (reference, configuration)),
         stalls=compare_stalls(seen, two.experiment),
         settings=differing_settings(two.environment, two.experiment),
-        scalability=tuple(
-            c for c in whole.scalability if c.configuration in (reference, configuration)
-        ),
         latency=analyse_latency(
             two,
             seen.narrowed([each.name for each in two.experiment.configurations]),

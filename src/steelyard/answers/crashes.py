@@ -35,17 +35,21 @@ from steelyard.report.document import (
     BulletList,
     Column,
     Document,
+    Json,
     KeyValues,
     Paragraph,
     Row,
     Section,
     Table,
     Tone,
+    bounds,
+    count,
+    ended,
+    interval,
+    number,
     number_column,
 )
-from steelyard.report.formats import Json, bounds, count, ended, interval, number
-from steelyard.stats.signed_rank import ranked_median_interval
-from steelyard.stats.student import highest_chance
+from steelyard.stats.intervals import highest_chance, ranked_median_interval
 
 LEVEL = 0.05
 

@@ -33,8 +33,15 @@ from steelyard.core.plan import CampaignPlan, RoundsFor
 from steelyard.core.schedule import Mode
 from steelyard.core.target import EngineName, RedisKubernetesTarget, RedisLocalTarget, Target
 from steelyard.core.units import format_duration, format_percent, format_utc
-from steelyard.report.document import Block, FindingItem, FindingList, Paragraph, Section, Tone
-from steelyard.report.formats import Json
+from steelyard.report.document import (
+    Block,
+    FindingItem,
+    FindingList,
+    Json,
+    Paragraph,
+    Section,
+    Tone,
+)
 from steelyard.stats.drift import position_slope
 
 LEAST_BLOCKS = 6

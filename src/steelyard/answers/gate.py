@@ -11,8 +11,7 @@ from xml.etree import ElementTree as ET
 
 from steelyard.answers.results import CampaignAnalysis, Comparison
 from steelyard.core.gate import Condition, Outcome
-from steelyard.report.document import Paragraph, Section, Tone
-from steelyard.report.formats import Json, effect_interval, effect_value
+from steelyard.report.document import Json, Paragraph, Section, Tone, effect_interval, effect_value
 
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TONES: Final = {

@@ -13,8 +13,7 @@ import numpy as np
 
 from steelyard.answers.drawing import specification
 from steelyard.answers.listing import Listed
-from steelyard.answers.results import CampaignAnalysis, Comparison
-from steelyard.answers.summary import FORMAT
+from steelyard.answers.results import FORMAT, CampaignAnalysis, Comparison
 from steelyard.answers.wording import is_interim, uncompared
 from steelyard.core.experiment import Workload
 from steelyard.core.findings import Estimate
@@ -22,28 +21,26 @@ from steelyard.core.schedule import Load
 from steelyard.core.target import WorkWords
 from steelyard.core.units import format_percent
 from steelyard.report.document import (
+    MISSING,
     Block,
     BulletList,
     ChartKind,
     Column,
     Document,
     Figure,
+    Json,
     Paragraph,
     Row,
     Section,
     Table,
     Tone,
     Value,
-    number_column,
-)
-from steelyard.report.formats import (
-    MISSING,
-    Json,
     bounds,
     count,
     effect_interval,
     effect_value,
     number,
+    number_column,
     percent,
     rate,
     utc,

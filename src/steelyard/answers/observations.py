@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from steelyard.answers.result.stopping import FIXED_ALPHA
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Attribution, AttributionKind, Experiment
@@ -25,13 +24,15 @@ from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import CellKey
 from steelyard.stats.factorial import difference, main_effect, removed_last
-from steelyard.stats.signed_rank import (
+from steelyard.stats.intervals import (
+    FloatArray,
+    Interval,
     block_interval,
     median_interval,
     plain_median_interval,
     signed_rank_interval,
 )
-from steelyard.stats.student import FloatArray, Interval
+from steelyard.stats.spending import FIXED_ALPHA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +43,11 @@ class Observations:
         configurations: Names, in the order of the experiment.
         cells: Workload by workload, loads in the order of the experiment.
         log_tps: Shape (blocks, configurations, cells), ln(1/s), blocks in run order; over all
-            rounds of a start: the sum of their transactions over the sum of their seconds.
+            rounds of a start: the sum of their transactions over the sum of their seconds. In
+            sub-blocks the ratio to the baseline of the same one, times the block's mean of that.
         positions: Same shape: place of the run in its start, the mean one with several rounds.
-        slices: Shape (blocks, rounds, configurations, cells), ln(1/s) of each run.
+        slices: Shape (blocks, rounds, configurations, cells), ln(1/s) of each run; of the
+            baseline in sub-blocks that in the first.
         places: Same shape: place of each run in its start.
         runs: Of each configuration and cell, in block order.
         holes: Blocks called complete in which a run has no measurement; they are left out.
@@ -138,7 +141,8 @@ def observe(record: CampaignRecord) -> Observations:
     indices = [index for index, _ in record.complete_blocks]
     rounds = record.plan.rounds if record.plan is not None else 1
     taken = _Taken.empty((len(indices), rounds, len(configurations), len(cells)))
-    taken.place(record.counted_runs, indices, configurations, cells)
+    shifts = _to_own_baselines(record.counted_runs, experiment.baseline)
+    taken.place(record.counted_runs, indices, configurations, cells, shifts)
     log_tps = taken.log_tps()
     whole = np.isfinite(log_tps).all(axis=(1, 2))
     holes = tuple(indices[row] for row in np.flatnonzero(~whole))
@@ -167,11 +171,36 @@ def log_rate(transactions: FloatArray, seconds: FloatArray) -> FloatArray:
     return np.asarray(np.log(np.maximum(transactions.sum(axis=-1), 1.0) / seconds.sum(axis=-1)))
 
 
+_InSubBlock = tuple[int, CellKey, int]
+
+
+def _to_own_baselines(runs: Sequence[Run], baseline: str) -> Mapping[_InSubBlock, float]:
+    """Return what to add to logs of a sub-block's runs, so that sub-blocks can be compared.
+
+    It is the mean of the baseline's logs over the sub-blocks of its block minus that in this one. A
+    difference between two configurations is then that of their log ratios to the baseline beside
+    them. Without sub-blocks it is 0.
+    """
+    own: dict[_InSubBlock, float] = {}
+    for run in runs:
+        if run.configuration == baseline:
+            measured = run.measurement
+            own[run.block, run.cell, run.sub_block] = measured.log_tps if measured else np.nan
+    levels: dict[tuple[int, CellKey], list[float]] = defaultdict(list)
+    for (block, cell, _), level_there in own.items():
+        levels[block, cell].append(level_there)
+    return {key: float(np.mean(levels[key[:2]])) - own_level for key, own_level in own.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Taken:
-    """What the runs gave, in arrays (blocks, rounds, configurations, cells); NaN is a hole."""
+    """What the runs gave, in arrays (blocks, rounds, configurations, cells); NaN is a hole.
+
+    ``shifts``, without rounds, is what brings sub-blocks to one level.
+    """
 
     slices: FloatArray
+    shifts: FloatArray
     transactions: FloatArray
     seconds: FloatArray
     places: FloatArray
@@ -181,6 +210,7 @@ class _Taken:
         nothing = [np.full(shape, np.nan) for _ in range(3)]
         return cls(
             slices=nothing[0],
+            shifts=np.zeros((shape[0], *shape[2:])),
             transactions=nothing[1],
             seconds=nothing[2],
             places=np.zeros(shape),
@@ -192,6 +222,7 @@ class _Taken:
         indices: Sequence[int],
         configurations: Sequence[str],
         cells: Sequence[CellKey],
+        shifts: Mapping[_InSubBlock, float],
     ) -> None:
         """Put every run at its block, round, configuration and cell; rounds are in run order."""
         rows = {index: row for row, index in enumerate(indices)}
@@ -204,13 +235,15 @@ class _Taken:
             before[row, side, column] += 1
             if run.measurement is not None and at[1] < self.slices.shape[1]:
                 self.slices[at], self.places[at] = run.measurement.log_tps, run.position
+                shift = shifts.get((run.block, run.cell, run.sub_block), 0.0)
+                self.shifts[row, side, column] = shift
                 self.transactions[at] = run.measurement.transactions
                 self.seconds[at] = run.measurement.seconds
 
     def log_tps(self) -> FloatArray:
         """Return ln(1/s) over the rounds, shape (blocks, configurations, cells)."""
         if self.slices.shape[1] == 1:
-            return self.slices[:, 0]
+            return np.asarray(self.slices[:, 0] + self.shifts)
         return log_rate(np.moveaxis(self.transactions, 1, -1), np.moveaxis(self.seconds, 1, -1))
 
 
@@ -340,7 +373,7 @@ def _contrast(baseline: str, configuration: str, weights: FloatArray) -> ResultC
     )
 
 
-RunsOfBlock = Sequence[Run]  # of one configuration and cell: one per round
+RunsOfBlock = Sequence[Run]  # of one configuration and cell: one per round, or per sub-block
 
 
 def whole_transactions(run: Run, ramp_s: float) -> float | None:

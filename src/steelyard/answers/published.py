@@ -19,8 +19,18 @@ from steelyard.answers.results import CampaignAnalysis, CellSummary, Grounds
 from steelyard.core.experiment import Experiment, GeneratorName, Layer, Workload
 from steelyard.core.schedule import Load
 from steelyard.core.units import MS_PER_S
-from steelyard.report.document import Column, Row, Section, Table, number_column
-from steelyard.report.formats import MISSING, Json, milliseconds, number, rate
+from steelyard.report.document import (
+    MISSING,
+    Column,
+    Json,
+    Row,
+    Section,
+    Table,
+    milliseconds,
+    number,
+    number_column,
+    rate,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,7 +382,7 @@ def single_pass_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return what only a single pass has, so that nobody takes it for a comparison."""
     if not analysis.experiment.is_single_pass:
         return {}
-    figures = analysis.published
+    figures = beside_published(analysis.experiment, analysis.cells)
     return {
         "single_pass": True,
         "published": None if figures is None else _published_json(figures),

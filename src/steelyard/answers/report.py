@@ -1,23 +1,36 @@
-"""From an analysis to a document and to values for programs: the answers, in a reader's order.
+"""From an analysis to a document, and to ``summary.json``: the answers, in a reader's order.
 
-``ANSWERS`` registers them; whoever adds one adds a line here.
+``ANSWERS`` registers them; whoever adds one adds a line here. ``summary.json`` is a public format
+with a version. Missing values are null, never 0 or NaN; numbers are rounded to 12 significant
+digits, which is far below any noise and keeps the file the same on every platform.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from typing import Any, Final
 
-from steelyard.answers.attribution import attribution_json, attribution_section, design_words
+from steelyard.answers import findings
+from steelyard.answers.attribution import (
+    analyse_attribution,
+    attribution_json,
+    attribution_section,
+    design_words,
+)
 from steelyard.answers.budget.section import budget_section
-from steelyard.answers.capacity.compute import open_loops
+from steelyard.answers.capacity.compute import capacity_findings, open_loops
 from steelyard.answers.capacity.section import capacity_section, open_loops_json
 from steelyard.answers.ceilings import ceilings_json
 from steelyard.answers.cells import pass_limits, pass_result, pass_title, published_section
-from steelyard.answers.costs.section import cost_section
-from steelyard.answers.durability.section import durability_json, durability_section
-from steelyard.answers.findings import finding_section
+from steelyard.answers.costs import cost_section
+from steelyard.answers.durability.results import measured_lags
+from steelyard.answers.durability.section import durability_json, durability_section, trades_json
+from steelyard.answers.findings import finding_json, finding_section
 from steelyard.answers.gate import gate_json, gate_section
+from steelyard.answers.latency.results import percentile_name
 from steelyard.answers.latency.section import latency_json, latency_section
+from steelyard.answers.noise.compute import analyse_noise, noise_findings
 from steelyard.answers.noise.section import noise_json, noise_section
 from steelyard.answers.published import (
     published_requests,
@@ -25,15 +38,31 @@ from steelyard.answers.published import (
     requests_section,
     single_pass_json,
 )
-from steelyard.answers.reasons.json import reasons_json
-from steelyard.answers.result.levels import place_line
+from steelyard.answers.reasons.section import reasons_json
+from steelyard.answers.reasons.waits import waits_of
 from steelyard.answers.result.method import command_section, limits_section, method_section
-from steelyard.answers.result.section import result_section
-from steelyard.answers.results import CampaignAnalysis, Computing
-from steelyard.answers.scalability import scalability_json, scalability_section
+from steelyard.answers.result.section import place_line, result_section
+from steelyard.answers.results import (
+    FORMAT,
+    CampaignAnalysis,
+    CellSummary,
+    Comparison,
+    Computing,
+    Grounds,
+    SettingDifference,
+    StallTest,
+)
+from steelyard.answers.scalability import (
+    scalability_curves,
+    scalability_findings,
+    scalability_json,
+    scalability_section,
+)
 from steelyard.answers.settings import instance_noise, instance_noise_json
+from steelyard.answers.statements.compute import fit_of_statements
 from steelyard.answers.statements.plans import plan_section, plans_json, traced
 from steelyard.answers.statements.section import statement_section, statements_json
+from steelyard.answers.sustained.compute import burst_findings
 from steelyard.answers.sustained.section import sustained_json, sustained_section
 from steelyard.answers.tables import (
     cell_section,
@@ -43,10 +72,24 @@ from steelyard.answers.tables import (
     settings_section,
 )
 from steelyard.answers.timeline import phases_json, timeline_section
+from steelyard.answers.turns import turns_json
 from steelyard.answers.wording import ending
-from steelyard.report.document import Document, Section
-from steelyard.report.formats import Json, enumeration, utc
-from steelyard.report.terminal import filled
+from steelyard.core.findings import Finding
+from steelyard.core.plan import CampaignPlan, RoundsFor
+from steelyard.report.document import (
+    Document,
+    Json,
+    Section,
+    Shown,
+    bounds,
+    enumeration,
+    filled,
+    load_json,
+    number,
+    percent,
+    utc,
+    worded,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +99,19 @@ class Answer:
     Attributes:
         compute: Returns what it says, from the record; sections and values find it with
             ``CampaignAnalysis.answer``. None: it needs only what every analysis has.
+        findings: Returns what the user should know of it; an interim result asks for this, too,
+            and has computed nothing then.
         sections: Returns what a report says of it; nothing where it does not arise.
         json: Returns its keys of ``summary.json``, likewise.
+        shown: What the short report of a terminal shows of its sections.
         single_pass: True: only where nothing is repeated and compared; False: only elsewhere.
     """
 
     compute: Computing | None = None
+    findings: Callable[[Grounds], Iterable[Finding]] = lambda _: ()
     sections: Callable[[CampaignAnalysis], Sequence[Section]] = lambda _: ()
     json: Callable[[CampaignAnalysis], Mapping[str, Json]] = lambda _: {}
+    shown: Shown = Shown.NOTHING
     single_pass: bool | None = None
 
 
@@ -75,29 +123,75 @@ def _always(
 
 
 ANSWERS: Final = (
-    Answer(sections=_always(result_section), single_pass=False),
-    Answer(sections=_always(pass_result), single_pass=True),
+    Answer(sections=_always(result_section), shown=Shown.ALL, single_pass=False),
+    Answer(sections=_always(pass_result), shown=Shown.ALL, single_pass=True),
     Answer(sections=gate_section, json=gate_json, single_pass=False),
-    Answer(sections=published_section, json=single_pass_json, single_pass=True),
-    Answer(sections=noise_section, json=noise_json, single_pass=False),
+    Answer(sections=published_section, json=single_pass_json, shown=Shown.ALL, single_pass=True),
+    Answer(
+        compute=analyse_noise,
+        findings=lambda grounds: noise_findings(grounds.analysis),
+        sections=noise_section,
+        json=noise_json,
+        shown=Shown.ALL,
+        single_pass=False,
+    ),
     Answer(compute=instance_noise, json=instance_noise_json),
-    Answer(sections=attribution_section, json=attribution_json, single_pass=False),
-    Answer(compute=open_loops, sections=capacity_section, json=open_loops_json, single_pass=False),
+    Answer(
+        compute=analyse_attribution,
+        sections=attribution_section,
+        json=attribution_json,
+        shown=Shown.ALL,
+        single_pass=False,
+    ),
+    Answer(
+        compute=open_loops,
+        findings=lambda grounds: capacity_findings(grounds.record),
+        sections=capacity_section,
+        json=open_loops_json,
+        shown=Shown.ALL,
+        single_pass=False,
+    ),
     Answer(sections=chart_section),
-    Answer(sections=_always(cell_section)),
-    Answer(sections=_always(comparison_section), single_pass=False),
-    Answer(compute=published_requests, sections=requests_section, json=requests_json),
-    Answer(sections=latency_section, json=latency_json),
-    Answer(sections=durability_section, json=durability_json),
-    Answer(compute=traced, sections=plan_section, json=plans_json),
-    Answer(sections=statement_section, json=statements_json),
-    Answer(sections=budget_section, json=reasons_json),
+    Answer(sections=_always(cell_section), shown=Shown.ALL),
+    Answer(sections=_always(comparison_section), shown=Shown.ALL, single_pass=False),
+    Answer(
+        compute=published_requests,
+        sections=requests_section,
+        json=requests_json,
+        shown=Shown.ALL,
+    ),
+    Answer(sections=latency_section, json=latency_json, shown=Shown.ALL),
+    Answer(
+        compute=measured_lags,
+        sections=durability_section,
+        json=durability_json,
+        shown=Shown.TABLES,  # the reasons are in the files
+    ),
+    Answer(compute=traced, sections=plan_section, json=plans_json, shown=Shown.ALL),
+    Answer(
+        compute=fit_of_statements,
+        sections=statement_section,
+        json=statements_json,
+        shown=Shown.ALL,
+    ),
+    Answer(compute=waits_of),
+    # `steelyard explain` shows the tables.
+    Answer(sections=budget_section, json=reasons_json, shown=Shown.WORDS),
     Answer(sections=cost_section),
     Answer(sections=timeline_section, json=phases_json),
-    Answer(sections=scalability_section, json=scalability_json, single_pass=False),
-    Answer(sections=sustained_section, json=sustained_json),
-    Answer(sections=_always(finding_section)),
-    Answer(sections=_always(settings_section), single_pass=False),
+    Answer(
+        compute=scalability_curves,
+        findings=lambda grounds: scalability_findings(grounds.analysis),
+        sections=scalability_section,
+        json=scalability_json,
+        shown=Shown.ALL,
+        single_pass=False,
+    ),
+    Answer(
+        findings=burst_findings, sections=sustained_section, json=sustained_json, shown=Shown.ALL
+    ),
+    Answer(sections=_always(finding_section), shown=Shown.ALL),
+    Answer(sections=_always(settings_section), shown=Shown.ALL, single_pass=False),
     Answer(sections=_always(fact_section), json=ceilings_json),
     Answer(sections=_always(method_section)),
     Answer(sections=_always(limits_section), single_pass=False),
@@ -121,10 +215,174 @@ def build_document(analysis: CampaignAnalysis) -> Document:
         description=experiment.description,
         place=place_line(analysis),
         sections=tuple(
-            section
+            replace(section, shown=answer.shown)
             for answer in ANSWERS
             if answer.single_pass in (None, single)
             for section in answer.sections(analysis)
         ),
     )
     return filled(document, experiment.words)
+
+
+def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return what ``summary.json`` holds: plain values, ready for ``json.dumps``."""
+    return worded(_summary(analysis), analysis.experiment.words)
+
+
+def summary_schema() -> dict[str, Any]:
+    """Return the JSON Schema of ``summary.json``, with a description of every key."""
+    text = files("steelyard.answers").joinpath("summary.schema.json").read_text("utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def _summary(analysis: CampaignAnalysis) -> dict[str, Json]:
+    experiment, plan = analysis.experiment, analysis.plan
+    return {
+        "format": FORMAT,
+        "campaign": analysis.campaign_id,
+        "name": experiment.name,
+        "status": analysis.status.value,
+        "configurations": [t.name for t in experiment.configurations],
+        "baseline": experiment.baseline,
+        "workloads": [w.name for w in experiment.workloads],
+        "comparisons": [_comparison(c) for c in analysis.comparisons],
+        "cells": [_cell(cell, in_turns=analysis.is_in_turns) for cell in analysis.cells],
+        "stalls": [_stall(stall) for stall in analysis.stalls],
+        "findings": [finding_json(finding) for finding in findings.collected(analysis)],
+        "settings": [_setting(analysis, difference) for difference in analysis.settings],
+        "blocks": analysis.blocks,
+        "blocks_redone": list(analysis.blocks_redone),
+        "seed": experiment.seed,
+        "design": None if plan is None else _design(analysis, plan),
+        "interim_results": analysis.looks,
+        "unit": analysis.unit or None,
+        "measured_s": number(analysis.measured_s),
+        "elapsed_s": number(analysis.elapsed_s),
+        "started_at": number(analysis.started_at),
+        "command": analysis.command or None,
+        **{key: value for answer in ANSWERS for key, value in answer.json(analysis).items()},
+    }
+
+
+_POOLED: dict[str, Json] = {"clients": "pooled", "threads": None, "rate_per_s": None}
+
+
+def _comparison(comparison: Comparison) -> dict[str, Json]:
+    load, effect = comparison.load, comparison.effect
+    low, high = bounds(effect) or (None, None)
+    return {
+        "baseline": comparison.baseline,
+        "configuration": comparison.configuration,
+        "workload": comparison.workload,
+        **(_POOLED if load is None else load_json(load)),
+        "effect_percent": None if effect is None else percent(effect.value),
+        "low_percent": percent(low),
+        "high_percent": percent(high),
+        "verdict": comparison.verdict.value,
+        "blocks": comparison.blocks,
+        "level": number(comparison.level),
+        "no_practical_weight": comparison.no_practical_weight,
+        "depends_on_load": comparison.depends_on_load,
+        "minutes_to_decide": number(comparison.minutes_to_decide),
+        "note": comparison.note or None,
+        **_instances(comparison),
+        **({"suspect_by_control": comparison.control} if comparison.is_suspect else {}),
+        **trades_json(comparison.trades),
+    }
+
+
+def _instances(comparison: Comparison) -> dict[str, Json]:
+    """Return how far a verdict carries, where the two sides live on different instances."""
+    if comparison.instances is None:
+        return {}
+    return {
+        "instances_per_side": comparison.instances,
+        "claims_cause": not comparison.is_of_pair,
+    }
+
+
+def _printed(cell: CellSummary) -> dict[str, Json]:
+    return {percentile_name(share): number(seconds) for share, seconds in cell.percentiles}
+
+
+def _cell(cell: CellSummary, *, in_turns: bool) -> dict[str, Json]:
+    low, high = bounds(cell.tps) or (None, None)
+    measured = cell.runs > 0
+    return {
+        "workload": cell.cell.workload,
+        **load_json(cell.cell.load),
+        "configuration": cell.configuration,
+        "runs": cell.runs,
+        "tps": {
+            "estimate": number(cell.tps.value) if measured else None,
+            "low": number(low) if measured else None,
+            "high": number(high) if measured else None,
+        },
+        "latency_mean_s": number(cell.latency_mean_s),
+        **({"printed_percentiles_s": _printed(cell)} if cell.percentiles else {}),
+        **({"in_turns": True} if in_turns else {}),
+        "validity": cell.validity.value,
+        "stalled": cell.stalled,
+        "findings": [finding_json(finding) for finding in cell.findings],
+    }
+
+
+def _stall(stall: StallTest) -> dict[str, Json]:
+    return {
+        "baseline": stall.baseline,
+        "configuration": stall.configuration,
+        "workload": stall.workload,
+        "baseline_stalled": stall.baseline_stalled,
+        "baseline_runs": stall.baseline_runs,
+        "configuration_stalled": stall.configuration_stalled,
+        "configuration_runs": stall.configuration_runs,
+        "p_value": number(stall.p_value),
+    }
+
+
+def _setting(analysis: CampaignAnalysis, difference: SettingDifference) -> dict[str, Json]:
+    names = (t.name for t in analysis.experiment.configurations)
+    return {
+        "name": difference.name,
+        "values": dict(zip(names, difference.values, strict=True)),
+        "requested": difference.requested,
+    }
+
+
+def _has_rounds(plan: CampaignPlan) -> bool:
+    """Return whether the number of rounds is more than the one that always was."""
+    return plan.rounds_for is not RoundsFor.ONE
+
+
+def _design(analysis: CampaignAnalysis, plan: CampaignPlan) -> dict[str, Json]:
+    rule, warm_up = plan.stopping, plan.warm_up
+    return {
+        "mode": plan.mode.value,
+        **({"reason": plan.design_reason} if plan.design_reason else {}),
+        **turns_json(plan, analysis.experiment.measure.slice_s, analysis.warm_ups_s),
+        "switch": plan.switch.value,
+        "reset": plan.reset.value,
+        "restore": plan.restore,
+        **(
+            {"rounds": plan.rounds, "rounds_reason": plan.rounds_reason}
+            if _has_rounds(plan)
+            else {}
+        ),
+        "stopping": {
+            "max_blocks": rule.max_blocks,
+            "alpha": number(rule.alpha),
+            "results": rule.results,
+            "first_look": rule.first_look,
+            "cell_first_look": rule.cell_first_look,
+            "spending_power": number(rule.spending_power),
+            "precision": number(rule.precision),
+        },
+        "warm_up": {
+            "warm_up_s": number(warm_up.warm_up_s),
+            "how": warm_up.how,
+            "risk": warm_up.risk,
+            "measured_s": [number(value) for value in warm_up.measured_s],
+            "restarts": warm_up.restarts,
+        },
+    }

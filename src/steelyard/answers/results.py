@@ -4,8 +4,7 @@ Effects are relative: 0.03 means 3 % more transactions per second than the basel
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from steelyard.core.campaign import CampaignRecord
@@ -14,23 +13,19 @@ from steelyard.core.findings import Estimate, Finding, Validity, Verdict
 from steelyard.core.measurement import Fact, Run
 from steelyard.core.plan import CampaignPlan, Status
 from steelyard.core.schedule import Ceiling, CellKey, Load, Mode
-from steelyard.stats.noise import LEAST_INSTANCES, Components
+from steelyard.stats.noise import LEAST_INSTANCES
 
 if TYPE_CHECKING:
     from steelyard.answers.durability.results import (
         ConfigurationDurability,
         DurabilityTrade,
-        ReplicaLag,
     )
     from steelyard.answers.latency.results import LatencyAnalysis
-    from steelyard.answers.noise.floor import NoiseFloor
     from steelyard.answers.observations import Observations
-    from steelyard.answers.published import PublishedFigures
     from steelyard.answers.reasons.compute import Reasons
-    from steelyard.answers.reasons.waits import WaitReasoning
-    from steelyard.answers.statements.costs import StatementFit
     from steelyard.answers.sustained.compute import SustainedSummary
 
+FORMAT = 1  # of ``summary.json`` and of whatever else is printed for programs
 T = TypeVar("T")
 
 
@@ -44,6 +39,7 @@ class CellSummary:
             below 6 blocks. With several rounds in a start they count as one run. Never used for a
             comparison.
         latency_mean_s: Median over the runs of their mean latency; None when not reported.
+        percentiles: Likewise of those that the generator prints, by their share; empty without any.
         validity: The worst of its runs.
         stalled: Runs that stalled (METHOD.md 3.6).
     """
@@ -56,31 +52,7 @@ class CellSummary:
     validity: Validity
     stalled: int
     findings: tuple[Finding, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogRate:
-    """The log of one configuration under one workload beside what its device takes.
-
-    Attributes:
-        bytes_per_s: Median over its runs, ramp included.
-        most_bytes_per_s: That the device took in long writes; None where it was not measured.
-        absent: Why it was not.
-        how: The source of the ceiling, in words.
-    """
-
-    configuration: str
-    workload: str
-    bytes_per_s: float
-    most_bytes_per_s: float | None = None
-    absent: str = ""
-    how: str = ""
-
-    @property
-    def share(self) -> float | None:
-        """Return the log's part of what the device takes."""
-        most = self.most_bytes_per_s
-        return self.bytes_per_s / most if most else None
+    percentiles: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,117 +110,6 @@ class Comparison:
         return self.instances is not None and self.instances < LEAST_INSTANCES
 
 
-class EffectFamily(StrEnum):
-    """What factors do beside their main effects; each family shares an error of its own."""
-
-    SYNERGY = "synergy"
-    ADDED_ALONE = "added alone"
-    REMOVED_LAST = "removed last"
-    TOTAL = "total"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttributedEffect:
-    """What one factor, two together or all of them do, pooled over a workload's loads.
-
-    Attributes:
-        name: Of the factors: ``huge-pages``, ``huge-pages x buffers``.
-        factors: Their places in the experiment.
-        effect: Relative difference in tps with the repeated interval; for a synergy, what two
-            factors do together beyond what each does without the other. None before any block.
-        level: Two-sided level of the interval at this look; None before the first look.
-        blocks: Complete blocks behind it.
-    """
-
-    workload: str
-    family: EffectFamily
-    name: str
-    factors: tuple[int, ...]
-    effect: Estimate | None
-    level: float | None
-    blocks: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttributionAnalysis:
-    """Everything about the factors that the results do not say.
-
-    Attributes:
-        effects: Family by family, in each workload by workload.
-        aliases: One sentence per group of synergies that the design cannot tell apart.
-    """
-
-    effects: tuple[AttributedEffect, ...]
-    aliases: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurvePoint:
-    """Throughput at a number of clients, 1/s, the level of the blocks taken out.
-
-    Attributes:
-        load: The load that was measured; None for a point of the fitted curve.
-    """
-
-    clients: float
-    tps: Estimate
-    load: Load | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FallingLoad:
-    """The first load at which throughput is surely lower than at the best one.
-
-    Attributes:
-        change: Relative to the best load, with an interval that holds with those of all loads.
-    """
-
-    load: Load
-    best: Load
-    change: Estimate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScalabilityCurve:
-    """How one configuration's throughput under one workload grows with its clients (METHOD 6).
-
-    Attributes:
-        threads: Of the generator when one number is used for all these loads; None where they
-            follow the clients.
-        blocks: Behind it.
-        measured: One point per load, rising.
-        fitted: The law's curve with a pointwise band.
-        alpha: Contention, a fraction.
-        beta: Coherency per pair of clients; no upper bound where it cannot be told from none.
-        peak_clients: N*; None when the law does not fit or the peak is outside the loads.
-        peak_tps: Throughput there, 1/s; None likewise.
-        peak_in_range: Whether the fitted peak lies within the loads.
-        max_error: Largest relative miss of the curve at a load.
-        lack_of_fit_p: Of the test that the loads miss the curve by noise alone.
-        fits: The curve may be believed.
-        refuted: Noise does not explain how it misses the loads; else a curve that does not fit is
-            one that is not known well enough.
-        falling: Retrograde scaling as it was measured, whatever the law says; None if not seen.
-    """
-
-    workload: str
-    configuration: str
-    threads: int | None
-    blocks: int
-    measured: tuple[CurvePoint, ...]
-    fitted: tuple[CurvePoint, ...]
-    alpha: Estimate
-    beta: Estimate
-    peak_clients: Estimate | None
-    peak_tps: Estimate | None
-    peak_in_range: bool
-    max_error: float
-    lack_of_fit_p: float
-    fits: bool
-    refuted: bool
-    falling: FallingLoad | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallTest:
     """Stalled slices of a configuration against the baseline's, over a workload (Fisher's test).
@@ -303,22 +164,6 @@ class CheckpointPhase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceNoise:
-    """The two levels of noise where every start made its server anew.
-
-    Attributes:
-        configuration: The contender; the parts are those of one side, from both.
-        parts: Of ln(tps), over the workload's loads.
-        best_rounds: Runs per server that would give the narrowest interval in a given time.
-    """
-
-    configuration: str
-    workload: str
-    parts: Components
-    best_rounds: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDifference:
     """An effective setting that differs between configurations; values in configuration order."""
 
@@ -342,21 +187,11 @@ class CampaignAnalysis:
         sustained: Long runs after the last block, apart from everything else.
         burst_only: Configurations and workloads measured within the burst credits of their target
             alone, by what the file says of these.
-        published: Published figures of the same work beside a single pass; else None.
-        scalability: Curves over the clients, where there are loads and blocks enough.
-        attribution: What factors do beside the results; None without factors.
-        noise: The noise floor, of a finished A/A campaign; else None.
         checkpoints: Phase of the checkpoint cycle by configuration; empty where no run recorded it.
-        statements: What a statement and a commit cost a single client; None where not all three
-            of pgbench's scripts ran with one.
-        waits: Whether a changed cost of statements is waiting or CPU time, where it is sure.
         ceilings: What the place can do at most; empty where that was not measured.
-        log_rates: The logs that were written beside what their device takes; empty where nobody
-            asked what it takes.
         reasons: What the evidence around the runs says; None where there is none, and at looks.
         latency: What the logs of all transactions say; None where there are none, and at looks.
         durability: What each configuration may lose; empty where that is beside the question.
-        replica_lags: How far replicas were behind under writes; empty where none was seen.
         warm_ups_s: Where configurations alternate: for how long of load each server was warmed up,
             the first length and every longer one after it.
         answers: What registered answers computed, by the function that does; empty at looks.
@@ -384,19 +219,11 @@ class CampaignAnalysis:
     command: str
     sustained: "tuple[SustainedSummary, ...]" = ()
     burst_only: frozenset[tuple[str, str]] = frozenset()
-    published: "PublishedFigures | None" = None
-    scalability: tuple[ScalabilityCurve, ...] = ()
-    attribution: AttributionAnalysis | None = None
-    noise: "NoiseFloor | None" = None
     checkpoints: tuple[CheckpointPhase, ...] = ()
-    statements: "StatementFit | None" = None
-    waits: "tuple[WaitReasoning, ...]" = ()
     ceilings: tuple[Ceiling, ...] = ()
-    log_rates: tuple[LogRate, ...] = ()
     reasons: "Reasons | None" = None
     latency: "LatencyAnalysis | None" = None
     durability: "tuple[ConfigurationDurability, ...]" = ()
-    replica_lags: "tuple[ReplicaLag, ...]" = ()
     warm_ups_s: tuple[float, ...] = ()
     answers: "Mapping[Computing, object]" = field(default_factory=dict)
     format: int = 1
@@ -404,6 +231,10 @@ class CampaignAnalysis:
     def answer(self, computing: "Callable[[Grounds], T]") -> T | None:
         """Return what a registered answer computed; None where it was not computed."""
         return cast("T | None", self.answers.get(computing))
+
+    def with_answer(self, computing: "Callable[[Grounds], T]", computed: T) -> "CampaignAnalysis":
+        """Return the analysis with what a registered answer computed."""
+        return replace(self, answers={**self.answers, computing: computed})
 
     @property
     def is_in_turns(self) -> bool:

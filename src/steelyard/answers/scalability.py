@@ -7,33 +7,31 @@ import numpy as np
 
 from steelyard.answers.drawing import specification
 from steelyard.answers.observations import Observations
-from steelyard.answers.result.stopping import FIXED_ALPHA
-from steelyard.answers.results import CampaignAnalysis, CurvePoint, FallingLoad, ScalabilityCurve
+from steelyard.answers.results import CampaignAnalysis, Grounds
 from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT, Experiment
 from steelyard.core.findings import Estimate, Finding, Severity
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.units import format_percent
 from steelyard.report.document import (
+    CONFIDENCE,
+    MISSING,
     ChartKind,
     Column,
     Figure,
+    Json,
     Row,
     Section,
     Table,
     Tone,
     Value,
-    number_column,
-)
-from steelyard.report.formats import (
-    CONFIDENCE,
-    MISSING,
-    Json,
     bounds,
     interval,
     number,
+    number_column,
     percent,
     rate,
 )
+from steelyard.stats.intervals import FloatArray, Interval, student_interval
 from steelyard.stats.scalability import (
     Scalability,
     fit_scalability,
@@ -41,7 +39,7 @@ from steelyard.stats.scalability import (
     levelled,
     retrograde,
 )
-from steelyard.stats.student import FloatArray, Interval, student_interval
+from steelyard.stats.spending import FIXED_ALPHA
 
 LEAST_LOADS = 5
 LEAST_BLOCKS = 6
@@ -55,6 +53,73 @@ MOST_ERROR = 0.05  # relative miss at a load beyond which a curve is not believe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """Throughput at a number of clients, 1/s, the level of the blocks taken out.
+
+    Attributes:
+        load: The load that was measured; None for a point of the fitted curve.
+    """
+
+    clients: float
+    tps: Estimate
+    load: Load | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FallingLoad:
+    """The first load at which throughput is surely lower than at the best one.
+
+    Attributes:
+        change: Relative to the best load, with an interval that holds with those of all loads.
+    """
+
+    load: Load
+    best: Load
+    change: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalabilityCurve:
+    """How one configuration's throughput under one workload grows with its clients (METHOD 6).
+
+    Attributes:
+        threads: Of the generator when one number is used for all these loads; None where they
+            follow the clients.
+        blocks: Behind it.
+        measured: One point per load, rising.
+        fitted: The law's curve with a pointwise band.
+        alpha: Contention, a fraction.
+        beta: Coherency per pair of clients; no upper bound where it cannot be told from none.
+        peak_clients: N*; None when the law does not fit or the peak is outside the loads.
+        peak_tps: Throughput there, 1/s; None likewise.
+        peak_in_range: Whether the fitted peak lies within the loads.
+        max_error: Largest relative miss of the curve at a load.
+        lack_of_fit_p: Of the test that the loads miss the curve by noise alone.
+        fits: The curve may be believed.
+        refuted: Noise does not explain how it misses the loads; else a curve that does not fit is
+            one that is not known well enough.
+        falling: Retrograde scaling as it was measured, whatever the law says; None if not seen.
+    """
+
+    workload: str
+    configuration: str
+    threads: int | None
+    blocks: int
+    measured: tuple[CurvePoint, ...]
+    fitted: tuple[CurvePoint, ...]
+    alpha: Estimate
+    beta: Estimate
+    peak_clients: Estimate | None
+    peak_tps: Estimate | None
+    peak_in_range: bool
+    max_error: float
+    lack_of_fit_p: float
+    fits: bool
+    refuted: bool
+    falling: FallingLoad | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Series:
     """One curve to be: who, and under which loads in rising order of clients."""
 
@@ -64,20 +129,22 @@ class _Series:
     loads: tuple[Load, ...]
 
 
-def scalability_curves(seen: Observations, experiment: Experiment) -> tuple[ScalabilityCurve, ...]:
+def scalability_curves(grounds: Grounds) -> tuple[ScalabilityCurve, ...]:
     """Return a curve per workload, configuration and rule for threads.
 
     There are none below 6 blocks, nor where fewer than 5 different numbers of clients ran without
     a rate under one rule for the generator's threads.
     """
+    seen = grounds.closed
     if seen.blocks < LEAST_BLOCKS:
         return ()
-    every = tuple(_series(experiment))
+    every = tuple(_series(grounds.record.experiment))
     return tuple(_curve(seen, one, FIXED_ALPHA / len(every)) for one in every)
 
 
-def scalability_findings(curves: Sequence[ScalabilityCurve]) -> Iterator[Finding]:
+def scalability_findings(analysis: CampaignAnalysis) -> Iterator[Finding]:
     """Yield where throughput falls as clients are added, and which curves do not fit."""
+    curves = analysis.answer(scalability_curves) or ()
     for curve in curves:
         if curve.falling is not None:
             yield _falls(curve, curve.falling)
@@ -246,13 +313,14 @@ _ASIDE = 1.025  # factor between two configurations' points, so that they do not
 
 def scalability_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return the curves with their numbers; nothing where loads or blocks are too few."""
-    if not analysis.scalability:
+    curves = analysis.answer(scalability_curves)
+    if not curves:
         return ()
-    blocks = (_table(analysis), _figure(analysis))
+    blocks = (_table(curves), _figure(analysis, curves))
     return (Section(anchor="scalability", title=TITLE, blocks=blocks),)
 
 
-def _table(analysis: CampaignAnalysis) -> Table:
+def _table(curves: Sequence[ScalabilityCurve]) -> Table:
     columns = (
         Column(name="workload"),
         Column(name="configuration"),
@@ -264,7 +332,7 @@ def _table(analysis: CampaignAnalysis) -> Table:
         Column(name="fit"),
         number_column("falls from", "clients"),
     )
-    rows = tuple(_row(curve) for curve in analysis.scalability)
+    rows = tuple(_row(curve) for curve in curves)
     return Table(title=TITLE, columns=columns, rows=rows, tone_column=7, note=_NOTE)
 
 
@@ -320,7 +388,7 @@ def _rate_with_interval(estimate: Estimate | None) -> str:
     return f"{rate(estimate.value)} [{rate(pair[0])}, {rate(pair[1])}]"
 
 
-def _figure(analysis: CampaignAnalysis) -> Figure:
+def _figure(analysis: CampaignAnalysis, curves: Sequence[ScalabilityCurve]) -> Figure:
     experiment = analysis.experiment
     return Figure(
         specify=specification,
@@ -333,7 +401,7 @@ def _figure(analysis: CampaignAnalysis) -> Figure:
         alt=f"{MANY_FIRST} per second over clients, measured and fitted, by workload and "
         "configuration; the table above holds the parameters.",
         columns=("workload", "configuration", "fitted", "clients", "place", "tps", "low", "high"),
-        rows=tuple(row for curve in analysis.scalability for row in _rows(analysis, curve)),
+        rows=tuple(row for curve in curves for row in _rows(analysis, curve)),
         configurations=(experiment.baseline, *experiment.contenders),
     )
 
@@ -354,9 +422,8 @@ def _rows(analysis: CampaignAnalysis, curve: ScalabilityCurve) -> Iterator[tuple
 
 def scalability_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the curves for programs, where there are some."""
-    if not analysis.scalability:
-        return {}
-    return {"scalability": [_curve_json(curve) for curve in analysis.scalability]}
+    curves = analysis.answer(scalability_curves)
+    return {"scalability": [_curve_json(curve) for curve in curves]} if curves else {}
 
 
 def _curve_json(curve: ScalabilityCurve) -> dict[str, Json]:

@@ -5,22 +5,16 @@ From the noise between newly made servers follows how many runs in each would ha
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from steelyard.answers.observations import Observations, ResultContrast, result_contrasts
-from steelyard.answers.results import (
-    CampaignAnalysis,
-    Comparison,
-    Grounds,
-    InstanceNoise,
-    SettingDifference,
-)
+from steelyard.answers.results import CampaignAnalysis, Comparison, Grounds, SettingDifference
 from steelyard.core.experiment import Configuration, Experiment, SwitchCost
 from steelyard.core.measurement import EffectiveSetting, Environment, ServerEnvironment
 from steelyard.core.plan import CampaignPlan
 from steelyard.core.target import CloudNativePgTarget, RedisKubernetesTarget, Target
-from steelyard.report.formats import Json, percent
-from steelyard.stats.noise import optimal_runs, pair_components
+from steelyard.report.document import Json, percent
+from steelyard.stats.noise import Components, optimal_runs, pair_components
 
 # Where a server lives and how it is called differs always, and says nothing about its speed.
 _IDENTITY = frozenset(
@@ -40,6 +34,22 @@ _IDENTITY = frozenset(
 )
 _UNIT = re.compile(r"^([0-9]*)([A-Za-z]+)$")
 _KIB_PER = {"TB": 1024**3, "GB": 1024**2, "MB": 1024, "kB": 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceNoise:
+    """The two levels of noise where every start made its server anew.
+
+    Attributes:
+        configuration: The contender; the parts are those of one side, from both.
+        parts: Of ln(tps), over the workload's loads.
+        best_rounds: Runs per server that would give the narrowest interval in a given time.
+    """
+
+    configuration: str
+    workload: str
+    parts: Components
+    best_rounds: int
 
 
 def differing_settings(

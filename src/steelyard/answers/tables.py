@@ -10,8 +10,7 @@ from steelyard.answers.ceilings import ceiling_tables
 from steelyard.answers.cells import level_settings
 from steelyard.answers.drawing import specification
 from steelyard.answers.latency.results import LatencyAnalysis
-from steelyard.answers.result.ranking import rankings
-from steelyard.answers.result.stopping import has_many_cells
+from steelyard.answers.result.section import rankings
 from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, StallTest
 from steelyard.answers.stack.plan import one_key_label
 from steelyard.answers.sustained.compute import BURST_ONLY
@@ -33,6 +32,8 @@ from steelyard.core.findings import Validity
 from steelyard.core.measurement import Fact, Run
 from steelyard.core.schedule import CellKey
 from steelyard.report.document import (
+    CONFIDENCE,
+    MISSING,
     Align,
     Block,
     ChartKind,
@@ -45,23 +46,20 @@ from steelyard.report.document import (
     Table,
     Tone,
     Value,
-    number_column,
-)
-from steelyard.report.formats import (
-    CONFIDENCE,
-    MISSING,
     bounds,
     count,
     effect_interval,
     effect_value,
     enumeration,
     milliseconds,
+    number_column,
     p_value,
     present,
     rate,
     rate_interval,
     share,
 )
+from steelyard.stats.spending import has_many_cells
 
 Rows = tuple[tuple[Value, ...], ...]
 

@@ -15,8 +15,7 @@ from steelyard.core.evidence import Evidence, Quantity, Series, WaitClass
 from steelyard.core.experiment import MANY, RATE, Experiment
 from steelyard.core.measurement import Measurement, Run
 from steelyard.core.schedule import CellKey
-from steelyard.report.document import ChartKind, Figure, Section, Value
-from steelyard.report.formats import Json, enumeration, number
+from steelyard.report.document import ChartKind, Figure, Json, Section, Value, enumeration, number
 
 _MOST_CONFIGURATIONS = 3  # side by side, so that a second stays visible
 

@@ -7,6 +7,7 @@ that warms up shows in the block's first load, which a trimmed one would drop.
 A trace is what one configuration's turns leave to another's in devices and memory.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -32,8 +33,8 @@ from steelyard.core.measurement import Run
 from steelyard.core.plan import CampaignPlan
 from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
 from steelyard.core.units import KIB, MIB, format_bytes
-from steelyard.report.formats import Json, enumeration, number
-from steelyard.stats.student import FloatArray, Interval
+from steelyard.report.document import Json, enumeration, number
+from steelyard.stats.intervals import FloatArray, Interval
 from steelyard.stats.turns import (
     BlockTurns,
     Weights,
@@ -101,16 +102,42 @@ def check_turns(
         since: First block that is looked at.
     """
     closed = seen.of_closed_loops()
+    base = seen.configurations.index(experiment.baseline)
     checks: list[TurnCheck] = []
     for workload in experiment.workloads:
         blocks = turns_by_block(closed, workload.name, since=since)
         if blocks:
             checks.extend(
-                _check(blocks, what, workload.name, asked)
+                _check(blocks, what, (workload.name, base), asked)
                 for asked in result_contrasts(experiment)
                 for what in changes
             )
     return tuple(checks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnsTogether:
+    """The turns of configurations that were up together in one cell of a block.
+
+    Attributes:
+        sides: Places of the configurations among all of them, in the order of the columns.
+    """
+
+    sides: tuple[int, ...]
+    turns: BlockTurns
+
+    def weights(self, weights: Weights, base: int) -> FloatArray:
+        """Return the weights of its columns where all but the baseline are compared with that.
+
+        The sum over the sub-blocks of a block is then the contrast; where there is one sub-block,
+        the weights are as they were.
+        """
+        own = np.array([0.0 if side == base else weights[side] for side in self.sides])
+        own[self.sides.index(base)] = -own.sum()
+        return own
+
+
+CellTurns = tuple[TurnsTogether, ...]  # of one cell of a block: one per sub-block
 
 
 def still_warming(record: CampaignRecord, *, since: int = 0) -> bool:
@@ -131,33 +158,41 @@ def still_warming(record: CampaignRecord, *, since: int = 0) -> bool:
 
 def turns_by_block(
     seen: Observations, workload: str, *, since: int = 0
-) -> tuple[tuple[BlockTurns, ...], ...]:
+) -> tuple[tuple[CellTurns, ...], ...]:
     """Return the turns of a workload's cells, block by block; blocks without turns are left out.
 
     Of a cell only rounds in which every configuration has its turn are taken: the runner drops a
     round that was lost for one of them for all.
     """
-    taken: dict[int, dict[CellKey, dict[str, list[Run]]]] = {}
-    for (name, cell), runs in seen.runs.items():
-        for run in runs if cell.workload == workload else ():
-            if run.block >= since:
-                sides = taken.setdefault(run.block, {}).setdefault(cell, {})
-                sides.setdefault(name, []).append(run)
+    taken: dict[int, dict[CellKey, dict[int, list[Run]]]] = {}
+    for name in seen.configurations:
+        for (of, cell), runs in seen.runs.items():
+            for run in runs if cell.workload == workload and of == name else ():
+                if run.block >= since:
+                    together = taken.setdefault(run.block, {}).setdefault(cell, {})
+                    together.setdefault(run.sub_block, []).append(run)
     blocks = [_cells_in_turns(taken[index], seen.configurations) for index in sorted(taken)]
     return tuple(cells for cells in blocks if cells)
 
 
 def _cells_in_turns(
-    cells: Mapping[CellKey, Mapping[str, Sequence[Run]]], configurations: Sequence[str]
-) -> tuple[BlockTurns, ...]:
-    """Return the turns of one block's cells; an alternating block has one run per configuration."""
-    whole = [
-        [run for name in configurations for run in sides.get(name, ())]
-        for sides in cells.values()
-        if all(len(sides.get(name, ())) == 1 for name in configurations)
-    ]
-    found = [block_turns(runs) for runs in whole]
-    return tuple(turns for turns in found if turns is not None)
+    cells: Mapping[CellKey, Mapping[int, Sequence[Run]]], configurations: Sequence[str]
+) -> tuple[CellTurns, ...]:
+    """Return the turns of one block's cells in which every configuration has some."""
+    found = []
+    for sub_blocks in cells.values():
+        turns = [_together(runs, configurations) for runs in sub_blocks.values()]
+        known = tuple(each for each in turns if each is not None)
+        if {side for each in known for side in each.sides} == set(range(len(configurations))):
+            found.append(known)
+    return tuple(found)
+
+
+def _together(runs: Sequence[Run], configurations: Sequence[str]) -> TurnsTogether | None:
+    """Return the turns of runs that were taken together; None where one was taken otherwise."""
+    sides = tuple(configurations.index(run.configuration) for run in runs)
+    turns = block_turns(runs) if len(set(sides)) == len(sides) else None
+    return None if turns is None else TurnsTogether(sides=sides, turns=turns)
 
 
 def block_turns(runs: Sequence[Run]) -> BlockTurns | None:
@@ -177,12 +212,14 @@ def block_turns(runs: Sequence[Run]) -> BlockTurns | None:
 
 
 def _check(
-    blocks: Sequence[Sequence[BlockTurns]],
+    blocks: Sequence[Sequence[CellTurns]],
     what: TurnChange,
-    workload: str,
+    where: tuple[str, int],
     asked: ResultContrast,
 ) -> TurnCheck:
-    values = _values(blocks, _CHANGES[what], asked.weights)
+    """Return a check of a workload, whose baseline is at a place among the configurations."""
+    workload, base = where
+    values = _values(blocks, partial(_change, _CHANGES[what], asked.weights, base))
     return TurnCheck(
         what=what,
         workload=workload,
@@ -194,13 +231,22 @@ def _check(
     )
 
 
-def _values(
-    blocks: Sequence[Sequence[BlockTurns]],
+def _change(
     change: Callable[[BlockTurns, Weights], float | None],
     weights: Weights,
+    base: int,
+    cell: CellTurns,
+) -> float | None:
+    """Return a change of one cell: the sum over its sub-blocks; None where one is not known."""
+    weighed = [(each.turns, each.weights(weights, base)) for each in cell]
+    return sum_of([change(turns, own) for turns, own in weighed if own.any()])
+
+
+def _values(
+    blocks: Sequence[Sequence[CellTurns]], change: Callable[[CellTurns], float | None]
 ) -> FloatArray:
     """Return one mean per block over the cells that have a value, for blocks that have any."""
-    found = [[change(turns, weights) for turns in cells] for cells in blocks]
+    found = [[change(turns) for turns in cells] for cells in blocks]
     known = [[value for value in values if value is not None] for values in found]
     return np.array([np.mean(values) for values in known if values], dtype=np.float64)
 
@@ -248,7 +294,11 @@ def pages_from_devices(seen: Observations, experiment: Experiment) -> tuple[Trac
     They come from the device of the data, or are pages of memory that the kernel had taken away
     (major faults). Blocks say nothing whose data do not fit into memory for all servers together.
     """
-    return _checks(seen, experiment, partial(_pages, servers=len(seen.configurations)))
+    up = Counter(
+        (run.block, run.cell, run.sub_block) for runs in seen.runs.values() for run in runs
+    )
+    servers = max(up.values(), default=0)
+    return _checks(seen, experiment, partial(_pages, servers=servers))
 
 
 def _checks(
@@ -367,12 +417,19 @@ CUT_LATENCY: Final = (
 )
 
 
-def taken_words(mode: Mode, reason: str, switch: SwitchCost) -> str:
+def taken_words(
+    mode: Mode, reason: str, switch: SwitchCost, memory: SharedMemory | None = None
+) -> str:
     """Return which design was taken and why, for a line that is called design."""
     if mode is Mode.ALTERNATING:
-        return f"{TAKEN[mode]}, because {reason}" if reason else TAKEN[mode]
+        parts = "" if memory is None or memory.at_once is None else f" {_parts(memory.at_once)}"
+        return f"{TAKEN[mode]}{parts}, because {reason}" if reason else f"{TAKEN[mode]}{parts}"
     not_alternating = f"; not alternating, because {reason}" if reason else ""
     return f"{TAKEN[mode]}, because {WHY_SWITCHED[switch]}{not_alternating}"
+
+
+def _parts(at_once: int) -> str:
+    return f"in sub-blocks of at most {at_once} configurations with the baseline in each"
 
 
 def turn_words(turns: TurnTimes) -> str:
@@ -406,7 +463,8 @@ def absolute_words(plan: CampaignPlan | None) -> str:
 def memory_words(memory: SharedMemory) -> str:
     """Return what servers that are up together need of what there is."""
     needed, available = map(format_bytes, (memory.needed_bytes, memory.available_bytes))
-    return f"at most {needed} for all servers with their data, {available} available"
+    servers = "all servers" if memory.at_once is None else "the servers of a sub-block"
+    return f"at most {needed} for {servers} with their data, {available} available"
 
 
 def warm_up_words(seconds: float) -> str:
@@ -469,9 +527,11 @@ def _memory_json(memory: SharedMemory | None) -> Json:
     """Return what servers that are up together need for programs; null where nobody knows."""
     if memory is None:
         return None
+    sub_blocks: dict[str, Json] = {} if memory.at_once is None else {"at_once": memory.at_once}
     return {
         "needed_bytes": memory.needed_bytes,
         "available_bytes": memory.available_bytes,
+        **sub_blocks,
     }
 
 

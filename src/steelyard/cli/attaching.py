@@ -24,8 +24,8 @@ from steelyard.campaign.run.runner import Silence
 from steelyard.campaign.run.session import as_json
 from steelyard.cli import launching
 from steelyard.cli.campaigns import rendered, show, write_reports
+from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.launching import RunOptions
-from steelyard.cli.manifest_text import manifest_text
 from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
 from steelyard.core.errors import (
     ExitCode,

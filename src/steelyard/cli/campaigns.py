@@ -11,9 +11,8 @@ import click
 from steelyard.answers.campaign import analyse
 from steelyard.answers.gate import judge, junit
 from steelyard.answers.listing import Listed
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.answers.wording import uncompared
 from steelyard.campaign.run.session import as_json
 from steelyard.core.campaign import CampaignRecord
@@ -30,8 +29,7 @@ from steelyard.record.directory import (
     read_standing,
 )
 from steelyard.record.tables import INSTALL, can_make_tables, write_tables
-from steelyard.report.document import Document
-from steelyard.report.formats import Json
+from steelyard.report.document import Document, Json
 from steelyard.report.html import render_html, render_markdown, render_summary
 from steelyard.report.terminal import render_terminal
 

@@ -78,8 +78,8 @@ def _clean_records(
     found = find_leftovers(doors, directories)
     _say(found)
     if adopt:
-        found = tuple(replace(each, foreign=()) for each in found if each.has_ours)
-    ours = any(leftover.has_ours for leftover in found)
+        found = tuple(replace(each, foreign=()) for each in found if each.things)
+    ours = any(leftover.things for leftover in found)
     trouble = None
     if not dry_run and found and (not ours or _agreed("Remove it?", yes=yes)):
         trouble = trouble_of(lambda: undo_all(found, doors))
@@ -179,13 +179,15 @@ def _say(found: "Sequence[Leftover]") -> None:
 
 
 def _what(leftover: "Leftover") -> "Iterator[str]":
+    from steelyard.core.outside import InCluster, OnServer, TurnedKnob
+
     yield from (f"directory {directory}" for directory in leftover.directories)
     yield from (f"file system mounted at {place}" for place in leftover.mounts)
-    yield from (thing.label for thing in leftover.things)
+    yield from (each.label for each in leftover.things if isinstance(each, OnServer))
     for group in leftover.groups:
         yield f"control group {group}{' (frozen)' if group in leftover.frozen else ''}"
-    yield from (f"knob {knob.label}" for knob in leftover.knobs)
-    yield from (thing.label for thing in leftover.placed)
+    yield from (f"knob {each.label}" for each in leftover.things if isinstance(each, TurnedKnob))
+    yield from (each.label for each in leftover.things if isinstance(each, InCluster))
     for pid in leftover.processes:
         yield f"process {pid}{' (stopped)' if pid in leftover.stopped else ''}"
 

@@ -21,7 +21,7 @@ from steelyard.crash.testing import Asked, Subject, crash_test
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, holding_cache, make_directory, write_text
 from steelyard.places.local.server import server_account
-from steelyard.report.formats import Json
+from steelyard.report.document import Json
 from steelyard.report.html import render_html, render_markdown
 
 _FORM: Final = TypeAdapter(CrashTest)

@@ -12,7 +12,7 @@ from steelyard.answers.turns import (
     turn_words,
     warm_up_words,
 )
-from steelyard.answers.wording import looked_for, uncompared
+from steelyard.answers.wording import command_pairs, looked_for, uncompared
 from steelyard.campaign.design.schedule import (
     GUESSED_CLUSTER_S,
     GUESSED_POD_START_S,
@@ -26,7 +26,7 @@ from steelyard.campaign.run.capacity import asked_capacity, sustained_runs, sust
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
 from steelyard.core.schedule import Load, Mode, PlannedBlock
 from steelyard.core.units import format_bytes, format_duration, format_percent
-from steelyard.report.formats import count
+from steelyard.report.document import count
 
 _BLOCKS_SHOWN = 2
 _ROUNDS_SHOWN = 2
@@ -44,6 +44,7 @@ def forecast_text(
     lines = [
         f"{experiment.name}: {_contest(experiment)}",
         *_facts(experiment, expected),
+        *(f"  {name:<10} {text}" for name, text in command_pairs(experiment)),
         *_attribution_lines(experiment),
     ]
     lines += [*_capacity_lines(experiment, expected), *_cluster_lines(experiment)]
@@ -87,7 +88,7 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
         )
     )
     cells = len(cells_of(experiment))
-    words = taken_words(expected.mode, expected.design_reason, expected.switch)
+    words = taken_words(expected.mode, expected.design_reason, expected.switch, expected.memory)
     design = f"{words}; {_data(expected)}; seed {experiment.seed}"
     rounds = f" x {expected.rounds.number} rounds" if expected.rounds.number > 1 else ""
     block = (
@@ -237,6 +238,7 @@ def _schedule(experiment: Experiment, expected: Forecast) -> list[str]:
         blocks=blocks,
         rounds=expected.rounds.number,
         reading=expected.reading,
+        at_once=expected.at_once,
     )
     more = expected.max_blocks - len(schedule.blocks)
     shown = _ROUNDS_SHOWN * len(schedule.blocks[0].starts[0].runs) // expected.rounds.number
@@ -260,12 +262,15 @@ def _block_lines(block: PlannedBlock, first: int) -> list[str]:
 
 
 def _turns_of_block(block: PlannedBlock, first: int) -> list[str]:
-    """Return a line for the slots, and one for the first cells in their order."""
-    slots = (f"{start.configuration} in slot {n}" for n, start in enumerate(block.starts, 1))
+    """Return a line for the slots of each sub-block, and one for the first cells in their order."""
+    up = [
+        "  " + ", ".join(f"{start.configuration} in slot {n}" for n, start in enumerate(starts, 1))
+        for starts in block.sub_blocks
+    ]
     runs = block.starts[0].runs
     cells = ", ".join(f"{run.cell.workload} {_short(run.cell.load)}" for run in runs[:first])
     rest = f", and {len(runs) - first} more cells" if len(runs) > first else ""
-    return [f"block {block.index + 1}", f"  {', '.join(slots)}", f"  in turns: {cells}{rest}"]
+    return [f"block {block.index + 1}", *up, f"  in turns: {cells}{rest}"]
 
 
 def _short(load: Load) -> str:
@@ -315,6 +320,11 @@ def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, objec
         "sustained_s": round(expected.sustained_s, 1),
         "sustained_most_s": round(expected.sustained_most_s, 1),
         "budget_s": experiment.stop.budget_s,
+        **(
+            {"commands": [list(each) for each in experiment.commands]}
+            if experiment.commands
+            else {}
+        ),
         "disk": [
             {"directory": str(directory), "needed_bytes": needed, "free_bytes": free}
             for directory, (needed, free) in expected.disk_bytes.items()

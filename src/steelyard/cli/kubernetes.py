@@ -1,8 +1,9 @@
-"""``steelyard kubernetes``: what a cluster needs for campaigns, and what a Job runs in its pod."""
+"""``steelyard kubernetes``: manifests that a cluster needs for campaigns, and the verb of Jobs."""
 
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -10,10 +11,11 @@ from steelyard.cli.lazy_group import LazyGroup
 from steelyard.cli.options import NAMESPACE, OBJECT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from steelyard.answers.results import CampaignAnalysis
     from steelyard.campaign.run.runner import Progress
+    from steelyard.core.kubernetes import Manifest
     from steelyard.places.kubernetes.permissions import Permission, Purpose
     from steelyard.tuning.files.manifests import StorageClass
 
@@ -57,7 +59,6 @@ def rbac(context: click.Context, /, **_: object) -> None:
     Each permission has its reason in a comment. What is optional costs the record some facts when
     it is taken out, and nothing else. No cluster is asked.
     """
-    from steelyard.cli.manifest_text import manifest_text
     from steelyard.places.kubernetes import permissions as rbac
     from steelyard.places.kubernetes.permissions import needed
 
@@ -183,3 +184,47 @@ def _work(request: Path, record: Path) -> "Callable[[Progress], CampaignAnalysis
         return lambda progress: session.resume_campaign(record, doors, progress)
     asked = unpack(request)
     return lambda progress: session.new_campaign(asked, record, doors, progress)
+
+
+_ONE_LINE: Final = 80
+# What a YAML 1.1 reader, such as kubectl's, takes for something else than a text.
+_AMBIGUOUS: Final = frozenset(
+    {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "~", ""}
+)
+
+
+def manifest_text(manifests: "Iterable[Manifest]", *, head: "Iterable[str]" = ()) -> str:
+    """Return the objects as YAML documents, after a head of comment lines."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    yaml.width = 4096  # lines are never folded
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    text = StringIO()
+    text.writelines(f"# {line}".rstrip() + "\n" for line in head)
+    for manifest in manifests:
+        text.write("---\n")
+        yaml.dump(_plain(manifest), text)
+    return text.getvalue()
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any part of a manifest
+    from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
+
+    if isinstance(value, str) and "\n" in value:
+        return LiteralScalarString(value)
+    if isinstance(value, str):
+        return DoubleQuotedScalarString(value) if value.lower() in _AMBIGUOUS else value
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return _sequence(value) if isinstance(value, list | tuple) else value
+
+
+def _sequence(value: Sequence[Any]) -> Sequence[Any]:
+    """Return a list; one of short words stands in one line."""
+    from ruamel.yaml.comments import CommentedSeq
+
+    made = CommentedSeq(_plain(each) for each in value)
+    if all(isinstance(each, str) for each in value) and len(" ".join(value)) < _ONE_LINE:
+        made.fa.set_flow_style()
+    return made

@@ -15,10 +15,16 @@ import click
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.latency.section import latency_json, latency_section
-from steelyard.answers.logged.compute import AggregatedGroup, LoggedGroup, intervals_together
-from steelyard.answers.logged.section import HdrInterval, hdr_log, logged_document, logged_json
-from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import FORMAT
+from steelyard.answers.logged import (
+    AggregatedGroup,
+    HdrInterval,
+    LoggedGroup,
+    hdr_log,
+    intervals_together,
+    logged_document,
+    logged_json,
+)
+from steelyard.answers.results import FORMAT, CampaignAnalysis
 from steelyard.answers.wording import cell_name
 from steelyard.cli import campaigns
 from steelyard.core.campaign import CampaignRecord
@@ -30,10 +36,17 @@ from steelyard.core.units import US_PER_S, format_bytes, parse_duration_s
 from steelyard.gateways.files import write_text
 from steelyard.record.directory import read_campaign
 from steelyard.report.charts import INSTALL, on_white, render_chart
-from steelyard.report.document import ChartKind, Document, Figure, Paragraph, Section
-from steelyard.report.formats import Json, worded
+from steelyard.report.document import (
+    ChartKind,
+    Document,
+    Figure,
+    Json,
+    Paragraph,
+    Section,
+    filled,
+    worded,
+)
 from steelyard.report.html import render_html
-from steelyard.report.terminal import filled
 from steelyard.stats.histogram import from_text
 from steelyard.systems.postgres.log_counts import TransactionLog
 from steelyard.systems.postgres.log_lines import (

@@ -14,7 +14,7 @@ def command(*, summary: bool) -> None:
     ``# yaml-language-server: $schema=experiment.schema.json``.
     """
     if summary:
-        from steelyard.answers.summary import summary_schema
+        from steelyard.answers.report import summary_schema
 
         click.echo(json.dumps(summary_schema(), indent=2))
         return

@@ -45,6 +45,8 @@ class Measurement:
         connection_s: Time to open all connections; None if not reported.
         series: One entry per progress interval of the whole run, ramp included.
         tail_transactions: Completed after the measured part, in the tail of an open loop.
+        percentiles: Latencies in seconds by their share, as the generator printed them; empty where
+            it prints none, or a log tells them.
         uncounted: Completed while a run was taken in turns, outside of what counts of them: while
             connections opened and while turns settled.
         skipped: Never started after the ramp, because they were later than the latency limit; 0
@@ -61,6 +63,7 @@ class Measurement:
     tail_transactions: float = 0.0
     skipped: int = 0
     uncounted: float = 0.0
+    percentiles: tuple[tuple[float, float], ...] = ()
 
     @property
     def tps(self) -> float:
@@ -110,6 +113,7 @@ class Run:
         latency: Every transaction; None where none was logged, or where the log cannot be used:
             then a finding says why.
         turns: Of a run that was taken in turns, in order; empty for one in a single piece.
+        sub_block: Of its block, counting from 0; the baseline has a run in each.
     """
 
     block: int
@@ -128,6 +132,7 @@ class Run:
     evidence: Evidence | None = None
     latency: RunLatency | None = None
     turns: tuple[Turn, ...] = ()
+    sub_block: int = 0
 
     @property
     def place(self) -> RunPlace:

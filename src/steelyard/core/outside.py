@@ -1,15 +1,45 @@
-"""What a campaign made or changed on a server that is not its own, and how to undo it."""
+"""What a campaign makes or changes outside its record, and all that is needed to undo it.
+
+Each kind has a ``label``, which tells things of one campaign apart, and its place in the order of
+undoing. ``campaign.cleanup`` undoes it. What a record lists is a claim; a value of ``Outside``
+that is undone comes from the registry of this account.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeVar
 
 from steelyard.core.command import ServerAddress
 from steelyard.core.kubernetes import ObjectRef, SecretRef
 from steelyard.core.stack import Knob
 
 REDIS_MARK: Final = "steelyard:"  # so begins what Steelyard calls its own on a Redis server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeDirectory:
+    """A tree that is removed, after the processes in it were ended."""
+
+    path: Path
+
+    @property
+    def label(self) -> str:
+        """Return its path."""
+        return str(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlGroup:
+    """A control group that is removed when no process is in it."""
+
+    path: Path
+
+    @property
+    def label(self) -> str:
+        """Return its path."""
+        return str(self.path)
 
 
 class Foreign(StrEnum):
@@ -56,12 +86,7 @@ class TurnedKnob:
     @property
     def label(self) -> str:
         """Return what it is called in lists; it tells knobs of one campaign apart."""
-        return knob_label(self.knob)
-
-
-def knob_label(knob: Knob) -> str:
-    """Return what a knob is called in lists, whatever its value."""
-    return f"{knob.kind} {knob.place}"
+        return f"{self.knob.kind} {self.knob.place}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,23 +166,6 @@ class OnServer:
         )
 
 
-# Settings first: while they are not as they were, the marks on what was made keep other campaigns
-# away, and what needs a restart is waited for by what comes after it.
-_UNDOING_ORDER: Final = (
-    Foreign.USER,
-    Foreign.CONFIG,
-    Foreign.SETTINGS,
-    Foreign.KEYS,
-    Foreign.TABLES,
-    Foreign.DATABASE,
-)
-
-
-def in_undoing_order(things: Iterable[OnServer]) -> list[OnServer]:
-    """Return things in the order in which they are undone."""
-    return sorted(things, key=lambda thing: _UNDOING_ORDER.index(thing.resource))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InCluster:
     """An object that a campaign makes in a Kubernetes cluster, or changes there.
@@ -185,3 +193,29 @@ class InCluster:
         """Return what it is called in lists; it tells things of one campaign apart."""
         what = "fields of " if self.before else ""
         return f"{what}{self.ref.label} in {self.context or 'its own cluster'}"
+
+
+Outside = OnServer | InCluster | TurnedKnob | ControlGroup | MadeDirectory
+# The servers first: a way to one may lead through what is taken away after it. Of one server its
+# settings first: while they are not as they were, the marks on what was made keep other campaigns
+# away, and what needs a restart is waited for by what comes after it.
+_UNDOING_ORDER: Final = (OnServer, InCluster, TurnedKnob, ControlGroup, MadeDirectory)
+_OF_A_SERVER: Final = (
+    Foreign.USER,
+    Foreign.CONFIG,
+    Foreign.SETTINGS,
+    Foreign.KEYS,
+    Foreign.TABLES,
+    Foreign.DATABASE,
+)
+_Thing = TypeVar("_Thing", bound=Outside)
+
+
+def in_undoing_order(things: Iterable[_Thing]) -> list[_Thing]:
+    """Return things in the order in which they are undone; equals stay in the order given."""
+
+    def turn(thing: Outside) -> tuple[int, int]:
+        inner = _OF_A_SERVER.index(thing.resource) if isinstance(thing, OnServer) else 0
+        return _UNDOING_ORDER.index(type(thing)), inner
+
+    return sorted(things, key=turn)

@@ -186,6 +186,11 @@ class CampaignPlan:
     turns: tuple[WorkloadTurns, ...] = ()
     memory: SharedMemory | None = None
 
+    @property
+    def at_once(self) -> int | None:
+        """Return how many servers are up together where blocks have sub-blocks; else None."""
+        return None if self.memory is None else self.memory.at_once
+
 
 def turn_times(plan: CampaignPlan, workload: str) -> TurnTimes:
     """Return how long things last in the turns of a workload, which are taken."""

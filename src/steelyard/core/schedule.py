@@ -114,18 +114,31 @@ class PlannedStart:
     Attributes:
         configuration: The configuration that is activated first (in back-to-back mode the runs
             switch).
+        sub_block: Which of those that are up together it is with, counting from 0 in its block.
     """
 
     configuration: str
     runs: tuple[PlannedRun, ...]
+    sub_block: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBlock:
-    """One complete block: each configuration equally often in each cell; ``index`` from 0."""
+    """One complete block: each configuration equally often in each cell; ``index`` from 0.
+
+    In sub-blocks the baseline is in each of them.
+    """
 
     index: int
     starts: tuple[PlannedStart, ...]
+
+    @property
+    def sub_blocks(self) -> tuple[tuple[PlannedStart, ...], ...]:
+        """Return the starts of each sub-block, in order."""
+        numbers = dict.fromkeys(start.sub_block for start in self.starts)
+        return tuple(
+            tuple(start for start in self.starts if start.sub_block == number) for number in numbers
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +154,23 @@ class Schedule:
     mode: Mode
     blocks: tuple[PlannedBlock, ...]
     format: int = 1
+
+
+LEAST_AT_ONCE: Final = 2  # the baseline and one other: fewer compare nothing
+
+
+def sub_block_sizes(others: int, at_once: int) -> tuple[int, ...]:
+    """Return over how many sub-blocks configurations beside the baseline spread, and how evenly.
+
+    The first is the largest, so that each place of a server is used in it.
+
+    Raises:
+        ValueError: Not even the baseline and one other are up together.
+    """
+    if at_once < LEAST_AT_ONCE:
+        raise ValueError(f"a sub-block of {at_once} compares nothing")
+    number = max(math.ceil(others / (at_once - 1)), 1)
+    return tuple((others + place) // number for place in reversed(range(number)))
 
 
 SHORTEST_TURN_S: Final = 0.15  # a guess: half as much again as settles at least
@@ -226,12 +256,15 @@ class SharedMemory:
     """What servers that are up together share.
 
     Attributes:
-        needed_bytes: By all of them with their data, at worst.
+        needed_bytes: By all of them with their data, at worst; in sub-blocks by those of one.
         available_bytes: To all of them, before they start.
+        at_once: How many are up together where not all fit, the baseline's among them: a block is
+            taken in sub-blocks then. None: all of them are.
     """
 
     needed_bytes: int
     available_bytes: int
+    at_once: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

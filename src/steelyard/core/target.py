@@ -113,6 +113,10 @@ class Server:
         return _stored_target(source, handler)
 
     is_here: ClassVar[bool] = False  # Steelyard makes its data directory on this machine
+    restores: ClassVar[tuple[str, ...]] = ()  # what a file may choose as its `restore`
+    noun: ClassVar[str] = "endpoint"  # what one is called that is there already
+    # What lets Steelyard restart such a server; empty: nothing does.
+    restarted_by: ClassVar[str] = "Give its target a `restart_command`"
 
     @property
     def is_made(self) -> bool:
@@ -176,6 +180,7 @@ class Here(Server):
 
     __slots__ = ()
     is_here: ClassVar[bool] = True
+    restores: ClassVar[tuple[str, ...]] = ("reflink", "copy")
     bin: str
     directory: str | None
     port: int | None
@@ -216,6 +221,7 @@ class LocalTarget(Here):
             it has none, or where that is not known. It makes no target another one.
     """
 
+    restores: ClassVar[tuple[str, ...]] = ("reflink", "copy", "template")
     kind: Literal["local"] = "local"
     bin: str = "embedded"
     directory: str | None = None
@@ -310,6 +316,8 @@ class CloudNativePgTarget(Server):
         burst_lasts_s: As of a local target; it makes no target another one.
     """
 
+    noun: ClassVar[str] = "Cluster"
+    restarted_by: ClassVar[str] = "Allow its change with `allow_existing: true`"
     kind: Literal["cloudnative-pg"] = "cloudnative-pg"
     place: KubernetesPlace = KubernetesPlace()
     cluster: str | None = None
@@ -405,6 +413,7 @@ class EndpointTarget(Server):
             and URI are not given.
     """
 
+    restores: ClassVar[tuple[str, ...]] = ("template", "vacuum")
     kind: Literal["endpoint"] = "endpoint"
     uri: str | None = None
     host: str | None = None
@@ -554,6 +563,8 @@ class RedisKubernetesTarget(Server):
     """
 
     system: ClassVar[DatabaseSystem] = REDIS
+    noun: ClassVar[str] = "server"
+    restarted_by: ClassVar[str] = ""
     kind: Literal["redis-kubernetes"] = "redis-kubernetes"
     place: KubernetesPlace = KubernetesPlace()
     service: ClusterService | None = None

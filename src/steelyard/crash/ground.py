@@ -13,6 +13,7 @@ from steelyard.campaign.cleanup.leftovers import unmounted
 from steelyard.campaign.run.session import new_id
 from steelyard.core.command import Command
 from steelyard.core.errors import PreflightError
+from steelyard.core.outside import MadeDirectory
 from steelyard.core.redis import Death
 from steelyard.core.units import MIB, format_bytes
 from steelyard.gateways.doors import Doors
@@ -54,14 +55,16 @@ def belongings(root: Path, account: str | None, doors: Doors) -> Iterator[Belong
     work = root.resolve() / "live" / name  # as the kernel lists what is mounted there
     # The registry first: what dies between the two left nothing.
     registry.register(name, work)
-    registry.note_directory(name, work)
+    registry.note(name, MadeDirectory(path=work))
     make_directory(work)
     lock = Lock(work / LOCK)
     if not lock.acquire():
         raise PreflightError(f"somebody works in {work}", hint="Start the test again.")
     try:
         sockets = short_directory(
-            "steelyard-", account=account, announce=lambda path: registry.note_directory(name, path)
+            "steelyard-",
+            account=account,
+            announce=lambda path: registry.note(name, MadeDirectory(path=path)),
         )
         yield Belongings(name=name, work=work, sockets=sockets)
     finally:

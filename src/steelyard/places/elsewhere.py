@@ -17,6 +17,7 @@ from typing import BinaryIO, Final
 from steelyard.core.command import Command, Completed, ServerProgram
 from steelyard.core.errors import PreflightError, SteelyardError, TargetError
 from steelyard.core.evidence import Vantage
+from steelyard.core.outside import MadeDirectory
 from steelyard.core.redis import stored_key
 from steelyard.gateways.clock import Clock, looks
 from steelyard.gateways.files import cache_directory, free_bytes
@@ -136,7 +137,7 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
         """
         troubles = self._undone()
         for directory in self._removed_here():
-            self._ledger.removed(directory)
+            self._ledger.removed(MadeDirectory(path=directory))
         if troubles:
             raise troubles[0]
 

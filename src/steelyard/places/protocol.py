@@ -9,45 +9,21 @@ from steelyard.core.command import Command, Completed, ServerAddress, ServerProg
 from steelyard.core.evidence import Vantage
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import EffectiveSetting, Fact
-from steelyard.core.outside import InCluster, OnServer
+from steelyard.core.outside import Outside
 from steelyard.core.schedule import Pausing
 from steelyard.gateways.process import RunningPrograms
 from steelyard.places.kubernetes.outcomes import PodSight
 
 
 class Ledger(Protocol):
-    """Where a platform writes what it makes outside the record, before it makes it."""
+    """Where is written what is made or changed outside the record, before it is."""
 
-    def created(self, directory: Path) -> None:
-        """Note a directory about to be made."""
+    def created(self, thing: Outside) -> None:
+        """Note what is about to be made or changed, and return once that is on disk."""
         ...
 
-    def removed(self, directory: Path) -> None:
-        """Note that it is gone again."""
-        ...
-
-    def changed(self, thing: OnServer) -> None:
-        """Note what is about to be made or changed on somebody else's server."""
-        ...
-
-    def undone(self, thing: OnServer) -> None:
-        """Note that it is as it was."""
-        ...
-
-    def group_made(self, directory: Path) -> None:
-        """Note a control group about to be made."""
-        ...
-
-    def group_removed(self, directory: Path) -> None:
-        """Note that it is gone again."""
-        ...
-
-    def placed(self, thing: InCluster) -> None:
-        """Note what is about to be made or changed in a Kubernetes cluster."""
-        ...
-
-    def taken_away(self, thing: InCluster) -> None:
-        """Note that it is gone, or as it was."""
+    def removed(self, thing: Outside) -> None:
+        """Note that it is gone again, or as it was."""
         ...
 
 

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -23,7 +23,14 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding
 from steelyard.core.latency import LogPolicy
 from steelyard.core.measurement import Environment, Run, SustainedRun
-from steelyard.core.outside import InCluster, OnServer, TurnedKnob
+from steelyard.core.outside import (
+    ControlGroup,
+    InCluster,
+    MadeDirectory,
+    OnServer,
+    Outside,
+    TurnedKnob,
+)
 from steelyard.core.plan import CampaignPlan, Status
 from steelyard.core.stack import Knob
 from steelyard.gateways.clock import Clock
@@ -49,9 +56,21 @@ class Resumed:
     version: str
 
 
+Resource = Literal["directory", "on-server", "cgroup", "knob", "in-cluster"]
+_RESOURCES: Final[dict[type[Outside], Resource]] = {
+    MadeDirectory: "directory",
+    OnServer: "on-server",
+    ControlGroup: "cgroup",
+    TurnedKnob: "knob",
+    InCluster: "in-cluster",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Created:
     """Something outside the record is about to be made; written before it is.
+
+    What a journal says so is a claim, which may come from anybody: nothing is undone for it.
 
     Attributes:
         resource: ``directory`` (a tree to remove, after stopping the processes in it),
@@ -65,20 +84,41 @@ class Created:
     """
 
     kind: Literal["created"] = "created"
-    resource: Literal["directory", "on-server", "cgroup", "knob", "in-cluster"]
+    resource: Resource
     name: str
     thing: OnServer | None = None
     knob: TurnedKnob | None = None
     placed: InCluster | None = None
 
+    @classmethod
+    def of(cls, made: Outside) -> "Created":
+        """Return the entry of something that is about to be made."""
+        return cls(
+            resource=_RESOURCES[type(made)],
+            name=made.label,
+            thing=made if isinstance(made, OnServer) else None,
+            knob=made if isinstance(made, TurnedKnob) else None,
+            placed=made if isinstance(made, InCluster) else None,
+        )
+
+    @property
+    def key(self) -> tuple[str, object]:
+        """Return what two entries of one thing share, whatever it is called."""
+        return self.resource, self.thing or self.placed or self.knob or self.name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
-    """Something that was made is gone again."""
+    """Something that was made is gone again, or as it was."""
 
     kind: Literal["removed"] = "removed"
-    resource: Literal["directory", "on-server", "cgroup", "knob", "in-cluster"]
+    resource: Resource
     name: str
+
+    @classmethod
+    def of(cls, made: Outside) -> "Removed":
+        """Return the entry of something that is undone."""
+        return cls(resource=_RESOURCES[type(made)], name=made.label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,20 @@ nothing outside its directory is undone, and no campaign goes on, unless the reg
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
 from steelyard.core.errors import RecordError
 from steelyard.core.experiment import Experiment
-from steelyard.core.outside import InCluster, OnServer, TurnedKnob
+from steelyard.core.outside import (
+    ControlGroup,
+    InCluster,
+    MadeDirectory,
+    OnServer,
+    Outside,
+    TurnedKnob,
+)
 from steelyard.gateways.files import (
     add_line,
     cache_directory,
@@ -26,12 +33,13 @@ from steelyard.gateways.files import (
 from steelyard.record.directory import campaign_in
 from steelyard.record.journal import Created, Standing
 
-_THING: Final = TypeAdapter(OnServer)
-_KNOB: Final = TypeAdapter(TurnedKnob)
-_PLACED: Final = "in-cluster "  # begins the line of an object in a Kubernetes cluster
-_PLACED_FORM: Final = TypeAdapter(InCluster)
-_TURNED: Final = "knob "  # begins the line of a knob
-_GROUP: Final = "cgroup "  # begins the line of a control group; a directory's begins with "/"
+# How the line of each kind begins: a path's with "/", that of a thing on a server with "{".
+_PATHS: Final[dict[type[Outside], str]] = {MadeDirectory: "", ControlGroup: "cgroup "}
+_JSON: Final[dict[type[Outside], tuple[str, TypeAdapter[Any]]]] = {
+    OnServer: ("", TypeAdapter(OnServer)),
+    InCluster: ("in-cluster ", TypeAdapter(InCluster)),
+    TurnedKnob: ("knob ", TypeAdapter(TurnedKnob)),
+}
 _MOUNT: Final = "mount "  # begins the line of a directory where a file system is mounted
 _EXPERIMENT: Final = "experiment "  # begins the line of what the campaign compares, as JSON
 _EXPERIMENT_FORM: Final = TypeAdapter(Experiment)
@@ -132,24 +140,19 @@ def is_noted(campaign_id: str, record: Path) -> bool:
 
 def known(
     campaign_id: str, record: Path, stands: Standing
-) -> tuple[tuple[Created, ...], tuple[Created, ...]]:
-    """Return what a campaign left that this account knows to be its own, and what else is listed.
+) -> tuple[tuple[Outside, ...], tuple[Created, ...]]:
+    """Return what a campaign of this account left, and what else its record claims.
 
-    Its own is also what the record does not list at all: an older copy may be in its place.
+    What is its own is read here and nowhere else: a record can only say that some of it is undone.
+    So it is left also where the record does not list it at all: an older copy may be in its place.
     """
     if not is_noted(campaign_id, record):
         return (), stands.left
-    noted = made(campaign_id)
-    ours = {_key(entry) for entry in noted}
-    listed = {_key(entry) for entry in stands.ever}
-    unlisted = tuple(entry for entry in noted if _key(entry) not in listed)
-    left = tuple(entry for entry in stands.left if _key(entry) in ours)
-    return (*left, *unlisted), tuple(entry for entry in stands.left if _key(entry) not in ours)
-
-
-def _key(entry: Created) -> tuple[str, object]:
-    """Return what two entries of one thing share, whatever it is called."""
-    return entry.resource, entry.thing or entry.placed or entry.knob or entry.name
+    ours = {Created.of(thing).key: thing for thing in made(campaign_id)}
+    ever = {entry.key for entry in stands.ever}
+    left = {entry.key for entry in stands.left}
+    still = tuple(thing for key, thing in ours.items() if key in left or key not in ever)
+    return still, tuple(entry for entry in stands.left if entry.key not in ours)
 
 
 def unregister(campaign_id: str) -> None:
@@ -159,34 +162,21 @@ def unregister(campaign_id: str) -> None:
         note.unlink(missing_ok=True)
 
 
-def note_directory(campaign_id: str, path: Path) -> None:
-    """Note a directory about to be made."""
-    _note(campaign_id, _one_line(path))
+def note(campaign_id: str, thing: Outside) -> None:
+    """Note what is about to be made or changed outside the record."""
+    _note(campaign_id, _line(thing))
 
 
-def note_group(campaign_id: str, path: Path) -> None:
-    """Note a control group about to be made."""
-    _note(campaign_id, f"{_GROUP}{path}")
+def _line(thing: Outside) -> str:
+    if isinstance(thing, MadeDirectory | ControlGroup):
+        return f"{_PATHS[type(thing)]}{_one_line(thing.path)}"
+    begin, form = _JSON[type(thing)]
+    return f"{begin}{form.dump_json(thing).decode()}"
 
 
 def note_mount(campaign_id: str, place: Path) -> None:
     """Note a directory where a file system is about to be mounted."""
     _note(campaign_id, f"{_MOUNT}{place}")
-
-
-def note_thing(campaign_id: str, thing: OnServer) -> None:
-    """Note what is about to be made or changed on a server."""
-    _note(campaign_id, _THING.dump_json(thing).decode())
-
-
-def note_placed(campaign_id: str, thing: InCluster) -> None:
-    """Note what is about to be made or changed in a Kubernetes cluster."""
-    _note(campaign_id, f"{_PLACED}{_PLACED_FORM.dump_json(thing).decode()}")
-
-
-def note_knob(campaign_id: str, knob: TurnedKnob) -> None:
-    """Note a knob about to be turned for the first time."""
-    _note(campaign_id, f"{_TURNED}{_KNOB.dump_json(knob).decode()}")
 
 
 def _note(campaign_id: str, line: str) -> None:
@@ -205,9 +195,7 @@ def records() -> list[tuple[str, Path]]:
 
 def directories(campaign_id: str) -> list[Path]:
     """Return the record's directory and those the campaign made."""
-    lines = _lines(campaign_id)
-    others = ("{", _GROUP, _MOUNT, _TURNED, _PLACED, _EXPERIMENT)
-    return [Path(line) for line in lines if not line.startswith(others)]
+    return [Path(line) for line in _lines(campaign_id) if line.startswith("/")]
 
 
 def mounts(campaign_id: str) -> list[Path]:
@@ -216,29 +204,25 @@ def mounts(campaign_id: str) -> list[Path]:
     return [Path(line.removeprefix(_MOUNT)) for line in lines if line.startswith(_MOUNT)]
 
 
-def made(campaign_id: str) -> tuple[Created, ...]:
-    """Return what the campaign made or changed outside, as its journal has it, last first."""
-    entries = [entry for line in _lines(campaign_id)[1:] if (entry := _entry(line)) is not None]
-    return tuple(dict.fromkeys(reversed(entries)))
+def made(campaign_id: str) -> tuple[Outside, ...]:
+    """Return what the campaign made or changed outside, last first."""
+    things = [thing for line in _lines(campaign_id)[1:] if (thing := _thing(line)) is not None]
+    return tuple(dict.fromkeys(reversed(things)))
 
 
-def _entry(line: str) -> Created | None:
+def _thing(line: str) -> Outside | None:
     """Return what a line notes; None for a torn one, of a death before the thing was made."""
-    if line.startswith((_MOUNT, _EXPERIMENT)):
-        return None
-    if line.startswith(_GROUP):
-        return Created(resource="cgroup", name=line.removeprefix(_GROUP))
-    with suppress(ValidationError):
-        if line.startswith("{"):
-            thing = _THING.validate_json(line)
-            return Created(resource="on-server", name=thing.label, thing=thing)
-        if line.startswith(_PLACED):
-            placed = _PLACED_FORM.validate_json(line.removeprefix(_PLACED))
-            return Created(resource="in-cluster", name=placed.label, placed=placed)
-        if line.startswith(_TURNED):
-            knob = _KNOB.validate_json(line.removeprefix(_TURNED))
-            return Created(resource="knob", name=knob.label, knob=knob)
-    return Created(resource="directory", name=line) if line.startswith("/") else None
+    group = _PATHS[ControlGroup]
+    if line.startswith("/"):
+        return MadeDirectory(path=Path(line))
+    if line.startswith(group):
+        return ControlGroup(path=Path(line.removeprefix(group)))
+    for begin, form in _JSON.values():
+        if line.startswith(f"{begin}{{"):
+            with suppress(ValidationError):
+                read: Outside = form.validate_json(line.removeprefix(begin))
+                return read
+    return None
 
 
 def _lines(campaign_id: str) -> list[str]:

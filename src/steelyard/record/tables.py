@@ -143,6 +143,7 @@ _RUN_COLUMNS = {
     "connection_s": "float64",
     "raw": "string",
     "checkpoint_age_s": "float64",
+    "sub_block": "int32",
 }
 _INTERVAL_COLUMNS = {
     **_KEY_COLUMNS,
@@ -239,6 +240,7 @@ def _run_row(run: Run, *, counted: bool) -> dict[str, Any]:
         **_measured(run.measurement),
         "raw": run.raw,
         "checkpoint_age_s": run.checkpoint and run.checkpoint.seconds,
+        "sub_block": run.sub_block,
     }
 
 

@@ -26,8 +26,8 @@ from steelyard.report.document import (
     Tone,
     VerdictCard,
     VerdictCards,
+    ended,
 )
-from steelyard.report.formats import ended
 
 
 def render_html(document: Document) -> str:

@@ -1,13 +1,9 @@
-"""The short report for a terminal: verdicts, tables, findings, and where the files are.
-
-An engine's words are put into a finished document here, wherever its texts have marks for them.
-"""
+"""The short report for a terminal: verdicts, tables, findings, and where the files are."""
 
 import io
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, TypeVar
 
 from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.padding import Padding
@@ -15,7 +11,6 @@ from rich.rule import Rule
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from steelyard.core.target import WorkWords
 from steelyard.report.document import (
     Align,
     Block,
@@ -30,60 +25,15 @@ from steelyard.report.document import (
     Paragraph,
     Row,
     Section,
+    Shown,
     Table,
     Tone,
     VerdictCard,
     VerdictCards,
     harmless,
+    reworded,
 )
 
-Part = TypeVar("Part")
-
-
-def filled(part: Part, words: WorkWords) -> Part:
-    """Return a document, or a part of one, with words at all marks; figures know them for axes."""
-    done: Part = _reworded(part, words.fill, {"words": words})
-    return done
-
-
-def reworded(part: Part, change: Callable[[str], str]) -> Part:
-    """Return a document, or a part of one, with all its texts changed."""
-    done: Part = _reworded(part, change, {})
-    return done
-
-
-def _reworded(part: Any, change: Callable[[str], str], of_figures: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever a document holds
-    """Return a part with all texts below it changed; what has nothing to change stays itself."""
-    if type(part) is str:  # an enumeration's member is a text, too, and has no marks
-        return change(part)
-    if isinstance(part, tuple):
-        return tuple(_reworded(each, change, of_figures) for each in part)
-    if not is_dataclass(part) or isinstance(part, type | WorkWords):
-        return part
-    values = {
-        each.name: _reworded(getattr(part, each.name), change, of_figures) for each in fields(part)
-    }
-    return replace(part, **(values | of_figures if isinstance(part, Figure) else values))
-
-
-# What a terminal shows; the rest is in the files.
-_SHOWN = (
-    *(
-        "verdicts",
-        "capacity",
-        "attribution",
-        "noise",
-        "published",
-        "cells",
-        "comparisons",
-        "plans",
-        "latency",
-    ),
-    *("durability", "time", "scalability", "statements", "sustained", "findings", "settings"),
-)
-# Of these the words alone, for `steelyard explain` shows their tables.
-_WORDS_ONLY = ("time",)
-_TABLES_ONLY = ("durability",)  # the reasons are in the files
 _STYLE = {
     Tone.GOOD: "bold green",
     Tone.BAD: "bold red",
@@ -154,7 +104,9 @@ class _Page:
             Text(document.title, style="bold"),
             Text(document.subtitle, style=_QUIET),
         ]
-        parts += [self.section(s) for s in document.sections if self.whole or s.anchor in _SHOWN]
+        parts += [
+            self.section(s) for s in document.sections if self.whole or s.shown is not Shown.NOTHING
+        ]
         if files:
             parts += [Text(), Text("The whole report:", style=_QUIET)]
             parts += [Text(f"  {path}", overflow="fold") for path in files]
@@ -181,9 +133,9 @@ class _Page:
     def left_out(self, section: Section) -> tuple[type[Block], ...]:
         if self.whole:
             return (Figure,)
-        if section.anchor in _TABLES_ONLY:
+        if section.shown is Shown.TABLES:
             return (Figure, BulletList, Paragraph)
-        return (Figure, Table) if section.anchor in _WORDS_ONLY else (Figure,)
+        return (Figure, Table) if section.shown is Shown.WORDS else (Figure,)
 
     def block(self, block: Block, heading: str) -> RenderableType:
         match block:

@@ -13,7 +13,7 @@ from math import comb, log10
 
 import numpy as np
 
-from steelyard.stats.student import FloatArray
+from steelyard.stats.intervals import FloatArray
 
 HORIZON = 100  # values over which the rate of false alarms holds
 LEAST_SIDE = 2

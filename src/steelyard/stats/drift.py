@@ -11,8 +11,13 @@ from math import comb
 import numpy as np
 
 from steelyard.stats import special
-from steelyard.stats.signed_rank import hodges_lehmann_centres
-from steelyard.stats.student import BoolArray, FloatArray, Interval, mean_p_value
+from steelyard.stats.intervals import (
+    BoolArray,
+    FloatArray,
+    Interval,
+    hodges_lehmann_centres,
+    mean_p_value,
+)
 
 LEAST_BLOCKS = 6  # a guess: below, the likelihood is flat
 _LEVEL = 0.05

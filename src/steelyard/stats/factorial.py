@@ -16,8 +16,7 @@ from typing import Final
 import numpy as np
 
 from steelyard.core.experiment import Combination, Effect
-from steelyard.stats.signed_rank import hodges_lehmann_centres
-from steelyard.stats.student import FloatArray
+from steelyard.stats.intervals import FloatArray, hodges_lehmann_centres
 
 MOST_FACTORS: Final = 7
 # By number of factors: each further factor is the product of these earlier ones in -1/+1. The

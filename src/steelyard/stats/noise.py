@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard.stats import special
-from steelyard.stats.signed_rank import hodges_lehmann_centres
-from steelyard.stats.student import FloatArray, Interval
+from steelyard.stats.intervals import FloatArray, Interval, hodges_lehmann_centres
 
 LEAST_SECONDS = 3  # of a slice: differences at lag 1 and lag 2
-LEAST_BLOCKS = 4  # a guess: below, an interval over blocks says nothing
+LEAST_NOISE_BLOCKS = 4  # a guess: below, an interval over blocks says nothing
 _LEVEL = 0.05
 _MAD_TO_DEVIATION = 1.4826  # median absolute deviation to standard deviation, normal values
 _FAR_SECOND = 4.0  # robust deviations beyond which a step belongs to a stall
@@ -92,7 +91,7 @@ def noise_parts(sample: NoiseSample) -> NoiseParts:
     """
     blocks = len(sample.contrasts)
     length = sample.seconds.shape[-1]
-    if blocks < LEAST_BLOCKS or length < LEAST_SECONDS:
+    if blocks < LEAST_NOISE_BLOCKS or length < LEAST_SECONDS:
         raise ValueError(f"no parts of noise from {blocks} blocks of {length} seconds")
     sums = np.hstack(
         [_step_sums(sample.seconds), contrast_sums(sample.contrasts, sample.companions)]

@@ -203,7 +203,7 @@ class Changes:
         )
 
     def _note(self, thing: OnServer) -> None:
-        self._ledger.changed(thing)
+        self._ledger.created(thing)
         self._done.append(thing)
         self._troubles = []
 
@@ -233,7 +233,7 @@ class Changes:
     def _undo(self, thing: OnServer) -> None:
         self._undo_thing(thing, self._how.place.entrance())
         self._done.remove(thing)
-        self._ledger.undone(thing)
+        self._ledger.removed(thing)
 
 
 UNSEEN: Final = "endpoint-unseen"

@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from steelyard.core.errors import InputError, SteelyardError
-from steelyard.core.experiment import Experiment, Layer, SwitchCost
-from steelyard.core.kubernetes import SecretRef
-from steelyard.core.outside import InCluster, OnServer
+from steelyard.core.experiment import Experiment, Layer
+from steelyard.core.outside import Outside
 from steelyard.core.schedule import Pausing
-from steelyard.core.stack import Knob
 from steelyard.core.target import (
     EndpointTarget,
     Here,
@@ -30,9 +28,6 @@ from steelyard.core.target import (
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
-from steelyard.places.kubernetes.generators import pods_that_fit
-from steelyard.places.kubernetes.pods import resources_of
-from steelyard.places.kubernetes.reaching import Reach, make_secret, sql_knock
 from steelyard.places.local.groups import GroupPlan, ServerGroups
 from steelyard.places.local.machine import capacity
 from steelyard.places.local.pausing import pausing_of
@@ -42,71 +37,30 @@ from steelyard.places.local.states import staged
 from steelyard.places.protocol import Ledger, PausablePlatform, Platform
 from steelyard.record import registry
 from steelyard.systems.postgres.cloudnative_pg.operator import require_installed
-from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
-    CloudNativePgPlatform,
-    ClusterMeans,
-    ClusterOptions,
-)
-from steelyard.systems.postgres.engine import PostgresEngine, dataset_of
-from steelyard.systems.postgres.factory import InImageEngine, Surroundings, postgres_engine
+from steelyard.systems.postgres.engine import PostgresEngine
+from steelyard.systems.postgres.factory import Surroundings, postgres_engine
 from steelyard.systems.protocol import Engine
 from steelyard.systems.redis.factory import RedisSurroundings, redis_engine
-from steelyard.targets.cloudnative_pg import check_clusters, probe_storages, servers_in_kubernetes
-from steelyard.targets.differences import Room, switch_cost
-from steelyard.targets.endpoint import assemble_endpoints, assemble_redis_endpoints, settings_on
-from steelyard.targets.generators import (
-    Generators,
-    database_labels,
-    describe_images,
-    generator_plan,
-    generators_of,
-    programs_of,
-)
+from steelyard.targets.cloudnative_pg import clusters_made, servers_in_kubernetes
+from steelyard.targets.differences import Room
+from steelyard.targets.endpoint import assemble_endpoints, assemble_redis_endpoints
 from steelyard.targets.kubernetes_site import Asked, KubernetesSite, Placed, find_site
 from steelyard.targets.redis_kubernetes import redis_servers_made, redis_services
-from steelyard.targets.stack import Hooks, HugePageNeeds, StackMeans, StackSettings
-from steelyard.tuning.apply.applier import SnapshotLedger
+from steelyard.targets.stack import Hooks, HugePageNeeds, StackMeans, StackSettings, TurnedKnobs
 from steelyard.tuning.apply.kernel import stack_doors
 
 
 class NoLedger:
     """A ledger for looking only: nothing is made."""
 
-    def created(self, directory: Path) -> None:
+    def created(self, thing: Outside) -> None:
         """Nothing is made."""
 
-    def removed(self, directory: Path) -> None:
+    def removed(self, thing: Outside) -> None:
         """Nothing was made."""
 
-    def changed(self, thing: OnServer) -> None:
-        """Nothing is changed."""
 
-    def undone(self, thing: OnServer) -> None:
-        """Nothing was changed."""
-
-    def group_made(self, directory: Path) -> None:
-        """Nothing is made."""
-
-    def group_removed(self, directory: Path) -> None:
-        """Nothing was made."""
-
-    def placed(self, thing: InCluster) -> None:
-        """Nothing is made."""
-
-    def taken_away(self, thing: InCluster) -> None:
-        """Nothing was made."""
-
-    def kept(self, knob: Knob) -> str | None:
-        """Nothing was turned."""
-
-    def keep(self, knob: Knob, snapshot: str) -> None:
-        """Nothing is turned."""
-
-    def put_back(self, knob: Knob) -> None:
-        """Nothing was turned."""
-
-
-class RegistryLedger(NoLedger):
+class RegistryLedger:
     """A ledger for looking at a cluster: a pod of a moment is noted in the registry alone.
 
     There is no record. After a death `steelyard clean` finds what the registry lists.
@@ -117,15 +71,15 @@ class RegistryLedger(NoLedger):
         self._is_noted = False
         self._there: set[str] = set()
 
-    def placed(self, thing: InCluster) -> None:
+    def created(self, thing: Outside) -> None:
         """Note it."""
         if not self._is_noted:
             registry.register(self.campaign_id, Path("no-record", self.campaign_id))
             self._is_noted = True
-        registry.note_placed(self.campaign_id, thing)
+        registry.note(self.campaign_id, thing)
         self._there.add(thing.label)
 
-    def taken_away(self, thing: InCluster) -> None:
+    def removed(self, thing: Outside) -> None:
         """Forget the look when nothing of it is left, however it ended."""
         self._there.discard(thing.label)
         if not self._there:
@@ -163,7 +117,7 @@ def _placed(asked: Asked, site: KubernetesSite) -> Placed:
     makes_all = asked.experiment.makes_all_in_kubernetes
     if asked.experiment.redis_in_kubernetes:
         return (redis_servers_made if makes_all else redis_services)(asked, site)
-    return _clusters(asked, site) if makes_all else servers_in_kubernetes(asked, site)
+    return clusters_made(asked, site) if makes_all else servers_in_kubernetes(asked, site)
 
 
 def _close_after(error: BaseException, site: KubernetesSite) -> None:
@@ -173,117 +127,6 @@ def _close_after(error: BaseException, site: KubernetesSite) -> None:
     except SteelyardError as trouble:
         if isinstance(error, SteelyardError):
             error.hint = " ".join(filter(None, [error.hint, f"Besides: {trouble.message}."]))
-
-
-def _clusters(asked: Asked, site: KubernetesSite) -> Placed:
-    """Return what runs Clusters that Steelyard makes."""
-    experiment, doors, told = asked.experiment, asked.doors, asked.told
-    datasets = dict.fromkeys(dataset_of(workload) for workload in experiment.workloads)
-    checked = check_clusters(experiment, site, tuple(datasets))
-    site.further.extend(checked.facts())
-    images = describe_images(experiment, checked.images, site, doors.clock, told)
-    secret = _secret(asked, site)
-    plan = replace(
-        generator_plan(experiment, site.place, checked.images[experiment.baseline], secret),
-        away_from=database_labels(site.belongings.campaign_id),
-    )
-    site.plan = plan
-    programs = programs_of(plan, images, site, doors.clock, told)
-    generators = generators_of(plan, site, doors.clock, told)
-    if asked.runs:
-        generators.make(site, told)
-        probe_storages(experiment, checked.images, site, doors, told)
-    else:
-        generators.pods.require_room()
-    engine = InImageEngine(
-        experiment,
-        {name: images[image] for name, image in checked.images.items()},
-        programs,
-        processes=generators.processes,
-        sql=doors.sql,
-    )
-    cost = switch_cost(experiment, engine)
-    made = partial(_made, asked, site, generators, secret)
-    first = made(restarts=cost is SwitchCost.RESTART, slot=1)
-    return Placed(
-        engine=engine,
-        platforms=first,
-        site=site,
-        room=_room(asked, site, generators),
-        slots=lambda number: (
-            first,
-            *(made(restarts=True, slot=slot) for slot in range(2, number + 1)),
-        ),
-    )
-
-
-def _room(asked: Asked, site: KubernetesSite, generators: Generators) -> Room:
-    """Return whether a Cluster of each configuration can be there at the same time.
-
-    Before a campaign none is there, and when it begins neither.
-    """
-    targets = asked.experiment.cluster_targets
-    target, number = next(iter(targets.values())), len(targets)
-    requests = resources_of(target.resources).get("requests") or {}
-    if not requests:
-        return generators.room
-    fit = pods_that_fit(
-        site.api, requests, dict(target.node_selector), tolerant=target.tolerations != "[]"
-    )
-    if fit is None or fit >= number * target.instances:
-        return generators.room
-    pods = f"{number} Clusters" if target.instances == 1 else f"{number * target.instances} pods"
-    return Room(
-        unable=f"the nodes have room for {fit} more of the {pods} that would be up together"
-    )
-
-
-def _secret(asked: Asked, site: KubernetesSite) -> SecretRef:
-    if asked.runs:
-        return make_secret(site.belongings)
-    return SecretRef(namespace=site.namespace, name=site.belongings.name())
-
-
-def _made(
-    asked: Asked,
-    site: KubernetesSite,
-    generators: Generators,
-    secret: SecretRef,
-    *,
-    restarts: bool,
-    slot: int,
-) -> Mapping[str, CloudNativePgPlatform]:
-    """Return the platform of each configuration; configurations with equal Clusters share one."""
-    experiment, doors = asked.experiment, asked.doors
-    reach = Reach(site.api, sql_knock(doors.sql), doors.clock)
-    site.closing.append(reach.close)
-    means = ClusterMeans(
-        api=site.api,
-        processes=generators.processes,
-        generators=lambda: generators.pods.pods,
-        start_skew=lambda: generators.processes.last_skew,
-        reach=reach,
-        belongings=site.belongings,
-        sql=doors.sql,
-        clock=doors.clock,
-        told=asked.told,
-        paused=generators.paused,
-    )
-    platforms: dict[object, CloudNativePgPlatform] = {}
-    for target in experiment.cluster_targets.values():
-        if target not in platforms:
-            options = ClusterOptions(
-                target=target,
-                campaign_id=site.belongings.campaign_id,
-                namespace=site.namespace,
-                secret=secret,
-                settings=settings_on(experiment, target),
-                restarts=restarts,
-                provisions=experiment.is_made_anew,
-                slot=slot,
-            )
-            platforms[target] = CloudNativePgPlatform(options, asked.ledger, means)
-    return {name: platforms[target] for name, target in experiment.cluster_targets.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,10 +159,6 @@ class Assembly:
             self.site.close()
 
 
-class CampaignLedger(Ledger, SnapshotLedger, Protocol):
-    """Notes what platforms make, and what knobs of the stack were before."""
-
-
 @runtime_checkable
 class Assembled(Protocol):
     """A target whose class says how an experiment on targets of its kind is assembled."""
@@ -330,7 +169,7 @@ class Assembled(Protocol):
         doors: Doors,
         *,
         campaign_id: str,
-        ledger: CampaignLedger | None,
+        ledger: Ledger | None,
         told: Callable[[str], None],
     ) -> Assembly:
         """Return engine and platforms, as ``assemble`` does."""
@@ -356,7 +195,7 @@ def assemble(
     doors: Doors,
     *,
     campaign_id: str = "",
-    ledger: CampaignLedger | None = None,
+    ledger: Ledger | None = None,
     told: Callable[[str], None] = lambda _: None,
 ) -> Assembly:
     """Return engine and platforms of an experiment; no server is started yet.
@@ -395,9 +234,7 @@ def _is_endpoint(target: Target) -> bool:
     return isinstance(target, EndpointTarget | RedisEndpointTarget)
 
 
-def _there(
-    experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: CampaignLedger
-) -> Assembly:
+def _there(experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Ledger) -> Assembly:
     """Return the assembly of servers that are there already.
 
     Each configuration has its own slot.
@@ -418,7 +255,7 @@ def _in_kubernetes(
     doors: Doors,
     *,
     campaign_id: str,
-    ledger: CampaignLedger | None,
+    ledger: Ledger | None,
     told: Callable[[str], None],
 ) -> Assembly:
     """Return the assembly in a cluster; for looking a pod of a moment is noted in the registry."""
@@ -449,7 +286,7 @@ def assemble_here(
     making: Callable[[Experiment, MeansHere], Engine],
     *,
     campaign_id: str,
-    ledger: CampaignLedger | None,
+    ledger: Ledger | None,
 ) -> Assembly:
     """Return the assembly of servers that Steelyard starts on this machine.
 
@@ -598,7 +435,7 @@ def _needs(
 
 
 def _stack(
-    experiment: Experiment, doors: Doors, ledger: CampaignLedger, needs: HugePageNeeds | None
+    experiment: Experiment, doors: Doors, ledger: Ledger, needs: HugePageNeeds | None
 ) -> StackSettings | None:
     """Return what the configurations set outside their servers; None where none does."""
     if not any(
@@ -612,7 +449,7 @@ def _stack(
         host=doors.host,
         latency=doors.latency,
         hooks=Hooks(processes=doors.processes, operator=doors.operator),
-        ledger=ledger,
+        ledger=TurnedKnobs(ledger),
         devices={name: doors.cgroups.device(place) for name, place in places.items()},
         needs=needs,
     )

@@ -6,18 +6,20 @@ fields. What volumes of the storage classes can do is measured before the campai
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Protocol
 
 from steelyard.core.errors import PreflightError
-from steelyard.core.experiment import Experiment
+from steelyard.core.experiment import Experiment, SwitchCost
 from steelyard.core.kubernetes import OF_CLUSTER, POD, Manifest, ObjectRef, SecretRef
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerInCluster
 from steelyard.core.schedule import CeilingsAsked
 from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget, Target
 from steelyard.gateways.doors import Doors
-from steelyard.places.kubernetes.generators import GeneratorPlan
-from steelyard.places.kubernetes.reaching import Reach, nodes_of, pod_behind, sql_knock
+from steelyard.places.kubernetes.generators import GeneratorPlan, pods_that_fit
+from steelyard.places.kubernetes.pods import resources_of
+from steelyard.places.kubernetes.reaching import Reach, make_secret, nodes_of, pod_behind, sql_knock
 from steelyard.places.kubernetes.volumes import StorageQuestion, probe_storage, require_class
 from steelyard.systems.existing import ServerPlace
 from steelyard.systems.postgres.cloudnative_pg.existing import (
@@ -33,15 +35,19 @@ from steelyard.systems.postgres.cloudnative_pg.operator import (
     require_known,
     require_taken,
 )
-from steelyard.systems.postgres.cloudnative_pg.own_cluster import ClusterMeans
-from steelyard.systems.postgres.engine import RunningServer, read_running
+from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
+    CloudNativePgPlatform,
+    ClusterMeans,
+    ClusterOptions,
+)
+from steelyard.systems.postgres.engine import RunningServer, dataset_of, read_running
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.settings import Means
-from steelyard.systems.postgres.factory import EndpointEngine, Surroundings
+from steelyard.systems.postgres.factory import EndpointEngine, InImageEngine, Surroundings
 from steelyard.systems.postgres.reader import PostgresCeilings
 from steelyard.systems.protocol import Dataset
 from steelyard.systems.service_place import ENTRANCE, ServiceMeans, ServicePlace
-from steelyard.targets.differences import Room
+from steelyard.targets.differences import Room, switch_cost
 from steelyard.targets.endpoint import (
     dataset_needs,
     require_different_servers,
@@ -51,6 +57,8 @@ from steelyard.targets.endpoint import (
 from steelyard.targets.generators import (
     Generators,
     cluster_of,
+    database_labels,
+    describe_images,
     generator_plan,
     generators_of,
     programs_of,
@@ -454,3 +462,114 @@ def _classes(target: CloudNativePgTarget) -> Iterator[str | None]:
     yield target.storage_class
     if target.wal_storage is not None:
         yield target.wal_storage_class or target.storage_class
+
+
+def clusters_made(asked: Asked, site: KubernetesSite) -> Placed:
+    """Return what runs Clusters that Steelyard makes."""
+    experiment, doors, told = asked.experiment, asked.doors, asked.told
+    datasets = dict.fromkeys(dataset_of(workload) for workload in experiment.workloads)
+    checked = check_clusters(experiment, site, tuple(datasets))
+    site.further.extend(checked.facts())
+    images = describe_images(experiment, checked.images, site, doors.clock, told)
+    secret = _secret(asked, site)
+    plan = replace(
+        generator_plan(experiment, site.place, checked.images[experiment.baseline], secret),
+        away_from=database_labels(site.belongings.campaign_id),
+    )
+    site.plan = plan
+    programs = programs_of(plan, images, site, doors.clock, told)
+    generators = generators_of(plan, site, doors.clock, told)
+    if asked.runs:
+        generators.make(site, told)
+        probe_storages(experiment, checked.images, site, doors, told)
+    else:
+        generators.pods.require_room()
+    engine = InImageEngine(
+        experiment,
+        {name: images[image] for name, image in checked.images.items()},
+        programs,
+        processes=generators.processes,
+        sql=doors.sql,
+    )
+    cost = switch_cost(experiment, engine)
+    made = partial(_made, asked, site, generators, secret)
+    first = made(restarts=cost is SwitchCost.RESTART, slot=1)
+    return Placed(
+        engine=engine,
+        platforms=first,
+        site=site,
+        room=_room(asked, site, generators),
+        slots=lambda number: (
+            first,
+            *(made(restarts=True, slot=slot) for slot in range(2, number + 1)),
+        ),
+    )
+
+
+def _room(asked: Asked, site: KubernetesSite, generators: Generators) -> Room:
+    """Return whether a Cluster of each configuration can be there at the same time.
+
+    Before a campaign none is there, and when it begins neither.
+    """
+    targets = asked.experiment.cluster_targets
+    target, number = next(iter(targets.values())), len(targets)
+    requests = resources_of(target.resources).get("requests") or {}
+    if not requests:
+        return generators.room
+    fit = pods_that_fit(
+        site.api, requests, dict(target.node_selector), tolerant=target.tolerations != "[]"
+    )
+    if fit is None or fit >= number * target.instances:
+        return generators.room
+    pods = f"{number} Clusters" if target.instances == 1 else f"{number * target.instances} pods"
+    return Room(
+        unable=f"the nodes have room for {fit} more of the {pods} that would be up together"
+    )
+
+
+def _secret(asked: Asked, site: KubernetesSite) -> SecretRef:
+    if asked.runs:
+        return make_secret(site.belongings)
+    return SecretRef(namespace=site.namespace, name=site.belongings.name())
+
+
+def _made(
+    asked: Asked,
+    site: KubernetesSite,
+    generators: Generators,
+    secret: SecretRef,
+    *,
+    restarts: bool,
+    slot: int,
+) -> Mapping[str, CloudNativePgPlatform]:
+    """Return the platform of each configuration; configurations with equal Clusters share one."""
+    experiment, doors = asked.experiment, asked.doors
+    reach = Reach(site.api, sql_knock(doors.sql), doors.clock)
+    site.closing.append(reach.close)
+    means = ClusterMeans(
+        api=site.api,
+        processes=generators.processes,
+        generators=lambda: generators.pods.pods,
+        start_skew=lambda: generators.processes.last_skew,
+        reach=reach,
+        belongings=site.belongings,
+        sql=doors.sql,
+        clock=doors.clock,
+        told=asked.told,
+        paused=generators.paused,
+    )
+    platforms: dict[object, CloudNativePgPlatform] = {}
+    for target in experiment.cluster_targets.values():
+        if target not in platforms:
+            options = ClusterOptions(
+                target=target,
+                campaign_id=site.belongings.campaign_id,
+                namespace=site.namespace,
+                secret=secret,
+                settings=settings_on(experiment, target),
+                restarts=restarts,
+                provisions=experiment.is_made_anew,
+                slot=slot,
+            )
+            platforms[target] = CloudNativePgPlatform(options, asked.ledger, means)
+    return {name: platforms[target] for name, target in experiment.cluster_targets.items()}

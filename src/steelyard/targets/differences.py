@@ -1,16 +1,24 @@
 """What differs between the configurations, what it costs to switch, and whether they alternate."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Final
 
 from steelyard.core.errors import InputError
 from steelyard.core.experiment import Configuration, Design, Experiment, Layer, Reset, SwitchCost
 from steelyard.core.latency import LogPolicy
 from steelyard.core.linux import switch_cost_of
-from steelyard.core.schedule import LATENCIES_IN_A_TURN, Mode, Pausing, SharedMemory, WorkloadTurns
+from steelyard.core.schedule import (
+    LATENCIES_IN_A_TURN,
+    LEAST_AT_ONCE,
+    Mode,
+    Pausing,
+    SharedMemory,
+    WorkloadTurns,
+    sub_block_sizes,
+)
 from steelyard.core.target import (
     CloudNativePgTarget,
     EndpointTarget,
@@ -143,6 +151,7 @@ def reset_for(experiment: Experiment, mode: Mode, *, writes: bool) -> Reset:
 
 # Of the memory that is available: the rest is for the page cache of what is not counted. A guess.
 _SHARE_OF_MEMORY: Final = 0.8
+_TWO: Final = "the baseline and one other together"
 # In the generator or in the server: both wait by the clock.
 _VACUUM: Final = "vacuum"  # the data go back in the database that was measured in
 _SLEEPS: Final = re.compile(
@@ -175,8 +184,8 @@ class DesignChoice:
     """Whether the configurations alternate, and why, as a clause.
 
     Attributes:
-        memory: What they need of it together; None where they are not up together, and where it
-            is not known what there is.
+        memory: What they need of it together, and how many fit; None where they are not up
+            together, and where it is not known what there is.
     """
 
     alternates: bool
@@ -196,9 +205,11 @@ def choose_design(experiment: Experiment, engine: Engine, room: Room) -> DesignC
         return DesignChoice(alternates=False, reason="a single pass takes each cell once")
     obstacles = list(_obstacles(experiment, engine, room))
     if not obstacles:
-        asked = experiment.design is Design.ALTERNATING
-        reason = "the experiment asks for it" if asked else "all of them can be up at the same time"
         memory = _memory(experiment, engine, room)
+        at_once = None if memory is None else memory.at_once
+        fit = "all of them can be up" if at_once is None else "no more of them fit into memory"
+        asked = experiment.design is Design.ALTERNATING
+        reason = "the experiment asks for it" if asked else f"{fit} at the same time"
         return DesignChoice(alternates=True, reason=reason, memory=memory)
     if experiment.design is Design.ALTERNATING:
         raise _cannot_alternate("; ".join(obstacles))
@@ -262,6 +273,8 @@ def _obstacles_of_the_work(experiment: Experiment) -> Iterator[str]:
     ]
     if sleeping:
         yield f"{', '.join(sleeping)} sleeps, and would do so in the pauses"
+    if any(workload.command is not None for workload in experiment.workloads):
+        yield f"{experiment.generator} writes no log of transactions that would count turns"
 
 
 def _obstacles_of_the_file(experiment: Experiment) -> Iterator[str]:
@@ -352,12 +365,34 @@ def _obstacles_of_one_server(
 
 
 def _memory(experiment: Experiment, engine: Engine, room: Room) -> SharedMemory | None:
+    """Return what servers share that are up together: all, or as many as fit whichever they are.
+
+    Not even two may fit.
+    """
     if room.memory_bytes is None:
         return None
+    own, others = _by_size(experiment, engine.memory_bytes)
+    fit = _fit(own, others, _SHARE_OF_MEMORY * room.memory_bytes)
+    if room.huge_page_bytes is not None:
+        pages = _by_size(experiment, lambda name: engine.huge_page_bytes(name) or 0)
+        fit = min(fit, _fit(*pages, room.huge_page_bytes))
+    beside = sub_block_sizes(len(others), max(fit, LEAST_AT_ONCE))[0]  # no more than they need
     return SharedMemory(
-        needed_bytes=sum(engine.memory_bytes(each.name) for each in experiment.configurations),
+        needed_bytes=own + sum(others[:beside]),
         available_bytes=room.memory_bytes,
+        at_once=None if fit == 1 + len(others) else 1 + beside,
     )
+
+
+def _by_size(experiment: Experiment, size: Callable[[str], int]) -> tuple[int, list[int]]:
+    """Return the size of the baseline's server, and those of all others from the largest down."""
+    others = sorted(map(size, experiment.contenders), reverse=True)
+    return size(experiment.baseline), others
+
+
+def _fit(own: int, others: Sequence[int], limit: float) -> int:
+    """Return how many servers fit whichever they are, the baseline's among them; at least it."""
+    return 1 + sum(own + together <= limit for together in accumulate(others))
 
 
 def _of_the_machine(configuration: Configuration) -> bool:
@@ -368,9 +403,10 @@ def _of_the_machine(configuration: Configuration) -> bool:
 
 def _obstacles_of_memory(experiment: Experiment, engine: Engine, room: Room) -> Iterator[str]:
     memory = _memory(experiment, engine, room)
+    two = "together they" if len(experiment.configurations) == LEAST_AT_ONCE else _TWO
     if memory and memory.needed_bytes > _SHARE_OF_MEMORY * memory.available_bytes:
         yield (
-            f"together they may take {format_bytes(memory.needed_bytes)} with their data, and"
+            f"{two} may take {format_bytes(memory.needed_bytes)} with their data, and"
             f" {format_bytes(memory.available_bytes)} of memory are available"
         )
     if room.huge_page_bytes is None:
@@ -384,8 +420,11 @@ def _obstacles_of_memory(experiment: Experiment, engine: Engine, room: Room) -> 
             "there are huge pages, which the server that starts first would take: say"
             " `huge_pages: on` or `off` in all of them"
         )
-    elif sum(known) > room.huge_page_bytes:
+        return
+    own, others = _by_size(experiment, lambda name: engine.huge_page_bytes(name) or 0)
+    needed = own + sum(others[: LEAST_AT_ONCE - 1])
+    if needed > room.huge_page_bytes:
         yield (
-            f"together they take {format_bytes(sum(known))} of huge pages, and"
+            f"{two} take {format_bytes(needed)} of huge pages, and"
             f" {format_bytes(room.huge_page_bytes)} are free"
         )

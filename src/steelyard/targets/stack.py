@@ -28,13 +28,14 @@ from steelyard.core.experiment import Configuration, Experiment, Layer, ManualSt
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.linux import HUGE_PAGES
 from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.outside import TurnedKnob
 from steelyard.core.spelling import did_you_mean
 from steelyard.core.stack import Knob, KnobKind, Scope
 from steelyard.core.units import KIB, format_bytes, format_duration
 from steelyard.gateways.host import CpuLatency, Host
 from steelyard.gateways.process import Operator, Processes
 from steelyard.places.local.machine import capacity
-from steelyard.places.protocol import LimitsInForce, Unfit
+from steelyard.places.protocol import Ledger, LimitsInForce, Unfit
 from steelyard.systems.postgres.server import Installation
 from steelyard.tuning.apply.applier import SnapshotLedger, change, put_back
 from steelyard.tuning.apply.door import KnobDoor
@@ -415,6 +416,30 @@ class StackMeans:
     ledger: SnapshotLedger
     devices: Mapping[str, str | None]
     needs: HugePageNeeds | None = None
+
+
+class TurnedKnobs:
+    """Keeps what was there before a campaign turned a knob; its ledger has it before the turn."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._turned: dict[tuple[KnobKind, str], TurnedKnob] = {}
+
+    def kept(self, knob: Knob) -> str | None:
+        """Return what was at a knob's place before this session turned it; None: it did not."""
+        turned = self._turned.get((knob.kind, knob.place))
+        return None if turned is None else turned.snapshot
+
+    def keep(self, knob: Knob, snapshot: str) -> None:
+        """Note what is there before a knob is turned for the first time."""
+        turned = TurnedKnob(knob=knob, snapshot=snapshot)
+        self._ledger.created(turned)
+        self._turned[knob.kind, knob.place] = turned
+
+    def put_back(self, knob: Knob) -> None:
+        """Note that it is as it was."""
+        self._ledger.removed(self._turned[knob.kind, knob.place])
+        del self._turned[knob.kind, knob.place]
 
 
 class StackSettings:

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 
 from steelyard.answers.observations import result_count
-from steelyard.answers.result.stopping import stopping_rule
 from steelyard.campaign.design.schedule import make_schedule, mode_for
 from steelyard.core.campaign import BlockOutcome, CampaignRecord
 from steelyard.core.experiment import Configuration, Experiment, Reset, Stop, SwitchCost, Workload
@@ -14,6 +13,7 @@ from steelyard.core.measurement import Measurement, Run
 from steelyard.core.plan import CampaignPlan, Status, WarmUpChoice
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import LocalTarget
+from steelyard.stats.spending import stopping_rule
 
 SLICE_S = 5.0
 

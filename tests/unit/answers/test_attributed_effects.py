@@ -7,16 +7,21 @@ import pytest
 from factored import an_attribution, measured, with_factors
 from made_records import a_record, an_experiment, compared, noise
 
-from steelyard.answers.attribution import alias_sentences
+from steelyard.answers.attribution import (
+    AttributedEffect,
+    EffectFamily,
+    alias_sentences,
+    analyse_attribution,
+)
 from steelyard.answers.campaign import analyse
 from steelyard.answers.comparison import compare_pair
 from steelyard.answers.observations import result_contrasts, result_count
 from steelyard.answers.result.compute import decide
-from steelyard.answers.result.stopping import result_level, stopping_rule
-from steelyard.answers.results import AttributedEffect, CampaignAnalysis, EffectFamily
+from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.experiment import AttributionKind, Combination
 from steelyard.core.findings import Verdict
 from steelyard.core.plan import Status
+from steelyard.stats.spending import result_level, stopping_rule
 
 LADDER, ABLATION = AttributionKind.LADDER, AttributionKind.ABLATION
 
@@ -29,8 +34,8 @@ def synergic(levels: Combination) -> float:
 
 def told(analysis: CampaignAnalysis, family: EffectFamily) -> dict[str, AttributedEffect]:
     """Return the effects of a family by name."""
-    assert analysis.attribution is not None
-    return {e.name: e for e in analysis.attribution.effects if e.family is family}
+    assert analysis.answer(analyse_attribution) is not None
+    return {e.name: e for e in analysis.answer(analyse_attribution).effects if e.family is family}
 
 
 def covers(effect: AttributedEffect, truth: float) -> bool:
@@ -49,7 +54,7 @@ def test_without_factors_a_result_is_contender_minus_baseline() -> None:
     assert [(c.baseline, c.configuration) for c in asked] == [("t0", "t1"), ("t0", "t2")]
     assert [c.weights for c in asked] == [(-1.0, 1.0, 0.0), (-1.0, 0.0, 1.0)]
     assert result_count(experiment) == 4
-    assert analyse(compared(8, experiment=experiment)).attribution is None
+    assert analyse(compared(8, experiment=experiment)).answer(analyse_attribution) is None
 
 
 def test_weights_give_the_same_bits_as_a_difference() -> None:
@@ -120,7 +125,7 @@ def test_a_full_factorial_tells_everything() -> None:
     assert all(covers(last[n], t) for n, t in [("huge-pages", 0.14), ("commit", 0.06)])
     (whole,) = told(analysis, EffectFamily.TOTAL).values()
     assert covers(whole, 0.16)
-    assert analysis.attribution.aliases == ()
+    assert analysis.answer(analyse_attribution).aliases == ()
 
 
 def test_each_family_shares_an_error_of_its_own() -> None:
@@ -159,9 +164,9 @@ def test_a_fraction_tells_what_is_clear(
 ) -> None:
     """Main effects always, synergies at resolution V only; what is mixed is listed in words."""
     analysis = analyse(measured(with_factors(factors, loads=1), lambda c: 0.2 * c[-1], blocks=8))
-    assert analysis.attribution is not None
-    assert {e.family for e in analysis.attribution.effects} == families
-    assert len(analysis.attribution.aliases) == groups
+    assert analysis.answer(analyse_attribution) is not None
+    assert {e.family for e in analysis.answer(analyse_attribution).effects} == families
+    assert len(analysis.answer(analyse_attribution).aliases) == groups
     faster = {c.configuration for c in analysis.results if c.verdict is Verdict.FASTER}
     assert len(analysis.results) == factors
     assert faster == {analysis.results[-1].configuration}
@@ -180,8 +185,8 @@ def test_a_ladder_gives_steps_and_the_total() -> None:
     analysis = analyse(measured(with_factors(3, LADDER), synergic))
     for comparison, truth in zip(analysis.results, [0.10, 0.0, 0.06], strict=True):
         assert comparison.effect.low <= np.expm1(truth) <= comparison.effect.high
-    assert analysis.attribution is not None
-    (whole,) = analysis.attribution.effects
+    assert analysis.answer(analyse_attribution) is not None
+    (whole,) = analysis.answer(analyse_attribution).effects
     assert (whole.family, covers(whole, 0.16)) == (EffectFamily.TOTAL, True)
 
 
@@ -190,16 +195,16 @@ def test_an_ablation_gives_removals() -> None:
     analysis = analyse(measured(with_factors(3, ABLATION), synergic))
     for comparison, truth in zip(analysis.results, [0.14, 0.0, 0.06], strict=True):
         assert comparison.effect.low <= np.expm1(truth) <= comparison.effect.high
-    assert analysis.attribution is not None
-    assert analysis.attribution.effects == ()
+    assert analysis.answer(analyse_attribution) is not None
+    assert analysis.answer(analyse_attribution).effects == ()
 
 
 def test_one_factor_is_an_ordinary_comparison() -> None:
     """Its main effect is the second against the first, and there is no more to tell."""
     analysis = analyse(measured(with_factors(1), lambda c: 0.1 * c[0]))
     assert len(analysis.results) == 1
-    assert analysis.attribution is not None
-    assert analysis.attribution.effects == ()
+    assert analysis.answer(analyse_attribution) is not None
+    assert analysis.answer(analyse_attribution).effects == ()
 
 
 def test_main_effects_stop_the_campaign() -> None:
@@ -259,7 +264,7 @@ def test_a_pair_of_combinations_is_an_additional_look() -> None:
         record = measured(with_factors(2, kind), lambda c: 0.1 * c[1])
         found = compare_pair(record, analyse(record), reference=pair[0], configuration=pair[1])
         assert (found.planned, found.turned) == (planned, turned)
-        assert found.campaign.attribution is None
+        assert found.campaign.answer(analyse_attribution) is None
         assert found.campaign.experiment.attribution is None
         assert [c.configuration for c in found.campaign.results] == [pair[1]]
 
@@ -270,6 +275,6 @@ def test_every_length_of_campaign(kind: AttributionKind, blocks: int) -> None:
     """From no block on, no warning is raised and no number is not a number."""
     analysis = analyse(measured(with_factors(3, kind), synergic, blocks=blocks))
     assert "nan" not in repr(analysis)
-    for effect in analysis.attribution.effects:
+    for effect in analysis.answer(analyse_attribution).effects:
         assert (effect.effect is None) == (blocks == 0)
         assert (effect.level is None) == (blocks < 8)

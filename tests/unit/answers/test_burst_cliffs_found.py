@@ -8,9 +8,8 @@ import pytest
 
 from fakes.campaigns import Stage, an_experiment
 from steelyard.answers.campaign import analyse
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.answers.sustained.compute import SustainedSummary, joined, last_try
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Evidence, Quantity, Series, WaitClass

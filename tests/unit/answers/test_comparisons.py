@@ -12,12 +12,12 @@ from steelyard.answers.result.compute import (
     decide,
     disagree,
 )
-from steelyard.answers.result.stopping import stopping_rule
 from steelyard.core.findings import Verdict
 from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
 from steelyard.stats.factorial import pooled_contrasts
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
+from steelyard.stats.spending import stopping_rule
 
 PAIR = Pair(baseline="default", configuration="tuned", workload="reads")
 LOADS = tuple(Load(clients=clients, threads=1) for clients in (1, 8, 32, 64))

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from steelyard.answers.result.compute import decide
-from steelyard.answers.result.stopping import stopping_rule
 from steelyard.answers.results import Comparison
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
+from steelyard.stats.spending import stopping_rule
 
 SEQUENTIAL = stopping_rule(results=2, cells_per_result=5, max_blocks=30, precision=None)
 PRECISE = stopping_rule(results=2, cells_per_result=5, max_blocks=30, precision=0.01)

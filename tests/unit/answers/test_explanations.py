@@ -15,7 +15,7 @@ from watched_records import (
 )
 
 from fakes.evidence import Seen
-from steelyard.answers.costs.compute import Cost
+from steelyard.answers.costs import Cost
 from steelyard.answers.latency.results import Part
 from steelyard.answers.observations import is_clear
 from steelyard.answers.reasons.compute import Explanation

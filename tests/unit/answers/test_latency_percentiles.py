@@ -12,8 +12,7 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.capacity.compute import open_loops
 from steelyard.answers.comparison import compare_pair
 from steelyard.answers.latency.compute import compare_percentiles
-from steelyard.answers.latency.pools import Pool
-from steelyard.answers.latency.results import MAXIMUM, Basis, LatencyAnalysis, Timed
+from steelyard.answers.latency.results import MAXIMUM, Basis, LatencyAnalysis, Pool, Timed
 from steelyard.answers.observations import ResultContrast
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Validity

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.answers.latency.results import MAXIMUM, Basis, Timed
-from steelyard.answers.logged.compute import LoggedGroup, intervals_together, logged_times
+from steelyard.answers.logged import LoggedGroup, intervals_together, logged_times
 from steelyard.core.latency import LoggedInterval, RunLatency, ScriptLatency, Spread
 from steelyard.stats.histogram import histogram_of, to_text
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from steelyard.answers.result.compute import Pair, Terms, compare, compare_cells
-from steelyard.answers.result.stopping import cell_level, has_many_cells, stopping_rule
 from steelyard.core.findings import Verdict
 from steelyard.core.schedule import Load
-from steelyard.stats.signed_rank import block_p_value
+from steelyard.stats.intervals import block_p_value
+from steelyard.stats.spending import cell_level, has_many_cells, stopping_rule
 
 PAIR = Pair(baseline="a", configuration="b", workload="reads")
 BLOCKS = 20

@@ -9,8 +9,8 @@ from made_records import a_record, an_experiment
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.findings import is_read_only, negative_controls
+from steelyard.answers.report import summary
 from steelyard.answers.results import CampaignAnalysis, SettingDifference
-from steelyard.answers.summary import summary
 from steelyard.answers.wording import verdict_sentence, verdict_word
 from steelyard.core.experiment import (
     Configuration,

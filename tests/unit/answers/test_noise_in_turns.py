@@ -7,6 +7,7 @@ from made_records import an_experiment
 from turned_records import in_turns
 
 from steelyard.answers.campaign import analyse
+from steelyard.answers.noise.compute import analyse_noise
 from steelyard.answers.noise.floor import NoiseFloor
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Design, OtherDesign, Stop, TwinOf
@@ -44,7 +45,7 @@ def a_campaign(
 
 def floor_of(record: CampaignRecord) -> NoiseFloor:
     """Return the floor that the analysis of a record holds."""
-    floor = analyse(record).noise
+    floor = analyse(record).answer(analyse_noise)
     assert floor is not None
     return floor
 

@@ -9,9 +9,8 @@ from made_records import a_record, an_experiment, noise
 from steelyard.answers.campaign import analyse
 from steelyard.answers.comparison import compare_campaigns, compare_pair
 from steelyard.answers.observations import observe, result_count
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.result.compute import decide
-from steelyard.answers.summary import summary
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError
 from steelyard.core.experiment import Experiment

@@ -12,10 +12,10 @@ from steelyard.answers.outlook.compute import (
     outlook,
     precision_s,
 )
-from steelyard.answers.result.stopping import cell_level, result_level, stopping_rule
 from steelyard.core.plan import ASSUMED_NOISE, WorkloadNoise
 from steelyard.core.schedule import Mode
 from steelyard.stats.planning import BlockShape
+from steelyard.stats.spending import cell_level, result_level, stopping_rule
 
 TYPICAL = ASSUMED_NOISE.workloads[0]
 SILENT = WorkloadNoise(

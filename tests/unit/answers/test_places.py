@@ -7,7 +7,6 @@ from made_records import an_experiment, compared
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.comparison import compare_pair
-from steelyard.answers.result.stopping import FIRST_LOOK_CELL, FIRST_LOOK_POOLED
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.findings import Severity, Verdict
@@ -19,6 +18,7 @@ from steelyard.core.target import (
     Target,
 )
 from steelyard.stats.noise import LEAST_INSTANCES
+from steelyard.stats.spending import FIRST_LOOK_CELL, FIRST_LOOK_POOLED
 
 ONE, OTHER = EndpointTarget(host="one"), EndpointTarget(host="other")
 

@@ -4,7 +4,7 @@ import pytest
 from redis_records import CLIENTS, Does, redis_experiment, redis_record
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.costs.compute import Cost, costs_of
+from steelyard.answers.costs import Cost, costs_of
 from steelyard.answers.latency.results import Part
 from steelyard.answers.reasons.compute import Reasons
 from steelyard.core.campaign import CampaignRecord

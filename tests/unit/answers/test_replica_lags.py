@@ -11,6 +11,7 @@ from steelyard.answers.durability.results import (
     Loss,
     ReplicaLag,
     Survival,
+    measured_lags,
     replica_lags,
 )
 from steelyard.answers.durability.section import durability_json
@@ -101,7 +102,9 @@ def report_of(lag_: ReplicaLag) -> str:
     """Return a report with one replica in it."""
     base = quick()
     experiment = replace(base.experiment, engine=EngineName.REDIS)
-    made = replace(base, experiment=experiment, durability=durable(), replica_lags=(lag_,))
+    made = replace(base, experiment=experiment, durability=durable()).with_answer(
+        measured_lags, (lag_,)
+    )
     return " ".join(render_markdown(build_document(made)).split())
 
 
@@ -122,6 +125,6 @@ def test_the_report_has_the_lag_beside_what_may_be_lost() -> None:
 
 def test_the_summary_has_it_in_base_units() -> None:
     """Programs read bytes and seconds; without a replica there is no key."""
-    (told,) = durability_json(replace(quick(), replica_lags=(LAG,)))["replica_lag"]
+    (told,) = durability_json(quick().with_answer(measured_lags, (LAG,)))["replica_lag"]
     assert (told["most_bytes"], told["usual_s"], told["compared"]) == (3 * 1024**2, 0.0042, True)
     assert "replica_lag" not in durability_json(quick())

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from watched_records import DEFAULT, a_watched_record, reasons_of, the_experiment, with_totals
 
-from steelyard.answers.costs.compute import Cost, Ledger
+from steelyard.answers.costs import Cost, Ledger
 from steelyard.answers.observations import whole_transactions
 from steelyard.core.evidence import Absence, Quantity
 from steelyard.core.experiment import Workload

@@ -8,6 +8,7 @@ from made_records import a_record, an_experiment
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.scalability import ScalabilityCurve, scalability_curves
 from steelyard.core.experiment import Experiment
 from steelyard.core.schedule import Load
 from steelyard.stats.scalability import Law
@@ -47,9 +48,14 @@ def analysed(
     return analyse(a_record(shape + noise, over(taken)))
 
 
+def curves_of(analysis: CampaignAnalysis) -> tuple[ScalabilityCurve, ...]:
+    """Return its curves."""
+    return analysis.answer(scalability_curves) or ()
+
+
 def test_each_configuration_has_its_curve() -> None:
     """One falls after its peak near 31 clients, the other rises to the last load."""
-    falling, rising = analysed().scalability
+    falling, rising = curves_of(analysed())
     assert (falling.configuration, rising.configuration) == ("t0", "t1")
     assert (falling.workload, falling.threads, falling.blocks) == ("w0", None, 12)
     assert falling.fits
@@ -63,7 +69,7 @@ def test_each_configuration_has_its_curve() -> None:
 def test_the_fall_is_found_and_named() -> None:
     """The finding names the load, the size and the best load; the rising configuration has none."""
     analysis = analysed()
-    falling, rising = (curve.falling for curve in analysis.scalability)
+    falling, rising = (curve.falling for curve in curves_of(analysis))
     assert rising is None
     assert falling is not None
     assert (falling.best.clients, falling.load.clients) == (32, 64)
@@ -76,7 +82,7 @@ def test_the_fall_is_found_and_named() -> None:
 def test_a_misfit_is_drawn_but_has_no_peak() -> None:
     """A load that is 15 % off is said, the curve stays, and N* is not told."""
     analysis = analysed(bend=0.15)
-    curve = analysis.scalability[0]
+    curve = curves_of(analysis)[0]
     assert not curve.fits
     assert curve.max_error > 0.05
     assert (curve.peak_clients, curve.peak_tps) == (None, None)
@@ -87,7 +93,7 @@ def test_a_misfit_is_drawn_but_has_no_peak() -> None:
 
 def test_a_small_miss_that_noise_does_not_explain_is_a_misfit_too() -> None:
     """Four percent, surely seen, is no fit either."""
-    curve = analysed(bend=0.04, blocks=30).scalability[0]
+    curve = curves_of(analysed(bend=0.04, blocks=30))[0]
     assert curve.max_error < 0.05
     assert curve.lack_of_fit_p < 0.05
     assert not curve.fits
@@ -96,7 +102,7 @@ def test_a_small_miss_that_noise_does_not_explain_is_a_misfit_too() -> None:
 def test_a_miss_within_wide_noise_is_no_refutation() -> None:
     """Seven percent on a machine that varies by 30 % is too noisy, which is another finding."""
     analysis = analysed(sd=0.3, blocks=8)
-    curve = analysis.scalability[0]
+    curve = curves_of(analysis)[0]
     assert curve.max_error > 0.05
     assert (curve.fits, curve.refuted, curve.peak_clients) == (False, False, None)
     told = [f.message for f in analysis.findings if f.code == "scalability-not-precise"]
@@ -108,14 +114,14 @@ def test_a_miss_within_wide_noise_is_no_refutation() -> None:
 def test_too_little_has_no_curve(blocks: int, clients: tuple[int, ...]) -> None:
     """Five blocks or four loads are not enough, and nothing is said."""
     analysis = analysed(blocks=blocks, loads=closed(clients))
-    assert analysis.scalability == ()
+    assert curves_of(analysis) == ()
     assert not [f for f in analysis.findings if f.code.startswith(("retro", "scala"))]
 
 
 def test_loads_under_a_rate_are_no_scalability() -> None:
     """An open loop sets the throughput itself."""
     rated = tuple(replace(load, rate_per_s=100.0) for load in closed())
-    assert analysed(loads=rated).scalability == ()
+    assert curves_of(analysed(loads=rated)) == ()
 
 
 def test_every_number_of_threads_has_its_own_curve() -> None:
@@ -123,7 +129,7 @@ def test_every_number_of_threads_has_its_own_curve() -> None:
     pairs = [(c, t) for c in CLIENTS for t in (1, 4, 32) if t <= c]
     analysis = analysed(loads=tuple(Load(clients=c, threads=t) for c, t in pairs))
     told = [
-        (curve.configuration, curve.threads, len(curve.measured)) for curve in analysis.scalability
+        (curve.configuration, curve.threads, len(curve.measured)) for curve in curves_of(analysis)
     ]
     assert told == [("t0", 1, 7), ("t1", 1, 7), ("t0", 4, 5), ("t1", 4, 5)]
 
@@ -132,6 +138,6 @@ def test_a_look_leaves_the_curves_out() -> None:
     """What no decision needs is not computed after every block, and changes nothing else."""
     record = a_record(np.zeros((8, 2, 7)) + FALLING.log_rate(np.array(CLIENTS)), over(closed()))
     look, whole = analyse(record, curves=False), analyse(record)
-    assert look.scalability == ()
-    assert whole.scalability
+    assert curves_of(look) == ()
+    assert curves_of(whole)
     assert look.comparisons == whole.comparisons

@@ -7,7 +7,7 @@ import pytest
 from made_records import a_record, an_experiment
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.statements.compute import published_costs
+from steelyard.answers.statements.compute import fit_of_statements, published_costs
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.schedule import Load
 
@@ -32,7 +32,7 @@ def latencies(*costs: tuple[float, float], blocks: int = 12) -> np.ndarray:
 def test_a_cost_of_every_statement_is_told_from_one_of_the_commit() -> None:
     """The configuration adds 0.1 ms to every statement and nothing to the commit."""
     record = a_record(latencies((0.2e-3, 1e-3), (0.3e-3, 1e-3)), alone(1))
-    fit = analyse(record).statements
+    fit = analyse(record).answer(fit_of_statements)
     assert fit is not None
     assert [cost.per_statement_s.value for cost in fit.costs] == pytest.approx(
         [0.2e-3, 0.3e-3], rel=0.01
@@ -46,7 +46,7 @@ def test_a_cost_of_every_statement_is_told_from_one_of_the_commit() -> None:
 def test_a_cost_of_the_commit_is_told_from_one_of_every_statement() -> None:
     """Half the commit's cost is gone; statements cost what they did."""
     record = a_record(latencies((0.2e-3, 2e-3), (0.2e-3, 1e-3)), alone(1))
-    fit = analyse(record).statements
+    fit = analyse(record).answer(fit_of_statements)
     assert fit is not None
     assert fit.differences[0].is_of_commits
     assert not fit.differences[0].is_of_round_trips
@@ -55,7 +55,7 @@ def test_a_cost_of_the_commit_is_told_from_one_of_every_statement() -> None:
 def test_few_blocks_have_costs_and_no_bounds() -> None:
     """Below six blocks signed ranks reach no bound, so nothing is sure."""
     record = a_record(latencies((0.2e-3, 2e-3), (0.4e-3, 1e-3), blocks=4), alone(1))
-    fit = analyse(record).statements
+    fit = analyse(record).answer(fit_of_statements)
     assert fit is not None
     assert fit.costs[0].per_statement_s.low is None
     assert not fit.differences[0].is_of_round_trips
@@ -80,7 +80,7 @@ def test_other_campaigns_have_no_fit(experiment: Experiment) -> None:
     """Without one client, all three scripts, and one size of data there is nothing to fit."""
     cells = len(experiment.workloads) * len(experiment.loads)
     record = a_record(np.zeros((8, 2, cells)), experiment)
-    assert analyse(record).statements is None
+    assert analyse(record).answer(fit_of_statements) is None
 
 
 def test_the_published_case_is_fitted_by_the_same_code() -> None:

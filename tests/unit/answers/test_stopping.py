@@ -2,14 +2,14 @@
 
 import pytest
 
-from steelyard.answers.result.stopping import (
+from steelyard.core.plan import StoppingRule
+from steelyard.stats.spending import (
     blocks_within,
     cell_level,
     looks_taken,
     result_level,
     stopping_rule,
 )
-from steelyard.core.plan import StoppingRule
 
 
 def rule(

@@ -176,7 +176,8 @@ def test_open_loops_are_left_out() -> None:
 def test_a_round_that_one_side_lacks_is_left_out_for_all() -> None:
     """And leaves a gap after which no predecessor is known."""
     record = without_rounds(in_turns(blocks=1), "t1", 3, 4)
-    ((turns,),) = turns_by_block(observe(record), "w0")
+    (((together,),),) = turns_by_block(observe(record), "w0")
+    turns = together.turns
     assert turns.rounds.tolist() == [0, 1, 2, *range(5, 24)]
     assert turns.transactions.shape == (22, 2)
     assert block_turns(()) is None
@@ -229,3 +230,36 @@ def test_the_answer_is_symmetric_in_the_labels() -> None:
         assert theirs.change is not None
         assert mine.change.low == pytest.approx(-theirs.change.high)
         assert mine.is_suspect is theirs.is_suspect
+
+
+def in_two_sub_blocks(**ways: object) -> CampaignRecord:
+    """Return a record of `t1` beside the baseline, and `t2` beside it in another sub-block."""
+    first, second = in_turns(**ways), in_turns()
+    renamed = [
+        replace(run, configuration=run.configuration.replace("t1", "t2"), sub_block=1, start=2)
+        for run in second.runs
+    ]
+    experiment = an_experiment(3, loads=1)
+    return replace(first, experiment=experiment, runs=(*first.runs, *renamed))
+
+
+@pytest.mark.parametrize(
+    ("what", "ways"),
+    [
+        (TurnChange.OVER_BLOCK, {"missing": {"t1": 0.10}}),
+        (TurnChange.WITHIN_TURNS, {"lost_early": {"t1": 0.10}}),
+        (TurnChange.BY_PREDECESSOR, {"lost_after": {"t1": 0.20}, "rounds": 96}),
+    ],
+)
+def test_in_sub_blocks_each_is_checked_beside_its_own_baseline(
+    what: TurnChange, ways: dict[str, object]
+) -> None:
+    """What `t1` does shows as it would without the other sub-block, and `t2` is not accused."""
+    record = in_two_sub_blocks(**ways)
+    found = {check.configuration: check for check in checks(record, what)}
+    (alone,) = checks(in_turns(**ways), what)
+    assert found["t1"].change == alone.change
+    assert found["t1"].blocks == alone.blocks == 12
+    assert found["t1"].is_suspect
+    assert not found["t2"].is_suspect
+    assert found["t2"].blocks > 0

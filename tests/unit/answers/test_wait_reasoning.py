@@ -8,10 +8,10 @@ from made_records import a_record, an_experiment
 from watched import seen
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.costs.compute import Cost, CostChange, Ledger, LedgerChange
+from steelyard.answers.costs import Cost, CostChange, Ledger, LedgerChange
 from steelyard.answers.observations import whole_transactions
-from steelyard.answers.reasons.waits import WaitCause, WaitReasoning, reason_waits
-from steelyard.answers.statements.costs import StatementDifference, StatementFit
+from steelyard.answers.reasons.waits import WaitCause, WaitReasoning, reason_waits, waits_of
+from steelyard.answers.statements.compute import StatementDifference, StatementFit
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Absence, Quantity
 from steelyard.core.experiment import Experiment, Workload
@@ -215,7 +215,7 @@ def test_a_whole_record_names_its_suspects() -> None:
     virtual = Fact(name="virtualisation", value="virtual machine (KVM)", subject="machine")
     facts = (virtual, *wake_up_facts(machine, limit_seen=False))
     made = replace(record((90e-6, 80e-6)), environment=Environment(facts=facts))
-    (told,) = analyse(made).waits
+    (told,) = analyse(made).answer(waits_of) or ()
     assert "halts at once" in told.suspects[0]
 
 
@@ -245,7 +245,7 @@ def _watched(run: Run, cpu_s: tuple[float, float], experiment: Experiment) -> Ru
 )
 def test_a_whole_campaign_is_reasoned_about(cpu_s: tuple[float, float], cause: WaitCause) -> None:
     """From runs to the cause: the same latencies, with and without the CPU time behind them."""
-    (told,) = analyse(record(cpu_s)).waits
+    (told,) = analyse(record(cpu_s)).answer(waits_of) or ()
     assert told.cause is cause
     assert told.per_statement_s.value == pytest.approx(-0.9e-3, rel=0.02)
     assert told.cpu_s == pytest.approx((cpu_s[1] - cpu_s[0],) * 2, rel=0.05)

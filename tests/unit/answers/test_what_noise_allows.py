@@ -8,14 +8,15 @@ import pytest
 from made_records import a_record, an_experiment, compared, noise
 
 from steelyard.answers.campaign import analyse
+from steelyard.answers.noise.compute import analyse_noise
 from steelyard.answers.noise.floor import MINUTES, NoiseFloor
-from steelyard.answers.result.stopping import cell_level, result_level, stopping_rule
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment, Stop, SwitchCost, TwinOf
 from steelyard.core.measurement import Second
 from steelyard.core.plan import ALL_NAMED, ASSUMED_NOISE, Status
 from steelyard.stats.planning import BlockShape, half_width, optimal_slice_s
+from steelyard.stats.spending import cell_level, result_level, stopping_rule
 
 RATE = 1000.0
 
@@ -57,16 +58,16 @@ def a_campaign(
 
 def floor_of(record: CampaignRecord) -> NoiseFloor:
     """Return the floor that the analysis of a record holds."""
-    floor = analyse(record).noise
+    floor = analyse(record).answer(analyse_noise)
     assert floor is not None
     return floor
 
 
 def test_only_a_finished_twin_has_a_noise_floor() -> None:
     """Other campaigns have none; while one runs it would cost CPU between its blocks."""
-    assert analyse(compared(20)).noise is None
-    assert analyse(a_campaign(twin(), status=Status.RUNNING)).noise is None
-    assert analyse(a_campaign(twin())).noise is not None
+    assert analyse(compared(20)).answer(analyse_noise) is None
+    assert analyse(a_campaign(twin(), status=Status.RUNNING)).answer(analyse_noise) is None
+    assert analyse(a_campaign(twin())).answer(analyse_noise) is not None
 
 
 def test_blocks_are_counted_from_what_they_took() -> None:

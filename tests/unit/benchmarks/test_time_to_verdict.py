@@ -12,7 +12,7 @@ ROWS = ("A one 60-s", "A one 6-min", "B 60-s", "C blocks", "Steelyard, with", "S
 # A product that spends fifteen times its error.
 BROKEN = """
 import runpy, sys
-import steelyard.answers.result.stopping as stopping
+import steelyard.stats.spending as stopping
 stopping.SEQUENTIAL_ALPHA = 0.6
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")

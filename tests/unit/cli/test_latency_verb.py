@@ -12,7 +12,7 @@ from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
 import steelyard.cli.percentiles as verb
-from steelyard.answers.logged.section import NO_INTERVALS, NO_PERCENTILES
+from steelyard.answers.logged import NO_INTERVALS, NO_PERCENTILES
 from steelyard.cli import percentiles as log_reading
 from steelyard.core.latency import RunLatency
 from steelyard.record.directory import read_campaign

@@ -8,6 +8,8 @@ import pytest
 from command_line import EXPERIMENT, Shell
 
 from fakes.campaigns import Stage, an_experiment
+from steelyard.answers import report
+from steelyard.answers.noise.compute import analyse_noise
 from steelyard.campaign.design.noise_profiles import find_profile
 from steelyard.core.experiment import Experiment, Measure, Stop, SwitchCost, TwinOf
 from steelyard.core.plan import NoiseOrigin, Status
@@ -37,7 +39,7 @@ def test_only_the_budget_ends_it(tmp_path: Path) -> None:
     assert analysis.results[0].verdict.decided
     assert analysis.blocks == (analysis.plan.stopping.max_blocks if analysis.plan else None)
     assert analysis.blocks > 8
-    assert analysis.noise is not None
+    assert analysis.answer(analyse_noise) is not None
 
 
 def test_the_plan_keeps_what_switching_took(tmp_path: Path) -> None:
@@ -196,14 +198,15 @@ def test_the_command_of_newly_made_servers_can_be_given_again(
 def test_a_list_does_not_compute_what_it_does_not_show(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The noise floor takes seconds for each campaign; `show` and `report` pay that, `list` not."""
+    """An answer may take seconds for each campaign; `show` and `report` pay that, `list` not."""
     Stage.new(a_twin(budget_s=900.0), Path("one")).run()
     asked: list[str] = []
 
     def floor(*_: object) -> None:
         asked.append("floor")
 
-    monkeypatch.setattr("steelyard.answers.campaign.noise_floor", floor)
+    answers = (*report.ANSWERS, report.Answer(compute=floor))
+    monkeypatch.setattr(report, "ANSWERS", answers)
     assert shell.run("list", ".")[0] == 0
     assert asked == []
     assert shell.run("show", "one")[0] == 0

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from steelyard.answers.budget.compute import BudgetChange
 from steelyard.answers.campaign import analyse
-from steelyard.answers.costs.compute import Cost, CostChange
+from steelyard.answers.costs import Cost, CostChange
 from steelyard.answers.latency.results import Part
 from steelyard.answers.reasons.compute import Explanation
 from steelyard.answers.results import CampaignAnalysis

@@ -10,7 +10,8 @@ import pytest
 from jsonschema import Draft7Validator, ValidationError
 
 from fakes import summaries
-from steelyard.answers.summary import FORMAT, summary_schema
+from steelyard.answers.report import summary_schema
+from steelyard.answers.results import FORMAT
 from support.summary_page import PAGE, text
 
 _KEPT = sorted(

@@ -11,6 +11,7 @@ from fakes.processes import Answer, FakeProcess, FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
 from steelyard.core.command import Command, ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
+from steelyard.core.outside import Outside
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.local.states import state_key
 from steelyard.places.protocol import PreparedState
@@ -100,8 +101,8 @@ def test_a_ledger_that_fails_does_not_keep_data_alive(bench: _Bench) -> None:
     class _FullError(Exception):
         pass
 
-    def full(directory: Path) -> None:
-        raise _FullError(directory)
+    def full(thing: Outside) -> None:
+        raise _FullError(thing)
 
     bench.ledger.removed = full
     with pytest.raises(_FullError):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.cli.manifest_text import manifest_text
+from steelyard.cli.kubernetes import manifest_text
 from steelyard.core.kubernetes import Manifest
 from steelyard.tuning.files.manifests import MATRIX, class_text
 from support.published_manifests import PRESETS, class_manifests, preset_manifests

@@ -12,6 +12,7 @@ from fakes.programs import FakeLedger
 from steelyard.core.errors import ExitCode, LeftBehindError, PrivilegeError, TargetError
 from steelyard.core.linux import KEYS, Controller, Limits
 from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.outside import Outside
 from steelyard.gateways.cgroups import SystemCgroups
 from steelyard.places.local.groups import GroupPlan, ServerGroups, remove_group
 
@@ -52,13 +53,13 @@ def made(request: pytest.FixtureRequest) -> _Made:
 def test_groups_are_noted_before_they_are_made(made: _Made) -> None:
     """A death between the two leaves a note of nothing, never a group without a note."""
     there: list[set[Path]] = []
-    note = made.ledger.group_made
+    note = made.ledger.created
 
-    def noting(directory: Path) -> None:
+    def noting(thing: Outside) -> None:
         there.append(set(made.cgroups.groups))
-        note(directory)
+        note(thing)
 
-    made.ledger.group_made = noting  # type: ignore[method-assign]
+    made.ledger.created = noting  # type: ignore[method-assign]
     made.groups.make()
     made.groups.make()
     noted = [path for _, path in made.ledger.groups]

@@ -63,6 +63,7 @@ def test_runs_are_rows_in_run_order(record: CampaignRecord, tmp_path: Path) -> N
         "connection_s",
         "raw",
         "checkpoint_age_s",
+        "sub_block",
     ]
     assert table["attempt"].to_pylist() == [0, 1, 1]
     assert table["counted"].to_pylist() == [False, True, True]

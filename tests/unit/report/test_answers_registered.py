@@ -6,8 +6,8 @@ import pytest
 
 from fakes import analyses, durable, latencies, reasons, redis_campaigns, single_clients
 from steelyard.answers import report
+from steelyard.answers.report import summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.report.document import Paragraph, Section
 from steelyard.report.html import render_markdown
 

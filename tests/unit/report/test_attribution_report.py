@@ -9,9 +9,8 @@ from test_golden import check
 from fakes import analyses
 from fakes.factorial import factored
 from steelyard.answers.attribution import attribution_section
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.core.experiment import AttributionKind
 from steelyard.report.charts import render_chart
 from steelyard.report.document import Figure, Paragraph, Section, Table, Tone

@@ -9,13 +9,12 @@ import pytest
 from fakes import analyses, open_loops
 from steelyard.answers.capacity.compute import open_loops as of_rates
 from steelyard.answers.capacity.section import capacity_section, rate_answers
-from steelyard.answers.report import build_document
-from steelyard.answers.summary import summary
+from steelyard.answers.report import build_document, summary
 from steelyard.core.target import POSTGRES_WORDS
 from steelyard.report.charts import render_chart
-from steelyard.report.document import Figure, Section, Table
+from steelyard.report.document import Figure, Section, Table, filled
 from steelyard.report.html import render_html, render_markdown
-from steelyard.report.terminal import filled, render_terminal
+from steelyard.report.terminal import render_terminal
 from steelyard.stats.capacity import Reached
 
 

@@ -4,12 +4,10 @@ import json
 from dataclasses import replace
 
 from fakes import analyses
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.core.schedule import Ceiling, CeilingKind
-from steelyard.report.document import Table
-from steelyard.report.formats import MISSING
+from steelyard.report.document import MISSING, Table
 from steelyard.report.html import render_html, render_markdown
 
 TAKEN = (

@@ -11,7 +11,7 @@ PROGRAM = """
 import hashlib, json
 from fakes import analyses
 from steelyard.answers.report import build_document
-from steelyard.answers.summary import summary
+from steelyard.answers.report import summary
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 analysis = analyses.quick()

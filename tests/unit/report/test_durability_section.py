@@ -4,9 +4,8 @@ import json
 from dataclasses import replace
 
 from fakes import analyses, durable
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.report.document import BulletList, Section, Table
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal

@@ -12,9 +12,8 @@ from fakes import durable
 from fakes.analyses import quick
 from steelyard.answers.campaign import analyse
 from steelyard.answers.listing import Listed, listing_document, listing_json
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.cli.progress import standing
 from steelyard.core.findings import Finding, Severity, Verdict
 from steelyard.record.directory import read_campaign

@@ -7,8 +7,7 @@ import pytest
 from fakes import analyses, redis_campaigns
 from steelyard.answers.campaign import analyse
 from steelyard.answers.report import build_document
-from steelyard.answers.result.levels import contradiction, level_lines, place_line
-from steelyard.answers.result.ranking import rankings, ranks
+from steelyard.answers.result.section import contradiction, level_lines, place_line, rankings, ranks
 from steelyard.record.directory import read_campaign
 from steelyard.report.document import Figure, VerdictCards
 from steelyard.report.html import render_html

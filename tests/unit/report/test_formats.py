@@ -5,14 +5,14 @@ import math
 import pytest
 
 from steelyard.core.findings import Estimate
-from steelyard.report import formats
+from steelyard.report import document
 
 
 def test_an_effect_carries_its_interval_and_unit() -> None:
     """Estimate and interval both have a sign and a percent sign."""
     estimate = Estimate(value=0.123, low=0.081, high=0.169)
-    assert formats.effect_value(estimate) == "+12.3 %"
-    assert formats.effect_interval(estimate) == "[+8.1 %, +16.9 %]"
+    assert document.effect_value(estimate) == "+12.3 %"
+    assert document.effect_interval(estimate) == "[+8.1 %, +16.9 %]"
 
 
 @pytest.mark.parametrize(
@@ -27,15 +27,15 @@ def test_an_effect_carries_its_interval_and_unit() -> None:
 )
 def test_half_an_interval_is_none(estimate: Estimate | None) -> None:
     """Without both finite bounds a dash stands where the interval would."""
-    assert formats.bounds(estimate) is None
-    assert formats.effect_interval(estimate) == formats.MISSING
+    assert document.bounds(estimate) is None
+    assert document.effect_interval(estimate) == document.MISSING
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])
 def test_what_is_missing_is_a_dash_and_never_zero(value: float | None) -> None:
     """Rates and latencies that are not there are not 0."""
-    assert formats.rate(value) == formats.MISSING
-    assert formats.milliseconds(value) == formats.MISSING
+    assert document.rate(value) == document.MISSING
+    assert document.milliseconds(value) == document.MISSING
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_what_is_missing_is_a_dash_and_never_zero(value: float | None) -> None:
 )
 def test_rates_have_about_four_digits(value: float, text: str) -> None:
     """Digits follow the size of the rate."""
-    assert formats.rate(value) == text
+    assert document.rate(value) == text
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_rates_have_about_four_digits(value: float, text: str) -> None:
 )
 def test_latency_is_in_milliseconds(seconds: float, text: str) -> None:
     """Three significant digits, in ms."""
-    assert formats.milliseconds(seconds) == text
+    assert document.milliseconds(seconds) == text
 
 
 def test_times_are_utc() -> None:
     """The moment of a campaign does not depend on the reader's time zone."""
-    assert formats.utc(1_795_269_600.0) == "2026-11-21 14:00 UTC"
+    assert document.utc(1_795_269_600.0) == "2026-11-21 14:00 UTC"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_times_are_utc() -> None:
 )
 def test_a_sentence_has_one_full_stop(text: str, sentence: str) -> None:
     """Texts from elsewhere are joined without a doubled or a missing full stop."""
-    assert formats.ended(text) == sentence
+    assert document.ended(text) == sentence
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_a_sentence_has_one_full_stop(text: str, sentence: str) -> None:
 )
 def test_names_are_listed_in_words(names: tuple[str, ...], text: str) -> None:
     """One to many names read as a sentence does."""
-    assert formats.enumeration(names) == text
+    assert document.enumeration(names) == text

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from fakes import analyses, curves, durable, latencies, reasons, redis_campaigns, single_clients
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal
 

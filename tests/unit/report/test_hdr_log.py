@@ -9,7 +9,7 @@ from hdrh.log import HistogramLogReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.answers.logged.section import HdrInterval, encoded, hdr_log
+from steelyard.answers.logged import HdrInterval, encoded, hdr_log
 from steelyard.stats.histogram import (
     LARGEST,
     Histogram,

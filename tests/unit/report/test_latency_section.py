@@ -8,14 +8,12 @@ from fakes import analyses, latencies
 from steelyard.answers.capacity.section import capacity_section
 from steelyard.answers.latency.results import Basis, LatencyAnalysis, PercentileLevel
 from steelyard.answers.latency.section import latency_section, level_text
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.schedule import CellKey, Load
-from steelyard.report.document import Figure, Paragraph, Section, Table, Tone
+from steelyard.report.document import Figure, Paragraph, Section, Table, Tone, filled
 from steelyard.report.html import render_markdown
-from steelyard.report.terminal import filled
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses
+from steelyard.answers.noise.compute import analyse_noise
 from steelyard.answers.noise.floor import NoiseFloor
 from steelyard.answers.noise.section import noise_section
 from steelyard.answers.report import build_document
@@ -18,8 +19,9 @@ from steelyard.report.html import render_markdown
 def changed(**parts: object) -> CampaignAnalysis:
     """Return the scene with parts of its noise floor replaced."""
     analysis = analyses.noise_floor()
-    assert analysis.noise is not None
-    return replace(analysis, noise=replace(analysis.noise, **parts))
+    floor = analysis.answer(analyse_noise)
+    assert floor is not None
+    return analysis.with_answer(analyse_noise, replace(floor, **parts))
 
 
 def blocks_of(analysis: CampaignAnalysis, kind: type) -> list:
@@ -106,7 +108,7 @@ def test_the_chart_has_what_the_table_has() -> None:
 def test_a_floor_without_any_look_has_no_chart() -> None:
     """There is nothing to draw, and no axis without data."""
     analysis = analyses.noise_floor()
-    floor = analysis.noise
+    floor = analysis.answer(analyse_noise)
     assert isinstance(floor, NoiseFloor)
     blind = tuple(
         replace(

@@ -7,9 +7,8 @@ import pytest
 
 from fakes import analyses
 from steelyard.answers import wording
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis, Comparison
-from steelyard.answers.summary import summary
 from steelyard.core.findings import Verdict
 from steelyard.core.plan import Status
 from steelyard.core.target import EndpointTarget

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 from fakes.analyses import quick
 from steelyard.answers.published import PublishedRequests, RequestFigures, published_requests
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal
 

@@ -5,11 +5,10 @@ from dataclasses import replace
 from fakes import analyses, reasons
 from steelyard.answers.budget.compute import Budget
 from steelyard.answers.budget.section import Step, bars, steps
-from steelyard.answers.costs.compute import Ledger
+from steelyard.answers.costs import Ledger
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.report.document import Section, Table
-from steelyard.report.formats import part_ms, significant
+from steelyard.report.document import Section, Table, part_ms, significant
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 

@@ -6,12 +6,10 @@ import math
 import pytest
 
 from fakes import analyses, curves
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.scalability import scalability_section
-from steelyard.answers.summary import summary
 from steelyard.core.target import POSTGRES_WORDS
-from steelyard.report.document import Figure, Section, Table
-from steelyard.report.terminal import filled
+from steelyard.report.document import Figure, Section, Table, filled
 
 
 @pytest.fixture

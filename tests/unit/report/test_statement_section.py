@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, single_clients
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.statements.costs import StatementDifference
+from steelyard.answers.statements.compute import StatementDifference, fit_of_statements
 from steelyard.answers.statements.section import statement_section
-from steelyard.answers.summary import summary
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.report.document import BulletList, Table
@@ -18,11 +17,12 @@ from steelyard.report.document import BulletList, Table
 def with_difference(statement: Estimate, commit: Estimate) -> CampaignAnalysis:
     """Return a campaign whose configurations differ so."""
     analysis = single_clients.statements()
-    assert analysis.statements is not None
+    fit = analysis.answer(fit_of_statements)
+    assert fit is not None
     difference = StatementDifference(
         baseline="default", configuration="fitted", per_statement_s=statement, per_commit_s=commit
     )
-    return replace(analysis, statements=replace(analysis.statements, differences=(difference,)))
+    return analysis.with_answer(fit_of_statements, replace(fit, differences=(difference,)))
 
 
 SURE = Estimate(value=-0.9e-3, low=-1.0e-3, high=-0.8e-3)

@@ -5,7 +5,7 @@ import math
 from dataclasses import replace
 
 from fakes import analyses
-from steelyard.answers.summary import summary
+from steelyard.answers.report import summary
 from steelyard.core.findings import Estimate
 
 

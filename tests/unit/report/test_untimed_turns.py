@@ -3,9 +3,8 @@
 import pytest
 
 from fakes import analyses, redis_campaigns
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal
 

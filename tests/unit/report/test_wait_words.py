@@ -5,11 +5,16 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, reasons, single_clients
-from steelyard.answers.reasons.json import TITLE, wait_blocks
 from steelyard.answers.reasons.section import Choice, explain_document, explain_json
-from steelyard.answers.reasons.waits import WaitCause, WaitReasoning
+from steelyard.answers.reasons.waits import (
+    WAITS_TITLE,
+    WaitCause,
+    WaitReasoning,
+    wait_blocks,
+    waits_of,
+)
+from steelyard.answers.report import summary
 from steelyard.answers.statements.section import statement_section, waits_json
-from steelyard.answers.summary import summary
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.report.document import BulletList
@@ -73,17 +78,17 @@ def test_suspects_are_named_once_and_only_where_something_waits() -> None:
 
 def test_the_report_reasons_beside_the_fit() -> None:
     """A list of its own before the published case; none where no statement surely changed."""
-    analysis = replace(single_clients.statements(), waits=(WAITING,))
+    analysis = single_clients.statements().with_answer(waits_of, (WAITING,))
     (section,) = statement_section(analysis)
     leads = [block.lead for block in section.blocks if isinstance(block, BulletList)]
-    assert sum(TITLE in lead for lead in leads) == 1
+    assert sum(WAITS_TITLE in lead for lead in leads) == 1
     (plain,) = statement_section(single_clients.statements())
-    assert not any(TITLE in b.lead for b in plain.blocks if isinstance(b, BulletList))
+    assert not any(WAITS_TITLE in b.lead for b in plain.blocks if isinstance(b, BulletList))
 
 
 def test_the_summary_has_the_reasoning_where_there_is_one() -> None:
     """Cause, range of CPU time and queue in seconds; the key is absent without a sure change."""
-    told = summary(replace(single_clients.statements(), waits=(WAITING,)))["statements"]
+    told = summary(single_clients.statements().with_answer(waits_of, (WAITING,)))["statements"]
     assert isinstance(told, dict)
     assert told["waits"] == [
         {
@@ -106,7 +111,7 @@ def test_the_summary_has_the_reasoning_where_there_is_one() -> None:
 def test_explain_has_a_section_of_its_own() -> None:
     """With the ping-pong of the place beside it; a chosen cell is not about all three scripts."""
     probe = Ceiling(kind=CeilingKind.PING_PONG, subject="two CPUs", latency_s=0.04e-3)
-    analysis = replace(reasons.explained(), waits=(WAITING,), ceilings=(probe,))
+    analysis = replace(reasons.explained(), ceilings=(probe,)).with_answer(waits_of, (WAITING,))
     found = {section.anchor: section for section in explain_document(analysis, Choice()).sections}
     reasoning, apart = found["waits"].blocks
     assert isinstance(reasoning, BulletList)
@@ -121,7 +126,7 @@ def test_explain_has_a_section_of_its_own() -> None:
 
 def test_explain_tells_programs_too() -> None:
     """An empty list where there is nothing, also without evidence."""
-    analysis = replace(reasons.explained(), waits=(WAITING,))
+    analysis = reasons.explained().with_answer(waits_of, (WAITING,))
     (told,) = explain_json(analysis, Choice())["waits"]  # type: ignore[misc, union-attr]
     assert told["cause"] == "waiting"  # type: ignore[call-overload, index]
     assert explain_json(reasons.explained(), Choice())["waits"] == []

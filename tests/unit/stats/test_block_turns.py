@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from chance import highest_rate, lowest_rate
 
-from steelyard.stats.student import FloatArray, Interval
+from steelyard.stats.intervals import FloatArray, Interval
 from steelyard.stats.turns import (
     LEAST_BLOCKS,
     SUSPECT_LEVEL,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steelyard.stats.cliff import LEAST_S, scan_for_cliff
+from steelyard.stats.capacity import LEAST_S, scan_for_cliff
 
 SECONDS = 900
 

@@ -22,6 +22,7 @@ from steelyard.stats.planning import (
     contrast_sd,
     optimal_slice_s,
     optimal_turns,
+    squares_in_sub_blocks,
     turn_noise,
     turns_ratio,
     width_ratio,
@@ -294,3 +295,33 @@ def test_the_assumed_noise_of_turns_is_that_of_the_table() -> None:
     for seconds, varied in ((4.0, 0.079), (12.0, 0.064)):
         shape = replace(IN_TURNS, cells=1, slice_s=seconds, turns=times)
         assert contrast_sd(TYPICAL, shape, pooled=True) == pytest.approx(varied, rel=0.05)
+
+
+@pytest.mark.parametrize("sizes", [(1,) * 5, (2, 2, 1), (3, 2), (5,)])
+@pytest.mark.parametrize(
+    "weights",
+    [(-1, 0, 1, 0, 0, 0), (-0.25, 0.5, -0.25, 0.5, -0.5, 0), (0, 1, -1, 0, 0, 0)],
+)
+def test_what_baselines_add_in_sub_blocks_by_drawing(
+    sizes: tuple[int, ...], weights: tuple[float, ...]
+) -> None:
+    """Over the coin: the squares of the others, and of their sum in each sub-block."""
+    rng, others = np.random.default_rng(5), np.array(weights[1:], dtype=float)
+    drawn = []
+    for _ in range(4000):
+        parts = np.split(rng.permutation(others), np.cumsum(sizes)[:-1])
+        drawn.append(float(others @ others) + sum(float(part.sum()) ** 2 for part in parts))
+    foretold = squares_in_sub_blocks(weights, 0, sizes)
+    assert foretold == pytest.approx(np.mean(drawn), rel=0.05)
+    if len(sizes) == 1:
+        assert foretold == pytest.approx(sum(w * w for w in weights))
+
+
+def test_a_contrast_in_sub_blocks_has_the_noise_of_more_baselines() -> None:
+    """A main effect of four combinations in pairs: half as much variance again; a pair has none."""
+    together = replace(IN_TURNS, configurations=4)
+    pairs = replace(together, sub_blocks=(1, 1, 1))
+    main = (-0.5, -0.5, 0.5, 0.5)
+    plain, more = (contrast_sd(TURNED, s, pooled=True, weights=main) for s in (together, pairs))
+    assert more == pytest.approx(plain * math.sqrt(1.5))
+    assert contrast_sd(TURNED, pairs, pooled=True) == contrast_sd(TURNED, together, pooled=True)

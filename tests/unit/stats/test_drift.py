@@ -5,7 +5,7 @@ import pytest
 from chance import lowest_rate
 
 from steelyard.stats.drift import drift_of
-from steelyard.stats.student import FloatArray
+from steelyard.stats.intervals import FloatArray
 
 
 def levels(

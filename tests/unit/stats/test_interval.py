@@ -7,8 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from steelyard.stats.signed_rank import SIGNED_RANK_FROM, block_interval, signed_rank_interval
-from steelyard.stats.student import student_interval
+from steelyard.stats.intervals import (
+    SIGNED_RANK_FROM,
+    block_interval,
+    signed_rank_interval,
+    student_interval,
+)
 
 CAMPAIGNS = 1500
 samples = arrays(np.float64, st.integers(2, 24), elements=st.floats(-1.0, 1.0, width=32))

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from chance import lowest_rate
 
-from steelyard.stats.signed_rank import jackknife_half_width
-from steelyard.stats.student import student_interval
+from steelyard.stats.intervals import jackknife_half_width, student_interval
 
 
 def left_out(values: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from steelyard.stats.signed_rank import median_interval, plain_median_interval, robust_variation
+from steelyard.stats.intervals import median_interval, plain_median_interval, robust_variation
 
 rates = arrays(np.float64, st.integers(1, 20), elements=st.floats(1.0, 1e6))
 

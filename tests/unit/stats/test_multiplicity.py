@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats as reference
 
-from steelyard.stats.signed_rank import block_interval, block_p_value, signed_rank_p_value
+from steelyard.stats.intervals import block_interval, block_p_value, signed_rank_p_value
 from steelyard.stats.spending import discoveries, false_discovery_level
 
 samples = arrays(np.float64, st.integers(2, 24), elements=st.floats(-1.0, 1.0, width=32))

@@ -10,12 +10,11 @@ from chance import highest_rate, lowest_rate
 from scipy.signal import lfilter
 
 from steelyard.answers.latency.compute import compare_percentiles, percentile_of
-from steelyard.answers.latency.pools import Pool
-from steelyard.answers.latency.results import LatencyChange
+from steelyard.answers.latency.results import LatencyChange, Pool
 from steelyard.answers.observations import ResultContrast
 from steelyard.core.schedule import CellKey, Load
 from steelyard.stats.histogram import Histogram, histogram_of
-from steelyard.stats.signed_rank import achieved_level, critical_value
+from steelyard.stats.intervals import achieved_level, critical_value
 
 BLOCKS = 16
 TRANSACTIONS = 4000

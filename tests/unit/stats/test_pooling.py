@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from steelyard.stats.factorial import pooled_contrasts
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
 
 blocks_of_cells = arrays(
     np.float64,

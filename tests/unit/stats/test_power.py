@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from steelyard.stats.power import Look, crossing, half_width
-from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.intervals import block_interval
+from steelyard.stats.planning import Look, crossing, look_half_width
 from steelyard.stats.spending import look_levels
 
 
@@ -81,13 +81,15 @@ def test_a_look_alone_says_less_than_all_before_it() -> None:
 def test_half_widths_are_those_of_the_interval() -> None:
     """Student's t below 10 blocks, by hand; drawn medians for signed ranks, within 9 %."""
     expected = student.isf(0.005, 7) / math.sqrt(8) * 0.02
-    assert half_width(Look(blocks=8, level=0.01), 0.02) == pytest.approx(expected, rel=1e-6)
+    assert look_half_width(Look(blocks=8, level=0.01), 0.02) == pytest.approx(expected, rel=1e-6)
     rng = np.random.default_rng(5)
     for blocks, level in ((12, 0.003), (20, 0.01), (30, 0.045), (60, 0.045)):
         drawn = [block_interval(rng.standard_normal(blocks), level) for _ in range(400)]
         median = float(np.median([(found.high - found.low) / 2 for found in drawn]))
-        assert half_width(Look(blocks=blocks, level=level), 1.0) == pytest.approx(median, rel=0.09)
-    at_60, at_61 = (half_width(Look(blocks=n, level=0.045), 1.0) for n in (60, 61))
+        assert look_half_width(Look(blocks=blocks, level=level), 1.0) == pytest.approx(
+            median, rel=0.09
+        )
+    at_60, at_61 = (look_half_width(Look(blocks=n, level=0.045), 1.0) for n in (60, 61))
     assert at_61 == pytest.approx(at_60, rel=0.03)
 
 

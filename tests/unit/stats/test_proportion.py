@@ -3,7 +3,7 @@
 import pytest
 from scipy.stats import binom
 
-from steelyard.stats.student import highest_chance
+from steelyard.stats.intervals import highest_chance
 
 
 def test_no_event_has_the_bound_that_people_know() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from chance import highest_rate
 
-from steelyard.stats.signed_rank import ranked_median_interval
+from steelyard.stats.intervals import ranked_median_interval
 
 
 def test_ranks_of_twenty_are_the_tabulated_ones() -> None:

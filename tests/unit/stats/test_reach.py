@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from chance import lowest_rate
 
+from steelyard.stats.intervals import block_interval
 from steelyard.stats.planning import contrast_scale, half_width, smallest_visible
-from steelyard.stats.signed_rank import block_interval
 
 
 def contrasts(blocks: int, seed: int, *, stalled: float = 0.0) -> np.ndarray:

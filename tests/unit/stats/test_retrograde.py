@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from chance import highest_rate
 
+from steelyard.stats.intervals import block_interval
 from steelyard.stats.scalability import retrograde
-from steelyard.stats.signed_rank import block_interval
 
 
 def taken(shape: list[float], blocks: int, sd: float, seed: int | tuple[int, ...]) -> np.ndarray:

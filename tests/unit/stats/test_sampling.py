@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from steelyard.stats.signed_rank import chance_of_so_few
+from steelyard.stats.intervals import chance_of_so_few
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats as reference
 
-from steelyard.stats.signed_rank import (
+from steelyard.stats.intervals import (
     EXACT_UP_TO,
     achieved_level,
     critical_value,

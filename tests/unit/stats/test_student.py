@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from steelyard.stats.student import mean_p_value, student_interval
+from steelyard.stats.intervals import mean_p_value, student_interval
 
 
 @pytest.mark.parametrize("n", [2, 6, 9])

@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from steelyard.stats.turn_noise import (
+from steelyard.stats.turns import (
+    BlockTurns,
     TurnNoiseParts,
     TurnNoiseSample,
     Within,
     turn_noise_parts,
     within_block,
 )
-from steelyard.stats.turns import BlockTurns
 
 START, CONNECTION, SECOND = 0.04, 0.03, 0.06
 TURN_S = 0.15

@@ -5,7 +5,7 @@ import pytest
 from chance import highest_rate, lowest_rate
 from scipy import stats as reference
 
-from steelyard.stats.student import welch_interval
+from steelyard.stats.intervals import welch_interval
 
 
 @pytest.mark.parametrize(("n", "m"), [(2, 9), (6, 6), (20, 8)])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.core.findings import Verdict
-from steelyard.stats.signed_rank import blocks_to_decide, has_no_practical_weight, verdict_of
+from steelyard.stats.intervals import blocks_to_decide, has_no_practical_weight, verdict_of
 
 INF = float("inf")
 bounds = st.tuples(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5)).map(sorted)

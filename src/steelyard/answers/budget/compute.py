@@ -32,7 +32,7 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import CellKey
-from steelyard.stats.student import FloatArray
+from steelyard.stats.intervals import FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from steelyard.answers.budget.compute import BudgetChange, CellBudget, PartChange
-from steelyard.answers.costs.section import POINTWISE
+from steelyard.answers.costs import POINTWISE
 from steelyard.answers.drawing import specification
 from steelyard.answers.latency.results import Part
 from steelyard.answers.observations import Watching
@@ -21,6 +21,7 @@ from steelyard.core.findings import Estimate
 from steelyard.core.target import EngineName
 from steelyard.core.units import MS_PER_S, format_duration, format_percent
 from steelyard.report.document import (
+    MISSING,
     Block,
     BulletList,
     ChartKind,
@@ -31,9 +32,12 @@ from steelyard.report.document import (
     Section,
     Table,
     Value,
+    bounds,
+    count,
+    ended,
     number_column,
+    part_ms,
 )
-from steelyard.report.formats import MISSING, bounds, count, ended, part_ms
 
 PART_LABELS = {
     Part.ON_CPU: "server on a CPU",

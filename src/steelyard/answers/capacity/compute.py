@@ -14,8 +14,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from steelyard.answers.latency.pools import histogram_of_run, logged_only, lost_of_run
-from steelyard.answers.latency.results import LatencyAnalysis, LatencyLevels, PercentileLevel, Timed
+from steelyard.answers.latency.results import (
+    LatencyAnalysis,
+    LatencyLevels,
+    PercentileLevel,
+    Timed,
+    histogram_of_run,
+    logged_only,
+    lost_of_run,
+)
 from steelyard.answers.observations import (
     Observations,
     ResultContrast,
@@ -42,8 +49,7 @@ from steelyard.stats.capacity import (
     goal_ratio,
 )
 from steelyard.stats.histogram import Histogram, merged, rank_of, values_needed
-from steelyard.stats.signed_rank import LEVEL
-from steelyard.stats.student import FloatArray
+from steelyard.stats.intervals import LEVEL, FloatArray
 
 _RISES = "capacity-still-rises"
 

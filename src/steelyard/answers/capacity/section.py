@@ -24,27 +24,25 @@ from steelyard.core.latency import LatencyGoal
 from steelyard.core.plan import Capacity, CapacityPoint
 from steelyard.core.units import format_percent
 from steelyard.report.document import (
+    CONFIDENCE,
+    MISSING,
     Block,
     BulletList,
     ChartKind,
     Column,
     Figure,
+    Json,
     Row,
     Section,
     Table,
     Tone,
     Value,
-    number_column,
-)
-from steelyard.report.formats import (
-    CONFIDENCE,
-    MISSING,
-    Json,
     bounds,
     count,
     interval,
     load_json,
     number,
+    number_column,
     percent,
     rate,
 )

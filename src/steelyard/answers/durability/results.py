@@ -10,6 +10,7 @@ from enum import StrEnum
 from statistics import median
 from typing import Final
 
+from steelyard.answers.results import Grounds
 from steelyard.core.evidence import Quantity
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import CellKey
@@ -143,6 +144,11 @@ class ReplicaLag:
 
 
 Runs = Mapping[tuple[str, CellKey], Sequence[Run]]
+
+
+def measured_lags(grounds: Grounds) -> tuple[ReplicaLag, ...]:
+    """Return how far the replicas of a campaign were behind under writes."""
+    return replica_lags(grounds.seen.runs)
 
 
 def replica_lags(runs: Runs) -> tuple[ReplicaLag, ...]:

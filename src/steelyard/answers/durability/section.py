@@ -10,6 +10,7 @@ from steelyard.answers.durability.results import (
     ReplicaLag,
     Survival,
     WriteLatency,
+    measured_lags,
 )
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.wording import short_load
@@ -20,13 +21,19 @@ from steelyard.report.document import (
     Block,
     BulletList,
     Column,
+    Json,
     Paragraph,
     Row,
     Section,
     Table,
+    ended,
+    enumeration,
+    load_json,
+    milliseconds,
+    number,
     number_column,
+    rate,
 )
-from steelyard.report.formats import Json, ended, enumeration, load_json, milliseconds, number, rate
 
 TITLE = "What may be lost of acknowledged commits"
 REDIS_TITLE = "What may be lost of acknowledged writes"
@@ -159,7 +166,7 @@ def _in_words(survival: Survival, noun: str) -> str:
 
 def _lags(analysis: CampaignAnalysis) -> Iterator[Table]:
     """Yield how far replicas were behind, which is what a death would have cost at that moment."""
-    experiment = analysis.experiment
+    experiment, lags = analysis.experiment, analysis.answer(measured_lags) or ()
     rows = tuple(
         Row(
             cells=(
@@ -171,9 +178,9 @@ def _lags(analysis: CampaignAnalysis) -> Iterator[Table]:
                 format_bytes(each.most_bytes),
             )
         )
-        for each in analysis.replica_lags
+        for each in lags
     )
-    alone = any(not each.compared for each in analysis.replica_lags)
+    alone = any(not each.compared for each in lags)
     note = f"{_LAG} {_BY_THE_PRIMARY}" if alone else _LAG
     if rows:
         title = "How far replicas were behind under load"
@@ -182,9 +189,8 @@ def _lags(analysis: CampaignAnalysis) -> Iterator[Table]:
 
 def _lags_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the same for ``summary.json``, where any was seen."""
-    if not analysis.replica_lags:
-        return {}
-    return {"replica_lag": [_lag_json(each) for each in analysis.replica_lags]}
+    lags = analysis.answer(measured_lags)
+    return {"replica_lag": [_lag_json(each) for each in lags]} if lags else {}
 
 
 def _lag_json(each: ReplicaLag) -> dict[str, Json]:

@@ -8,26 +8,24 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from steelyard.answers.latency.pools import (
-    SHARES,
-    Counts,
-    Pool,
-    histogram_of_run,
-    latencies_of,
-    logged_only,
-    pool_of,
-)
 from steelyard.answers.latency.results import (
     MAXIMUM,
+    SHARES,
     Basis,
+    Counts,
     LatencyAnalysis,
     LatencyChange,
     LatencyLevels,
     Moment,
     PercentileLevel,
+    Pool,
     TailCurve,
     TailPoint,
     Timed,
+    histogram_of_run,
+    latencies_of,
+    logged_only,
+    pool_of,
 )
 from steelyard.answers.observations import (
     Observations,
@@ -46,7 +44,7 @@ from steelyard.core.measurement import Run, SustainedRun
 from steelyard.core.schedule import CellKey
 from steelyard.core.units import MS_PER_S, US_PER_S
 from steelyard.stats.histogram import Histogram, from_text, values_needed
-from steelyard.stats.student import FloatArray
+from steelyard.stats.intervals import FloatArray
 
 OF_SLICES = (0.5, 0.99)
 OF_WINDOWS = (0.5, 0.95, 0.99)

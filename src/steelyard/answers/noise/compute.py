@@ -6,8 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from steelyard.answers.noise.floor import MINUTES, NoiseFloor, Reach, Sight, WorkloadFloor
-from steelyard.answers.noise.turns import (
+from steelyard.answers.noise.floor import (
+    MINUTES,
+    NoiseFloor,
+    Reach,
+    Sight,
+    WorkloadFloor,
     design_sights,
     noise_in_turns,
     parts_in_turns,
@@ -16,8 +20,7 @@ from steelyard.answers.noise.turns import (
     step_s,
 )
 from steelyard.answers.observations import Observations
-from steelyard.answers.result.stopping import cell_level, result_level, stopping_rule
-from steelyard.answers.results import Comparison
+from steelyard.answers.results import CampaignAnalysis, Comparison, Grounds
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Finding, Severity, Verdict
@@ -36,7 +39,14 @@ from steelyard.core.units import format_percent
 from steelyard.stats.drift import LEAST_BLOCKS as DRIFT_FROM
 from steelyard.stats.drift import Drift, drift_of, stalled_slices
 from steelyard.stats.factorial import pooled_contrasts
-from steelyard.stats.noise import LEAST_BLOCKS, LEAST_SECONDS, NoiseParts, NoiseSample, noise_parts
+from steelyard.stats.intervals import FloatArray, Interval
+from steelyard.stats.noise import (
+    LEAST_NOISE_BLOCKS,
+    LEAST_SECONDS,
+    NoiseParts,
+    NoiseSample,
+    noise_parts,
+)
 from steelyard.stats.planning import (
     BlockShape,
     contrast_scale,
@@ -49,7 +59,7 @@ from steelyard.stats.planning import (
     width_ratio,
     within_starts,
 )
-from steelyard.stats.student import FloatArray, Interval
+from steelyard.stats.spending import cell_level, result_level, stopping_rule
 
 _SECONDS_PER_MINUTE = 60.0
 _SECONDS_PER_HOUR = 3600.0
@@ -59,14 +69,13 @@ _REACH_FROM = 2
 _MOST_LOOKS = 80
 
 
-def noise_floor(
-    record: CampaignRecord, seen: Observations, comparisons: Sequence[Comparison]
-) -> NoiseFloor | None:
+def analyse_noise(grounds: Grounds) -> NoiseFloor | None:
     """Return the noise floor that an A/A campaign measured.
 
     None for every other campaign, and while it runs: it takes seconds to compute, which would
     disturb the next block.
     """
+    record, seen, comparisons = grounds.record, grounds.closed, grounds.analysis.comparisons
     experiment, plan = record.experiment, record.plan
     twin = experiment.twin_of
     if twin is None or plan is None or record.status is Status.RUNNING:
@@ -147,13 +156,11 @@ def _advised(floor: NoiseFloor, design: _Design, *, starts: int) -> NoiseFloor:
     )
 
 
-def noise_findings(
-    experiment: Experiment, comparisons: Sequence[Comparison]
-) -> tuple[Finding, ...]:
+def noise_findings(analysis: CampaignAnalysis) -> tuple[Finding, ...]:
     """Return a warning for every difference that was found between a server and itself."""
-    if experiment.twin_of is None:
+    if analysis.experiment.twin_of is None:
         return ()
-    return tuple(_difference(c) for c in comparisons if c.load is None and _differs(c))
+    return tuple(_difference(c) for c in analysis.comparisons if c.load is None and _differs(c))
 
 
 def _differs(comparison: Comparison) -> bool:
@@ -328,8 +335,8 @@ def _parts(of: _Of, mode: Mode) -> tuple[NoiseParts | None, str]:
             f"the runs have {seconds.shape[-1]} whole seconds after the ramp; from"
             f" {LEAST_SECONDS} on their noise can be told from that between runs"
         )
-    if of.seen.blocks < LEAST_BLOCKS:
-        return None, f"{of.seen.blocks} blocks; the parts need {LEAST_BLOCKS}"
+    if of.seen.blocks < LEAST_NOISE_BLOCKS:
+        return None, f"{of.seen.blocks} blocks; the parts need {LEAST_NOISE_BLOCKS}"
     sample = NoiseSample(
         contrasts=of.single,
         seconds=seconds,

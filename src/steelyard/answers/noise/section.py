@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from steelyard.answers.drawing import specification
+from steelyard.answers.noise.compute import analyse_noise
 from steelyard.answers.noise.floor import (
     EFFECTS,
     MINUTES,
@@ -21,23 +22,21 @@ from steelyard.core.plan import LEAST_STARTS
 from steelyard.core.schedule import Mode, TurnTimes
 from steelyard.core.units import format_duration, format_percent
 from steelyard.report.document import (
+    CONFIDENCE,
+    MISSING,
     Align,
     Block,
     BulletList,
     ChartKind,
     Column,
     Figure,
+    Json,
     Paragraph,
     Row,
     Section,
     Table,
     Tone,
     Value,
-)
-from steelyard.report.formats import (
-    CONFIDENCE,
-    MISSING,
-    Json,
     about,
     bounds,
     count,
@@ -99,7 +98,7 @@ _HALVES = (
 
 def noise_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return what an A/A campaign measured; nothing for every other campaign."""
-    floor = analysis.noise
+    floor = analysis.answer(analyse_noise)
     if floor is None:
         return ()
     blocks: list[Block] = [_outcome(analysis, floor)]
@@ -475,7 +474,8 @@ def _said(workload: WorkloadFloor) -> str:
 
 def noise_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the noise floor for programs, where it was measured."""
-    return {} if analysis.noise is None else {"noise": _floor_json(analysis.noise)}
+    floor = analysis.answer(analyse_noise)
+    return {} if floor is None else {"noise": _floor_json(floor)}
 
 
 def _floor_json(floor: NoiseFloor) -> dict[str, Json]:

@@ -10,13 +10,19 @@ from functools import lru_cache
 
 import numpy as np
 
-from steelyard.answers.result.stopping import PRECISION_FROM, has_many_cells, stopping_rule
 from steelyard.core.experiment import Experiment, SwitchCost
 from steelyard.core.plan import NoiseProfile, StoppingRule, WorkloadNoise
 from steelyard.core.schedule import Mode, Pausing, SharedMemory
-from steelyard.stats.planning import PAIR, BlockShape, contrast_sd
-from steelyard.stats.power import Crossing, Look, crossing, half_width
-from steelyard.stats.spending import look_levels
+from steelyard.stats.planning import (
+    PAIR,
+    BlockShape,
+    Crossing,
+    Look,
+    contrast_sd,
+    crossing,
+    look_half_width,
+)
+from steelyard.stats.spending import PRECISION_FROM, has_many_cells, look_levels, stopping_rule
 
 EFFECTS = (0.01, 0.02, 0.03, 0.05, 0.10)
 HALF, MOST = 0.5, 0.9  # the shares of campaigns that the minutes are given for
@@ -125,7 +131,7 @@ def outlook(
     return ScopeOutlook(
         pooled=pooled,
         contrast_sd=deviation,
-        half_width=math.expm1(half_width(looks[-1], deviation)) if looks else None,
+        half_width=math.expm1(look_half_width(looks[-1], deviation)) if looks else None,
         smallest=math.expm1(plan.drift_needed(MOST) * deviation) if plan else None,
         effects=tuple(_effect(plan, terms, effect, deviation, pooled=pooled) for effect in effects),
     )
@@ -178,7 +184,9 @@ def precision_s(noise: WorkloadNoise, terms: OutlookTerms) -> float | None:
     deviation = contrast_sd(noise, terms.shape, pooled=True, weights=terms.weights)
     level = terms.rule(terms.max_blocks).alpha
     blocks = PRECISION_FROM
-    while half_width(Look(blocks=blocks, level=level), deviation) > math.log1p(terms.precision):
+    while look_half_width(Look(blocks=blocks, level=level), deviation) > math.log1p(
+        terms.precision
+    ):
         blocks = math.ceil(blocks * 1.02)
         if blocks > _NEVER:
             return None

@@ -13,7 +13,7 @@ from steelyard.answers.outlook.compute import (
     SliceOutlook,
     WorkloadOutlook,
 )
-from steelyard.answers.summary import FORMAT
+from steelyard.answers.results import FORMAT
 from steelyard.answers.turns import (
     plan_json,
     seconds_words,
@@ -22,37 +22,35 @@ from steelyard.answers.turns import (
     turn_words,
     warm_up_words,
 )
-from steelyard.answers.wording import looked_for, uncompared
+from steelyard.answers.wording import command_pairs, looked_for, uncompared
 from steelyard.core.command import quoted
 from steelyard.core.experiment import MANY, Experiment
 from steelyard.core.plan import LEAST_STARTS, NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
 from steelyard.core.schedule import Mode
 from steelyard.core.units import format_bytes, format_duration, format_percent
 from steelyard.report.document import (
+    MISSING,
     Align,
     Block,
     BulletList,
     Column,
     Document,
+    Json,
     KeyValues,
     Paragraph,
     Row,
     Section,
     Table,
     Tone,
-)
-from steelyard.report.formats import (
-    MISSING,
-    Json,
     about,
     count,
     enumeration,
+    filled,
     number,
     percent,
     share,
     utc,
 )
-from steelyard.report.terminal import filled
 from steelyard.stats.planning import turn_noise
 
 ASSUMED = "assumed, not measured here: the typical profile of METHOD; `steelyard noise` measures it"
@@ -342,7 +340,8 @@ def _time_and_disk(found: CampaignOutlook) -> Section:
     arms = len(experiment.configurations)
     block = format_duration(found.block_s)
     pairs = [
-        ("design", taken_words(found.mode, found.design_reason, found.switch)),
+        ("design", taken_words(found.mode, found.design_reason, found.switch, found.memory)),
+        *command_pairs(experiment),
         *_turns(found),
         ("preparation", _preparation(found)),
         ("block", f"{count(arms, 'configuration')} x {count(cells, 'cell')}, about {block}"),

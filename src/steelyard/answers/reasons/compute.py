@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from steelyard.answers.budget.compute import Budget, BudgetChange, PartChange, split_latency
-from steelyard.answers.costs.compute import Cost, CostChange, Ledger, LedgerChange, keep_ledger
+from steelyard.answers.costs import Cost, CostChange, Ledger, LedgerChange, keep_ledger
 from steelyard.answers.latency.results import Part, class_of
 from steelyard.answers.observations import (
     Observations,

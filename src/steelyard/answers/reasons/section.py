@@ -1,29 +1,182 @@
-"""What ``explain`` shows of a campaign: per comparison verdict, reason, waterfall and costs."""
+"""What ``explain`` shows of a campaign: per comparison verdict, reason, waterfall and costs.
+
+The form for programs is part of ``summary.json``, too.
+"""
 
 from dataclasses import dataclass
 
-from steelyard.answers.budget.compute import BudgetChange
+from steelyard.answers.budget.compute import BudgetChange, CellBudget, PartChange
 from steelyard.answers.budget.section import budget_section, change_table, time_note, watching_lines
-from steelyard.answers.costs.compute import LedgerChange
-from steelyard.answers.costs.section import change_table as cost_table
-from steelyard.answers.costs.section import cost_note, cost_section
+from steelyard.answers.costs import CellLedger, CostChange, LedgerChange, cost_note, cost_section
+from steelyard.answers.costs import change_table as cost_table
+from steelyard.answers.observations import Watching
 from steelyard.answers.reasons.compute import Explanation, Reasons
-from steelyard.answers.reasons.json import TITLE as WAITS_TITLE
-from steelyard.answers.reasons.json import (
-    budget_change,
-    cell_json,
-    ledger_change,
-    wait_blocks,
-    watching_json,
-)
-from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.reasons.waits import WAITS_TITLE, wait_blocks, waits_of
+from steelyard.answers.results import FORMAT, CampaignAnalysis
 from steelyard.answers.statements.section import measured_apart, waits_json
-from steelyard.answers.summary import FORMAT
 from steelyard.answers.wording import cell_name, ending, verdict_sentence
+from steelyard.core.findings import Estimate
 from steelyard.core.schedule import CellKey
-from steelyard.report.document import Block, Document, Paragraph, Section, Tone
-from steelyard.report.formats import Json, ended, utc
-from steelyard.report.terminal import filled
+from steelyard.report.document import (
+    Block,
+    Document,
+    Json,
+    Paragraph,
+    Section,
+    Tone,
+    bounds,
+    ended,
+    filled,
+    load_json,
+    number,
+    percent,
+    utc,
+)
+
+
+def reasons_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return what the evidence says; times in seconds, costs in base units per transaction."""
+    reasons = analysis.reasons
+    if reasons is None:
+        return {}
+    return {
+        "explanations": [_explanation(each) for each in reasons.explanations],
+        "latency_budget": {
+            "cells": [_cell_budget(each) for each in reasons.budget.cells],
+            "comparisons": [budget_change(each) for each in reasons.budget.changes],
+        },
+        "ledger": {
+            "cells": [_cell_ledger(each) for each in reasons.ledger.cells],
+            "comparisons": [ledger_change(each) for each in reasons.ledger.changes],
+        },
+        "watching": watching_json(reasons.watching),
+    }
+
+
+def cell_json(cell: CellKey) -> dict[str, Json]:
+    """Return the keys by which a cell is told everywhere."""
+    return {"workload": cell.workload, **load_json(cell.load)}
+
+
+def _explanation(explanation: Explanation) -> dict[str, Json]:
+    return {
+        "baseline": explanation.baseline,
+        "configuration": explanation.configuration,
+        **cell_json(explanation.cell),
+        "sentence": explanation.sentence,
+        "parts": [part.value for part in explanation.parts],
+        "costs": [cost.value for cost in explanation.costs],
+        "differing": list(explanation.differing),
+    }
+
+
+def _estimate(estimate: Estimate | None) -> dict[str, Json] | None:
+    if estimate is None:
+        return None
+    low, high = bounds(estimate) or (None, None)
+    return {"estimate": number(estimate.value), "low": number(low), "high": number(high)}
+
+
+def _cell_budget(budget: CellBudget) -> dict[str, Json]:
+    return {
+        "configuration": budget.configuration,
+        **cell_json(budget.cell),
+        "blocks": budget.blocks,
+        "latency_s": _estimate(budget.latency),
+        "latency_mean_s": number(budget.measured_s),
+        "parts_s": {each.part.value: _estimate(each.seconds) for each in budget.parts},
+        "cpu_beyond_class_s": number(budget.beyond_s),
+        "missing": budget.missing or None,
+    }
+
+
+def budget_change(change: BudgetChange) -> dict[str, Json]:
+    """Return a waterfall."""
+    return {
+        "baseline": change.baseline,
+        "configuration": change.configuration,
+        **cell_json(change.cell),
+        "blocks": change.blocks,
+        "baseline_s": number(change.start_s),
+        "configuration_s": number(change.end_s),
+        "change_s": _estimate(change.change),
+        "parts": [_part(part) for part in change.parts],
+        "remainder_s": number(change.remainder_s) if change.parts else None,
+        "missing": change.missing or None,
+    }
+
+
+def _part(part: PartChange) -> dict[str, Json]:
+    return {
+        "part": part.part.value,
+        "baseline_s": number(part.baseline_s),
+        "configuration_s": number(part.configuration_s),
+        "change_s": _estimate(part.change),
+        "clear": part.clear,
+    }
+
+
+def _cell_ledger(ledger: CellLedger) -> dict[str, Json]:
+    return {
+        "configuration": ledger.configuration,
+        **cell_json(ledger.cell),
+        "tps_variation": number(ledger.tps_variation),
+        "costs": {
+            each.cost.value: {
+                **(_estimate(each.value) or {"estimate": None, "low": None, "high": None}),
+                "variation": number(each.variation),
+                "blocks": each.blocks,
+                "missing": each.missing or None,
+            }
+            for each in ledger.costs
+        },
+    }
+
+
+def ledger_change(change: LedgerChange) -> dict[str, Json]:
+    """Return how the costs differ."""
+    return {
+        "baseline": change.baseline,
+        "configuration": change.configuration,
+        **cell_json(change.cell),
+        "costs": {each.cost.value: _cost(each) for each in change.costs},
+    }
+
+
+def _cost(change: CostChange) -> dict[str, Json]:
+    low, high = bounds(change.change) or (None, None)
+    value = None if change.change is None else change.change.value
+    told: dict[str, Json] = {
+        "baseline": number(change.baseline),
+        "configuration": number(change.configuration),
+    }
+    if change.relative:
+        told |= {"change_percent": percent(value)}
+        told |= {"low_percent": percent(low), "high_percent": percent(high)}
+    else:
+        told |= {"difference": number(value), "low": number(low), "high": number(high)}
+    return {
+        **told,
+        "clear": change.clear,
+        "blocks": change.blocks,
+        "missing": change.missing or None,
+    }
+
+
+def watching_json(watched: Watching) -> dict[str, Json]:
+    """Return what was not visible, and what the watching cost."""
+    return {
+        "runs": watched.runs,
+        "sources": list(watched.sources),
+        "own_cpu_s": number(watched.own_cpu_s),
+        "server_cpu_s": number(watched.server_cpu_s),
+        "share_percent": percent(watched.share),
+        "absent": [
+            {"subject": each.subject, "reason": each.reason, "runs": each.runs}
+            for each in watched.unseen
+        ],
+    }
+
 
 NOTHING = (
     "No reason can be told: no run of a complete block was watched. The record is of a version"
@@ -83,7 +236,7 @@ def explain_document(analysis: CampaignAnalysis, choice: Choice) -> Document:
 
 def _waits(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return what changed statements are made of; nothing where no cost of one surely changed."""
-    blocks = wait_blocks(analysis.waits)
+    blocks = wait_blocks(analysis.answer(waits_of) or ())
     if not blocks:
         return ()
     blocks = (*blocks, *measured_apart(analysis.ceilings))
@@ -141,7 +294,7 @@ def explain_json(analysis: CampaignAnalysis, choice: Choice) -> dict[str, Json]:
     return {
         **head,
         "comparisons": [_comparison_json(analysis, reasons, each) for each in chosen],
-        "waits": waits_json(analysis.waits),
+        "waits": waits_json(analysis.answer(waits_of) or ()),
         "watching": watching_json(reasons.watching),
         "missing": None,
     }

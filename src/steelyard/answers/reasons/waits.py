@@ -13,14 +13,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from steelyard.answers.costs.compute import Cost, CostChange, Ledger, LedgerChange
-from steelyard.answers.statements.costs import StatementDifference, StatementFit
+from steelyard.answers.costs import Cost, CostChange, Ledger, LedgerChange
+from steelyard.answers.results import Grounds
+from steelyard.answers.statements.compute import (
+    StatementDifference,
+    StatementFit,
+    fit_of_statements,
+)
 from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.linux import recorded_suspects
 from steelyard.core.measurement import Fact, Run
 from steelyard.core.schedule import CellKey
+from steelyard.core.units import format_share
+from steelyard.report.document import BulletList, milliseconds, signed_ms
 
 # Guesses: below the first the CPU is called no cause, from the second on the main one.
 LITTLE_FRACTION = 0.25
@@ -73,6 +80,18 @@ class WaitReasoning:
         shares = sorted(bound / self.per_statement_s.value for bound in self.cpu_s)
         least, most = (min(1.0, max(0.0, share)) for share in shares)
         return least, most
+
+
+def waits_of(grounds: Grounds) -> tuple[WaitReasoning, ...]:
+    """Return the same for a campaign; nothing where its statements were not fitted."""
+    analysis = grounds.analysis
+    return reason_waits(
+        analysis.answer(fit_of_statements),
+        None if analysis.reasons is None else analysis.reasons.ledger,
+        analysis.experiment,
+        analysis.runs,
+        analysis.facts,
+    )
 
 
 def reason_waits(
@@ -228,3 +247,62 @@ def _sum(seen: Evidence, one: Quantity, other: Quantity) -> float | None:
 
 def _per(dividend: float | None, divisor: float | None) -> float | None:
     return None if dividend is None or divisor is None or divisor <= 0 else dividend / divisor
+
+
+WAITS_TITLE = "Wake-up or memory distance"
+_LEAD = (
+    f"{WAITS_TITLE}. A CPU that waits for memory counts as busy: distance of memory shows as CPU"
+    " time of server and load generator, as do the clock, the statement's work and the kernel's"
+    " part of waking up another CPU. What is none is waiting:"
+)
+_SUSPECTS = (
+    "What the record shows of the campaign's machine, as it was found at the start, that makes"
+    " wake-ups slow. A configuration that changes one of them can be the cause:"
+)
+_WAITING = (
+    "so it is waiting: being woken up (idle states, halted virtual CPUs, the hypervisor's"
+    " scheduler) or the network, and not distance of memory"
+)
+_VERDICTS = {
+    WaitCause.WAITING: _WAITING,
+    WaitCause.CPU: "so it is mainly work of the CPU, of whatever kind",
+    WaitCause.BOTH: "so part of it is waiting, and part work of the CPU, of whatever kind",
+    WaitCause.UNDECIDED: "so these runs do not tell whether it is waiting or work of the CPU",
+}
+_ONE_NODE = (
+    "; this machine shows one memory node, so none of it is distance of memory, unless a hypervisor"
+    " below spreads that over several"
+)
+
+
+def wait_blocks(waits: Sequence[WaitReasoning]) -> tuple[BulletList, ...]:
+    """Return a sentence for every comparison whose statements surely cost more or less.
+
+    And what the record shows of wake-ups, unless all of them are work of the CPU.
+    """
+    if not waits:
+        return ()
+    told = BulletList(lead=_LEAD, items=tuple(_sentence(each) for each in waits))
+    open_ones = (each for each in waits if each.cause is not WaitCause.CPU)
+    suspects = tuple(dict.fromkeys(clause for each in open_ones for clause in each.suspects))
+    return (told, BulletList(lead=_SUSPECTS, items=suspects)) if suspects else (told,)
+
+
+def _sentence(each: WaitReasoning) -> str:
+    change = signed_ms(each.per_statement_s, plus=True)
+    begun = f"{each.configuration} against {each.baseline}: each statement {change} ms"
+    shares = each.cpu_shares
+    if shares is None:
+        return f"{begun}; how much of it is CPU time is not known ({each.missing})."
+    least, most = (format_share(share) for share in shares)
+    told = f"at most {most}" if shares[0] <= 0.0 else f"{least} to {most}"
+    node = _ONE_NODE if each.one_node else ""
+    return f"{begun}, of which {told} is CPU time{_queue(each)}; {_VERDICTS[each.cause]}{node}."
+
+
+def _queue(each: WaitReasoning) -> str:
+    queued = each.run_queue_s
+    if queued is None:
+        return ""
+    sign = "-" if queued < 0 else "+"
+    return f", and {sign}{milliseconds(abs(queued))} ms is the queue for a CPU of this machine"

@@ -11,28 +11,29 @@ import numpy as np
 
 from steelyard.answers.gate import judge_results
 from steelyard.answers.observations import count
-from steelyard.answers.result.stopping import (
-    PRECISION_FROM,
-    cell_level,
-    has_many_cells,
-    result_level,
-)
 from steelyard.answers.results import Comparison
+from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.gate import Condition, Outcome
-from steelyard.core.plan import Status, StoppingRule
+from steelyard.core.plan import CampaignPlan, Status, StoppingRule
 from steelyard.core.schedule import Load
 from steelyard.core.units import format_percent
 from steelyard.stats.factorial import pooled_contrasts
-from steelyard.stats.signed_rank import (
+from steelyard.stats.intervals import (
+    FloatArray,
     block_interval,
     block_p_value,
     blocks_to_decide,
     has_no_practical_weight,
     verdict_of,
 )
-from steelyard.stats.spending import discoveries
-from steelyard.stats.student import FloatArray
+from steelyard.stats.spending import (
+    PRECISION_FROM,
+    cell_level,
+    discoveries,
+    has_many_cells,
+    result_level,
+)
 
 SECONDS_PER_MINUTE = 60.0
 
@@ -294,3 +295,15 @@ def _is_narrow(result: Comparison, half_width: float) -> bool:
     if effect.low is None or effect.high is None:
         return False
     return (effect.high - effect.low) / 2.0 <= half_width
+
+
+def terms_of(record: CampaignRecord, plan: CampaignPlan, blocks: int) -> Terms:
+    """Return what decides a campaign's results after so many blocks."""
+    experiment = record.experiment
+    return Terms(
+        rule=plan.stopping,
+        margin=experiment.stop.equivalence,
+        decide=experiment.stop.decide,
+        block_s=plan.block_s,
+        stopped_early=stopped_early(record.status, plan.stopping, blocks),
+    )

@@ -7,12 +7,18 @@ import math
 from collections.abc import Iterator
 
 from steelyard.answers.attribution import warnings
-from steelyard.answers.result.stopping import has_many_cells
-from steelyard.answers.results import CampaignAnalysis, CheckpointPhase, InstanceNoise
-from steelyard.answers.settings import instance_noise
+from steelyard.answers.results import CampaignAnalysis, CheckpointPhase
+from steelyard.answers.settings import InstanceNoise, instance_noise
 from steelyard.answers.stack.plan import asked, later, one_key_label
 from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
-from steelyard.answers.wording import LABEL, blocks_of_all, cell_name, ending, stopped_early
+from steelyard.answers.wording import (
+    LABEL,
+    blocks_of_all,
+    cell_name,
+    ending,
+    stopped_early,
+    what_it_runs,
+)
 from steelyard.core.experiment import ONE, RATE, Experiment, Reset, SwitchCost, Workload
 from steelyard.core.findings import Verdict
 from steelyard.core.plan import (
@@ -27,10 +33,14 @@ from steelyard.core.plan import (
 from steelyard.core.schedule import Mode, Pausing
 from steelyard.core.target import EngineName
 from steelyard.core.units import format_duration, format_percent
-from steelyard.report.document import BulletList, Command, KeyValues, Paragraph, Section
-from steelyard.report.formats import (
+from steelyard.report.document import (
     CONFIDENCE,
     MISSING,
+    BulletList,
+    Command,
+    KeyValues,
+    Paragraph,
+    Section,
     count,
     ended,
     enumeration,
@@ -39,6 +49,7 @@ from steelyard.report.formats import (
     utc,
 )
 from steelyard.stats.noise import LEAST_INSTANCES
+from steelyard.stats.spending import has_many_cells
 
 
 def limits_section(analysis: CampaignAnalysis) -> Section:
@@ -243,7 +254,7 @@ def _untested(experiment: Experiment) -> str:
     told = "; ".join(_asked(workload) for workload in experiment.workloads)
     if experiment.engine is EngineName.REDIS:
         return f"Other loads, keys or values: measured were {loads}; {told}."
-    if experiment.engine is not EngineName.POSTGRES:
+    if experiment.engine is not EngineName.POSTGRES or experiment.workloads[0].command:
         return f"Other loads or data: measured were {loads}; {told}."
     used = dict.fromkeys(t.protocol or experiment.protocol for t in experiment.configurations)
     protocol = f"protocol {enumeration(tuple(used))}"
@@ -253,9 +264,8 @@ def _untested(experiment: Experiment) -> str:
 def _asked(workload: Workload) -> str:
     if workload.redis is not None:
         return asked(workload, workload.redis)
-    scripts = enumeration(tuple(s.name for s in workload.scripts))
     size = "" if workload.scale_factor is None else f" at scale factor {workload.scale_factor}"
-    return f"{workload.name} is {workload.builtin or scripts or 'unknown'}{size}"
+    return f"{workload.name} is {what_it_runs(workload) or 'unknown'}{size}"
 
 
 def _offered(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
@@ -372,6 +382,12 @@ _MODE = {
     " start",
 }
 
+_SUB_BLOCKS = (
+    "as many configurations of a block up at the same time as fit, drawn by the seed, one sub-block"
+    " after another; the baseline is in each, and each configuration is compared with the baseline"
+    " beside it. A block counts when all its sub-blocks do"
+)
+
 # By whether it is a single pass.
 _ORDER = {
     False: "The same seed draws the same order of the same blocks. On another machine the rates"
@@ -433,7 +449,7 @@ def _alternating_pairs(
 ) -> tuple[tuple[str, str], ...]:
     return (
         ("design", _design(plan)),
-        ("mode", _MODE[plan.mode]),
+        ("mode", _MODE[plan.mode] if plan.at_once is None else _SUB_BLOCKS),
         *turn_pairs(plan.turns, analysis.experiment.measure.slice_s),
         *shared_pairs(plan.pausing, plan.memory),
         *_judging(analysis, plan),
@@ -449,7 +465,7 @@ def _data_of_turns(plan: CampaignPlan) -> str:
 
 
 def _design(plan: CampaignPlan) -> str:
-    return taken_words(plan.mode, plan.design_reason, plan.switch)
+    return taken_words(plan.mode, plan.design_reason, plan.switch, plan.memory)
 
 
 def _warm_up(analysis: CampaignAnalysis, choice: WarmUpChoice) -> str:

@@ -1,15 +1,15 @@
-"""The first section of a report: one card per workload and configuration."""
+"""The first section of a report: one card per workload and configuration, or their ranking."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from steelyard.answers import findings
 from steelyard.answers.capacity.section import rate_answers
 from steelyard.answers.latency.section import tail_warnings
-from steelyard.answers.result.levels import contradiction, level_lines
-from steelyard.answers.result.ranking import rankings
-from steelyard.answers.result.stopping import has_many_cells
-from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison
 from steelyard.answers.wording import (
+    cell_name,
     cells_together,
     contestants,
     decided_early,
@@ -25,18 +25,188 @@ from steelyard.answers.wording import (
     verdict_sentence,
     verdict_word,
 )
+from steelyard.core.experiment import RATE
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.plan import Status
+from steelyard.core.schedule import Load
 from steelyard.report.document import (
+    CONFIDENCE,
+    MISSING,
     Block,
+    Column,
     IntervalDrawing,
     Paragraph,
+    Row,
     Section,
+    Table,
     Tone,
     VerdictCard,
     VerdictCards,
+    bounds,
+    count,
+    effect_interval,
+    effect_range,
+    effect_value,
+    ended,
+    enumeration,
+    milliseconds,
+    number_column,
+    rate,
 )
-from steelyard.report.formats import CONFIDENCE, bounds, count, effect_range, effect_value, ended
+from steelyard.stats.spending import has_many_cells
+
+_TAIL = 0.99
+_WHY_OTHERWISE = (
+    f"The {RATE} are medians over all runs, and effects are ratios within blocks: where the machine"
+    " moved between blocks they differ, even in sign."
+)
+_MOST_LOADS = 2  # the least and the largest load say how the levels go
+
+
+def level_lines(analysis: CampaignAnalysis, result: Comparison) -> tuple[str, ...]:
+    """Return rate and 99th percentile before and after, of the least and the largest load.
+
+    Medians over runs: they describe both sides, and the effect is not computed from them.
+    """
+    loads = [load for load in analysis.experiment.closed_loads if _sides(analysis, result, load)]
+    ends = loads if len(loads) <= _MOST_LOADS else [loads[0], loads[-1]]
+    return tuple(_line(analysis, result, load) for load in ends)
+
+
+def contradiction(analysis: CampaignAnalysis) -> str:
+    """Return why rates and an effect point different ways, where they do; else nothing."""
+    return _WHY_OTHERWISE if any(_is_contrary(analysis, each) for each in analysis.results) else ""
+
+
+def _is_contrary(analysis: CampaignAnalysis, result: Comparison) -> bool:
+    loads = analysis.experiment.closed_loads
+    sides = _sides(analysis, result, loads[0]) if len(loads) == 1 else ()
+    if not sides or result.effect is None:
+        return False
+    before, after = (side.tps.value for side in sides)
+    return (after - before) * result.effect.value < 0.0
+
+
+def _line(analysis: CampaignAnalysis, result: Comparison, load: Load) -> str:
+    sides = _sides(analysis, result, load)
+    parts = [f"{_way(*(rate(side.tps.value) for side in sides))} {RATE}"]
+    tails = [_tail(analysis, side) for side in sides]
+    if None not in tails:
+        parts.append(f"p99 {_way(*map(milliseconds, tails))}\N{NO-BREAK SPACE}ms")
+    return f"{cell_name(analysis.experiment, load)}: {', '.join(parts)}"
+
+
+def _way(*texts: str) -> str:
+    return " \N{RIGHTWARDS ARROW} ".join(texts)
+
+
+def _sides(analysis: CampaignAnalysis, result: Comparison, load: Load) -> tuple[CellSummary, ...]:
+    """Return the cells of baseline and configuration; nothing where one was not measured."""
+    found = {
+        cell.configuration: cell
+        for cell in analysis.cells
+        if cell.cell.workload == result.workload and cell.cell.load == load and cell.runs
+    }
+    if result.baseline not in found or result.configuration not in found:
+        return ()
+    return found[result.baseline], found[result.configuration]
+
+
+def _tail(analysis: CampaignAnalysis, cell: CellSummary) -> float | None:
+    levels = (
+        None if analysis.latency is None else analysis.latency.of(cell.configuration, cell.cell)
+    )
+    found = None if levels is None else levels.at(_TAIL)
+    return None if found is None or found.value_s is None else found.value_s.value
+
+
+def place_line(analysis: CampaignAnalysis) -> str:
+    """Return servers and machine in a line; empty where no facts were gathered."""
+    return " · ".join(_places(analysis))
+
+
+def _places(analysis: CampaignAnalysis) -> Iterator[str]:
+    servers = (f.value for f in analysis.facts if f.name.startswith("server of "))
+    if versions := tuple(dict.fromkeys(servers)):
+        yield enumeration(versions)
+    machine = {fact.name: fact.value for fact in analysis.facts if fact.subject == "machine"}
+    cpus = re.match(r"\d+", machine.get("cpus", ""))
+    if cpus is not None:
+        model = machine.get("cpu model", "")
+        yield f"{cpus[0]} CPU{'s' * (cpus[0] != '1')}{f' ({model})' if model else ''}"
+    if "memory" in machine:
+        yield machine["memory"].partition(" usable")[0]
+    if machine.get("virtualisation", "") not in ("", "not visible", "none"):
+        yield machine["virtualisation"]
+
+
+MOST_CARDS = 4  # results that a reader takes in as cards
+_NOTE = (
+    "A configuration's rank is one more than the number of those that are clearly faster: whose"
+    " whole interval lies above its own. Configurations of equal rank have no clear order. The"
+    " intervals hold together, against the baseline, whose effect is 0 %."
+)
+
+
+def rankings(analysis: CampaignAnalysis) -> tuple[Table, ...]:
+    """Return one table per workload, the best first; nothing for few results or for factors."""
+    if len(analysis.results) <= MOST_CARDS or analysis.experiment.attribution is not None:
+        return ()
+    workloads = dict.fromkeys(result.workload for result in analysis.results)
+    *others, last = (_ranking(analysis, workload) for workload in workloads)
+    return (*others, replace(last, note=_NOTE))
+
+
+def ranks(intervals: Sequence[tuple[float, float]]) -> list[int]:
+    """Return the rank of each interval: one more than the number of those wholly above it."""
+    return [1 + sum(low > high for low, _ in intervals) for _, high in intervals]
+
+
+def _ranking(analysis: CampaignAnalysis, workload: str) -> Table:
+    results = [each for each in analysis.results if each.workload == workload]
+    known = [each for each in results if bounds(each.effect) is not None]
+    intervals = [(0.0, 0.0), *(bounds(each.effect) or (0.0, 0.0) for each in known)]
+    order = ranks(intervals)
+    baseline = Row(cells=(str(order[0]), results[0].baseline, "0 %", MISSING, "baseline"))
+    rows = [(order[0], 0.0, baseline)]
+    margin = analysis.experiment.stop.equivalence
+    for rank, each in zip(order[1:], known, strict=True):
+        value = 0.0 if each.effect is None else each.effect.value
+        rows.append((rank, -value, _row(str(rank), each, margin)))
+    rows.sort(key=lambda row: row[:2])
+    return Table(
+        title=f"Ranking under {workload}",
+        columns=(
+            number_column("rank"),
+            Column(name="configuration"),
+            number_column("change in throughput"),
+            number_column("95 % interval", spare=True),
+            Column(name="verdict"),
+        ),
+        rows=(*(row for *_, row in rows), *_unranked(results, known)),
+        tone_column=4,
+    )
+
+
+def _unranked(results: Sequence[Comparison], known: Sequence[Comparison]) -> Iterator[Row]:
+    for each in results:
+        if each not in known:
+            cells = (MISSING, each.configuration, MISSING, MISSING, "no interval yet")
+            yield Row(cells=cells, tone=Tone.OPEN)
+
+
+def _row(rank: str, result: Comparison, margin: float) -> Row:
+    return Row(
+        cells=(
+            rank,
+            result.configuration,
+            effect_value(result.effect),
+            effect_interval(result.effect),
+            verdict_word(result, margin),
+        ),
+        tone=tone_of(result),
+    )
+
 
 _DIVIDED = "depends on load"
 _DRAWING_SLACK = 0.08  # of the line's length, free at each end

@@ -13,19 +13,21 @@ from steelyard.core.stack import JudgedRule
 from steelyard.core.stack_facts import Origin, StackFacts, Visibility
 from steelyard.core.units import format_bytes, format_latencies, format_share
 from steelyard.report.document import (
+    MISSING,
     Block,
     BulletList,
     Column,
     Document,
     FindingItem,
     FindingList,
+    Json,
     Paragraph,
     Row,
     Section,
     Table,
     Tone,
+    count,
 )
-from steelyard.report.formats import MISSING, Json, count
 
 _TITLES: Final = {
     "hypervisor": "Hypervisor",

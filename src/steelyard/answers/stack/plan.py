@@ -22,9 +22,10 @@ from steelyard.report.document import (
     Section,
     Table,
     Tone,
+    count,
+    enumeration,
     number_column,
 )
-from steelyard.report.formats import count, enumeration
 
 _MACHINES = {
     "hypervisor": "the hypervisor",

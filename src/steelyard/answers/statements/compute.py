@@ -5,28 +5,84 @@ other side), because work in the server differs from statement to statement. It 
 memory, and no storage, which a transaction meets at its commit.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
 import numpy as np
 
 from steelyard.answers.observations import Observations, estimate_of
 from steelyard.answers.published import published_latencies
-from steelyard.answers.statements.costs import (
-    SCRIPTS,
-    StatementCost,
-    StatementDifference,
-    StatementFit,
-)
+from steelyard.answers.results import Grounds
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import CellKey
+from steelyard.stats.intervals import FloatArray, signed_rank_interval
 from steelyard.stats.scalability import StatementCosts, fit_statements
-from steelyard.stats.signed_rank import signed_rank_interval
-from steelyard.stats.student import FloatArray
+
+# Statements that the client waits for one by one, in all query modes, and commits that must be
+# durable, by pgbench's builtin scripts: select-only is one SELECT; the others are BEGIN ... END
+# around 3 and 5. Source: pgbench's documentation, "What Is the Transaction Actually Performed".
+SCRIPTS: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {"select-only": (1, 0), "simple-update": (5, 1), "tpcb-like": (7, 1)}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementCost:
+    """The two costs in one configuration, or in one published environment.
+
+    Attributes:
+        name: Of the configuration or the environment.
+        blocks: Behind it; None of published figures, which are one run each.
+        latency_s: At one client by script, in the order of ``SCRIPTS``: medians over blocks.
+        residual_s: Largest miss of the fit; three scripts and two costs leave one degree of
+            freedom.
+    """
+
+    name: str
+    blocks: int | None
+    latency_s: tuple[float, ...]
+    per_statement_s: Estimate
+    per_commit_s: Estimate
+    residual_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementDifference:
+    """How both costs differ between two configurations, block by block."""
+
+    baseline: str
+    configuration: str
+    per_statement_s: Estimate
+    per_commit_s: Estimate
+
+    @property
+    def is_of_round_trips(self) -> bool:
+        """Return whether the cost of every statement surely differs."""
+        return self.per_statement_s.leaves_out_zero
+
+    @property
+    def is_of_commits(self) -> bool:
+        """Return whether the cost of a commit surely differs."""
+        return self.per_commit_s.leaves_out_zero
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementFit:
+    """Both costs of all configurations, their differences, and the published case beside them."""
+
+    costs: tuple[StatementCost, ...]
+    differences: tuple[StatementDifference, ...]
+    published: tuple[StatementCost, ...]
+
 
 LEVEL = 0.05
 
 
-def fit_of_statements(seen: Observations, experiment: Experiment) -> StatementFit | None:
+def fit_of_statements(grounds: Grounds) -> StatementFit | None:
     """Return the fit at one client; None unless all three scripts ran with one client."""
+    seen, experiment = grounds.closed, grounds.record.experiment
     columns = _columns(seen, experiment)
     if columns is None or not seen.blocks:
         return None

@@ -10,8 +10,18 @@ from typing import Final
 
 from steelyard.answers.results import CampaignAnalysis, Grounds
 from steelyard.core.measurement import StatementPlan
-from steelyard.report.document import Block, BulletList, Column, Paragraph, Row, Section, Table
-from steelyard.report.formats import Json, count, enumeration
+from steelyard.report.document import (
+    Block,
+    BulletList,
+    Column,
+    Json,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    count,
+    enumeration,
+)
 
 _ARROW: Final = re.compile(r"\s*->\s+")  # conditions may have one, too, but not in front
 _SHOWN: Final = 100  # characters of a statement

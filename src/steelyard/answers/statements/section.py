@@ -2,26 +2,31 @@
 
 from collections.abc import Sequence
 
-from steelyard.answers.reasons.json import wait_blocks
-from steelyard.answers.reasons.waits import WaitReasoning
+from steelyard.answers.reasons.waits import WaitReasoning, wait_blocks, waits_of
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.statements.costs import (
+from steelyard.answers.statements.compute import (
     SCRIPTS,
     StatementCost,
     StatementDifference,
     StatementFit,
+    fit_of_statements,
 )
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.report.document import (
+    CONFIDENCE,
     BulletList,
     Column,
+    Json,
     Paragraph,
     Row,
     Section,
     Table,
+    interval,
+    milliseconds,
+    number,
     number_column,
+    signed_ms,
 )
-from steelyard.report.formats import CONFIDENCE, Json, interval, milliseconds, number, signed_ms
 
 TITLE = "Statements and commits at one client"
 _LEAD = (
@@ -43,7 +48,7 @@ _PUBLISHED_NOTE = (
 
 def statement_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return both costs; nothing unless all three scripts ran with one client."""
-    fit = analysis.statements
+    fit = analysis.answer(fit_of_statements)
     if fit is None:
         return ()
     words = tuple(_words(each) for each in fit.differences)
@@ -52,7 +57,7 @@ def statement_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         _costs(TITLE, fit.costs, _NOTE),
         *((_differences(fit),) if fit.differences else ()),
         *((BulletList(lead="What the differences say:", items=words),) if words else ()),
-        *wait_blocks(analysis.waits),
+        *wait_blocks(analysis.answer(waits_of) or ()),
         *measured_apart(analysis.ceilings),
         _costs("The published latencies, fitted alike", fit.published, _PUBLISHED_NOTE),
     )
@@ -148,7 +153,7 @@ def _words(each: StatementDifference) -> str:
 
 def statements_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return both costs as plain values, where they were measured; units are in the names."""
-    fit, waits = analysis.statements, analysis.waits
+    fit, waits = analysis.answer(fit_of_statements), analysis.answer(waits_of) or ()
     if fit is None:
         return {}
     return {

@@ -17,14 +17,14 @@ from typing import Final
 
 import numpy as np
 
+from steelyard.answers.results import Grounds
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Quantity, WaitClass
 from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.measurement import SustainedRun
 from steelyard.core.units import format_duration, format_percent
-from steelyard.stats.capacity import consistency
-from steelyard.stats.cliff import LEAST_S, SKIPPED_S, CliffScan, scan_for_cliff
-from steelyard.stats.student import FloatArray
+from steelyard.stats.capacity import LEAST_S, SKIPPED_S, CliffScan, consistency, scan_for_cliff
+from steelyard.stats.intervals import FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,18 +165,10 @@ BURST_ONLY: Final = "burst, not sustained"
 _BURSTABLE: Final = re.compile(r"\((t2|t3|t3a|t4g)\.[a-z0-9]+\)")
 
 
-def burst_findings(
-    record: CampaignRecord,
-    sustained: tuple[SustainedSummary, ...],
-    within: frozenset[tuple[str, str]],
-) -> tuple[Finding, ...]:
-    """Return what is to be known of bursts.
-
-    Args:
-        record: Of the campaign.
-        sustained: Its long runs.
-        within: Configurations and workloads that were measured within known burst credits alone.
-    """
+def burst_findings(grounds: Grounds) -> tuple[Finding, ...]:
+    """Return what is to be known of bursts."""
+    record, sustained = grounds.record, grounds.analysis.sustained
+    within = grounds.analysis.burst_only
     return (
         *(
             _cliff(each, each.cliff, record.experiment.words.many)

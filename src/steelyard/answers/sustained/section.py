@@ -12,18 +12,24 @@ from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT
 from steelyard.core.measurement import SustainedRun
 from steelyard.core.units import format_duration, format_percent
 from steelyard.report.document import (
+    CONFIDENCE,
+    MISSING,
     Block,
     ChartKind,
     Column,
     Figure,
+    Json,
     Row,
     Section,
     Table,
     Tone,
     Value,
+    ended,
+    milliseconds,
+    number,
     number_column,
+    rate,
 )
-from steelyard.report.formats import CONFIDENCE, MISSING, Json, ended, milliseconds, number, rate
 
 TITLE = "Sustained runs"
 _NOTE = (

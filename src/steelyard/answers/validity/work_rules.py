@@ -45,8 +45,7 @@ from steelyard.core.plan import RUN_NEEDS, missing_for
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.core.target import EngineName
 from steelyard.core.units import MS_PER_S, format_percent, format_share
-from steelyard.stats.signed_rank import block_interval
-from steelyard.stats.student import Interval
+from steelyard.stats.intervals import Interval, block_interval
 from steelyard.stats.turns import LEAST_BLOCKS, SUSPECT_BEYOND, SUSPECT_LEVEL, is_suspect
 
 _TOLD: Final = {

@@ -1,6 +1,5 @@
 """What a campaign makes outside its record, and how it is undone after a death."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -9,31 +8,25 @@ from pathlib import Path
 
 from steelyard.campaign.cleanup.leftovers import (
     is_alive,
-    is_our_group,
+    may_be_left,
     our_mounts,
     raise_all,
     trouble_of,
-    turn_back,
-    undo_on_server,
-    undo_placed,
+    undo_thing,
     unmounted,
 )
 from steelyard.core.errors import (
     LeftBehindError,
     PreflightError,
     RecordError,
-    SteelyardError,
     TargetError,
 )
-from steelyard.core.outside import InCluster, OnServer, TurnedKnob, in_undoing_order, knob_label
-from steelyard.core.stack import Knob
+from steelyard.core.outside import ControlGroup, MadeDirectory, Outside, in_undoing_order
 from steelyard.core.units import printable
 from steelyard.gateways.doors import Doors
-from steelyard.gateways.files import remove_tree, tree_bytes
-from steelyard.places.local.groups import remove_group
+from steelyard.gateways.files import tree_bytes
 from steelyard.places.local.pausing import is_frozen, thaw
 from steelyard.places.local.server import end_all
-from steelyard.places.local.states import MEMORY
 from steelyard.record import registry
 from steelyard.record.directory import (
     COPY_NOTE,
@@ -45,11 +38,10 @@ from steelyard.record.directory import (
     read_standing,
 )
 from steelyard.record.journal import Created, Journal, Removed, Standing
-from steelyard.systems.protocol import residue_of
 
 
 class JournalLedger:
-    """Writes into the journal what a platform makes, before it makes it.
+    """Writes into the journal what is made or changed outside the record, before it is.
 
     The registry in the cache gets it before the journal: there ``clean`` finds it when the record
     was deleted, and of what the journal alone names it cannot know that it is ours.
@@ -58,59 +50,15 @@ class JournalLedger:
     def __init__(self, journal: Journal, campaign_id: str) -> None:
         self._journal = journal
         self._campaign_id = campaign_id
-        self._turned: dict[str, str] = {}
 
-    def created(self, directory: Path) -> None:
-        """Note a directory about to be made."""
-        registry.note_directory(self._campaign_id, directory)
-        self._journal.append(Created(resource="directory", name=str(directory)))
+    def created(self, thing: Outside) -> None:
+        """Note what is about to be made or changed."""
+        registry.note(self._campaign_id, thing)
+        self._journal.append(Created.of(thing))
 
-    def removed(self, directory: Path) -> None:
-        """Note that it is gone again."""
-        self._journal.append(Removed(resource="directory", name=str(directory)))
-
-    def changed(self, thing: OnServer) -> None:
-        """Note what is about to be made or changed on a server."""
-        registry.note_thing(self._campaign_id, thing)
-        self._journal.append(Created(resource="on-server", name=thing.label, thing=thing))
-
-    def undone(self, thing: OnServer) -> None:
-        """Note that it is as it was."""
-        self._journal.append(Removed(resource="on-server", name=thing.label))
-
-    def group_made(self, directory: Path) -> None:
-        """Note a control group about to be made."""
-        registry.note_group(self._campaign_id, directory)
-        self._journal.append(Created(resource="cgroup", name=str(directory)))
-
-    def group_removed(self, directory: Path) -> None:
-        """Note that it is gone again."""
-        self._journal.append(Removed(resource="cgroup", name=str(directory)))
-
-    def placed(self, thing: InCluster) -> None:
-        """Note what is about to be made or changed in a Kubernetes cluster."""
-        registry.note_placed(self._campaign_id, thing)
-        self._journal.append(Created(resource="in-cluster", name=thing.label, placed=thing))
-
-    def taken_away(self, thing: InCluster) -> None:
-        """Note that it is gone, or as it was."""
-        self._journal.append(Removed(resource="in-cluster", name=thing.label))
-
-    def kept(self, knob: Knob) -> str | None:
-        """Return what was at a knob's place before this session turned it; None: it did not."""
-        return self._turned.get(knob_label(knob))
-
-    def keep(self, knob: Knob, snapshot: str) -> None:
-        """Note what is there before a knob is turned for the first time."""
-        turned = TurnedKnob(knob=knob, snapshot=snapshot)
-        registry.note_knob(self._campaign_id, turned)
-        self._journal.append(Created(resource="knob", name=turned.label, knob=turned))
-        self._turned[turned.label] = snapshot
-
-    def put_back(self, knob: Knob) -> None:
-        """Note that it is as it was."""
-        self._journal.append(Removed(resource="knob", name=knob_label(knob)))
-        del self._turned[knob_label(knob)]
+    def removed(self, thing: Outside) -> None:
+        """Note that it is gone again, or as it was."""
+        self._journal.append(Removed.of(thing))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,12 +68,9 @@ class Leftover:
     Attributes:
         campaign_id: Its id, or ``?`` for a directory without a record.
         record: Directory of its record, or None when that is gone.
-        directories: Made and not removed; those that still exist.
-        processes: Ids of processes that still run in them.
-        things: Made or changed on servers and not undone.
-        groups: Control groups made and not removed; those that still exist.
-        knobs: Of the stack, turned and not put back.
-        placed: Made or changed in Kubernetes clusters and not undone.
+        things: Made or changed by it, as the registry knows them, and not undone; directories and
+            control groups that still exist.
+        processes: Ids of processes that still run in its directories.
         foreign: What the record lists and this account's registry does not know: another account,
             another cache or another machine has it, or nobody does. It is left alone.
         mounts: Where file systems of a crash test are mounted.
@@ -135,22 +80,23 @@ class Leftover:
 
     campaign_id: str
     record: Path | None
-    directories: tuple[Path, ...]
+    things: tuple[Outside, ...]
     processes: tuple[int, ...]
     size_bytes: int
-    things: tuple[OnServer, ...] = ()
-    groups: tuple[Path, ...] = ()
-    knobs: tuple[TurnedKnob, ...] = ()
-    placed: tuple[InCluster, ...] = ()
     foreign: tuple[Created, ...] = ()
     mounts: tuple[Path, ...] = ()
     frozen: tuple[Path, ...] = ()
     stopped: tuple[int, ...] = ()
 
     @property
-    def has_ours(self) -> bool:
-        """Return whether there is anything to undo."""
-        return any((self.directories, self.things, self.groups, self.knobs, self.placed))
+    def directories(self) -> tuple[Path, ...]:
+        """Return its directories."""
+        return tuple(each.path for each in self.things if isinstance(each, MadeDirectory))
+
+    @property
+    def groups(self) -> tuple[Path, ...]:
+        """Return its control groups."""
+        return tuple(each.path for each in self.things if isinstance(each, ControlGroup))
 
 
 def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover, ...]:
@@ -218,47 +164,35 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
     noted = registry.is_noted(campaign_id, record)
     # A path that is not here is gone, unless it was made on another machine.
     foreign = tuple(made for made in foreign if not (noted and _is_gone(made)))
-    names = [Path(made.name) for made in ours if made.resource == "directory"]
-    directories = tuple(path for path in names if _is_ours(path, campaign_id) and path.exists())
-    grouped = [Path(made.name) for made in ours if made.resource == "cgroup"]
-    groups = tuple(path for path in grouped if is_our_group(path, campaign_id, doors.cgroups))
-    # A slot's directory lies in that of its campaign.
-    outermost = [path for path in directories if not set(path.parents) & set(directories)]
-    processes = tuple(pid for path in outermost for pid in doors.processes.within(path))
     leftover = Leftover(
         campaign_id=campaign_id,
         record=record if record.exists() and not is_anothers else None,
-        directories=directories,
+        things=tuple(thing for thing in ours if may_be_left(thing, campaign_id, doors.cgroups)),
+        processes=(),
+        size_bytes=0,
+        foreign=foreign,
+    )
+    return _looked_at(leftover, doors) if leftover.things or foreign else None
+
+
+def _looked_at(leftover: Leftover, doors: Doors) -> Leftover:
+    """Return the same with what is in its directories and groups."""
+    directories = leftover.directories
+    # A slot's directory lies in that of its campaign.
+    outermost = [path for path in directories if not set(path.parents) & set(directories)]
+    processes = tuple(pid for path in outermost for pid in doors.processes.within(path))
+    return replace(
+        leftover,
         processes=processes,
         size_bytes=sum(tree_bytes(path) for path in outermost),
-        things=tuple(made.thing for made in ours if made.thing is not None),
-        groups=groups,
-        knobs=tuple(made.knob for made in ours if made.knob is not None),
-        placed=tuple(made.placed for made in ours if made.placed is not None),
-        foreign=foreign,
-        mounts=tuple(our_mounts(campaign_id, directories, doors)),
-        frozen=tuple(group for group in groups if is_frozen(group, doors.cgroups)),
+        mounts=tuple(our_mounts(leftover.campaign_id, directories, doors)),
+        frozen=tuple(group for group in leftover.groups if is_frozen(group, doors.cgroups)),
         stopped=doors.families.stopped(processes),
     )
-    return leftover if leftover.has_ours or foreign else None
 
 
 def _is_gone(made: Created) -> bool:
     return made.resource in ("directory", "cgroup") and not may_be_there(made.name)
-
-
-def _is_ours(path: Path, campaign_id: str) -> bool:
-    """Return whether a path has the form of what Steelyard makes.
-
-    A journal may come from somebody else: it must not be able to name what is removed.
-    """
-    is_slot = path.name != campaign_id and re.fullmatch(r"slot-[0-9]+", path.name)
-    campaign = path.parent if is_slot else path
-    if not path.is_absolute() or path.is_symlink() or campaign.is_symlink() or ".." in path.parts:
-        return False
-    if path.parent in (Path("/tmp"), MEMORY):  # noqa: S108 - compared, not made
-        return re.fullmatch(r"steelyard-[0-9a-f]{8}", path.name) is not None
-    return campaign.parent.name == "live" and campaign.name == campaign_id
 
 
 def undo(leftover: Leftover, doors: Doors) -> None:
@@ -310,8 +244,8 @@ def release_frozen(doors: Doors, told: Callable[[str], None]) -> None:
 
 def _release(leftover: Leftover, doors: Doors) -> None:
     _end_all_of(leftover, doors)
-    groups = replace(leftover, things=(), placed=(), knobs=(), directories=())
-    raise_all([*_undone(groups, doors)])
+    groups = tuple(each for each in leftover.things if isinstance(each, ControlGroup))
+    raise_all([*_undone(replace(leftover, things=groups), doors)])
 
 
 def _named_still(leftover: Leftover) -> str:
@@ -394,45 +328,22 @@ def undo_all(found: Sequence[Leftover], doors: Doors) -> None:
 
 def _undone(leftover: Leftover, doors: Doors) -> Iterator[LeftBehindError]:
     """Undo what is ours, each whatever becomes of others, note it, and yield what is left."""
-    for noted, attempt in _attempts(leftover, doors):
-        trouble = trouble_of(attempt)
+    for thing in in_undoing_order(leftover.things):
+        trouble = trouble_of(partial(undo_thing, thing, doors))
         if trouble is not None:
             yield trouble
             continue
         # Without a readable journal there is nowhere to note it, and nothing to note it for.
         with suppress(RecordError):
-            _note(leftover, doors, noted)
+            _note(leftover, doors, Removed.of(thing))
 
 
-def _attempts(leftover: Leftover, doors: Doors) -> Iterator[tuple[Removed, Callable[[], None]]]:
-    # The servers first: a way to one may lead through what is taken away after it.
-    for thing in in_undoing_order(leftover.things):
-        noted = Removed(resource="on-server", name=thing.label)
-        yield noted, partial(undo_on_server, thing, doors)
-    for placed in leftover.placed:
-        yield Removed(resource="in-cluster", name=placed.label), partial(undo_placed, placed, doors)
-    for knob in leftover.knobs:
-        yield Removed(resource="knob", name=knob.label), partial(turn_back, knob, doors)
-    for group in leftover.groups:
-        noted = Removed(resource="cgroup", name=str(group))
-        yield noted, partial(remove_group, group, doors.cgroups, doors.clock)
-    for directory in leftover.directories:
-        noted = Removed(resource="directory", name=str(directory))
-        yield noted, partial(_remove, directory, doors)
-
-
-def _remove(directory: Path, doors: Doors) -> None:
-    _free_shared_memory(directory, doors)
-    remove_tree(directory)
-
-
-def _note(leftover: Leftover, doors: Doors, *removed: Removed) -> None:
+def _note(leftover: Leftover, doors: Doors, removed: Removed) -> None:
     if leftover.record is None:
         return
     directory = CampaignDirectory.reopen(leftover.record, doors.clock)
     try:
-        for entry in removed:
-            directory.journal.append(entry)
+        directory.journal.append(removed)
     finally:
         directory.close()
 
@@ -456,13 +367,6 @@ def end_processes(directory: Path, doors: Doors) -> None:
             f"processes {', '.join(map(str, remaining))} in {directory} do not end",
             hint="They may wait for a disk that hangs; look at them with ps.",
         )
-
-
-def _free_shared_memory(directory: Path, doors: Doors) -> None:
-    for data in directory.glob("*/data"):
-        for command in residue_of(data):
-            with suppress(SteelyardError):  # without ipcrm it stays until the machine restarts
-                doors.processes.run(command, timeout_s=10)
 
 
 def require_nothing_left(directory: Path) -> Standing:

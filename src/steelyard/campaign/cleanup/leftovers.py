@@ -9,6 +9,7 @@ record here is found as well.
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -50,20 +51,32 @@ from steelyard.core.kubernetes import (
     campaign_value,
     ref_of,
 )
-from steelyard.core.outside import InCluster, OnServer, ServerInCluster, TurnedKnob
+from steelyard.core.outside import (
+    ControlGroup,
+    InCluster,
+    MadeDirectory,
+    OnServer,
+    Outside,
+    ServerInCluster,
+    TurnedKnob,
+)
 from steelyard.gateways.cgroups import Cgroups
 from steelyard.gateways.clock import looks
 from steelyard.gateways.doors import Doors
+from steelyard.gateways.files import remove_tree
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import own_password
 from steelyard.places.kubernetes.reaching import redis_knock, sql_knock
 from steelyard.places.kubernetes.undoing import undo as undo_in_cluster
+from steelyard.places.local.groups import remove_group
+from steelyard.places.local.states import MEMORY
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory, is_held, read_campaign, read_standing
 from steelyard.record.journal import Created, Removed
 from steelyard.systems.postgres.existing import readiness as undoing
 from steelyard.systems.postgres.existing.readiness import undo
 from steelyard.systems.postgres.existing.settings import Means
+from steelyard.systems.protocol import residue_of
 from steelyard.systems.redis.existing import settings as redis_undoing
 from steelyard.systems.redis.existing.connection import RedisMeans
 from steelyard.systems.redis.existing.settings import undo_on_redis
@@ -150,7 +163,7 @@ def adopt(path: Path, shown: CampaignRecord, doors: Doors) -> None:
     ours, others = registry.known(record.campaign_id, path, stands)
     if ours:
         raise PreflightError(
-            f"{path} lists {ours[0].name}, which this account's campaign left behind",
+            f"{path} lists {ours[0].label}, which this account's campaign left behind",
             hint=f"Remove that first: steelyard clean {path}",
         )
     directory = CampaignDirectory.reopen(path, doors.clock)
@@ -208,11 +221,56 @@ def our_mounts(campaign_id: str, directories: Sequence[Path], doors: Doors) -> I
             yield place
 
 
-def is_our_group(path: Path, campaign_id: str, cgroups: Cgroups) -> bool:
-    """Return whether a path is an existing group with the name of one that the campaign made."""
-    name = rf"steelyard-{re.escape(campaign_id)}(-[0-9]+)?-(server|generator)"
-    named = path.parent in cgroups.roots() and re.fullmatch(name, path.name) is not None
-    return named and cgroups.exists(path)
+def may_be_left(thing: Outside, campaign_id: str, cgroups: Cgroups) -> bool:
+    """Return whether something of ours may be there yet, and has the form of what we make.
+
+    Of a path both can be seen from here.
+    """
+    if isinstance(thing, MadeDirectory):
+        return _has_our_form(thing.path, campaign_id) and thing.path.exists()
+    if isinstance(thing, ControlGroup):
+        name = rf"steelyard-{re.escape(campaign_id)}(-[0-9]+)?-(server|generator)"
+        is_named = re.fullmatch(name, thing.path.name) is not None
+        return thing.path.parent in cgroups.roots() and is_named and cgroups.exists(thing.path)
+    return True
+
+
+def _has_our_form(path: Path, campaign_id: str) -> bool:
+    """Return whether a path has the form of what Steelyard makes: nothing else is ever removed."""
+    is_slot = path.name != campaign_id and re.fullmatch(r"slot-[0-9]+", path.name)
+    campaign = path.parent if is_slot else path
+    if not path.is_absolute() or path.is_symlink() or campaign.is_symlink() or ".." in path.parts:
+        return False
+    if path.parent in (Path("/tmp"), MEMORY):  # noqa: S108 - compared, not made
+        return re.fullmatch(r"steelyard-[0-9a-f]{8}", path.name) is not None
+    return campaign.parent.name == "live" and campaign.name == campaign_id
+
+
+def undo_thing(thing: Outside, doors: Doors) -> None:
+    """Undo one thing that the registry knows to be ours.
+
+    Raises:
+        LeftBehindError: It is still there, or not as it was.
+    """
+    match thing:
+        case MadeDirectory():
+            _free_shared_memory(thing.path, doors)
+            remove_tree(thing.path)
+        case ControlGroup():
+            remove_group(thing.path, doors.cgroups, doors.clock)
+        case OnServer():
+            undo_on_server(thing, doors)
+        case InCluster():
+            undo_placed(thing, doors)
+        case TurnedKnob():
+            turn_back(thing, doors)
+
+
+def _free_shared_memory(directory: Path, doors: Doors) -> None:
+    for data in directory.glob("*/data"):
+        for command in residue_of(data):
+            with suppress(SteelyardError):  # without ipcrm it stays until the machine restarts
+                doors.processes.run(command, timeout_s=10)
 
 
 def turn_back(turned: TurnedKnob, doors: Doors) -> None:
@@ -436,7 +494,7 @@ def look_for_labels(api: KubernetesApi, namespace: str = "") -> Look:
 
 def _has_objects(campaign_id: str) -> bool:
     """Return whether a campaign of this account made something in a cluster."""
-    return any(made.placed is not None for made in registry.made(campaign_id))
+    return any(isinstance(made, InCluster) for made in registry.made(campaign_id))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from steelyard.answers.noise.compute import analyse_noise
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Finding, Severity
@@ -108,19 +109,20 @@ def keep_profile(analysis: CampaignAnalysis, host: Host | None = None) -> Path |
 
 
 def _noises(analysis: CampaignAnalysis) -> tuple[WorkloadNoise, ...]:
-    workloads = analysis.noise.workloads if analysis.noise is not None else ()
+    floor = analysis.answer(analyse_noise)
+    workloads = floor.workloads if floor is not None else ()
     return tuple(workload.noise for workload in workloads if workload.noise is not None)
 
 
 def _profile(
     analysis: CampaignAnalysis, noises: tuple[WorkloadNoise, ...], place: str
 ) -> NoiseProfile:
-    plan = analysis.plan
+    plan, floor = analysis.plan, analysis.answer(analyse_noise)
     return NoiseProfile(
         origin=NoiseOrigin.MEASURED,
         workloads=noises,
         mode=None if plan is None else plan.mode,
-        block_s=None if analysis.noise is None else analysis.noise.block_s,
+        block_s=None if floor is None else floor.block_s,
         switch=None if plan is None else plan.switch,
         start_s=None if plan is None else plan.start_s,
         restore_s=None if plan is None else plan.data_s,
@@ -166,7 +168,9 @@ def content_of(workload: Workload) -> str:
         workload.scale_factor,
         [script.text for script in workload.prepare],
         [(script.text, script.weight) for script in workload.scripts],
+        *((workload.variables,) if workload.variables else ()),
         *(() if workload.redis is None else (workload.redis,)),
+        *(() if workload.command is None else (workload.command,)),
     )
     return stored_key(said)
 

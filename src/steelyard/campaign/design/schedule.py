@@ -14,7 +14,6 @@ from itertools import combinations
 
 import numpy as np
 
-from steelyard.answers.result.stopping import blocks_within
 from steelyard.core.errors import InputError
 from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost
 from steelyard.core.findings import Finding, Severity
@@ -36,9 +35,11 @@ from steelyard.core.schedule import (
     PlannedRun,
     PlannedStart,
     Schedule,
+    sub_block_sizes,
 )
 from steelyard.core.units import format_duration, format_percent, parse_duration_s
 from steelyard.stats.noise import instances_needed, mean_variance, optimal_runs
+from steelyard.stats.spending import blocks_within
 from steelyard.systems.protocol import Engine
 from steelyard.targets.differences import differing_settings
 
@@ -75,10 +76,12 @@ def schedule_of(
     blocks: int,
     rounds: int = 1,
     reading: Collection[str] = (),
+    at_once: int | None = None,
 ) -> Schedule:
     """Return the order of an experiment's runs, as its design asks.
 
-    Workloads that only read are named in ``reading``: alternating blocks begin with them.
+    Workloads that only read are named in ``reading``: alternating blocks begin with them. Where
+    not all servers fit, so many are up ``at_once``, the baseline's among them.
     """
     names = [configuration.name for configuration in experiment.configurations]
     if experiment.is_single_pass:
@@ -93,7 +96,33 @@ def schedule_of(
     )
     if mode is not Mode.ALTERNATING:
         return drawn
-    return replace(drawn, blocks=tuple(_reads_first(block, reading) for block in drawn.blocks))
+    blocks_drawn = [_reads_first(block, reading) for block in drawn.blocks]
+    if at_once is not None:
+        blocks_drawn = [
+            in_sub_blocks(block, experiment.baseline, at_once, experiment.seed)
+            for block in blocks_drawn
+        ]
+    return replace(drawn, blocks=tuple(blocks_drawn))
+
+
+_SUB_BLOCKS = 0  # what a further coin of a block is for
+
+
+def in_sub_blocks(block: PlannedBlock, baseline: str, at_once: int, seed: int) -> PlannedBlock:
+    """Return a block whose starts are up in sub-blocks of at most so many, the baseline in each.
+
+    Which configurations are up together is drawn with the order of the block; where the baseline
+    stands among them, a coin of its own says.
+    """
+    coin = block_coin(seed, block.index, _SUB_BLOCKS)
+    others = [start for start in block.starts if start.configuration != baseline]
+    own = next(start for start in block.starts if start.configuration == baseline)
+    starts: list[PlannedStart] = []
+    for number, size in enumerate(sub_block_sizes(len(others), at_once)):
+        together, others = others[:size], others[size:]
+        together.insert(int(coin.integers(size + 1)), own)
+        starts += [replace(start, sub_block=number) for start in together]
+    return replace(block, starts=tuple(starts))
 
 
 def single_pass(configuration: str, cells: Sequence[CellKey], *, seed: int) -> Schedule:
@@ -263,23 +292,41 @@ def cells_s(experiment: Experiment) -> float:
     return len(experiment.workloads) * sum(each + tail_s(load) for load in experiment.loads)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartFrame:
+    """What is known of a campaign's starts when their rounds are chosen.
+
+    Attributes:
+        times: Guessed before the start, measured before the plan is frozen.
+        cycle_s: The longest checkpoint cycle of the configurations.
+    """
+
+    mode: Mode
+    switch: SwitchCost
+    reset: Reset
+    warm_up_s: float
+    times: SwitchTimes
+    cycle_s: float
+
+    @property
+    def instance_s(self) -> float:
+        """Return the seconds from nothing to a server that can be measured."""
+        return self.times.restore_s + self.times.start_s + self.warm_up_s
+
+
 def block_s(
-    experiment: Experiment,
-    *,
-    mode: Mode,
-    reset: Reset,
-    warm_up_s: float,
-    times: SwitchTimes,
-    rounds: int = 1,
+    experiment: Experiment, frame: StartFrame, *, rounds: int = 1, at_once: int | None = None
 ) -> float:
     """Return the seconds one block takes, by arithmetic from its parts."""
+    mode, reset, warm_up_s, times = frame.mode, frame.reset, frame.warm_up_s, frame.times
     arms = len(experiment.configurations)
     cells = len(experiment.workloads) * len(experiment.loads) * rounds
     runs = arms * rounds * cells_s(experiment)
     between_s = len(experiment.workloads) * run_overhead_s(experiment)
     warm_ups = warm_up_s + between_s if warm_up_s else 0.0
     if mode is Mode.ALTERNATING:
-        return alternating_block_s(experiment, warm_up_s=warm_up_s, times=times)
+        starts = starts_in_turns(arms, at_once)
+        return alternating_block_s(experiment, starts, warm_up_s=warm_up_s, times=times)
     if mode is Mode.BACK_TO_BACK:
         again = times.restore_s + times.start_s + warm_ups if reset is not Reset.CAMPAIGN else 0.0
         settling = float(settling_s(experiment.system, warm_up_s))
@@ -289,17 +336,26 @@ def block_s(
     return restores * times.restore_s + arms * (times.start_s + warm_ups) + runs
 
 
-def alternating_block_s(experiment: Experiment, *, warm_up_s: float, times: SwitchTimes) -> float:
-    """Return the seconds of one block in turns.
+def starts_in_turns(configurations: int, at_once: int | None) -> int:
+    """Return the starts of one block in turns: in sub-blocks the baseline has one in each."""
+    if at_once is None:
+        return configurations
+    return configurations - 1 + len(sub_block_sizes(configurations - 1, at_once))
+
+
+def alternating_block_s(
+    experiment: Experiment, starts: int, *, warm_up_s: float, times: SwitchTimes
+) -> float:
+    """Return the seconds of one block of so many starts in turns.
 
     Servers are brought up side by side, and take as long as one after another: they copy from one
     disk on to one, with the CPUs that there are. Measured with two and three of them on two CPUs.
     """
-    arms, workloads = len(experiment.configurations), len(experiment.workloads)
+    workloads = len(experiment.workloads)
     run_s = experiment.measure.slice_s + connecting_s(experiment)
     warming_s = _warming_s(experiment, warm_up_s) if warm_up_s else 0.0
     cells_s = workloads * (warming_s + len(experiment.loads) * run_s)
-    return arms * (times.restore_s + times.start_s + cells_s)
+    return starts * (times.restore_s + times.start_s + cells_s)
 
 
 def _warming_s(experiment: Experiment, warm_up_s: float) -> float:
@@ -321,28 +377,6 @@ def connecting_s(experiment: Experiment) -> float:
 # Between instances of one kind: a guess; METHOD 3.8 simulates 1.4 %, and 1 to 4 % are expected.
 ASSUMED_INSTANCE_SD = 0.02
 DEFAULT_CYCLE_S = 300.0  # PostgreSQL's default checkpoint_timeout
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartFrame:
-    """What is known of a campaign's starts when their rounds are chosen.
-
-    Attributes:
-        times: Guessed before the start, measured before the plan is frozen.
-        cycle_s: The longest checkpoint cycle of the configurations.
-    """
-
-    mode: Mode
-    switch: SwitchCost
-    reset: Reset
-    warm_up_s: float
-    times: SwitchTimes
-    cycle_s: float
-
-    @property
-    def instance_s(self) -> float:
-        """Return the seconds from nothing to a server that can be measured."""
-        return self.times.restore_s + self.times.start_s + self.warm_up_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

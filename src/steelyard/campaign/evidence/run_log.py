@@ -16,7 +16,7 @@ from steelyard.core.errors import MeasurementError, RecordError
 from steelyard.core.latency import LogPolicy, RunLatency
 from steelyard.core.units import MIB
 from steelyard.gateways.files import GrowingFiles, free_bytes, translated
-from steelyard.stats.signed_rank import chance_of_so_few
+from steelyard.stats.intervals import chance_of_so_few
 from steelyard.systems.protocol import LogReader, TransactionLog
 
 UNREAD_BYTES: Final = 16 * MIB  # of a long run; a guess: half a minute at 15,000 per second

@@ -13,7 +13,7 @@ from steelyard.campaign.file.form import ConfigurationForm, LevelForm
 from steelyard.campaign.file.form_parts import ManualForm
 from steelyard.campaign.file.form_target import NESTED, TargetForm
 from steelyard.campaign.file.form_values import shown
-from steelyard.campaign.file.kinds import kind_of, model_of, target_problems
+from steelyard.campaign.file.kinds import keys_of, kind_of, model_of, target_problems
 from steelyard.campaign.file.validation import Draft
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.spelling import choice, did_you_mean, listed
@@ -174,7 +174,7 @@ def _differing(one: TargetForm, other: TargetForm) -> Iterator[tuple[str, str, s
     """Yield what two configurations of one experiment must share."""
     if _is_provisioned(one) != _is_provisioned(other):
         noun = kind_of(one).noun
-        key = next(key for key in ("cluster", "service") if key in kind_of(one).keys)
+        key = next(key for key in ("cluster", "service") if key in keys_of(kind_of(one)))
         hint = "Let Steelyard make both, or name an existing one in both"
         yield key, f"are a {noun} that is made and one that is there", hint
     if one.cluster is not None and other.cluster is not None and one.cluster != other.cluster:
@@ -202,7 +202,7 @@ def _shared(target: TargetForm) -> tuple[object, ...]:
 
 def _unnamed_image(targets: Mapping[str, TargetForm]) -> Iterator[tuple[str, str, str]]:
     """Yield that the generators have no image of their own where the databases' differ."""
-    with_operator = {n: t for n, t in targets.items() if "instances" in kind_of(t).keys}
+    with_operator = {n: t for n, t in targets.items() if "instances" in keys_of(kind_of(t))}
     made = {n: t for n, t in with_operator.items() if t.cluster is None}
     images = {name: target.image for name, target in made.items()}
     if len(set(images.values())) < 2:

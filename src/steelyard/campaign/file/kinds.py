@@ -1,18 +1,18 @@
 """The kinds of target as an experiment file knows them: keys, what is wrong with one, its model.
 
-``KINDS`` registers them. A problem is told of one whole target, once everything is inherited: the
-key it is about, the fact and the way out; ``inheritance`` finds the line.
+``core.target.TARGETS`` registers them, and the fields of their classes are their keys. A problem is
+told of one whole target, once everything is inherited: the key it is about, the fact and the way
+out; ``inheritance`` finds the line.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
 from steelyard.campaign.file.form_target import (
-    CLUSTER_KEYS,
     MAKING_KEYS,
     REDIS_SERVERS,
     GeneratorsForm,
@@ -30,7 +30,6 @@ from steelyard.core.target import (
     TARGETS,
     CloudNativePgTarget,
     ClusterService,
-    DatabaseSystem,
     EndpointTarget,
     EngineName,
     GeneratorPods,
@@ -39,7 +38,6 @@ from steelyard.core.target import (
     PodResources,
     RedisEndpointTarget,
     RedisKubernetesTarget,
-    RedisLocalTarget,
     Synchronous,
     Target,
 )
@@ -63,94 +61,82 @@ _OF_A_STATEFUL_SET: Final = frozenset(
 _WHOLE: Final = ("uri", "host", "port", "user", "service")  # how a server outside is reached
 
 
-def _nothing(_: TargetForm) -> Iterator[Told]:
-    """Yield nothing."""
-    return iter(())
+# Fields of a class that have other names in a file, or are spread over several keys.
+_KEYS: Final[Mapping[str, frozenset[str]]] = {
+    "kind": frozenset(),
+    "burst_lasts_s": frozenset(),
+    "place": frozenset({"context", "namespace", "generators"}),
+    "inside": frozenset({"kubernetes"}),
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """One kind of target.
-
-    Attributes:
-        name: As ``kind:`` has it.
-        keys: That it may have besides those of all kinds.
-        model: Makes the target of a form.
-        problems: Yields what only the whole target shows, besides keys of other kinds.
-        restores: Ways of ``restore``; empty where there is nothing to choose.
-        noun: What a server is called that is there already.
-        restarted_by: What lets Steelyard restart such a server; empty: nothing does.
-    """
-
-    name: str
-    keys: frozenset[str]
-    model: Callable[[TargetForm, Locate], Target]
-    problems: Callable[[TargetForm], Iterator[Told]] = _nothing
-    restores: tuple[str, ...] = ()
-    noun: str = "endpoint"
-    restarted_by: str = "Give its target a `restart_command`"
-
-    @property
-    def system(self) -> DatabaseSystem:
-        """Return the database system of its servers."""
-        return TARGETS[self.name].system
+def kind_of(form: TargetForm) -> type[Target]:
+    """Return the class of a target; one that names none is a PostgreSQL server on this machine."""
+    return TARGETS[form.kind or LocalTarget().kind]
 
 
-def kinds() -> dict[str, Kind]:
-    """Return all kinds by name; what ``KINDS`` has not, its class says."""
-    return {name: KINDS.get(name) or _of_class(model) for name, model in TARGETS.items()}
+def keys_of(kind: type[Target]) -> frozenset[str]:
+    """Return the keys of a kind, besides those of all kinds: the fields of its class."""
+    names = {each.name for each in fields(kind)}
+    own = frozenset[str]().union(*(_KEYS.get(name, {name}) for name in names))
+    return own | _OF_A_SERVICE if _has_service(names) else own
 
 
-def kind_of(form: TargetForm) -> Kind:
-    """Return the kind of a target; one that names none is a PostgreSQL server on this machine."""
-    return kinds()[form.kind or LocalTarget().kind]
-
-
-def _of_class(model: type[Target]) -> Kind:
-    """Return the kind whose keys are the fields of its class."""
-    keys = frozenset(each.name for each in fields(model)) - {"kind", "burst_lasts_s"}
-
-    def made(form: TargetForm, locate: Locate) -> Target:
-        given = form.model_dump(include=set(keys), exclude_none=True)
-        if "directory" in given:
-            given["directory"] = locate(given["directory"])
-        return TypeAdapter(model).validate_python({**given, "burst_lasts_s": form.burst_lasts})
-
-    def problems(form: TargetForm) -> Iterator[Told]:
-        try:
-            made(form, str)
-        except ValidationError as error:
-            for each in error.errors():
-                yield str(each["loc"][0]), f"{shown(each['input'])} is not understood", each["msg"]
-
-    def model_of_sound(form: TargetForm, locate: Locate) -> Target:
-        return model() if any(problems(form)) else made(form, locate)
-
-    return Kind(
-        name=model().kind,
-        keys=keys,
-        model=model_of_sound,
-        problems=problems,
-        restores=("reflink", "copy") if model.is_here else (),
-    )
+def _has_service(names: Collection[str]) -> bool:
+    """Return whether the fields of a class have a Service in a cluster, spread over its keys."""
+    return "place" in names and "service" in names
 
 
 def model_of(form: TargetForm, locate: Locate = str) -> Target:
-    """Return the target of a form."""
-    return kind_of(form).model(form, locate)
+    """Return the target of a form; where its class takes no value, that is told elsewhere."""
+    kind = kind_of(form)
+    try:
+        return _form_of(kind).validate_python(_given(kind, form, locate))
+    except ValidationError:
+        return kind()
+
+
+_FORMS: Final[dict[type[Target], TypeAdapter[Target]]] = {}  # to make one takes milliseconds
+
+
+def _form_of(kind: type[Target]) -> TypeAdapter[Target]:
+    if kind not in _FORMS:
+        _FORMS[kind] = TypeAdapter(kind)
+    return _FORMS[kind]
+
+
+def _given(kind: type[Target], form: TargetForm, locate: Locate) -> dict[str, object]:
+    """Return the fields of a target that a form says; what it does not say is the class's."""
+    plain = form.model_dump(exclude_none=True)
+    found: dict[str, object] = {"burst_lasts_s": form.burst_lasts}
+    for name in {each.name for each in fields(kind)} - {"kind", "burst_lasts_s"}:
+        if name in _LOCATED and name in plain:
+            found[name] = _located(name, plain[name], locate)
+        elif name in _READ:
+            found[name] = _READ[name](form)
+        else:
+            found[name] = plain.get(name)
+    if _has_service(found):
+        found["service"] = _redis_service(form)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _located(name: str, given: str, locate: Locate) -> str:
+    """Return a file or directory as an absolute path; programs may be a version or a name, too."""
+    return locate(given) if name != "bin" or is_directory(given) else given
 
 
 def target_problems(form: TargetForm) -> Iterator[Told]:
     """Yield what is wrong with one target once everything is inherited."""
-    kind = kind_of(form)
+    kind, name = kind_of(form), form.kind or LocalTarget().kind
     given = form.model_dump(exclude_none=True)
-    for key in sorted(given.keys() - kind.keys - _OF_ALL):
-        homes = [each for each in kinds().values() if key in each.keys]
-        near = [each for each in homes if each.system is kind.system] or homes
-        names = listed([each.name for each in near])
-        yield key, f"`{key}` belongs to the target {names}, and this is `{kind.name}`", "Remove it."
-    yield from _of_other_systems(form, kind)
-    yield from kind.problems(form)
+    for key in sorted(given.keys() - keys_of(kind) - _OF_ALL):
+        homes = {n: each for n, each in TARGETS.items() if key in keys_of(each)}
+        near = [n for n, each in homes.items() if each.system is kind.system] or [*homes]
+        message = f"`{key}` belongs to the target {listed(near)}, and this is `{name}`"
+        yield key, message, "Remove it."
+    yield from _of_other_systems(form, kind, name)
+    yield from _PROBLEMS.get(name, _refused_values)(form)
     if form.uri is not None:
         for key in _SEPARATE:
             if key in given:
@@ -158,24 +144,34 @@ def target_problems(form: TargetForm) -> Iterator[Told]:
                 yield key, f"`uri` and `{key}` exclude each other", hint
     if kind.restores and form.restore not in (None, *kind.restores):
         hint = f"Use {listed(kind.restores)}."
-        yield "restore", f"the target `{kind.name}` cannot restore by {form.restore}", hint
+        yield "restore", f"the target `{name}` cannot restore by {form.restore}", hint
     if form.allow_existing and form.restore == "template":
         hint = "Remove `restore`: nothing is copied in a database that is not Steelyard's."
         yield "restore", "an existing database cannot be restored by template", hint
 
 
-def _of_other_systems(form: TargetForm, kind: Kind) -> Iterator[Told]:
+def _refused_values(form: TargetForm) -> Iterator[Told]:
+    """Yield the values that the class of a target does not take, where no form checks them."""
+    kind = kind_of(form)
+    try:
+        _form_of(kind).validate_python(_given(kind, form, str))
+    except ValidationError as error:
+        for each in error.errors():
+            yield str(each["loc"][0]), f"{shown(each['input'])} is not understood", each["msg"]
+
+
+def _of_other_systems(form: TargetForm, kind: type[Target], name: str) -> Iterator[Told]:
     """Yield programs and URIs of another database system."""
     if form.bin is not None and _system_of_programs(form.bin) not in (None, kind.system.name):
         hint = _PROGRAMS.get(kind.system.name, "Name the directory of its programs.")
-        yield "bin", f"`{form.bin}` names no programs of the target `{kind.name}`", hint
+        yield "bin", f"`{form.bin}` names no programs of the target `{name}`", hint
     if form.uri is None:
         return
     system = EngineName.REDIS if is_redis_uri(form.uri) else EngineName.POSTGRES
     if system is not kind.system.name:
-        by_uri = (each for each in KINDS.values() if "uri" in each.keys)
-        other = next(each.name for each in by_uri if each.system.name is system)
-        message = f"the URI is one of the target `{other}`, and this is `{kind.name}`"
+        by_uri = {n: each for n, each in TARGETS.items() if "uri" in keys_of(each)}
+        other = next(n for n, each in by_uri.items() if each.system.name is system)
+        message = f"the URI is one of the target `{other}`, and this is `{name}`"
         yield "uri", message, f"Use `kind: {other}`, or correct the URI."
 
 
@@ -198,69 +194,14 @@ def located(base: Path) -> Locate:
     return locate
 
 
-def _programs(form: TargetForm, plain: str, locate: Locate) -> str:
-    """Return a version or a name as it is, a directory as an absolute path."""
-    programs = form.bin or plain
-    return locate(programs) if is_directory(programs) else programs
-
-
-def _local(form: TargetForm, locate: Locate) -> LocalTarget:
-    plain = LocalTarget()
-    return LocalTarget(
-        bin=_programs(form, plain.bin, locate),
-        directory=locate(form.directory) if form.directory else None,
-        port=form.port,
-        connection=form.connection or plain.connection,
-        run_as=form.run_as,
-        initdb=tuple(form.initdb or ()),
-        restore=form.restore,
-        burst_lasts_s=form.burst_lasts,
-    )
-
-
-def _endpoint(form: TargetForm, _: Locate) -> EndpointTarget:
-    return EndpointTarget(
-        uri=form.uri,
-        host=form.host,
-        port=form.port,
-        user=form.user,
-        dbname=form.dbname,
-        service=form.service,
-        allow_existing=bool(form.allow_existing),
-        restart_command=form.restart_command or (),
-        restore=form.restore,
-        burst_lasts_s=form.burst_lasts,
-        inside=None if form.kubernetes is None else _cluster_service(form.kubernetes),
-    )
-
-
 # A guess: pgbench keeps one CPU busy with a few clients, and its logs of a slice fit into memory.
 _AMOUNTS: Final = (("cpu", "1"), ("memory", "512Mi"))
 _GENERATOR: Final = PodResources(requests=_AMOUNTS, limits=_AMOUNTS)
 
 
-def _cluster(form: TargetForm, _: Locate) -> CloudNativePgTarget:
-    plain = CloudNativePgTarget()
-    return CloudNativePgTarget(
-        place=_generator_place(form.context, form.namespace, form.generators),
-        cluster=form.cluster,
-        allow_existing=bool(form.allow_existing),
-        image=form.image,
-        instances=form.instances or plain.instances,
-        storage=form.storage or plain.storage,
-        storage_class=form.storage_class,
-        wal_storage=form.wal_storage,
-        wal_storage_class=form.wal_storage_class,
-        resources=_pod_resources(form.resources),
-        synchronous=None if form.synchronous is None else _synchronous(form.synchronous),
-        node_selector=_sorted_pairs(form.node_selector),
-        tolerations=form.tolerations or plain.tolerations,
-        affinity=form.affinity or plain.affinity,
-        burst_lasts_s=form.burst_lasts,
-    )
-
-
-def _cluster_service(form: ServiceForm) -> ClusterService:
+def _cluster_service(form: ServiceForm | None) -> ClusterService | None:
+    if form is None:
+        return None
     service, secret = form.service or "", form.secret or ""
     plain = ClusterService(service=service, secret=secret)
     return ClusterService(
@@ -294,7 +235,9 @@ def _generators(form: GeneratorsForm) -> GeneratorPods:
     )
 
 
-def _synchronous(form: SynchronousForm) -> Synchronous:
+def _synchronous(form: SynchronousForm | None) -> Synchronous | None:
+    if form is None:
+        return None
     plain = Synchronous()
     return Synchronous(
         method=form.method or plain.method,
@@ -316,67 +259,38 @@ def _sorted_pairs(mapping: Mapping[str, str] | None) -> tuple[tuple[str, str], .
     return tuple(sorted((mapping or {}).items()))
 
 
-def _redis_local(form: TargetForm, locate: Locate) -> RedisLocalTarget:
-    plain = RedisLocalTarget()
-    return RedisLocalTarget(
-        bin=_programs(form, plain.bin, locate),
-        directory=locate(form.directory) if form.directory else None,
-        port=form.port,
-        connection=form.connection or plain.connection,
-        run_as=form.run_as,
-        restore=form.restore,
-        replica=None if form.replica is None else _folded(form.replica),
-        burst_lasts_s=form.burst_lasts,
-    )
-
-
-def _folded(settings: dict[str, str]) -> tuple[tuple[str, str], ...]:
+def _folded(settings: dict[str, str] | None) -> tuple[tuple[str, str], ...] | None:
+    if settings is None:
+        return None
     return tuple(sorted((name.lower(), value) for name, value in settings.items()))
 
 
-def _redis_endpoint(form: TargetForm, locate: Locate) -> RedisEndpointTarget:
-    return RedisEndpointTarget(
-        uri=form.uri,
-        host=form.host,
-        port=form.port,
-        user=form.user,
-        db=form.db,
-        tls=bool(form.tls),
-        cacert=None if form.cacert is None else locate(form.cacert),
-        cert=None if form.cert is None else locate(form.cert),
-        key=None if form.key is None else locate(form.key),
-        allow_existing=bool(form.allow_existing),
-        restart_command=form.restart_command or (),
-        burst_lasts_s=form.burst_lasts,
+def _redis_service(form: TargetForm) -> ClusterService | None:
+    if form.service is None:
+        return None
+    names = ClusterService(service=form.service, secret=form.secret or "")
+    return ClusterService(
+        place=_generator_place(form.context, form.namespace, form.generators),
+        service=form.service,
+        port=form.port or DEFAULT_PORT,
+        secret=form.secret or "",
+        user_key=form.user_key or names.user_key,
+        password_key=form.password_key or names.password_key,
     )
 
 
-def _redis_pod(form: TargetForm, _: Locate) -> RedisKubernetesTarget:
-    plain = RedisKubernetesTarget()
-    place = _generator_place(form.context, form.namespace, form.generators)
-    service = None
-    if form.service is not None:
-        names = ClusterService(service=form.service, secret=form.secret or "")
-        service = ClusterService(
-            place=place,
-            service=form.service,
-            port=form.port or DEFAULT_PORT,
-            secret=form.secret or "",
-            user_key=form.user_key or names.user_key,
-            password_key=form.password_key or names.password_key,
-        )
-    return RedisKubernetesTarget(
-        place=place,
-        service=service,
-        allow_existing=bool(form.allow_existing),
-        image=form.image or plain.image,
-        storage=form.storage or plain.storage,
-        storage_class=form.storage_class,
-        resources=_pod_resources(form.resources),
-        node_selector=_sorted_pairs(form.node_selector),
-        tolerations=form.tolerations or plain.tolerations,
-        burst_lasts_s=form.burst_lasts,
-    )
+# Fields whose value in a file has another form.
+_LOCATED: Final = frozenset({"bin", "directory", *_FILES})
+_READ: Final[Mapping[str, Callable[[TargetForm], object]]] = {
+    "place": lambda form: _generator_place(form.context, form.namespace, form.generators),
+    "inside": lambda form: _cluster_service(form.kubernetes),
+    "resources": lambda form: _pod_resources(form.resources),
+    "synchronous": lambda form: (
+        None if form.synchronous is None else _synchronous(form.synchronous)
+    ),
+    "node_selector": lambda form: _sorted_pairs(form.node_selector),
+    "replica": lambda form: _folded(form.replica),
+}
 
 
 def _tls(target: TargetForm) -> Iterator[Told]:
@@ -497,53 +411,9 @@ def _service_problems(target: TargetForm) -> Iterator[Told]:
     yield from _generator_problems("kubernetes", asked.generators)
 
 
-_HERE: Final = frozenset({"bin", "directory", "port", "connection", "run_as", "restore"})
-_BY_ADDRESS: Final = frozenset({"uri", "host", "port", "user", "allow_existing", "restart_command"})
-KINDS: Final[Mapping[str, Kind]] = {
-    kind.name: kind
-    for kind in (
-        Kind(
-            name=LocalTarget().kind,
-            keys=_HERE | {"initdb"},
-            model=_local,
-            restores=("reflink", "copy", "template"),
-        ),
-        Kind(
-            name=EndpointTarget().kind,
-            keys=_BY_ADDRESS | {"dbname", "service", "restore", "kubernetes"},
-            model=_endpoint,
-            problems=_service_problems,
-            restores=("template", "vacuum"),
-        ),
-        Kind(
-            name=CloudNativePgTarget().kind,
-            keys=CLUSTER_KEYS | {"allow_existing"},
-            model=_cluster,
-            problems=_cluster_problems,
-            noun="Cluster",
-            restarted_by="Allow its change with `allow_existing: true`",
-        ),
-        Kind(
-            name=RedisLocalTarget().kind,
-            keys=_HERE | {"replica"},
-            model=_redis_local,
-            restores=("reflink", "copy"),
-        ),
-        Kind(
-            name=RedisEndpointTarget().kind,
-            keys=_BY_ADDRESS | {"db", "tls", *_FILES},
-            model=_redis_endpoint,
-            problems=_tls,
-        ),
-        Kind(
-            name=RedisKubernetesTarget().kind,
-            keys=_OF_A_SERVICE
-            | _OF_A_STATEFUL_SET
-            | {"context", "namespace", "generators", "service"},
-            model=_redis_pod,
-            problems=_redis_pod_problems,
-            noun="server",
-            restarted_by="",
-        ),
-    )
+_PROBLEMS: Final[Mapping[str, Callable[[TargetForm], Iterator[Told]]]] = {
+    EndpointTarget().kind: _service_problems,
+    CloudNativePgTarget().kind: _cluster_problems,
+    RedisEndpointTarget().kind: _tls,
+    RedisKubernetesTarget().kind: _redis_pod_problems,
 }

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from steelyard.answers.observations import result_contrasts, result_count
-from steelyard.answers.result.stopping import stopping_rule
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.design.schedule import (
     Rounds,
@@ -41,10 +40,11 @@ from steelyard.core.plan import ASSUMED_NOISE, NoiseProfile, RoundsFor, Stopping
 from steelyard.core.schedule import Mode, Pausing, SharedMemory
 from steelyard.core.units import GIB, MIB, format_bytes, format_duration, parse_bytes
 from steelyard.gateways.files import free_bytes
+from steelyard.stats.spending import stopping_rule
 from steelyard.systems.protocol import Engine
 from steelyard.systems.redis.datasets import aof_bytes
 from steelyard.targets.assembly import Assembly
-from steelyard.targets.differences import choose_design, reset_for, switch_cost
+from steelyard.targets.differences import DesignChoice, choose_design, reset_for, switch_cost
 
 _EMPTY_DATA_DIRECTORY_BYTES = 64 * MIB  # measured: 39 MB (15) to 46 MB (18) plus WAL segments
 _DEFAULT_MAX_WAL_BYTES = 1 * GIB
@@ -90,6 +90,11 @@ class Forecast:
     pausing: Pausing | None = None
     memory: SharedMemory | None = None
     reading: tuple[str, ...] = ()
+
+    @property
+    def at_once(self) -> int | None:
+        """Return how many servers are up together where blocks have sub-blocks; else None."""
+        return None if self.memory is None else self.memory.at_once
 
     @property
     def first_look_s(self) -> float:
@@ -141,11 +146,9 @@ def forecast(
     rounds = choose_rounds(experiment, engine, frame, noise=measured or ASSUMED_NOISE)
     block = durations.block_s(
         experiment,
-        mode=mode,
-        reset=reset,
-        warm_up_s=warm_up_s,
-        times=times,
+        frame,
         rounds=rounds.number,
+        at_once=None if choice.memory is None else choice.memory.at_once,
     )
     max_blocks = blocks_planned(experiment, experiment.stop.budget_s - preparation, block)
     sustained_s = sustained.forecast_s(
@@ -169,7 +172,7 @@ def forecast(
             experiment,
             assembly,
             cached_all=cached == len(experiment.configurations),
-            together=choice.alternates,
+            together=_together(experiment, choice),
         ),
         cached=cached,
         sustained_s=sustained_s,
@@ -181,6 +184,14 @@ def forecast(
         memory=choice.memory,
         reading=tuple(each.name for each in experiment.workloads if engine.only_reads(each)),
     )
+
+
+def _together(experiment: Experiment, choice: DesignChoice) -> int:
+    """Return how many servers are up at the same time, each on data of its own."""
+    if not choice.alternates:
+        return 1
+    at_once = None if choice.memory is None else choice.memory.at_once
+    return at_once or len(experiment.configurations)
 
 
 def _prepared_already(experiment: Experiment, assembly: Assembly) -> int:
@@ -340,7 +351,7 @@ def _loading_s(engine: Engine) -> float:
 
 
 def _disk(
-    experiment: Experiment, assembly: Assembly, *, cached_all: bool, together: bool
+    experiment: Experiment, assembly: Assembly, *, cached_all: bool, together: int
 ) -> Mapping[Path, tuple[int, int]]:
     """Return needed and free bytes by directory.
 
@@ -348,7 +359,7 @@ def _disk(
         experiment: As resolved.
         assembly: Its engine and platforms.
         cached_all: The data of all configurations are prepared already.
-        together: All servers are up at the same time, each on a copy of its own.
+        together: So many servers are up at the same time, each on a copy of its own.
     """
     data = sum(d.expected_bytes for d in assembly.engine.datasets())
     one = int((_empty_bytes(experiment) + data) * _GROWTH)
@@ -359,12 +370,13 @@ def _disk(
         states = {assembly.engine.program(t.name).identity for t in here}
         anew = experiment.is_made_anew
         prepared = 0 if cached_all or anew else len(states) * one
-        written = [_written_bytes(configuration, data) for configuration in here]
-        if together:
-            needs[root] = prepared + len(here) * one + sum(written)
+        written = sorted((_written_bytes(each, data) for each in here), reverse=True)
+        if together > 1:
+            copies = min(len(here), together)
+            needs[root] = prepared + copies * one + sum(written[:copies])
             continue
         live = sum((1 if anew else _copies(here)) * one for _ in states)
-        needs[root] = prepared + live + max(written)
+        needs[root] = prepared + live + written[0]
     return {root: (needed, free_bytes(root)) for root, needed in needs.items()}
 
 

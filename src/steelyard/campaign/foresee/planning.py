@@ -23,11 +23,15 @@ from steelyard.answers.outlook.compute import (
     precision_s,
 )
 from steelyard.campaign.design.noise_profiles import profile_for
-from steelyard.campaign.design.schedule import GUESSED_SWITCH_S, mode_for, run_s
+from steelyard.campaign.design.schedule import (
+    GUESSED_SWITCH_S,
+    mode_for,
+    run_s,
+)
 from steelyard.campaign.foresee.forecast import Forecast, forecast
 from steelyard.core.experiment import Attribution, AttributionKind, Design, Experiment
 from steelyard.core.plan import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
-from steelyard.core.schedule import Load, Mode
+from steelyard.core.schedule import Load, Mode, sub_block_sizes
 from steelyard.stats import factorial
 from steelyard.stats.planning import (
     PAIR,
@@ -360,6 +364,8 @@ def outlook_terms(experiment: Experiment, expected: Forecast) -> OutlookTerms:
         step_s=expected.block_s / arms if starts else run_s(experiment) + GUESSED_SWITCH_S,
         turns=experiment.measure.turns,
         rounds=expected.rounds.number,
+        sub_blocks=sub_block_sizes(arms - 1, expected.at_once) if expected.at_once else (),
+        base=[each.name for each in experiment.configurations].index(experiment.baseline),
     )
     return OutlookTerms(
         shape=shape,
@@ -405,7 +411,8 @@ def slice_outlook(
     """
     shape = outlook_terms(experiment, expected).shape
     cells = len(experiment.workloads) * len(experiment.loads)
-    runs = len(experiment.configurations) * cells * shape.rounds
+    starts = len(experiment.configurations) - 1 + max(len(shape.sub_blocks), 1)
+    runs = starts * cells * shape.rounds
     overhead_s = expected.block_s / runs - shape.slice_s
     if expected.mode is Mode.ALTERNATING:
         return _turn_outlook(noise, shape, overhead_s, advises=advises)

@@ -1,5 +1,6 @@
 """Taking one block in turns: every configuration up, each from the same data, the load goes around.
 
+Where not all fit, they are up in sub-blocks, one after another, the baseline in each of them.
 Only causes from outside the configurations void a block, and then for all of them: it is redone
 whole.
 """
@@ -220,9 +221,14 @@ class AlternatingTaker:
         """
         self.void_because = self.void_under = self.void_by = self.way_out = ""
         try:
-            self._bring_up(block)
-            yield from self._cells(block, attempt, bearing=bearing)
-            self.slots.stop()
+            first = 0
+            for starts in block.sub_blocks:
+                place = Place(block=block.index, attempt=attempt, start=first, position=0)
+                place = replace(place, sub_block=starts[0].sub_block)
+                self._bring_up(block.index, starts)
+                yield from self._cells(starts, place, bearing=bearing)
+                self.slots.stop()
+                first += len(starts)
         except Void as end:
             self.void_by, self.way_out = end.code, end.way_out
             self._give_up(str(end))
@@ -234,21 +240,21 @@ class AlternatingTaker:
         self.void_because = reason
         self.slots.stop()
 
-    def _bring_up(self, block: PlannedBlock) -> None:
-        """Start every configuration on its copy of the data, and let all stand still.
+    def _bring_up(self, block: int, planned: Sequence[PlannedStart]) -> None:
+        """Start each configuration on its copy of the data, and let all stand still.
 
         Raises:
             Void: A setting is not in force.
         """
-        self.started(block=block.index, label=f"starting {len(block.starts)} servers")
+        self.started(block=block, label=f"starting {len(planned)} servers")
         failed: list[str] = []
         try:
-            starts = self.slots.bring_up(block.starts, self.plan.restore, failed)
+            starts = self.slots.bring_up(planned, self.plan.restore, failed)
         except SteelyardError:
             self.void_under = failed[0] if len(failed) == 1 else ""
             raise
-        configurations = [planned.configuration for planned in block.starts]
-        self._up = dict(zip(configurations, self.slots.of(block.starts), strict=True))
+        configurations = [start.configuration for start in planned]
+        self._up = dict(zip(configurations, self.slots.of(planned), strict=True))
         self._starts = dict(zip(configurations, starts, strict=True))
         for configuration, start in self._starts.items():
             finding = not_in_force(configuration, start.deviations)
@@ -258,11 +264,19 @@ class AlternatingTaker:
         for configuration, slot in self._up.items():
             slot.platforms[configuration].standstill.pause()
 
-    def _cells(self, block: PlannedBlock, attempt: int, *, bearing: bool) -> Iterator[Run]:
-        """Yield the runs of each cell; before the first of a workload all servers warm up."""
+    def _cells(
+        self, starts: Sequence[PlannedStart], first: Place, *, bearing: bool
+    ) -> Iterator[Run]:
+        """Yield the runs of each cell; before the first of a workload all servers warm up.
+
+        Args:
+            starts: Of the servers that are up.
+            first: Where the first run of the first of them stands.
+            bearing: A run beside neighbours is suspect, not invalid.
+        """
         warm: set[str] = set()
-        for position, planned in enumerate(zip(*(v.runs for v in block.starts), strict=True)):
-            place = Place(block=block.index, attempt=attempt, start=0, position=position)
+        for position, planned in enumerate(zip(*(v.runs for v in starts), strict=True)):
+            place = replace(first, position=position)
             workload, warm_up_s = planned[0].cell.workload, 0.0
             if workload not in warm:
                 warm.add(workload)
@@ -270,7 +284,7 @@ class AlternatingTaker:
             seats = self._seats(planned)
             runs = self._cell(
                 seats,
-                replace(place, runs=len(block.starts[0].runs)),
+                replace(place, runs=len(starts[0].runs)),
                 Work(seconds=self.experiment.measure.slice_s, warm_up_s=warm_up_s),
                 bearing=bearing,
             )
@@ -294,7 +308,7 @@ class AlternatingTaker:
         """
         cell = seats[0].planned.cell
         self.started(block=place.block, label=f"{cell.workload}, {cell.load.label}, in turns")
-        places = [replace(place, start=start) for start in range(len(seats))]
+        places = [replace(place, start=place.start + number) for number in range(len(seats))]
         orders = [self._order(one) for one in places]
         turns, coin = self._turns(cell.workload), self._coin(place, _TAKING)
         try:
@@ -313,8 +327,9 @@ class AlternatingTaker:
 
     def _coin(self, place: Place, part: int) -> np.random.Generator:
         """Return what draws the orders of a part of a cell in this try of the block."""
-        seed = self.experiment.seed
-        return block_coin(seed, place.block, place.attempt, place.position, part)
+        further = (place.sub_block,) if place.sub_block else ()
+        drawn_for = (place.attempt, place.position, part, *further)
+        return block_coin(self.experiment.seed, place.block, *drawn_for)
 
     def _warm_up(self, place: Place, planned: Sequence[PlannedRun]) -> float:
         """Put a workload on every server, in turns; return the seconds that its first cell owes.

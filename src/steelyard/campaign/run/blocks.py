@@ -51,6 +51,7 @@ class Place:
     start: int
     position: int
     runs: int = 0  # of its start
+    sub_block: int = 0
 
     @property
     def raw_name(self) -> str:
@@ -262,6 +263,7 @@ def run_of(
         evidence=taken.evidence,
         latency=taken.latency,
         turns=taken.turns,
+        sub_block=place.sub_block,
     )
 
 

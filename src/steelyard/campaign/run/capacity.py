@@ -33,10 +33,8 @@ from steelyard.core.measurement import SustainedRun
 from steelyard.core.plan import CampaignPlan, Capacity, CapacityPoint, CellRate
 from steelyard.core.schedule import CellKey, Load, PlannedRun
 from steelyard.core.units import format_duration
-from steelyard.stats.capacity import find_capacity
-from steelyard.stats.cliff import LEAST_S
-from steelyard.stats.signed_rank import median_interval
-from steelyard.stats.student import FloatArray
+from steelyard.stats.capacity import LEAST_S, find_capacity
+from steelyard.stats.intervals import FloatArray, median_interval
 
 _SPAWN_KEY = 2**31 + 1  # of the coin: no block has this number
 _DIGITS = 4  # of a rate; the capacity is not known to more

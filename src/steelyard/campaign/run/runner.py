@@ -13,7 +13,6 @@ from typing import Protocol, Self
 from steelyard.answers.campaign import analyse
 from steelyard.answers.observations import result_count
 from steelyard.answers.result.compute import decide
-from steelyard.answers.result.stopping import stopping_rule
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.design.noise_profiles import profile_for
@@ -74,6 +73,7 @@ from steelyard.record.journal import (
     Provisioned,
     SustainedFinished,
 )
+from steelyard.stats.spending import stopping_rule
 from steelyard.systems.protocol import Engine, ShowsPlans
 from steelyard.targets.differences import Room, choose_design, reset_for, switch_cost, too_slow
 
@@ -247,7 +247,7 @@ class Campaign:
         """Return what takes the blocks of a plan: in turns, or one start after another."""
         if plan.mode is Mode.ALTERNATING:
             self.bench.stop(keep_data=False)  # from now on servers run in slots
-            self.slots.make(len(self.experiment.configurations))
+            self.slots.make(plan.at_once or len(self.experiment.configurations))
             self.slots.prepare(self.progress.stage)
             return AlternatingTaker(
                 experiment=self.experiment,
@@ -302,23 +302,20 @@ class Campaign:
             reset = reset_for(self.experiment, mode, writes=self.engine.writes())
         warm_up = self._warm_up(restoring.means, mode)
         capacities = self._capacities(restoring.means, warm_up)
-        rounds = self._rounds(
-            StartFrame(
-                mode=mode,
-                switch=switch,
-                reset=reset,
-                warm_up_s=warm_up.warm_up_s,
-                times=times,
-                cycle_s=cycle_in_force_s(self.engine, tuple(self._servers.values())),
-            )
-        )
-        block_s = durations.block_s(
-            self.experiment,
+        frame = StartFrame(
             mode=mode,
+            switch=switch,
             reset=reset,
             warm_up_s=warm_up.warm_up_s,
             times=times,
+            cycle_s=cycle_in_force_s(self.engine, tuple(self._servers.values())),
+        )
+        rounds = self._rounds(frame)
+        block_s = durations.block_s(
+            self.experiment,
+            frame,
             rounds=rounds.number,
+            at_once=None if choice.memory is None else choice.memory.at_once,
         )
         left_s = self.experiment.stop.budget_s - self.directory.journal.elapsed_s
         plan = CampaignPlan(
@@ -369,6 +366,7 @@ class Campaign:
             blocks=plan.stopping.max_blocks,
             rounds=plan.rounds,
             reading=[w.name for w in self.experiment.workloads if self.engine.only_reads(w)],
+            at_once=plan.at_once,
         )
         # The schedule first: a plan in the journal promises that the schedule is there.
         self.directory.write_schedule(schedule)

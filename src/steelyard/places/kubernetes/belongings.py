@@ -174,7 +174,7 @@ class Belongings:
         ref = ref_of(manifest)
         if ref not in self._made:
             thing = self._thing(ref)
-            self._ledger.placed(thing)
+            self._ledger.created(thing)
             self._made[ref] = thing
         return self.api.apply(manifest)
 
@@ -188,7 +188,7 @@ class Belongings:
         is_new = ref not in self._made
         thing = self._made.setdefault(ref, self._thing(ref))
         if is_new:
-            self._ledger.placed(thing)
+            self._ledger.created(thing)
         made = self.api.create(manifest)
         if made is not None:
             return made
@@ -213,7 +213,7 @@ class Belongings:
         if ref not in self._altered:
             thing = self._thing(ref, before=json.dumps(before, sort_keys=True))
             thing = replace(thing, uid=uid_of(self.api.read(ref)))
-            self._ledger.placed(thing)
+            self._ledger.created(thing)
             self._altered[ref] = thing
         asked = merged(self._asked.get(ref, {}), patch)
         changed = self.api.patch(ref, marked(patch, asked))
@@ -231,7 +231,7 @@ class Belongings:
         left = put_back(thing, self.api)
         del self._altered[ref]
         self._asked.pop(ref, None)
-        self._ledger.taken_away(thing)
+        self._ledger.removed(thing)
         return left_alone(thing, left) if left else None
 
     def _thing(self, ref: ObjectRef, *, before: str = "") -> InCluster:
@@ -268,7 +268,7 @@ class Belongings:
 
     def _forget(self, thing: InCluster) -> None:
         if self._made.pop(thing.ref, None) is not None:
-            self._ledger.taken_away(thing)
+            self._ledger.removed(thing)
         if self._anchor is not None and ref_of(self._anchor) == thing.ref:
             self._anchor = None
 

@@ -30,6 +30,7 @@ from steelyard.core.linux import (
     shown_limit,
 )
 from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.outside import ControlGroup
 from steelyard.gateways.cgroups import Cgroups
 from steelyard.gateways.clock import Clock, until
 from steelyard.gateways.host import group_cpus, group_quota
@@ -276,7 +277,7 @@ class ServerGroups:
 
     def _make_one(self, directory: Path) -> None:
         if directory not in self._made:
-            self._ledger.group_made(directory)
+            self._ledger.created(ControlGroup(path=directory))
             self._made.append(directory)
             self._cgroups.make(directory)
 
@@ -377,7 +378,7 @@ class ServerGroups:
     def note_removed(self) -> None:
         """Note in the ledger that all groups are gone."""
         while self._made:
-            self._ledger.group_removed(self._made[-1])
+            self._ledger.removed(ControlGroup(path=self._made[-1]))
             self._made.pop()
 
     def _with_all_cpus(self, limits: Limits) -> Limits:

@@ -21,6 +21,7 @@ from steelyard.core.evidence import Vantage
 from steelyard.core.findings import Finding
 from steelyard.core.linux import limits_of
 from steelyard.core.measurement import Fact
+from steelyard.core.outside import MadeDirectory
 from steelyard.core.redis import canonical
 from steelyard.gateways.cgroups import Families, SystemFamilies
 from steelyard.gateways.clock import Clock
@@ -470,7 +471,7 @@ class LocalPlatform(WithCampaignDirectory):
             self._groups.remove()
         # Last, because the journal may be what has failed.
         for directory in made:
-            self._ledger.removed(directory)
+            self._ledger.removed(MadeDirectory(path=directory))
         if self._groups is not None:
             self._groups.note_removed()
 
@@ -484,10 +485,13 @@ class LocalPlatform(WithCampaignDirectory):
             clock=self._clock,
         )
 
+    def _noted(self, directory: Path) -> None:
+        self._ledger.created(MadeDirectory(path=directory))
+
     def _socket_directory(self) -> Path:
         if self._sockets is None:
             self._sockets = short_directory(
-                "steelyard-", account=self._options.account, announce=self._ledger.created
+                "steelyard-", account=self._options.account, announce=self._noted
             )
         return self._sockets
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from steelyard.core.command import Command
 from steelyard.core.errors import PreflightError, TargetError
+from steelyard.core.outside import MadeDirectory
 from steelyard.core.redis import stored_key
 from steelyard.core.units import MIB
 from steelyard.gateways.clock import Clock
@@ -229,7 +230,7 @@ class LogPlace:
         except PreflightError:
             path = self.remove()
             if path is not None:
-                self._ledger.removed(path)
+                self._ledger.removed(MadeDirectory(path=path))
             return False
         return True
 
@@ -241,7 +242,7 @@ class LogPlace:
         return self._made
 
     def _noted(self, path: Path) -> None:
-        self._ledger.created(path)
+        self._ledger.created(MadeDirectory(path=path))
         self._made = path  # before it is made: then its removal is ours, whatever comes between
 
     def remove(self) -> Path | None:
@@ -282,7 +283,7 @@ class WithCampaignDirectory:
     def _made(self, directory: Path) -> Path:
         """Return a directory in or below the live one, made now where it is not there."""
         if not self._live.exists():
-            self._ledger.created(self._live)
+            self._ledger.created(MadeDirectory(path=self._live))
         make_directory(directory)
         return directory
 

@@ -8,8 +8,8 @@ import numpy as np
 from steelyard.core.findings import Severity
 from steelyard.core.stack_facts import BenchFacts, ScriptLatencies, StackFacts
 from steelyard.core.units import MIB, format_bytes, format_latencies
-from steelyard.stats.student import FloatArray
-from steelyard.stats.waits import REMOTE_ACCESS_S, WaitChange, change_of_waits
+from steelyard.stats.intervals import FloatArray
+from steelyard.stats.scalability import REMOTE_ACCESS_S, WaitChange, change_of_waits
 from steelyard.tuning.facts.machine import wake_ups
 from steelyard.tuning.rules.rule import (
     HOLDS,

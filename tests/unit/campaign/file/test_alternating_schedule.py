@@ -5,13 +5,14 @@ from dataclasses import replace
 from itertools import pairwise
 from math import sqrt
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.campaigns import an_experiment
 from steelyard.campaign.design.schedule import block_coin, mode_for, schedule_of
 from steelyard.core.experiment import Experiment, SwitchCost
-from steelyard.core.schedule import CellKey, Mode, PlannedBlock, Schedule
+from steelyard.core.schedule import CellKey, Mode, PlannedBlock, Schedule, sub_block_sizes
 
 WORKLOADS = ("writes", "reads", "more writes", "more reads")
 READING = ("reads", "more reads")
@@ -48,6 +49,65 @@ def test_each_configuration_has_its_slot_and_all_the_same_cells(experiment: Expe
         assert all(
             run.configuration == start.configuration for start in block.starts for run in start.runs
         )
+
+
+@given(st.integers(1, 9), st.integers(2, 6), st.integers(0, 2**31 - 1))
+def test_sub_blocks_hold_each_configuration_once_and_the_baseline_in_each(
+    others: int, at_once: int, seed: int
+) -> None:
+    """No more than fit are up, as evenly as can be; a longer campaign continues a shorter one."""
+    experiment = replace(an_experiment(workloads=WORKLOADS), seed=seed)
+    slow, fast = experiment.configurations
+    names = [f"c{number}" for number in range(others)]
+    experiment = replace(
+        experiment, configurations=(slow, *(replace(fast, name=name) for name in names))
+    )
+    asked = schedule_of(
+        experiment, mode=Mode.ALTERNATING, blocks=3, reading=READING, at_once=at_once
+    )
+    longer = schedule_of(
+        experiment, mode=Mode.ALTERNATING, blocks=5, reading=READING, at_once=at_once
+    )
+    assert longer.blocks[:3] == asked.blocks
+    for block in asked.blocks:
+        up = [[start.configuration for start in starts] for starts in block.sub_blocks]
+        assert all(each.count("slow") == 1 for each in up)
+        assert sorted(name for each in up for name in each if name != "slow") == sorted(names)
+        sizes = [len(each) for each in up]
+        assert 2 <= min(sizes) <= max(sizes) <= at_once
+        assert max(sizes) - min(sizes) <= 1
+        assert len(up) == -(-others // (at_once - 1))
+        assert all([run.cell for run in start.runs] == cells(block) for start in block.starts)
+        assert all(
+            run.configuration == start.configuration for start in block.starts for run in start.runs
+        )
+
+
+def test_a_sub_block_of_one_compares_nothing() -> None:
+    """The baseline alone is no sub-block."""
+    with pytest.raises(ValueError, match="compares nothing"):
+        sub_block_sizes(3, 1)
+
+
+def test_the_coin_says_who_is_up_with_whom_and_in_which_slot() -> None:
+    """Over many blocks every pair is up together alike often, and the baseline is everywhere."""
+    experiment = replace(an_experiment(), seed=5)
+    slow, fast = experiment.configurations
+    names = ("a", "b", "c", "d")
+    experiment = replace(
+        experiment, configurations=(slow, *(replace(fast, name=name) for name in names))
+    )
+    drawn_blocks = schedule_of(experiment, mode=Mode.ALTERNATING, blocks=600, at_once=3).blocks
+    pairs: Counter[frozenset[str]] = Counter()
+    places: Counter[int] = Counter()
+    for block in drawn_blocks:
+        for starts in block.sub_blocks:
+            up = [start.configuration for start in starts]
+            places[up.index("slow")] += 1
+            pairs[frozenset(up) - {"slow"}] += 1
+    assert len(pairs) == 6
+    assert all(abs(each - 200) < 4 * sqrt(200) for each in pairs.values())
+    assert all(abs(each - 400) < 4 * sqrt(400) for each in places.values())
 
 
 @given(experiments)

@@ -266,6 +266,52 @@ def test_servers_have_to_fit_into_memory_together(
         assert "together they may take 2.0 GiB with their data" in found.reason
 
 
+def several(**needs: int) -> tuple[Experiment, Engine]:
+    """Return configurations with the memory that each of their servers needs; `slow` is one."""
+    experiment = an_experiment()
+    first = experiment.configurations[0]
+    named = tuple(replace(first, name=name) for name in needs)
+
+    class _Engine(FakeEngine):
+        def memory_bytes(self, configuration: str) -> int:
+            return needs[configuration]
+
+        def huge_page_bytes(self, configuration: str) -> int:
+            return needs[configuration]
+
+    asked = replace(experiment, configurations=named)
+    return asked, _Engine(World(clock=FakeClock(), experiment=asked))
+
+
+@pytest.mark.parametrize(
+    ("available_gib", "at_once", "needed_gib"),
+    [(12.5, None, 10), (12.4, 3, 8), (10.0, 3, 8), (9.9, 2, 5), (6.25, 2, 5), (6.2, 0, 5)],
+)
+@pytest.mark.parametrize("of", ["memory", "huge pages"])
+def test_as_many_as_fit_are_up_whichever_they_are(
+    of: str, available_gib: float, at_once: int | None, needed_gib: int
+) -> None:
+    """The baseline and the largest others count; where not even one other fits, no turns."""
+    experiment, engine = several(slow=1 * GIB, a=2 * GIB, b=4 * GIB, c=3 * GIB)
+    free = int(available_gib * GIB)
+    room = replace(ROOM, memory_bytes=free)
+    if of == "huge pages":
+        room = replace(ROOM, memory_bytes=100 * GIB, huge_page_bytes=int(0.8 * free))
+    found = choose_design(experiment, engine, room)
+    assert found.alternates is (at_once != 0)
+    if at_once == 0:
+        assert "the baseline and one other together" in found.reason
+        return
+    assert found.memory is not None
+    assert found.memory.at_once == at_once
+    assert found.memory.needed_bytes == needed_gib * GIB
+    assert found.reason == (
+        "all of them can be up at the same time"
+        if at_once is None
+        else "no more of them fit into memory at the same time"
+    )
+
+
 @pytest.mark.parametrize(
     ("free", "slow", "fast", "told"),
     [

@@ -7,6 +7,7 @@ import pytest
 
 from fakes import analyses
 from fakes.host import FakeHost
+from steelyard.answers.noise.compute import analyse_noise
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.design.noise_profiles import (
     content_of,
@@ -37,15 +38,16 @@ def measured(campaign: str = "one", at: float = 1000.0) -> CampaignAnalysis:
 
 def with_both(analysis: CampaignAnalysis, second_sd: float) -> CampaignAnalysis:
     """Return the measurement with the parts of both workloads."""
-    assert analysis.noise is not None
-    reads, writes = analysis.noise.workloads
+    floor = analysis.answer(analyse_noise)
+    assert floor is not None
+    reads, writes = floor.workloads
     assert reads.noise is not None
     noise = replace(reads.noise, second_sd=second_sd)
     both = (
         replace(reads, noise=replace(noise, workload="reads")),
         replace(writes, noise=replace(noise, workload="writes")),
     )
-    return replace(analysis, noise=replace(analysis.noise, workloads=both))
+    return analysis.with_answer(analyse_noise, replace(floor, workloads=both))
 
 
 def on_endpoint(experiment: Experiment, host: str) -> Experiment:
@@ -64,8 +66,9 @@ def test_what_was_kept_is_found() -> None:
     assert found.findings == ()
     profile = found.profile
     assert profile.origin is NoiseOrigin.MEASURED
-    assert analysis.noise is not None
-    assert profile.workloads == (analysis.noise.workloads[0].noise,)
+    floor = analysis.answer(analyse_noise)
+    assert floor is not None
+    assert profile.workloads == (floor.workloads[0].noise,)
     assert analysis.plan is not None
     assert (profile.switch, profile.blocks) == (analysis.plan.switch, analysis.blocks)
     assert profile.warm_up_s == analysis.plan.warm_up.warm_up_s
@@ -131,17 +134,16 @@ def test_one_that_covers_more_workloads_comes_first() -> None:
 def in_turns(campaign: str, at: float) -> CampaignAnalysis:
     """Return the same of an A/A campaign in turns."""
     analysis = with_both(measured(campaign, at), 0.03)
-    assert analysis.noise is not None
+    floor = analysis.answer(analyse_noise)
+    assert floor is not None
     assert analysis.plan is not None
     noises = tuple(
         replace(each, noise=replace(each.noise, turns=TURNS)) if each.noise is not None else each
-        for each in analysis.noise.workloads
+        for each in floor.workloads
     )
-    return replace(
-        analysis,
-        plan=replace(analysis.plan, mode=Mode.ALTERNATING),
-        noise=replace(analysis.noise, mode=Mode.ALTERNATING, workloads=noises, block_s=24.0),
-    )
+    in_turns = replace(floor, mode=Mode.ALTERNATING, workloads=noises, block_s=24.0)
+    planned = replace(analysis, plan=replace(analysis.plan, mode=Mode.ALTERNATING))
+    return planned.with_answer(analyse_noise, in_turns)
 
 
 def test_a_profile_of_the_planned_design_comes_before_a_newer_one() -> None:
@@ -223,6 +225,7 @@ def test_other_campaigns_keep_nothing() -> None:
     """Neither a comparison nor a noise measurement without parts leaves a file."""
     assert keep_profile(analyses.quick(), HOST) is None
     analysis = measured()
-    assert analysis.noise is not None
-    empty = replace(analysis, noise=replace(analysis.noise, workloads=()))
+    floor = analysis.answer(analyse_noise)
+    assert floor is not None
+    empty = analysis.with_answer(analyse_noise, replace(floor, workloads=()))
     assert keep_profile(empty, HOST) is None

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from experiment_texts import SMALL, load
 
-from steelyard.answers.result.stopping import stopping_rule
 from steelyard.campaign.design.schedule import mode_for
 from steelyard.campaign.file.files import LoadedExperiment
 from steelyard.campaign.foresee.forecast import (
@@ -18,6 +17,7 @@ from steelyard.campaign.foresee.forecast import (
 )
 from steelyard.core.experiment import Design, OtherDesign, Reset, Stop, SwitchCost
 from steelyard.core.schedule import Mode
+from steelyard.stats.spending import stopping_rule
 
 
 def given(text: str = SMALL, *overrides: str) -> LoadedExperiment:

@@ -11,16 +11,18 @@ import pytest
 from fakes.campaigns import Killed, Stage, an_experiment
 from fakes.clock import FakeClock
 from fakes.servers import World
+from steelyard.answers.observations import observe
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.foresee.forecast import forecast
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import Interrupted, MeasurementError
-from steelyard.core.experiment import Design, Experiment, Measure, Reset
+from steelyard.core.experiment import Design, Experiment, Measure, Reset, SwitchCost
 from steelyard.core.findings import Verdict
 from steelyard.core.measurement import Run
 from steelyard.core.plan import Status
 from steelyard.core.schedule import Mode, Pausing, TurnTimes
+from steelyard.core.units import MIB
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.journal import read_lines
 from steelyard.targets.assembly import Assembly
@@ -149,6 +151,116 @@ def test_both_are_up_from_the_beginning_to_the_end_of_a_block(tmp_path: Path) ->
         planned = [start.configuration for start in schedule.blocks[index].starts]
         assert [run.configuration for run in runs] == planned
     assert {runs[0].configuration for runs in by_block(record).values()} == {"slow", "fast"}
+
+
+def four(**changes: object) -> Experiment:
+    """Return a baseline against three configurations, of which one is 5 % faster."""
+    experiment = an_experiment(loads=2)
+    slow, fast = experiment.configurations
+    more = tuple(replace(slow, name=name) for name in ("same", "equal"))
+    return replace(experiment, configurations=(slow, fast, *more), **changes)  # type: ignore[arg-type]
+
+
+def in_sub_blocks(path: Path, at_once: int, clock: FakeClock | None = None) -> Stage:
+    """Begin a campaign where so many of four servers fit."""
+    stage = staged(path, four(), clock)
+    stage.room = replace(_ROOM, memory_bytes=at_once * 1250 * MIB)
+    stage.world.needed_bytes = 1000 * MIB
+    return stage
+
+
+@pytest.mark.parametrize(("at_once", "sizes"), [(2, (2, 2, 2)), (3, (3, 2))])
+def test_what_does_not_fit_together_alternates_in_sub_blocks(
+    tmp_path: Path, at_once: int, sizes: tuple[int, ...]
+) -> None:
+    """As many as fit are up, the baseline in each; each is compared with the one beside it."""
+    stage = in_sub_blocks(tmp_path / "campaign", at_once)
+    analysis = stage.run()
+    plan = analysis.plan
+    assert plan is not None
+    assert (plan.mode, plan.at_once) == (Mode.ALTERNATING, at_once)
+    assert plan.design_reason == "no more of them fit into memory at the same time"
+    verdicts = {each.configuration: each.verdict for each in analysis.results}
+    assert verdicts["fast"] is Verdict.FASTER
+    assert Verdict.SLOWER not in verdicts.values()
+    record, together = read_campaign(tmp_path / "campaign"), set()
+    for index, runs in by_block(record).items():
+        planned = read_schedule(tmp_path / "campaign").blocks[index]
+        assert tuple(len(starts) for starts in planned.sub_blocks) == sizes
+        together.add(tuple(frozenset(s.configuration for s in e) for e in planned.sub_blocks))
+        for starts in planned.sub_blocks:
+            names = [start.configuration for start in starts]
+            assert names.count("slow") == 1
+            mine = [run for run in runs if run.sub_block == starts[0].sub_block]
+            assert [run.configuration for run in mine] == names * 2
+        assert len({run.place for run in runs}) == len(runs) == 2 * sum(sizes)
+    assert len(together) > 1  # drawn anew in every block
+    seen = observe(record)
+    for block, runs in by_block(record).items():
+        for cell in seen.cells:
+            own = {(r.configuration, r.sub_block): r for r in runs if r.cell == cell}
+            for (name, number), run in own.items():
+                assert run.measurement is not None
+                beside = own["slow", number].measurement
+                assert beside is not None
+                ratio = run.measurement.log_tps - beside.log_tps
+                column = seen.cells.index(cell)
+                assert seen.contrasts("slow", name)[block, column] == pytest.approx(ratio)
+
+
+def test_no_more_servers_are_up_than_fit(tmp_path: Path) -> None:
+    """A sub-block ends before the next one begins, and its slots serve again."""
+    stage = in_sub_blocks(tmp_path / "campaign", 3)
+    stage.run()
+    steps = " ".join(stage.world.steps).split(" connect ")
+    assert "at 5558" in " ".join(stage.world.steps)
+    assert "at 5559" not in " ".join(stage.world.steps)
+    assert len(steps) > 10
+
+
+def test_an_outside_cause_in_one_sub_block_redoes_the_block(tmp_path: Path) -> None:
+    """Whole, for all configurations: the unit stays the block. What is lost is one try."""
+    stage = in_sub_blocks(tmp_path / "campaign", 2)
+    begun = 0
+
+    def fail(_: int) -> None:
+        nonlocal begun
+        label = stage.listener.heard[-1]
+        begun += label.startswith("starting") and stage.world.block == 1
+        is_second = begun == 2 and label.endswith("clients, in turns")
+        for world in worlds(stage):
+            world.fails_after_s = 1.0 if is_second else None
+
+    stage.listener.at_run = fail
+    analysis = stage.run()
+    outcomes = [o for o in stage.listener.outcomes if o.index == 1]
+    assert [o.complete for o in outcomes] == [False, True]
+    record = read_campaign(tmp_path / "campaign")
+    lost = [run for run in record.runs if (run.block, run.attempt) == (1, 0)]
+    assert {run.sub_block for run in lost} == {0, 1}
+    counted_again = by_block(record)[1]
+    assert {run.attempt for run in counted_again} == {1}
+    assert {run.sub_block for run in counted_again} == {0, 1, 2}
+    assert analysis.blocks == len(by_block(record))
+
+
+@pytest.mark.parametrize("at", [20, 26, 33])
+def test_a_campaign_in_sub_blocks_that_dies_goes_on(tmp_path: Path, at: int) -> None:
+    """The block in flight is redone whole, in the sub-blocks that were stored."""
+    clock = FakeClock()
+    path = tmp_path / "campaign"
+    whole = in_sub_blocks(tmp_path / "whole", 2)
+    whole.run()
+    with pytest.raises(Killed):
+        in_sub_blocks(path, 2, clock).dying(at, "before").run()
+    stage = resumed(path, four(), clock)
+    stage.world.needed_bytes = 1000 * MIB  # and now there is room for all: the plan stays
+    stage.run()
+    assert (path / "schedule.json").read_bytes() == (
+        tmp_path / "whole" / "schedule.json"
+    ).read_bytes()
+    runs = by_block(read_campaign(path))
+    assert all({run.sub_block for run in each} == {0, 1, 2} for each in runs.values())
 
 
 def test_what_only_reads_goes_before_what_writes(tmp_path: Path) -> None:
@@ -369,9 +481,15 @@ def test_a_block_takes_what_is_foretold(
     stage.run()
     took_s = (began[-1] - began[0]) / (len(began) - 1)
     times = durations.SwitchTimes(restore_s=3.0, start_s=2.0, switch_s=0.0)
-    told_s = durations.block_s(
-        experiment, mode=Mode.ALTERNATING, reset=Reset.START, warm_up_s=warm_up_s, times=times
+    frame = durations.StartFrame(
+        mode=Mode.ALTERNATING,
+        switch=SwitchCost.RESTART,
+        reset=Reset.START,
+        warm_up_s=warm_up_s,
+        times=times,
+        cycle_s=durations.DEFAULT_CYCLE_S,
     )
+    told_s = durations.block_s(experiment, frame)
     cells = len(workloads) * loads
     own = len(workloads) * (loads > 1)  # generators that only warm up
     generators = 2 * (cells * (reconnections + 1) + own)

@@ -14,11 +14,11 @@ from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import Answer, FakeProcess, FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.campaign.cleanup import ledger
+from steelyard.campaign.cleanup import ledger, leftovers
 from steelyard.campaign.cleanup.ledger import JournalLedger
 from steelyard.core.command import Command
 from steelyard.core.errors import ExitCode, LeftBehindError, RecordError
-from steelyard.core.outside import Foreign, OnServer
+from steelyard.core.outside import ControlGroup, Foreign, MadeDirectory, OnServer
 from steelyard.core.plan import Status
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
@@ -70,7 +70,7 @@ class _Campaign:
             Started(campaign_id=_ID, experiment=an_experiment(), command="steelyard", version="0")
         )
         registry.register(_ID, self.path, an_experiment())
-        JournalLedger(self.directory.journal, _ID).created(self.live)
+        JournalLedger(self.directory.journal, _ID).created(MadeDirectory(path=self.live))
 
     def work(self) -> FakeProcess:
         """Make the directory and start a server in it."""
@@ -161,10 +161,10 @@ def test_what_is_undone_is_not_undone_again_when_the_record_was_moved(
         mark="steelyard campaign night-1",
     )
     journal = JournalLedger(campaign.directory.journal, _ID)
-    journal.changed(thing)
+    journal.created(thing)
     if undone:
-        journal.undone(thing)
-        journal.removed(campaign.live)
+        journal.removed(thing)
+        journal.removed(MadeDirectory(path=campaign.live))
     campaign.directory.journal.append(Ended(status=Status.INTERRUPTED))
     ledger.settle(_ID, campaign.path)
     campaign.die()
@@ -295,7 +295,7 @@ def test_a_journal_cannot_name_what_is_removed(
     campaign = _Campaign(tmp_path, processes)
     foreign = tmp_path / name.lstrip("/")
     foreign.mkdir(parents=True)
-    JournalLedger(campaign.directory.journal, _ID).created(foreign)
+    JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=foreign))
     campaign.directory.close()
     assert ledger.find_leftovers(doors, [campaign.path]) == ()
     assert foreign.exists()
@@ -309,7 +309,7 @@ def test_slots_of_a_dead_campaign_go_with_it(
     servers = []
     for number in (1, 2, 12):
         slot = campaign.live / f"slot-{number}"
-        JournalLedger(campaign.directory.journal, _ID).created(slot)
+        JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=slot))
         data = slot / "state" / "data"
         data.mkdir(parents=True)
         command = Command(argv=("server",), directory=data)
@@ -346,7 +346,7 @@ def test_what_is_no_slot_of_this_campaign_is_left_alone(
     campaign = _Campaign(tmp_path, processes)
     foreign = tmp_path / "else" / name
     foreign.mkdir(parents=True)
-    JournalLedger(campaign.directory.journal, _ID).created(foreign)
+    JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=foreign))
     campaign.directory.close()
     assert ledger.find_leftovers(doors, [campaign.path]) == ()
     assert foreign.exists()
@@ -364,7 +364,7 @@ def test_a_slot_behind_a_link_is_left_alone(
         link.parent.mkdir(parents=True)
         link.symlink_to(to)
     for name in (links[0] / "slot-1", links[1]):
-        JournalLedger(campaign.directory.journal, _ID).created(name)
+        JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=name))
     campaign.directory.close()
     assert ledger.find_leftovers(doors, [campaign.path]) == ()
     assert precious.exists()
@@ -381,10 +381,10 @@ def test_logs_in_memory_are_found_and_removed(
     ours: bool,
 ) -> None:
     """What a dead campaign logged goes with it; segments of servers beside it do not."""
-    monkeypatch.setattr(ledger, "MEMORY", tmp_path / "memory")
+    monkeypatch.setattr(leftovers, "MEMORY", tmp_path / "memory")
     campaign = _Campaign(tmp_path, processes)
     logs = tmp_path / "memory" / name
-    JournalLedger(campaign.directory.journal, _ID).created(logs)
+    JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=logs))
     logs.mkdir(parents=True)
     (logs / "log.17").write_text("0 1 2\n")
     campaign.die()
@@ -415,7 +415,7 @@ def test_what_a_dead_session_removed_without_a_word_is_noted(
     campaign = _Campaign(tmp_path, processes)
     there = tmp_path / "there"
     there.mkdir()
-    JournalLedger(campaign.directory.journal, _ID).created(there)
+    JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=there))
     assert set(left_over(campaign.path)) == {str(campaign.live), str(there)}
     ledger.note_gone(campaign.directory)
     assert left_over(campaign.path) == (str(there),)
@@ -432,7 +432,7 @@ def test_control_groups_of_a_dead_campaign_are_removed(
     """After its processes have ended, by the journal or by the registry, and that is noted."""
     campaign = _Campaign(tmp_path, processes)
     server = campaign.work()
-    JournalLedger(campaign.directory.journal, _ID).group_made(_GROUP)
+    JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=_GROUP))
     cgroups.make(_GROUP)
     cgroups.within = lambda _: () if server.exit_status() is not None else (server.pid,)
     campaign.die()
@@ -454,7 +454,7 @@ def test_a_slot_within_the_live_directory_counts_once(
     """Its bytes and its processes are those of the campaign's directory, too."""
     campaign = _Campaign(tmp_path, processes)
     slot = campaign.live / "slot-1"
-    JournalLedger(campaign.directory.journal, _ID).created(slot)
+    JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=slot))
     server = campaign.work()
     whole = ledger.tree_bytes(campaign.live)
     slot.mkdir()
@@ -480,7 +480,7 @@ class _Frozen:
         self.campaign = _Campaign(root, processes)
         self.server = self.campaign.work()
         self.cgroups = cgroups
-        JournalLedger(self.campaign.directory.journal, _ID).group_made(_FREEZER)
+        JournalLedger(self.campaign.directory.journal, _ID).created(ControlGroup(path=_FREEZER))
         cgroups.make(_FREEZER)
         cgroups.within = self._members
         cgroups.freezer(_FREEZER).freeze()
@@ -581,8 +581,8 @@ def test_what_runs_or_is_somebody_elses_is_not_released(
     dead = _Campaign(tmp_path, processes)
     server = dead.work()
     stranger = Path("/fake/cgroup/freezer/steelyard-other-1-server")
-    JournalLedger(dead.directory.journal, _ID).group_made(stranger)
-    JournalLedger(dead.directory.journal, _ID).group_made(_FREEZER)
+    JournalLedger(dead.directory.journal, _ID).created(ControlGroup(path=stranger))
+    JournalLedger(dead.directory.journal, _ID).created(ControlGroup(path=_FREEZER))
     for group in (stranger, _FREEZER):
         cgroups.make(group)
         cgroups.freezer(group).freeze()
@@ -599,7 +599,7 @@ def test_a_group_alone_is_a_leftover(
 ) -> None:
     """A death between the removal of the directories and that of the groups leaves just them."""
     campaign = _Campaign(tmp_path, processes)
-    JournalLedger(campaign.directory.journal, _ID).group_made(_GROUP)
+    JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=_GROUP))
     cgroups.make(_GROUP)
     campaign.die()
     (leftover,) = ledger.find_leftovers(doors)
@@ -613,7 +613,7 @@ def test_a_group_with_processes_stays_listed(
 ) -> None:
     """A program that the server left behind is told by its number, and clean finds it again."""
     campaign = _Campaign(tmp_path, processes)
-    JournalLedger(campaign.directory.journal, _ID).group_made(_GROUP)
+    JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=_GROUP))
     cgroups.make(_GROUP)
     cgroups.busy, cgroups.within = 10**6, lambda _: (77,)
     campaign.die()
@@ -638,7 +638,7 @@ def test_a_journal_cannot_name_groups_of_others(
 ) -> None:
     """A record may come from somebody else: only this campaign's own groups are removed."""
     campaign = _Campaign(tmp_path, processes)
-    JournalLedger(campaign.directory.journal, _ID).group_made(Path(path))
+    JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=Path(path)))
     cgroups.make(Path(path))
     campaign.die()
     assert ledger.find_leftovers(doors) == ()
@@ -650,7 +650,7 @@ def test_groups_that_are_gone_are_noted(
 ) -> None:
     """A restart of the machine takes all groups away; a resume notes it and goes on."""
     campaign = _Campaign(tmp_path, processes)
-    JournalLedger(campaign.directory.journal, _ID).group_made(_GROUP)
+    JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=_GROUP))
     assert left_groups(campaign.path) == (str(_GROUP),)
     ledger.note_gone(campaign.directory)
     assert left_groups(campaign.path) == ()

@@ -112,7 +112,7 @@ def test_all_of_it_is_undone_and_noted(
 ) -> None:
     """What was made is gone, what was changed is as it was, and the journal lists nothing."""
     (leftover,) = ledger.find_leftovers(_doors(kubernetes), [dead])
-    assert len(leftover.placed) == 4
+    assert len(leftover.things) == 4
     ledger.undo(leftover, _doors(kubernetes))
     assert api.read(ObjectRef(kind=NAMESPACE, name=SPACE)) is None
     assert _work_mem(api) == "4MB"
@@ -174,10 +174,10 @@ def _labelled(api: FakeKubernetesApi, campaign: str) -> Belongings:
 class _Nobody:
     """A ledger that forgets everything, as one on another machine."""
 
-    def placed(self, thing: InCluster) -> None:
+    def created(self, thing: InCluster) -> None:
         """Forget it."""
 
-    def taken_away(self, thing: InCluster) -> None:
+    def removed(self, thing: InCluster) -> None:
         """Forget it."""
 
 
@@ -346,7 +346,7 @@ def _inside(api: FakeKubernetesApi, service: str) -> ServerInCluster:
 def _with_server(dead: Path, api: FakeKubernetesApi, service: str) -> None:
     directory = CampaignDirectory.reopen(dead, api.clock)
     noted = ledger.JournalLedger(directory.journal, CAMPAIGN_ID)
-    noted.changed(_on_server(_inside(api, service)))
+    noted.created(_on_server(_inside(api, service)))
     directory.close()
 
 
@@ -422,7 +422,7 @@ class _Keeps(_Nobody):
     def __init__(self) -> None:
         self.things: list[InCluster] = []
 
-    def placed(self, thing: InCluster) -> None:
+    def created(self, thing: InCluster) -> None:
         """Remember it."""
         self.things.append(thing)
 

@@ -16,6 +16,7 @@ from fakes.sql import FakeSql
 from fakes.volumes import FakeVolumes
 from steelyard.campaign.cleanup import ledger
 from steelyard.core.errors import LeftBehindError, PreflightError
+from steelyard.core.outside import MadeDirectory
 from steelyard.core.redis import Death
 from steelyard.crash.ground import VOLUME_BYTES, Belongings, CutVolume, belongings
 from steelyard.gateways.doors import Doors
@@ -56,7 +57,7 @@ def _dying(root: Path, doors: Doors) -> Iterator[Belongings]:
     """Have belongings whose process ends without a word: only the kernel gives the lock back."""
     name, work = "crash-test-dead", root / "live" / "crash-test-dead"
     registry.register(name, work)
-    registry.note_directory(name, work)
+    registry.note(name, MadeDirectory(path=work))
     make_directory(work)
     lock = Lock(work / "lock")
     assert lock.acquire()

@@ -69,8 +69,8 @@ def record(tmp_path: Path) -> Path:
     )
     registry.register("night-1", path, an_experiment())
     noting = JournalLedger(directory.journal, "night-1")
-    noting.changed(_DATABASE)
-    noting.changed(_SETTINGS)
+    noting.created(_DATABASE)
+    noting.created(_SETTINGS)
     directory.close()
     return path
 

@@ -9,9 +9,8 @@ import pytest
 from fakes.campaigns import Killed, Stage, an_experiment
 from fakes.servers import Fault, generator_fails, rate_falls
 from steelyard.answers.campaign import analyse
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.answers.sustained.compute import SustainedSummary
 from steelyard.campaign.foresee.forecast import forecast
 from steelyard.campaign.run.capacity import further_s, is_settled, most_further_s

@@ -1,7 +1,6 @@
 """What a campaign will take, before anything is started."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -84,6 +83,20 @@ def test_the_expected_warm_up_is_the_declared_one_or_the_least(
     assert expected_warm_up_s(an_experiment(measure=measure)) == warm_up_s
 
 
+def a_frame(
+    mode: Mode, reset: Reset, warm_up_s: float, times: durations.SwitchTimes
+) -> durations.StartFrame:
+    """Return what is known of starts that need a restart."""
+    return durations.StartFrame(
+        mode=mode,
+        switch=SwitchCost.RESTART,
+        reset=reset,
+        warm_up_s=warm_up_s,
+        times=times,
+        cycle_s=durations.DEFAULT_CYCLE_S,
+    )
+
+
 def test_a_block_is_the_sum_of_its_parts() -> None:
     """Two arms, two cells: restores, starts, warm-ups and runs, by hand."""
     experiment = an_experiment(loads=2, measure=Measure(slice_s=5.0, ramp_s=1.0))
@@ -92,7 +105,7 @@ def test_a_block_is_the_sum_of_its_parts() -> None:
     warm_up_s = 10.0 + durations.RUN_OVERHEAD_S
 
     def block_s(mode: Mode, reset: Reset, warm_up: float = 10.0) -> float:
-        return durations.block_s(experiment, mode=mode, reset=reset, warm_up_s=warm_up, times=times)
+        return durations.block_s(experiment, a_frame(mode, reset, warm_up, times))
 
     assert block_s(Mode.STARTS, Reset.START) == 2 * (3 + 2 + warm_up_s) + 4 * run_s
     assert block_s(Mode.STARTS, Reset.BLOCK) == 3 + 2 * (2 + warm_up_s) + 4 * run_s
@@ -106,7 +119,11 @@ def test_a_switch_of_redis_has_a_run_that_is_thrown_away() -> None:
     """Its generators leave out no ramp: 2 s at most, and nothing where nothing is discarded."""
     experiment = of_redis(an_experiment(loads=2))
     times = durations.SwitchTimes(restore_s=3.0, start_s=2.0, switch_s=0.5)
-    block_s = partial(durations.block_s, mode=Mode.BACK_TO_BACK, reset=Reset.CAMPAIGN, times=times)
+
+    def block_s(asked: Experiment, *, warm_up_s: float) -> float:
+        frame = a_frame(Mode.BACK_TO_BACK, Reset.CAMPAIGN, warm_up_s, times)
+        return durations.block_s(asked, frame)
+
     bare_s = block_s(experiment, warm_up_s=0.0)
     for warm_up_s, thrown_s in ((0.5, 1), (10.0, 2)):
         more_s = block_s(experiment, warm_up_s=warm_up_s) - bare_s

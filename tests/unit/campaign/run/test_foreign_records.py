@@ -18,7 +18,14 @@ from steelyard.cli import launching
 from steelyard.cli.main import cli
 from steelyard.core.errors import ExitCode, LeftBehindError, PreflightError, RecordError
 from steelyard.core.kubernetes import CLUSTER, NAMESPACE, ObjectRef
-from steelyard.core.outside import Foreign, InCluster, OnServer, SavedSetting, TurnedKnob
+from steelyard.core.outside import (
+    Foreign,
+    InCluster,
+    MadeDirectory,
+    OnServer,
+    SavedSetting,
+    TurnedKnob,
+)
 from steelyard.core.plan import Status
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.target import EndpointTarget
@@ -140,7 +147,7 @@ def test_no_claim_of_a_stranger_is_acted_on(tmp_path: Path, kind: str) -> None:
     path = _record(tmp_path / "record", claim)
     before = (path / "journal.jsonl").read_bytes()
     (leftover,) = ledger.find_leftovers(_shut_doors(), [path])
-    assert not leftover.has_ours
+    assert not leftover.things
     result = _clean("--yes", path)
     assert isinstance(result.exception, LeftBehindError), result.output
     assert result.exception.exit_code is ExitCode.LEFT_BEHIND
@@ -157,9 +164,9 @@ def test_a_campaign_of_ours_does_not_vouch_for_an_edited_line(tmp_path: Path, ki
     path = _record(tmp_path / "record", ours, Removed(resource="on-server", name=ours.name), claim)
     record = session.read_campaign(path)
     registry.register(_ID, path, record.experiment)
-    registry.note_thing(_ID, ours.thing)  # type: ignore[arg-type]
+    registry.note(_ID, ours.thing)  # type: ignore[arg-type]
     found = ledger.find_leftovers(_shut_doors(), [path])
-    assert not any(leftover.has_ours for leftover in found)
+    assert not any(leftover.things for leftover in found)
     if claim.resource in ("cgroup", "directory"):
         return  # it is not here, and so it is gone
     with pytest.raises(LeftBehindError, match="did not make here"):
@@ -202,20 +209,20 @@ def test_a_copy_does_not_act_for_the_campaign(tmp_path: Path) -> None:
     path = _record(tmp_path / "record")
     registry.register(_ID, path, session.read_campaign(path).experiment)
     directory = CampaignDirectory.reopen(path, FakeClock())
-    JournalLedger(directory.journal, _ID).changed(claim.thing)  # type: ignore[arg-type]
+    JournalLedger(directory.journal, _ID).created(claim.thing)  # type: ignore[arg-type]
     directory.close()
     copy = tmp_path / "copy"
     copy.mkdir()
     (copy / "journal.jsonl").write_bytes((path / "journal.jsonl").read_bytes())
     (of_copy,) = ledger.find_leftovers(_shut_doors(), [copy])
-    assert not of_copy.has_ours
+    assert not of_copy.things
     result = _clean("--yes", copy)
     assert f"the campaign's own record is {path}" in str(result.exception)
     adopted = _clean("--yes", "--adopt", copy)
     assert "is a copy of the record in" in str(adopted.exception)
     path.rename(tmp_path / "moved")
     (of_moved,) = ledger.find_leftovers(_shut_doors(), [tmp_path / "moved"])
-    assert of_moved.has_ours
+    assert of_moved.things
 
 
 def test_taking_over_touches_nothing_and_lets_the_campaign_go_on(tmp_path: Path) -> None:
@@ -274,10 +281,10 @@ def test_a_stranger_erases_nothing_that_is_known_of_ours(tmp_path: Path, words: 
     """Its record has the id of a campaign of ours, is finished, and lists nothing."""
     mine = _record(tmp_path / "mine")
     registry.register(_ID, mine, session.read_campaign(mine).experiment)
-    registry.note_thing(_ID, _on_server(Foreign.DATABASE, database="ours").thing)  # type: ignore[arg-type]
+    registry.note(_ID, _on_server(Foreign.DATABASE, database="ours").thing)  # type: ignore[arg-type]
     path = _record(tmp_path / "record", Ended(status=Status.BUDGET))
     CliRunner().invoke(cli, [*words, str(path)], input="n\n")
-    assert [made.name for made in registry.made(_ID)] == ["database ours on db:5432"]
+    assert [made.label for made in registry.made(_ID)] == ["database ours on db:5432"]
 
 
 def test_what_an_older_copy_of_the_record_does_not_list_is_still_ours(tmp_path: Path) -> None:
@@ -285,10 +292,10 @@ def test_what_an_older_copy_of_the_record_does_not_list_is_still_ours(tmp_path: 
     path = _record(tmp_path / "record")
     experiment = session.read_campaign(path).experiment
     registry.register(_ID, path, experiment)
-    registry.note_thing(_ID, _on_server(Foreign.DATABASE, database="ours").thing)  # type: ignore[arg-type]
+    registry.note(_ID, _on_server(Foreign.DATABASE, database="ours").thing)  # type: ignore[arg-type]
     registry.register(_ID, path, experiment)
     (leftover,) = ledger.find_leftovers(_shut_doors(), [path])
-    assert [thing.database for thing in leftover.things] == ["ours"]
+    assert [thing.label for thing in leftover.things] == ["database ours on db:5432"]
 
 
 def test_a_record_that_was_moved_is_ours_also_when_its_place_is_taken(tmp_path: Path) -> None:
@@ -306,10 +313,10 @@ def test_what_has_no_journal_vouches_for_none(tmp_path: Path) -> None:
     live = tmp_path / "live" / _ID
     live.mkdir(parents=True)
     registry.register(_ID, live)
-    registry.note_directory(_ID, live)
+    registry.note(_ID, MadeDirectory(path=live))
     path = _record(tmp_path / "record", Created(resource="directory", name=str(live)))
     (leftover,) = ledger.find_leftovers(_shut_doors(), [path])
-    assert not leftover.has_ours
+    assert not leftover.things
 
 
 @pytest.mark.parametrize("name", ["night\u2028x", "night\x85x"])
@@ -320,8 +327,8 @@ def test_lines_end_where_they_were_ended(tmp_path: Path, name: str) -> None:
     with (registry.directory() / _ID).open("a") as file:
         file.write('{"resource":"data')
     thing = _on_server(Foreign.DATABASE, database=name)
-    registry.note_thing(_ID, thing.thing)  # type: ignore[arg-type]
-    assert registry.made(_ID) == (thing,)
+    registry.note(_ID, thing.thing)  # type: ignore[arg-type]
+    assert registry.made(_ID) == (thing.thing,)
 
 
 def test_a_path_of_two_lines_is_refused(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from fakes.campaigns import Stage, an_experiment
 from steelyard.answers.comparison import compare_campaigns
 from steelyard.answers.outlook.compute import CampaignOutlook
 from steelyard.answers.outlook.section import ASSUMED, ASSUMED_TURNS, outlook_document, outlook_json
-from steelyard.answers.report import build_document
-from steelyard.answers.summary import summary
+from steelyard.answers.report import build_document, summary
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.foresee.forecast import Forecast, forecast
@@ -107,6 +106,30 @@ def test_a_forecast_says_how_turns_are_taken(tmp_path: Path) -> None:
     assert told["design_reason"] == "all of them can be up at the same time"
 
 
+def test_plans_and_forecasts_tell_sub_blocks(tmp_path: Path) -> None:
+    """How many are up, why, what they need, more starts of the baseline, and the disk of two."""
+    slow, fast = an_experiment().configurations
+    more = tuple(replace(slow, name=name) for name in ("same", "equal"))
+    experiment = alternating(configurations=(slow, fast, *more))
+    assembly = assembled(experiment, tmp_path, replace(ROOM, memory_bytes=3))
+    expected = forecast(experiment, assembly)  # each server of this world takes one byte
+    assert expected.at_once == 2
+    text = forecast_text(experiment, expected, with_schedule=True)
+    design = "alternating in sub-blocks of at most 2 configurations with the baseline in each"
+    assert f"{design}, because no more of them fit into memory at the same time" in text
+    assert "for the servers of a sub-block with their data" in text
+    assert text.split("block 1\n")[1].split("block 2")[0].count("slow in slot") == 3
+    assert forecast_json(experiment, expected)["turns"]["memory"]["at_once"] == 2  # type: ignore[index]
+    roomy = forecast(experiment, replace(assembly, room=ROOM))
+    assert roomy.at_once is None
+    assert expected.block_s == pytest.approx(roomy.block_s * 6 / 4)
+    small, large = (next(iter(e.disk_bytes.values()))[0] for e in (expected, roomy))
+    assert small < large
+    found = plan_campaign(experiment, assembly)
+    assert design in text_of(found)
+    assert planning.outlook_terms(experiment, expected).shape.sub_blocks == (1, 1, 1)
+
+
 def test_why_not_is_said_where_configurations_do_not_alternate(tmp_path: Path) -> None:
     """The reason stands beside what switching needs; nothing is said of turns."""
     experiment = alternating(design=Design.ONE_BY_ONE)
@@ -140,9 +163,9 @@ def test_a_block_in_turns_is_the_sum_of_its_parts() -> None:
     run_s = 5.0 + 3 * connection_s
     warming_s = 2.0 + 0.75 * durations.RUN_OVERHEAD_S - 0.25 * durations.CONNECT_S
     expected = 2 * (4.0 + 2 * (warming_s + 4 * run_s))
-    found = durations.alternating_block_s(experiment, warm_up_s=2.0, times=times)
+    found = durations.alternating_block_s(experiment, 2, warm_up_s=2.0, times=times)
     assert found == pytest.approx(expected)
-    cold = durations.alternating_block_s(experiment, warm_up_s=0.0, times=times)
+    cold = durations.alternating_block_s(experiment, 2, warm_up_s=0.0, times=times)
     assert cold == pytest.approx(expected - 2 * 2 * warming_s)
 
 

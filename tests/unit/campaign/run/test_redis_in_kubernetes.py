@@ -16,7 +16,7 @@ from fakes.processes import FakeProcesses
 from fakes.redis_sessions import ToldSession
 from fakes.sql import FakeSql
 from steelyard.campaign.away.packing import at_home
-from steelyard.cli.manifest_text import manifest_text
+from steelyard.cli.kubernetes import manifest_text
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 from steelyard.core.experiment import (

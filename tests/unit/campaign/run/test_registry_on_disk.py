@@ -1,7 +1,7 @@
 """The registry knows of a thing, on disk, before the journal does."""
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -9,7 +9,15 @@ from fakes.campaigns import an_experiment
 from fakes.clock import FakeClock
 from steelyard.campaign.cleanup.ledger import JournalLedger
 from steelyard.core.kubernetes import POD, ObjectRef
-from steelyard.core.outside import Foreign, InCluster, OnServer
+from steelyard.core.outside import (
+    ControlGroup,
+    Foreign,
+    InCluster,
+    MadeDirectory,
+    OnServer,
+    Outside,
+    TurnedKnob,
+)
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
@@ -40,12 +48,12 @@ _KNOB = Knob(
     place="vm.swappiness",
     value="33",
 )
-_MADE: dict[str, Callable[[JournalLedger], None]] = {
-    "directory": lambda noted: noted.created(Path("/tmp/steelyard-0f3a9c2d")),  # noqa: S108
-    "on-server": lambda noted: noted.changed(_THING),
-    "cgroup": lambda noted: noted.group_made(Path(f"/sys/fs/cgroup/steelyard-{_ID}-server")),
-    "in-cluster": lambda noted: noted.placed(_PLACED),
-    "knob": lambda noted: noted.keep(_KNOB, "60"),
+_MADE: dict[str, Outside] = {
+    "directory": MadeDirectory(path=Path("/tmp/steelyard-0f3a9c2d")),  # noqa: S108
+    "on-server": _THING,
+    "cgroup": ControlGroup(path=Path(f"/sys/fs/cgroup/steelyard-{_ID}-server")),
+    "in-cluster": _PLACED,
+    "knob": TurnedKnob(knob=_KNOB, snapshot="60"),
 }
 
 
@@ -70,9 +78,15 @@ def test_the_registry_is_on_disk_before_the_journal(
             seen.append((len(note.read_text().splitlines()), flushes.hold(note)))
 
     flushes.heard = look
-    _MADE[kind](JournalLedger(directory.journal, _ID))
+    JournalLedger(directory.journal, _ID).created(_MADE[kind])
     assert seen == [(2, True)]
+    assert registry.made(_ID) == (_MADE[kind],)
     directory.close()
+
+
+def test_every_kind_of_thing_outside_is_noted() -> None:
+    """The test above has one of each."""
+    assert {type(thing) for thing in _MADE.values()} == set(get_args(Outside))
 
 
 def test_directories_that_another_process_made_are_flushed_too(

@@ -8,8 +8,7 @@ import pytest
 from fakes.campaigns import Killed, Stage, an_experiment, asks
 from fakes.clock import FakeClock
 from fakes.servers import FakeEngine, World, server_dies
-from steelyard.answers.report import build_document
-from steelyard.answers.summary import summary
+from steelyard.answers.report import build_document, summary
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.design.schedule import (
     ASSUMED_INSTANCE_SD,

@@ -9,10 +9,10 @@ import pytest
 from fakes.campaigns import Killed, Stage, an_experiment
 from fakes.servers import Fault, generator_fails, server_dies
 from steelyard.answers.campaign import analyse
+from steelyard.answers.cells import published_section
 from steelyard.answers.listing import short_verdicts
-from steelyard.answers.report import build_document
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.summary import summary
 from steelyard.core.campaign import BlockOutcome, CampaignRecord
 from steelyard.core.experiment import Design, Experiment, Stop, Workload
 from steelyard.core.findings import Validity
@@ -119,7 +119,8 @@ def test_other_work_has_no_published_figures(tmp_path: Path) -> None:
     """At another scale factor nothing stands beside it."""
     small = a_pass()
     small = replace(small, workloads=(replace(small.workloads[0], scale_factor=10),))
-    assert Stage.new(small, tmp_path / "small").run().published is None
+    analysis = Stage.new(small, tmp_path / "small").run()
+    assert published_section(analysis) == ()
 
 
 def test_a_pass_takes_its_time_whatever_the_budget(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from fakes.sql import FakeSql
 from fakes.stack import SWAPPINESS, Outside, asking
 from steelyard.campaign.cleanup import ledger
 from steelyard.core.errors import LeftBehindError
+from steelyard.core.outside import MadeDirectory
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
 from support.left import left_knobs
@@ -79,7 +80,11 @@ def test_one_campaign_does_not_keep_another_from_being_cleaned(
     other = tmp_path / "live" / "zz"
     other.mkdir(parents=True)
     second = ledger.Leftover(
-        campaign_id="zz", record=None, directories=(other,), processes=(), size_bytes=0
+        campaign_id="zz",
+        record=None,
+        things=(MadeDirectory(path=other),),
+        processes=(),
+        size_bytes=0,
     )
     outside.kernel.hold(0, 50)
     found = ledger.find_leftovers(_doors(outside), [dead.path])

@@ -9,8 +9,7 @@ import pytest
 from fakes.campaigns import Killed, Stage, an_experiment, asks
 from fakes.servers import generator_fails, server_dies
 from steelyard.answers.campaign import analyse
-from steelyard.answers.report import build_document
-from steelyard.answers.summary import summary
+from steelyard.answers.report import build_document, summary
 from steelyard.campaign.run.capacity import sustained_runs, sustained_s
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Validity

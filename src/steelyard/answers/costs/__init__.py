@@ -1,1 +1,0 @@
-"""What a transaction costs: CPU, WAL, pages and device, with intervals."""

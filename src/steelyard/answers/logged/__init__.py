@@ -1,1 +1,0 @@
-"""Logs of pgbench that somebody else wrote, read and compared."""
