@@ -332,7 +332,7 @@ class FakeEngine:
 
     def connected_within_s(self, completed: Sequence[Completed]) -> float:
         """Return that it connects at once; a failure is one."""
-        return self.parse_run(completed, ramp_s=0.0, started_at=1.0).connection_s or 0.0
+        return self._parsed(completed, ramp_s=0.0, started_at=1.0).connection_s or 0.0
 
     def turn_counter(self, request: RunRequest) -> TurnCounter | None:  # noqa: ARG002 - likewise
         """Return None: it logs every transaction."""
@@ -346,11 +346,23 @@ class FakeEngine:
         self,
         completed: Sequence[Completed],
         *,
+        request: RunRequest,  # noqa: ARG002 - by its protocol
         ramp_s: float,
         started_at: float,
         slice_s: float | None = None,
     ) -> Measurement:
         """Return what the fake platform printed, a second of it per interval."""
+        return self._parsed(completed, ramp_s=ramp_s, started_at=started_at, slice_s=slice_s)
+
+    def _parsed(
+        self,
+        completed: Sequence[Completed],
+        *,
+        ramp_s: float,
+        started_at: float,
+        slice_s: float | None = None,
+    ) -> Measurement:
+        """Return the same."""
         for each in completed:
             if not each.succeeded:
                 raise MeasurementError(f"the generator exited with {each.exit_status}")

@@ -75,6 +75,7 @@ def _summary(
         validity=max((run.validity for run in runs), key=_WORST_LAST.index),
         stalled=stalled,
         findings=_distinct_findings(runs),
+        percentiles=_printed_percentiles(runs),
     )
 
 
@@ -85,6 +86,15 @@ def _median_latency_s(runs: Sequence[Run]) -> float | None:
         if run.measurement is not None and run.measurement.latency_mean_s is not None
     ]
     return float(np.median(reported)) if reported else None
+
+
+def _printed_percentiles(runs: Sequence[Run]) -> tuple[tuple[float, float], ...]:
+    """Return the median over the runs of each percentile that the generator prints."""
+    printed: dict[float, list[float]] = {}
+    for run in runs:
+        for share, seconds in run.measurement.percentiles if run.measurement else ():
+            printed.setdefault(share, []).append(seconds)
+    return tuple((share, float(np.median(printed[share]))) for share in sorted(printed))
 
 
 def _distinct_findings(runs: Sequence[Run]) -> tuple[Finding, ...]:

@@ -35,7 +35,7 @@ from steelyard.answers.results import FORMAT, CampaignAnalysis, Comparison
 from steelyard.answers.scalability import scalability_curves
 from steelyard.answers.settings import differing_settings, shown_settings, without_forecasts
 from steelyard.answers.tables import comparison_section, settings_section
-from steelyard.answers.wording import ending
+from steelyard.answers.wording import command_pairs, ending
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError
 from steelyard.core.experiment import Experiment, Measure, SwitchCost
@@ -278,6 +278,7 @@ def _design(record: CampaignRecord) -> Described:
         "prewarm": "yes" if measure.prewarm else "no",
         "transactions logged": _logging(measure),
         "generator flags": " ".join(experiment.generator_flags) or "none",
+        "generator commands": "; ".join(text for _, text in command_pairs(experiment)) or "none",
         "configurations side by side": ", ".join(t.name for t in experiment.configurations),
     }
     if plan is not None:

@@ -8,7 +8,14 @@ from steelyard.answers.report import summary
 from steelyard.answers.result.method import design_pairs
 from steelyard.answers.results import FORMAT, CampaignAnalysis
 from steelyard.answers.tables import fact_section, settings_section
-from steelyard.answers.wording import LABEL, cell_name, is_interim, verdict_sentence, verdict_word
+from steelyard.answers.wording import (
+    LABEL,
+    cell_name,
+    is_interim,
+    verdict_sentence,
+    verdict_word,
+    what_it_runs,
+)
 from steelyard.core.experiment import Configuration, Experiment
 from steelyard.core.plan import Status
 from steelyard.core.units import format_bytes, format_duration
@@ -201,10 +208,7 @@ def _experiment(experiment: Experiment) -> Section:
         ("baseline", experiment.baseline),
         *_factors(experiment),
         *((f"configuration {t.name}", _asked(t)) for t in experiment.configurations),
-        *(
-            (f"workload {w.name}", w.builtin or ", ".join(s.name for s in w.scripts))
-            for w in experiment.workloads
-        ),
+        *((f"workload {w.name}", what_it_runs(w)) for w in experiment.workloads),
         ("loads", "; ".join(cell_name(experiment, load) for load in experiment.loads)),
         ("goal", goal),
         ("seed", str(experiment.seed)),

@@ -28,6 +28,7 @@ from steelyard.answers.durability.results import measured_lags
 from steelyard.answers.durability.section import durability_json, durability_section, trades_json
 from steelyard.answers.findings import finding_json, finding_section
 from steelyard.answers.gate import gate_json, gate_section
+from steelyard.answers.latency.results import percentile_name
 from steelyard.answers.latency.section import latency_json, latency_section
 from steelyard.answers.noise.compute import analyse_noise, noise_findings
 from steelyard.answers.noise.section import noise_json, noise_section
@@ -301,6 +302,10 @@ def _instances(comparison: Comparison) -> dict[str, Json]:
     }
 
 
+def _printed(cell: CellSummary) -> dict[str, Json]:
+    return {percentile_name(share): number(seconds) for share, seconds in cell.percentiles}
+
+
 def _cell(cell: CellSummary, *, in_turns: bool) -> dict[str, Json]:
     low, high = bounds(cell.tps) or (None, None)
     measured = cell.runs > 0
@@ -315,6 +320,7 @@ def _cell(cell: CellSummary, *, in_turns: bool) -> dict[str, Json]:
             "high": number(high) if measured else None,
         },
         "latency_mean_s": number(cell.latency_mean_s),
+        **({"printed_percentiles_s": _printed(cell)} if cell.percentiles else {}),
         **({"in_turns": True} if in_turns else {}),
         "validity": cell.validity.value,
         "stalled": cell.stalled,

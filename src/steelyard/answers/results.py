@@ -39,6 +39,7 @@ class CellSummary:
             below 6 blocks. With several rounds in a start they count as one run. Never used for a
             comparison.
         latency_mean_s: Median over the runs of their mean latency; None when not reported.
+        percentiles: Likewise of those that the generator prints, by their share; empty without any.
         validity: The worst of its runs.
         stalled: Runs that stalled (METHOD.md 3.6).
     """
@@ -51,6 +52,7 @@ class CellSummary:
     validity: Validity
     stalled: int
     findings: tuple[Finding, ...] = ()
+    percentiles: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

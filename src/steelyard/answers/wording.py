@@ -1,11 +1,12 @@
 """The words of a report: verdicts, how a campaign ended, what a load is called."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
 from steelyard.answers.result import compute as decision
 from steelyard.answers.results import CampaignAnalysis, Comparison
-from steelyard.core.experiment import Experiment
+from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Verdict
 from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
@@ -358,3 +359,20 @@ def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     when = ", interim" if is_interim(analysis) else ""
     limits = f"{pair_limit(comparison)}{control_limit(comparison)}"
     return f"{comparison.workload}{when}: {told}, {blocks}{early}{limits}"
+
+
+def what_it_runs(workload: Workload) -> str:
+    """Return the script, scripts or command of a workload of PostgreSQL; empty if none."""
+    if workload.command is not None:
+        return shlex.join(workload.command.argv)
+    return workload.builtin or enumeration(tuple(script.name for script in workload.scripts))
+
+
+def command_pairs(experiment: Experiment) -> tuple[tuple[str, str], ...]:
+    """Return each command that the experiment names, under what it is for."""
+    named = [workload.command for workload in experiment.workloads if workload.command]
+    pairs = (
+        *(("prepares", shlex.join(each.prepare)) for each in named if each.prepare),
+        *(("runs", shlex.join(each.argv)) for each in named),
+    )
+    return tuple(dict.fromkeys(pairs))

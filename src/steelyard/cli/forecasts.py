@@ -12,7 +12,7 @@ from steelyard.answers.turns import (
     turn_words,
     warm_up_words,
 )
-from steelyard.answers.wording import looked_for, uncompared
+from steelyard.answers.wording import command_pairs, looked_for, uncompared
 from steelyard.campaign.design.schedule import (
     GUESSED_CLUSTER_S,
     GUESSED_POD_START_S,
@@ -44,6 +44,7 @@ def forecast_text(
     lines = [
         f"{experiment.name}: {_contest(experiment)}",
         *_facts(experiment, expected),
+        *(f"  {name:<10} {text}" for name, text in command_pairs(experiment)),
         *_attribution_lines(experiment),
     ]
     lines += [*_capacity_lines(experiment, expected), *_cluster_lines(experiment)]
@@ -319,6 +320,11 @@ def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, objec
         "sustained_s": round(expected.sustained_s, 1),
         "sustained_most_s": round(expected.sustained_most_s, 1),
         "budget_s": experiment.stop.budget_s,
+        **(
+            {"commands": [list(each) for each in experiment.commands]}
+            if experiment.commands
+            else {}
+        ),
         "disk": [
             {"directory": str(directory), "needed_bytes": needed, "free_bytes": free}
             for directory, (needed, free) in expected.disk_bytes.items()

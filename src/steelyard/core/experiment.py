@@ -9,7 +9,7 @@ Texts that are written once for all engines hold marks where the word for a unit
 nobody types; who knows the experiment fills them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeVar
 
@@ -157,6 +157,56 @@ class RedisWork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A number in what a program prints.
+
+    Attributes:
+        place: A JSON path where it begins with ``$``, else a regular expression whose named group,
+            or first one, is the number; the last match counts.
+        factor: By which the printed number becomes one of our unit.
+    """
+
+    place: str
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadCommand:
+    """A program of the user's that puts the load on, with names in braces for what it is told.
+
+    Attributes:
+        argv: One run.
+        prepare: Makes its data once; empty: ``Workload.prepare`` and the like do.
+        rate: Transactions per second, over what counts of a run.
+        mean: Mean latency in seconds; None: it prints none.
+        percentiles: Latencies in seconds by their share; empty likewise.
+        grace_s: How much longer than it was asked for it may run, until it is killed.
+    """
+
+    argv: tuple[str, ...]
+    prepare: tuple[str, ...] = ()
+    rate: Figure
+    mean: Figure | None = None
+    percentiles: tuple[tuple[float, Figure], ...] = ()
+    grace_s: float = 60.0
+
+    @property
+    def name(self) -> str:
+        """Return the name of the program, without its directory."""
+        return self.argv[0].rpartition("/")[2]
+
+    @property
+    def has_ramp(self) -> bool:
+        """Return whether it is told what to leave out at the start."""
+        return any("{ramp}" in word for word in self.argv)
+
+    def seen_in(self, system: DatabaseSystem) -> DatabaseSystem:
+        """Return what records and reports must know of a system under this program."""
+        words = replace(system.words, generator=self.name)
+        return replace(system, words=words, has_ramp=self.has_ramp, logs_transactions=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """What is asked of the server.
 
@@ -167,7 +217,9 @@ class Workload:
         scale_factor: Size of the generator's own data set; None when ``prepare`` makes the data.
         prepare: SQL scripts run once; their result is part of the prepared state.
         scripts: Own scripts with weights.
+        variables: Numbers by name, for which ``:name`` stands in ``prepare`` and ``scripts``.
         redis: None for every other engine.
+        command: Puts the load on in place of the system's own generator; None: that does.
     """
 
     name: str
@@ -175,7 +227,9 @@ class Workload:
     scale_factor: int | None = None
     prepare: tuple[Script, ...] = ()
     scripts: tuple[Script, ...] = ()
+    variables: tuple[tuple[str, int], ...] = ()
     redis: RedisWork | None = None
+    command: LoadCommand | None = None
 
 
 # In the order of ``WorkWords``.
@@ -482,8 +536,16 @@ class Experiment:
 
     @property
     def system(self) -> DatabaseSystem:
-        """Return the database system of its servers."""
-        return self.configurations[0].target.system
+        """Return the database system of its servers, under what puts the load on."""
+        system, command = self.configurations[0].target.system, self.workloads[0].command
+        return system if command is None else command.seen_in(system)
+
+    @property
+    def commands(self) -> tuple[tuple[str, ...], ...]:
+        """Return the words of all commands that workloads name, each once."""
+        named = [workload.command for workload in self.workloads if workload.command is not None]
+        words = (each for command in named for each in (command.prepare, command.argv) if each)
+        return tuple(dict.fromkeys(words))
 
     @property
     def is_single_pass(self) -> bool:

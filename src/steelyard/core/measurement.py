@@ -45,6 +45,8 @@ class Measurement:
         connection_s: Time to open all connections; None if not reported.
         series: One entry per progress interval of the whole run, ramp included.
         tail_transactions: Completed after the measured part, in the tail of an open loop.
+        percentiles: Latencies in seconds by their share, as the generator printed them; empty where
+            it prints none, or a log tells them.
         uncounted: Completed while a run was taken in turns, outside of what counts of them: while
             connections opened and while turns settled.
         skipped: Never started after the ramp, because they were later than the latency limit; 0
@@ -61,6 +63,7 @@ class Measurement:
     tail_transactions: float = 0.0
     skipped: int = 0
     uncounted: float = 0.0
+    percentiles: tuple[tuple[float, float], ...] = ()
 
     @property
     def tps(self) -> float:

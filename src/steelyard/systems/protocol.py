@@ -173,12 +173,16 @@ class Dataset:
         name: Database name, made from the content.
         scale_factor: Size of the generator's own tables, or None.
         prepare: Names and texts of scripts run after them.
+        variables: Numbers that the scripts name.
+        command: Words of a program of the user's that makes more, run last.
         space: Keys of a Redis server; None for every other engine.
     """
 
     name: str
     scale_factor: int | None = None
     prepare: tuple[tuple[str, str], ...] = ()
+    variables: tuple[tuple[str, int], ...] = ()
+    command: tuple[str, ...] = ()
     space: KeySpace | None = None
 
     @property
@@ -497,6 +501,7 @@ class Engine(Protocol):
         self,
         completed: Sequence[Completed],
         *,
+        request: RunRequest,
         ramp_s: float,
         started_at: float,
         slice_s: float | None = None,
@@ -505,6 +510,7 @@ class Engine(Protocol):
 
         Args:
             completed: Of each of them.
+            request: What was run.
             ramp_s: Thrown away at the start.
             started_at: Wall clock at the start.
             slice_s: So long after the ramp a tail begins that does not count; None: none does.

@@ -273,6 +273,8 @@ def _obstacles_of_the_work(experiment: Experiment) -> Iterator[str]:
     ]
     if sleeping:
         yield f"{', '.join(sleeping)} sleeps, and would do so in the pauses"
+    if any(workload.command is not None for workload in experiment.workloads):
+        yield f"{experiment.generator} writes no log of transactions that would count turns"
 
 
 def _obstacles_of_the_file(experiment: Experiment) -> Iterator[str]:

@@ -225,6 +225,7 @@ class ToyEngine(PlainEngine):
         self,
         completed: Sequence[Completed],
         *,
+        request: RunRequest,
         ramp_s: float,
         started_at: float,
         slice_s: float | None = None,

@@ -38,10 +38,9 @@ def test_a_hundred_campaigns_without_change_raise_few_alarms() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", _NOISES.values(), ids=_NOISES)
-@pytest.mark.parametrize("level", [0.05, 0.0125])
-def test_no_kind_of_noise_raises_more(noise: Noise, level: float) -> None:
+def test_no_kind_of_noise_raises_more(noise: Noise) -> None:
     """Ranks ask nothing of the distribution: heavy tails and unequal campaigns are no change."""
-    assert _alarms(noise, 2000, level) <= highest_rate(level, 2000)
+    assert _alarms(noise, 400, 0.05) <= highest_rate(0.05, 400)
 
 
 def _found_after(before: int, rng: np.random.Generator) -> float:

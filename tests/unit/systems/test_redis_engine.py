@@ -206,7 +206,8 @@ def test_a_run_is_named_like_its_test() -> None:
     latency = engine.latency([done])
     assert latency is not None
     assert [one.script for one in latency.scripts] == ["set"]
-    measured = engine.parse_run([done], ramp_s=0.0, started_at=1.0)
+    request = _request("one")
+    measured = engine.parse_run([done], request=request, ramp_s=0.0, started_at=1.0)
     assert (measured.transactions, measured.seconds) == (1000.0, 0.5)
     assert engine.processed([done]) == 1000
 

@@ -185,6 +185,14 @@ UNTOLD = (
     f"No {ONE} was timed: {GENERATOR} keeps no log, and what it prints is of all that it did, its"
     " pauses included. With `design: one-by-one` its percentiles are told."
 )
+UNLOGGED = (
+    f"No {ONE} was timed here: Steelyard reads no log of {GENERATOR}. Percentiles with intervals,"
+    " stalls and what goes on within a second are not known."
+)
+_PRINTED_NOTE = (
+    f"As {GENERATOR} prints them, of each whole run; shown is the median over runs. They take no"
+    f" part in the verdicts, which are on {RATE}."
+)
 _SPARE = (0.9, 0.95, 0.999)  # left out first where a table is too wide
 CLOSED_LOOP = (
     f"Closed loop: a client sends its next {ONE} when the last one is answered, and latency"
@@ -223,6 +231,9 @@ _CHANGE_NOTE = (
 def latency_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return what the logs of all transactions say; nothing where there are none."""
     found = analysis.latency
+    if any(workload.command is not None for workload in analysis.experiment.workloads):
+        told: list[Block] = [Paragraph(text=UNLOGGED), *_printed(analysis)]
+        return (Section(anchor="latency", title=TITLE, blocks=tuple(told)),)
     if found is None and analysis.is_in_turns and not _logs(analysis):
         return (Section(anchor="latency", title=TITLE, blocks=(Paragraph(text=UNTOLD),)),)
     if found is None:
@@ -230,6 +241,40 @@ def latency_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     blocks: list[Block] = [*_lead(analysis, found), *_tables(analysis, found)]
     blocks.extend(latency_figures(analysis, found))
     return (Section(anchor="latency", title=TITLE, blocks=tuple(blocks)),)
+
+
+def _printed(analysis: CampaignAnalysis) -> Iterator[Table]:
+    """Yield the percentiles that the generator prints, if it prints any."""
+    cells = [cell for cell in analysis.cells if cell.percentiles]
+    shares = sorted({share for cell in cells for share, _ in cell.percentiles})
+    if not cells:
+        return
+    yield Table(
+        title=f"Percentiles that {GENERATOR} prints",
+        columns=(
+            Column(name="workload"),
+            Column(name="configuration"),
+            number_column("clients"),
+            *(number_column(percentile_name(share), "ms") for share in shares),
+        ),
+        rows=tuple(
+            Row(
+                cells=(
+                    cell.cell.workload,
+                    cell.configuration,
+                    short_load(analysis.experiment, cell.cell.load),
+                    *(
+                        MISSING
+                        if (s := dict(cell.percentiles).get(share)) is None
+                        else milliseconds(s)
+                        for share in shares
+                    ),
+                )
+            )
+            for cell in cells
+        ),
+        note=_PRINTED_NOTE,
+    )
 
 
 def _logs(analysis: CampaignAnalysis) -> bool:

@@ -22,7 +22,7 @@ from steelyard.answers.turns import (
     turn_words,
     warm_up_words,
 )
-from steelyard.answers.wording import looked_for, uncompared
+from steelyard.answers.wording import command_pairs, looked_for, uncompared
 from steelyard.core.command import quoted
 from steelyard.core.experiment import MANY, Experiment
 from steelyard.core.plan import LEAST_STARTS, NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
@@ -341,6 +341,7 @@ def _time_and_disk(found: CampaignOutlook) -> Section:
     block = format_duration(found.block_s)
     pairs = [
         ("design", taken_words(found.mode, found.design_reason, found.switch, found.memory)),
+        *command_pairs(experiment),
         *_turns(found),
         ("preparation", _preparation(found)),
         ("block", f"{count(arms, 'configuration')} x {count(cells, 'cell')}, about {block}"),

@@ -11,7 +11,14 @@ from steelyard.answers.results import CampaignAnalysis, CheckpointPhase
 from steelyard.answers.settings import InstanceNoise, instance_noise
 from steelyard.answers.stack.plan import asked, later, one_key_label
 from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
-from steelyard.answers.wording import LABEL, blocks_of_all, cell_name, ending, stopped_early
+from steelyard.answers.wording import (
+    LABEL,
+    blocks_of_all,
+    cell_name,
+    ending,
+    stopped_early,
+    what_it_runs,
+)
 from steelyard.core.experiment import ONE, RATE, Experiment, Reset, SwitchCost, Workload
 from steelyard.core.findings import Verdict
 from steelyard.core.plan import (
@@ -247,7 +254,7 @@ def _untested(experiment: Experiment) -> str:
     told = "; ".join(_asked(workload) for workload in experiment.workloads)
     if experiment.engine is EngineName.REDIS:
         return f"Other loads, keys or values: measured were {loads}; {told}."
-    if experiment.engine is not EngineName.POSTGRES:
+    if experiment.engine is not EngineName.POSTGRES or experiment.workloads[0].command:
         return f"Other loads or data: measured were {loads}; {told}."
     used = dict.fromkeys(t.protocol or experiment.protocol for t in experiment.configurations)
     protocol = f"protocol {enumeration(tuple(used))}"
@@ -257,9 +264,8 @@ def _untested(experiment: Experiment) -> str:
 def _asked(workload: Workload) -> str:
     if workload.redis is not None:
         return asked(workload, workload.redis)
-    scripts = enumeration(tuple(s.name for s in workload.scripts))
     size = "" if workload.scale_factor is None else f" at scale factor {workload.scale_factor}"
-    return f"{workload.name} is {workload.builtin or scripts or 'unknown'}{size}"
+    return f"{workload.name} is {what_it_runs(workload) or 'unknown'}{size}"
 
 
 def _offered(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:

@@ -168,7 +168,9 @@ def content_of(workload: Workload) -> str:
         workload.scale_factor,
         [script.text for script in workload.prepare],
         [(script.text, script.weight) for script in workload.scripts],
+        *((workload.variables,) if workload.variables else ()),
         *(() if workload.redis is None else (workload.redis,)),
+        *(() if workload.command is None else (workload.command,)),
     )
     return stored_key(said)
 

@@ -32,6 +32,7 @@ from steelyard.campaign.file.form_values import (
     strings,
     word,
 )
+from steelyard.campaign.file.generators import generator_issues
 from steelyard.campaign.file.kinds import model_of
 from steelyard.campaign.file.systems import SYSTEMS, builtin_issues, stray_keys, system_issues
 from steelyard.campaign.file.validation import Draft, level_paths
@@ -222,7 +223,7 @@ def _log(draft: Draft) -> Iterator[Issue]:
 
 
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII)
-_COMMANDS: Final = ("command", "restart_command")
+_COMMANDS: Final = ("command", "prepare_command", "restart_command")
 _OF_TURNS: Final = ("turn", "settling", "reconnections")
 
 
@@ -230,6 +231,7 @@ def checked(draft: Draft) -> Iterator[Issue]:
     """Yield everything that is wrong between the parts of a file."""
     yield from _secrets(draft.document.value, (), SYSTEMS[draft.engine].about.passwords)
     yield from system_issues(draft)
+    yield from generator_issues(draft)
     yield from _workloads(draft)
     yield from load_issues(draft)
     yield from _measure(draft)

@@ -40,6 +40,7 @@ from steelyard.core.experiment import Configuration, Experiment, Layer
 from steelyard.core.spelling import choice, closest, did_you_mean
 from steelyard.tuning.profiles import MachineFacts
 
+PRESET: Final = "preset:"
 _FOLDER: Final = "preset_files"
 _SUFFIX: Final = ".yaml"
 
@@ -122,7 +123,7 @@ def _domains(draft: Draft) -> Iterator[tuple[KeyPath, str]]:
 
 def _read(base: Path, name: str) -> str | tuple[str, str]:
     """Return the text, or what is wrong and the way out."""
-    file = base / name
+    file = _located(base, name)
     try:
         if not file.is_file():
             return f"there is no file {shown(name)}", _nearby(file)
@@ -134,6 +135,15 @@ def _read(base: Path, name: str) -> str | tuple[str, str]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its name is not usable"
         return f"{shown(name)} cannot be read: {reason}", "Check its name and permissions."
+
+
+def _located(base: Path, name: str) -> Path:
+    """Return where a file is: relative to the experiment's, or one that comes with Steelyard."""
+    if not name.startswith(PRESET):
+        return base / name
+    own = Path(str(files(__package__).joinpath(_FOLDER)))
+    inside = name.removeprefix(PRESET).split("/")
+    return own.joinpath(*(step for step in inside if step != ".."))
 
 
 def _usable(name: str, text: str) -> str | tuple[str, str]:
@@ -151,7 +161,6 @@ def _nearby(file: Path) -> str:
     return did_you_mean(file.name, names) or advice
 
 
-PRESET = "preset:"
 MAX_FILE_BYTES = 1024**2
 
 

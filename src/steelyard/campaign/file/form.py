@@ -4,6 +4,7 @@ Only what a single value can tell is checked here; what takes two places of the 
 in ``checks`` and ``inheritance``. Descriptions and examples end in the JSON Schema.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
@@ -25,6 +26,7 @@ from steelyard.campaign.file.form_parts import (
     CalibrationForm,
     CapacityForm,
     CgroupForm,
+    CommandForm,
     Goal,
     KvmForm,
     LinuxSettings,
@@ -43,7 +45,7 @@ from steelyard.campaign.file.form_target import (
     TargetForm,
 )
 from steelyard.campaign.file.form_values import Form, empty_as_mapping, refusal, shown
-from steelyard.core.spelling import choice
+from steelyard.core.spelling import choice, listed
 from steelyard.core.target import systems
 from steelyard.systems.redis.redis_benchmark import BUILTINS
 from steelyard.tuning.profiles import profile_names
@@ -67,6 +69,28 @@ Builtin = Annotated[
     str,
     PlainValidator(values.as_text),
     WithJsonSchema({"enum": [*values.BUILTINS, *BUILTINS]}),
+]
+
+
+def _variables(given: object) -> dict[str, int]:
+    if not isinstance(given, dict | None):
+        raise refusal(f"{shown(given)} is not a mapping", "Write `{warehouses: 4}`.")
+    whole = values.whole_number(0, 2**62)
+    for name in given or {}:
+        if not re.fullmatch("[a-z][a-z_]*", str(name)) or name in _OF_PGBENCH:
+            raise refusal(
+                f"{shown(name)} is no name of a variable",
+                "Use small letters and underscores, and none of "
+                f"{listed(_OF_PGBENCH)}, which pgbench sets.",
+            )
+    return {name: whole(value) for name, value in (given or {}).items()}
+
+
+_OF_PGBENCH: Final = ("client_id", "default_seed", "random_seed", "scale")
+Variables = Annotated[
+    dict[str, int],
+    PlainValidator(_variables),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "integer"}}),
 ]
 
 
@@ -94,9 +118,14 @@ class _PostgresWorkForm(Form):
         description="Own pgbench scripts.",
         examples=[[{"file": "new-order.sql", "weight": 9}]],
     )
+    variables: Variables = Field(
+        default_factory=dict,
+        description="Whole numbers that `prepare` and `scripts` name as `:name`.",
+        examples=[{"warehouses": 4}],
+    )
 
 
-POSTGRES_WORK_KEYS: Final = ("scale_factor", "prepare", "scripts")
+POSTGRES_WORK_KEYS: Final = ("scale_factor", "prepare", "scripts", "variables")
 
 
 class WorkloadForm(RedisWorkForm, _PostgresWorkForm):
@@ -127,7 +156,7 @@ class StopForm(Form):
     )
 
 
-class GeneratorForm(Form):
+class GeneratorForm(CommandForm):
     """The load generator."""
 
     program: ProgramWord | None = Field(

@@ -24,6 +24,7 @@ from steelyard.core.latency import LatencyGoal
 from steelyard.core.linux import PARSERS
 from steelyard.core.schedule import DEFAULT_TURN_S, LEAST_SETTLING_S
 from steelyard.core.units import parse_fraction
+from steelyard.systems.own_program import complaint
 
 CLOSED: Final = "closed"
 GOAL_SHARES: Final = (0.5, 0.6, 0.7, 0.8, 0.9)  # of the capacity, where only `slo` is given
@@ -339,6 +340,87 @@ class ManualForm(Form):
         default=600.0,
         description="How long the operator or the command may take.",
         examples=["10m"],
+    )
+
+
+def _place(value: object) -> str:
+    place = values.as_text(value)
+    if wrong := complaint(place):
+        raise refusal(
+            f"{shown(place)} finds no number: {wrong}",
+            "Write a regular expression such as `tps = (?P<rate>[0-9.]+)`, or a JSON path such as"
+            " `$.results.rate`.",
+        )
+    return place
+
+
+def _latencies(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not value:
+        raise refusal(f"{shown(value)} is not a mapping", "Write `{p95: 'p95: ([0-9.]+)'}`.")
+    for name in value:
+        if name != "mean" and share_of(str(name)) is None:
+            message = f"{shown(name)} is neither `mean` nor a percentile"
+            raise refusal(message, "Write `mean`, `p50`, `p95`, `p99` or `p99.9`.")
+    return {str(name): _place(given) for name, given in value.items()}
+
+
+def share_of(name: str) -> float | None:
+    """Return the share of ``p99.9``; None where it names no percentile."""
+    found = re.fullmatch(r"p(\d{1,2}(\.\d{1,3})?)", name)
+    return round(float(found[1]) / 100.0, 6) if found and float(found[1]) else None
+
+
+_PLACE: Final = {"type": "string"}
+Place = Annotated[str, PlainValidator(_place), WithJsonSchema(_PLACE)]
+Latencies = Annotated[
+    dict[str, str],
+    PlainValidator(_latencies),
+    WithJsonSchema({"type": "object", "additionalProperties": _PLACE}),
+]
+RATE_UNITS: Final = {"1/s": 1.0, "1/min": 1.0 / 60.0, "1/h": 1.0 / 3600.0}
+LATENCY_UNITS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+
+
+class CommandForm(Form):
+    """A program of the user's that puts the load on."""
+
+    command: HookCommand = Field(
+        default=None,
+        description="Any program that puts load on PostgreSQL and prints a rate, started without a"
+        " shell for each run; names in braces stand for what it is told.",
+        examples=[["sysbench", "{workload}", "--threads={clients}", "--time={seconds}", "run"]],
+    )
+    prepare_command: HookCommand = Field(
+        default=None,
+        description="Program that makes the command's data once; they are part of the prepared"
+        " state.",
+        examples=[["sysbench", "oltp_read_only", "--pgsql-db={database}", "prepare"]],
+    )
+    rate: Place | None = Field(
+        default=None,
+        description="Where the command's output has its rate: a regular expression with a"
+        " group, or a JSON path that begins with `$`; the last match counts.",
+        examples=["transactions: .*\\((?P<rate>[0-9.]+) per sec"],
+    )
+    rate_unit: Annotated[
+        str, PlainValidator(values.one_of(*RATE_UNITS)), WithJsonSchema({"enum": [*RATE_UNITS]})
+    ] = Field(default="1/s", description="Unit of the printed rate.", examples=["1/min"])
+    latency: Latencies | None = Field(
+        default=None,
+        description="Where the output has latencies: `mean`, `p95` and so on, each as `rate` is"
+        " written.",
+        examples=[{"p95": "95th percentile: +(?P<latency>[0-9.]+)"}],
+    )
+    latency_unit: Annotated[
+        str,
+        PlainValidator(values.one_of(*LATENCY_UNITS)),
+        WithJsonSchema({"enum": [*LATENCY_UNITS]}),
+    ] = Field(default="ms", description="Unit of printed latencies.", examples=["us"])
+    grace: values.LongLength = Field(
+        default=60.0,
+        description="How much longer than it was asked for the command may run, until it is"
+        " killed.",
+        examples=["2m"],
     )
 
 

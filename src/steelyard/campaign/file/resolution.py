@@ -17,6 +17,7 @@ from steelyard.campaign.file.form_parts import (
     asked_rates,
 )
 from steelyard.campaign.file.form_values import SEED_LIMIT
+from steelyard.campaign.file.generators import load_command
 from steelyard.campaign.file.inheritance import Merged
 from steelyard.campaign.file.kinds import located, model_of
 from steelyard.campaign.file.systems import SYSTEMS, System
@@ -26,6 +27,7 @@ from steelyard.core.experiment import (
     Configuration,
     Design,
     Experiment,
+    GeneratorName,
     Layer,
     ManualStep,
     Measure,
@@ -44,6 +46,7 @@ from steelyard.core.schedule import (
     Load,
     TurnTimes,
 )
+from steelyard.core.target import DatabaseSystem
 from steelyard.tuning.profiles import MachineFacts
 
 
@@ -78,6 +81,10 @@ def resolve(
     )
     engine = configurations[0].target.system.name  # one kind in an experiment
     system = SYSTEMS[engine]
+    workloads = tuple(
+        _workload(each, form, texts, surroundings.base, system) for each in form.workloads
+    )
+    about = workloads[0].command.seen_in(system.about) if workloads[0].command else system.about
     cpus = _generator_cpus(configurations, form.loads, surroundings)
     loads = _loads(form.loads, form.slo, cpus, system)
     return Experiment(
@@ -85,10 +92,10 @@ def resolve(
         description=form.description or "",
         baseline=form.baseline or implied_baseline(names) or names[0],
         configurations=configurations,
-        workloads=tuple(_workload(workload, texts, system) for workload in form.workloads),
+        workloads=workloads,
         loads=loads,
         protocol=form.loads.protocol,
-        measure=_measure(form.measure, system, configurations),
+        measure=_measure(form.measure, about, configurations),
         stop=_stop(form.stop),
         seed=_seed(surroundings.seed, form.seed),
         engine=engine,
@@ -96,7 +103,7 @@ def resolve(
         capacity=_capacity(form.capacity, loads),
         goal=form.slo,
         sustained_s=form.sustain,
-        generator=system.generator,
+        generator=GeneratorName(about.words.generator),
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
     )
 
@@ -137,7 +144,9 @@ def _manual(form: ManualForm) -> ManualStep:
     return ManualStep(text=form.text or "", command=form.command or (), timeout_s=form.timeout)
 
 
-def _workload(form: WorkloadForm, texts: Mapping[str, str], system: System) -> Workload:
+def _workload(
+    form: WorkloadForm, whole: ExperimentForm, texts: Mapping[str, str], base: Path, system: System
+) -> Workload:
     return Workload(
         name=form.name,
         builtin=system.one_test(form.builtin),
@@ -147,7 +156,9 @@ def _workload(form: WorkloadForm, texts: Mapping[str, str], system: System) -> W
             Script(name=script.file, text=texts[script.file], weight=script.weight)
             for script in form.scripts
         ),
+        variables=tuple(sorted(form.variables.items())),
         redis=system.work(form),
+        command=load_command(whole.generator, form.name, base),
     )
 
 
@@ -192,11 +203,13 @@ def _capacity(form: CapacityForm | None, loads: Sequence[Load]) -> CapacityAsked
     return CapacityAsked(clients=tuple(sorted(set(clients))), rounds=asked.rounds)
 
 
-def _measure(form: MeasureForm, system: System, configurations: Sequence[Configuration]) -> Measure:
-    # redis-benchmark cannot leave a ramp out; one that is asked for is refused.
+def _measure(
+    form: MeasureForm, about: DatabaseSystem, configurations: Sequence[Configuration]
+) -> Measure:
+    # Some generators cannot leave a ramp out; one that is asked for is refused.
     return Measure(
         slice_s=form.slice,
-        ramp_s=form.ramp if system.about.has_ramp else 0.0,
+        ramp_s=form.ramp if about.has_ramp else 0.0,
         warm_up_s=form.warm_up,
         calibration=None if form.calibration is None else _calibration(form.calibration),
         reset=None if form.reset == "auto" else Reset(form.reset),

@@ -66,6 +66,7 @@ class System:
         draft_issues: Yields keys of a file, outside of configurations, that it has no use for.
         configuration_issues: The same of one configuration or level, by its path.
         work_issues: Yields what is wrong with one workload, by its path.
+        takes_command: Whether a program of the user's may put the load on.
         memory_issues: Yields that the data do not fit into this machine.
     """
 
@@ -79,6 +80,7 @@ class System:
     draft_issues: Callable[[Draft], Iterator[Issue]] = _nothing
     configuration_issues: Callable[[Draft, KeyPath], Iterator[Issue]] = _nothing
     work_issues: Callable[[Draft, KeyPath, WorkloadForm], Iterator[Issue]] = _nothing
+    takes_command: bool = False
     memory_issues: Callable[[Draft, MachineFacts], Iterator[Issue]] = _nothing
 
     @property
@@ -171,7 +173,9 @@ def _of_redis(draft: Draft) -> Iterator[Issue]:
         yield Issue(path=("loads", "pipeline"), message=message, hint=_KEEP, at_key=True)
 
 
-def _postgres_work(_: Draft, path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
+def _postgres_work(draft: Draft, path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
+    if draft.document.at(("generator", "command")) is not None:
+        return  # ``generators`` says what goes with it
     if workload.builtin and workload.scripts:
         message = "`builtin` and `scripts` exclude each other"
         hint = "Make two workloads of them."
@@ -379,6 +383,7 @@ SYSTEMS: Final[dict[EngineName, System]] = {
         work_keys=POSTGRES_WORK_KEYS,
         draft_issues=_of_redis,
         work_issues=_postgres_work,
+        takes_command=True,
     ),
     EngineName.REDIS: System(
         about=REDIS,

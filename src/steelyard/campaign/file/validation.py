@@ -20,6 +20,7 @@ from steelyard.campaign.file.form import (
     WHAT_IS_COMPARED,
     ConfigurationForm,
     ExperimentForm,
+    GeneratorForm,
     LevelForm,
     StopForm,
     WorkloadForm,
@@ -67,6 +68,7 @@ class Draft:
     loads: LoadsForm | None
     measure: MeasureForm | None
     stop: StopForm | None
+    generator: GeneratorForm | None = None
     capacity: CapacityForm | None = None
     goal: LatencyGoal | None = None
     levels: Mapping[KeyPath, LevelForm] = field(default_factory=dict)
@@ -127,6 +129,7 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
         loads=_attempt(LoadsForm, document.at(("loads",))),
         measure=_attempt(MeasureForm, document.at(("measure",))),
         stop=_attempt(StopForm, document.at(("stop",))),
+        generator=_attempt(GeneratorForm, document.at(("generator",))),
         capacity=_given(CapacityForm, document.at(("capacity",))),
         goal=_goal(document.at(("slo",))),
         levels=_sound(LevelForm, {path: document.at(path) for path in level_paths(document)}),

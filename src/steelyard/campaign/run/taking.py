@@ -155,6 +155,7 @@ class Taker:
                 done.jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
             done.measurement = self.engine.parse_run(
                 done.completed,
+                request=request,
                 ramp_s=length.ramp_s,
                 started_at=done.began_at(wall),
                 slice_s=length.slice_s,
@@ -403,7 +404,9 @@ class ByLog:
         Raises:
             MeasurementError: A generator failed, or the log cannot be used.
         """
-        printed = self.engine.parse_run(taken.completed, ramp_s=0.0, started_at=0.0)
+        printed = self.engine.parse_run(
+            taken.completed, request=self.request, ramp_s=0.0, started_at=0.0
+        )
         processed = self.engine.processed(taken.completed)
         logged = self._logged(taken, processed)
         turns = tuple(_logged_turns(taken, logged))

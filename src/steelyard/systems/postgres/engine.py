@@ -1,14 +1,12 @@
-"""PostgreSQL under pgbench as the runner sees it, and a running server asked through SQL."""
+"""PostgreSQL as the runner sees it, and a running server asked through SQL."""
 
 import secrets
-import shlex
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.core.command import Command, Completed, ServerAddress
-from steelyard.core.errors import InputError, TargetError
+from steelyard.core.errors import TargetError
 from steelyard.core.experiment import Experiment, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
 from steelyard.core.latency import RunLatency
@@ -19,17 +17,17 @@ from steelyard.core.measurement import (
     StatementPlan,
 )
 from steelyard.core.redis import stored_key
-from steelyard.core.schedule import Pausing, Stretch
+from steelyard.core.schedule import Stretch
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.host import LOOPBACK
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql, reload
+from steelyard.systems.own_program import filled, values_of_server
 from steelyard.systems.postgres import pgbench, settings
-from steelyard.systems.postgres import pgbench as generators
 from steelyard.systems.postgres import settings as checkpoints
 from steelyard.systems.postgres import settings as checks
 from steelyard.systems.postgres import settings as memory
-from steelyard.systems.postgres.log_lines import LogForm
+from steelyard.systems.postgres.load_programs import load_program
 from steelyard.systems.postgres.reader import PostgresCeilings, open_reader, plans_of
 from steelyard.systems.postgres.server import Installation, PostgresProgram
 from steelyard.systems.postgres.settings import SettingEntry
@@ -37,8 +35,6 @@ from steelyard.systems.postgres.transaction_log import SeveralLogs, TransactionL
 from steelyard.systems.protocol import Complaint, Dataset, RunRequest, ServerReader
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
-_DEADLINE_BEYOND_RUN_S = 60.0
-_TRIAL_TIMEOUT_S = 30.0
 _EFFECTIVE = (
     "SELECT name, setting, unit, source FROM pg_settings WHERE NOT (name = ANY(%s)) ORDER BY name"
 )
@@ -86,6 +82,7 @@ class PostgresEngine:
         self._sql = sql
         self._account = account
         self._password = secrets.token_hex(16)
+        self._load = load_program(experiment, lambda: self.generator, processes, account)
 
     @property
     def generator(self) -> Installation:
@@ -117,21 +114,8 @@ class PostgresEngine:
         )
 
     def check_flags(self) -> None:
-        """Raise an InputError for flags that Steelyard sets itself, or that pgbench refuses.
-
-        Where pgbench runs in a cluster, it is not asked: before a campaign no pod of it is there.
-        """
-        flags = self._experiment.generator_flags
-        pgbench.refuse_own_flags(flags)
-        if not flags or self._experiment.is_in_kubernetes:
-            return
-        trial = pgbench.trial_of(self.generator.program("pgbench"), flags)
-        refusal = pgbench.refusal(self._processes.run(trial, timeout_s=_TRIAL_TIMEOUT_S))
-        if refusal:
-            raise InputError(
-                f"pgbench {self.generator.version} refuses `{shlex.join(flags)}`: {refusal}",
-                hint="`pgbench --help` lists its flags; a value is best written as --flag=value.",
-            )
+        """Raise where the load generator cannot do what is asked of it."""
+        self._load.check()
 
     def findings(self) -> tuple[Finding, ...]:
         """Return which versions Steelyard's own tests do not run."""
@@ -140,9 +124,9 @@ class PostgresEngine:
         return tuple(finding for finding in found if finding is not None)
 
     def tools(self) -> Mapping[str, str]:
-        """Return the versions of pgbench and of each configuration's server."""
+        """Return the versions of the load generator and of each configuration's server."""
         servers = {f"server of {name}": self.label(name) for name in self._programs}
-        return {"pgbench": self.generator.version, **servers}
+        return {**self._load.tools(), **servers}
 
     def switch_cost(self, configuration: str, names: Sequence[str]) -> SwitchCost:
         """Return what it takes to change these settings, by the binary's own contexts."""
@@ -181,9 +165,7 @@ class PostgresEngine:
 
     def only_reads(self, workload: Workload) -> bool:
         """Return whether a workload leaves the data as they are, by what its statements say."""
-        if workload.scripts:
-            return all(pgbench.only_reads(script.text) for script in workload.scripts)
-        return workload.builtin in pgbench.READ_ONLY_BUILTINS
+        return self._load.only_reads(workload)
 
     def memory_bytes(self, configuration: str) -> int:
         """Return about the most memory that a configuration's server takes with its data."""
@@ -225,7 +207,7 @@ class PostgresEngine:
             if self._sql.rows(own, _HAS_PREWARM):
                 self._sql.execute(own, ["CREATE EXTENSION IF NOT EXISTS pg_prewarm"])
             self._sql.execute(own, ["VACUUM (ANALYZE)"])
-        elif dataset.prepare:
+        elif dataset.prepare or dataset.command:
             # Elsewhere pgbench has vacuumed its own tables, and others are not ours to touch.
             self._sql.execute(own, ["VACUUM (ANALYZE)"])
 
@@ -235,9 +217,12 @@ class PostgresEngine:
             arguments = pgbench.initialise_arguments(dataset.scale_factor)
             self._succeed((self.generator.program("pgbench"), *arguments), own)
         psql = self._programs[configuration].installation.program("psql")
+        told = (f"--set={name}={value}" for name, value in dataset.variables)
+        argv = (psql, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", *told, "--file=-")
         for name, text in dataset.prepare:
-            argv = (psql, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-")
             self._succeed(argv, own, stdin=text, what=f"the prepare script {name}")
+        if dataset.command:
+            self._succeed(filled(dataset.command, values_of_server(own)), own)
 
     def _succeed(
         self, argv: tuple[str, ...], address: ServerAddress, *, stdin: str = "", what: str = ""
@@ -379,27 +364,18 @@ class PostgresEngine:
         """Learn nothing."""
 
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
-        """Return the pgbench command line of each generator for one run."""
+        """Return the command line of each load generator for one run."""
         address = request.address.at(dataset_of(request.workload).name)
-        return tuple(
-            Command(
-                argv=(self.generator.program("pgbench"), *pgbench.run_arguments(part)),
-                environment=pgbench.environment(address),
-                account=self._account,
-                parent_death_signal=_SIGKILL,
-            )
-            for part in generators.divided(request)
-        )
+        return self._load.run_commands(request, address)
 
     @property
     def turns_end_signal(self) -> int:
-        """Return the signal of the timer by which pgbench ends a run (``setalarm``, pgbench.c)."""
-        return signal.SIGALRM
+        """Return the signal at which the load generator ends in turns."""
+        return self._load.turns_end_signal
 
     def connected_within_s(self, completed: Sequence[Completed]) -> float:
-        """Return how long all pgbench processes took to open their connections."""
-        whole = self.parse_run(completed, ramp_s=0.0, started_at=0.0)
-        return whole.connection_s or 0.0
+        """Return how long the load generators took to open their connections."""
+        return self._load.connected_within_s(completed)
 
     def turn_counter(self, request: RunRequest) -> None:  # noqa: ARG002 - by its protocol
         """Return None: pgbench logs when each transaction ended."""
@@ -407,28 +383,29 @@ class PostgresEngine:
 
     def deadline_s(self, seconds: float) -> float:
         """Return when a run of that length is given up."""
-        return seconds + _DEADLINE_BEYOND_RUN_S
+        return self._load.deadline_s(seconds)
 
     def parse_run(
         self,
         completed: Sequence[Completed],
         *,
+        request: RunRequest,
         ramp_s: float,
         started_at: float,
         slice_s: float | None = None,
     ) -> Measurement:
-        """Return what all pgbench processes of a run measured together."""
-        return generators.parse_generators(
-            completed, ramp_s=ramp_s, started_at=started_at, slice_s=slice_s
+        """Return what all load generators of a run measured together."""
+        return self._load.parse_run(
+            completed, request=request, ramp_s=ramp_s, started_at=started_at, slice_s=slice_s
         )
 
     def processed(self, completed: Sequence[Completed]) -> int:
         """Return how many transactions they count as processed, ramp included."""
-        return sum(pgbench.processed_of(each) for each in completed)
+        return self._load.processed(completed)
 
     def logs_transactions(self) -> bool:
-        """Return that pgbench logs every transaction."""
-        return True
+        """Return whether the load generator logs every transaction."""
+        return self._load.logs_transactions()
 
     def latency(self, completed: Sequence[Completed]) -> RunLatency | None:  # noqa: ARG002 - likewise
         """Return None: the log tells them."""
@@ -443,29 +420,10 @@ class PostgresEngine:
         slice_s: float | None = None,
         stretches: Sequence[Stretch] = (),
     ) -> TransactionLogReader | SeveralLogs:
-        """Return what reads pgbench's logs of a run."""
-        workload = request.workload
-        scripts = (workload.builtin,) if workload.builtin else _script_names(workload)
-        form = LogForm(
-            scripts=scripts,
-            open_loop=request.load.is_open,
-            retries=pgbench.logs_retries(request.flags),
-            latency_limit_s=request.load.latency_limit_s,
-            sampled=request.sampling,
+        """Return what reads the load generators' logs of a run."""
+        return self._load.log_reader(
+            request, started_at=started_at, ramp_s=ramp_s, slice_s=slice_s, stretches=stretches
         )
-        clocks = [started_at] if isinstance(started_at, float) else list(started_at)
-        readers = [
-            TransactionLogReader(
-                form,
-                started_at=at,
-                ramp_s=ramp_s,
-                slice_s=slice_s,
-                stretches=stretches,
-                alone=request.in_turns is Pausing.GENERATOR,
-            )
-            for at in clocks
-        ]
-        return readers[0] if len(readers) == 1 else SeveralLogs(readers)
 
     def ceilings(self) -> PostgresCeilings:
         """Return the tools to measure what a server can do at most."""
@@ -479,17 +437,21 @@ _PREPARED = "_prepared"
 _FIRST_WITH_STRATEGY = 150000
 
 
-def _script_names(workload: Workload) -> tuple[str, ...]:
-    return tuple(script.name for script in workload.scripts)
-
-
 def dataset_of(workload: Workload) -> Dataset:
     """Return the data a workload runs on; equal content gives an equal name."""
     scripts = tuple((script.name, script.text) for script in workload.prepare)
+    command = () if workload.command is None else workload.command.prepare
+    further = [each for each in (command, workload.variables if scripts else ()) if each]
     name = f"s{workload.scale_factor}" if workload.scale_factor else "own"
-    if scripts:
-        name += f"_{stored_key(scripts)[:10]}"
-    return Dataset(name=f"steelyard_{name}", scale_factor=workload.scale_factor, prepare=scripts)
+    if scripts or command:
+        name += f"_{stored_key([*scripts, *further] if further else scripts)[:10]}"
+    return Dataset(
+        name=f"steelyard_{name}",
+        scale_factor=workload.scale_factor,
+        prepare=scripts,
+        variables=workload.variables if scripts else (),
+        command=command,
+    )
 
 
 _SERVER = (

@@ -287,7 +287,8 @@ class RedisEngine(PlainEngine):
         self,
         completed: Sequence[Completed],
         *,
-        ramp_s: float,  # noqa: ARG002 - by its protocol
+        request: RunRequest,  # noqa: ARG002 - by its protocol
+        ramp_s: float,  # noqa: ARG002 - likewise
         started_at: float,  # noqa: ARG002 - likewise
         slice_s: float | None = None,  # noqa: ARG002 - likewise
     ) -> Measurement:

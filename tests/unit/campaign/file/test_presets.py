@@ -48,6 +48,8 @@ def test_the_presets_are_these() -> None:
         "scalability",
         "statements",
         "storage-locality",
+        "sysbench",
+        "tpcc-like",
         "versions",
     )
 

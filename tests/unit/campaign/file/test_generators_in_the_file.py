@@ -1,0 +1,107 @@
+"""A load generator that the file names: what it comes down to, and what does not go with it."""
+
+import pytest
+from experiment_texts import SMALL, load, problems_of
+
+FILE = """\
+version: 1
+name: small
+workloads: [{name: oltp_read_only}, {name: oltp_read_write}]
+loads: {clients: 4}
+generator:
+  command: sysbench {workload} --pgsql-db={database} --threads={clients} --time={seconds} run
+  prepare_command: [./make-data, "{directory}", "{database}"]
+  rate: '\\((?P<rate>[0-9.]+) per sec'
+  rate_unit: 1/min
+  latency: {p95: 'p95: ([0-9.]+)', mean: 'avg: ([0-9.]+)'}
+seed: 1
+configurations:
+  default: {}
+  other: {extends: default, postgres: {work_mem: 8MB}}
+"""
+
+
+def test_a_command_becomes_that_of_each_workload() -> None:
+    """The workload's name and the file's directory are filled in; units become base units."""
+    experiment = load(FILE).experiment
+    first, second = (workload.command for workload in experiment.workloads)
+    assert first is not None
+    assert second is not None
+    assert first.argv[:3] == ("sysbench", "oltp_read_only", "--pgsql-db={database}")
+    assert second.argv[1] == "oltp_read_write"
+    assert first.prepare[0].endswith("/make-data")
+    assert first.prepare[0].startswith("/")
+    assert first.prepare == second.prepare
+    assert first.rate.factor == pytest.approx(1 / 60)
+    assert [share for share, _ in first.percentiles] == [0.95]
+    assert first.mean is not None
+    assert first.mean.factor == 1e-3
+    assert experiment.generator == "sysbench"
+    assert experiment.measure.ramp_s == 0.0
+
+
+def test_a_ramp_is_kept_where_the_command_is_told_of_it() -> None:
+    """Only the program itself can leave its start out."""
+    told = FILE.replace("--time={seconds}", "--time={seconds} --skip={ramp}")
+    assert load(told).experiment.measure.ramp_s == 2.0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "message"),
+    [
+        ("{clients} -", "{client} -", "generator.command", "`{client}` is no name"),
+        ('"{database}"]', '"{clients}"]', "generator.prepare_command", "not known before a run"),
+        ("  rate: ", "  grace: 30s #", "generator.command", "nothing says where"),
+        ("per sec'", "per sec('", "generator.rate", "no regular expression"),
+        ("{clients: 4}", "{clients: 4, rate: 50}", "loads.rate", "known to offer a rate"),
+        ("{clients: 4}", "{clients: 4, generators: 2}", "loads.generators", "one process"),
+        ("{clients: 4}", "{clients: 4, protocol: prepared}", "loads.protocol", "query mode"),
+        ("seed: 1", "seed: 1\nsustain: 10m", "sustain", "tells nothing"),
+        ("seed: 1", "seed: 1\ndesign: alternating", "design", "turns cannot be counted"),
+        ("seed: 1", "seed: 1\nmeasure: {ramp: 1s}", "measure.ramp", "not told of the ramp"),
+        ("seed: 1", "seed: 1\nmeasure: {log: keep}", "measure.log", "none can be kept"),
+        ("  rate_unit", "  flags: [-x]\n  rate_unit", "generator.flags", "stand in `command`"),
+        ("1/min", "1/day", "generator.rate_unit", "is not known"),
+        ("{p95:", "{p101:", "generator.latency", "neither `mean` nor a percentile"),
+        (
+            "{name: oltp_read_only}",
+            "{name: oltp_read_only, builtin: select-only, scale_factor: 1}",
+            "workloads.oltp_read_only.builtin",
+            "`builtin` is for pgbench",
+        ),
+        (
+            "default: {}",
+            "default: {target: {kind: cloudnative-pg}}",
+            "configurations.default.target",
+            "run in pods there",
+        ),
+        (
+            "sysbench {workload}",
+            "sysbench --pgsql-password=x {workload}",
+            "generator.command",
+            "has a password in it",
+        ),
+    ],
+)
+def test_what_does_not_go_with_a_command_is_told_with_its_place(
+    old: str, new: str, path: str, message: str
+) -> None:
+    """Each problem stands at the key that causes it."""
+    assert old in FILE
+    found = problems_of(FILE.replace(old, new, 1))
+    assert any(each.path == path and message in each.message for each in found), found
+    assert all(each.hint for each in found)
+
+
+def test_a_key_of_a_command_without_one_is_told() -> None:
+    """A rate alone says nothing."""
+    (problem,) = problems_of(SMALL + "generator: {rate: 'x ([0-9]+)'}\n")
+    assert problem.path == "generator.rate"
+    assert "there is none" in problem.message
+
+
+def test_redis_has_its_own_generator() -> None:
+    """A command puts load on PostgreSQL only."""
+    redis = FILE.replace("default: {}", "default: {target: {kind: redis-local}}")
+    redis = redis.replace("postgres: {work_mem: 8MB}", "redis: {io-threads: 2}")
+    assert any("another system" in each.message for each in problems_of(redis))

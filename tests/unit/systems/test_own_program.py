@@ -1,0 +1,200 @@
+"""A program of the user's as load generator: what it is told, and how its figures are found."""
+
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes.processes import FakeProcesses
+from steelyard.core.command import Completed, ServerAddress
+from steelyard.core.errors import InputError, MeasurementError, PreflightError
+from steelyard.core.experiment import (
+    Configuration,
+    Experiment,
+    Figure,
+    GeneratorName,
+    LoadCommand,
+    Measure,
+    Workload,
+)
+from steelyard.core.schedule import Load
+from steelyard.core.target import LocalTarget
+from steelyard.systems import own_program as own
+from steelyard.systems.postgres.engine import dataset_of
+from steelyard.systems.postgres.load_programs import NamedProgram, Pgbench, load_program
+from steelyard.systems.protocol import RunRequest
+
+_ADDRESS = ServerAddress(
+    host="/run/x", port=5433, user="steelyard", database="own", password="secret"
+)
+_COMMAND = LoadCommand(
+    argv=("sysbench", "--threads={clients}", "--time={seconds}", "--skip={ramp}", "run"),
+    prepare=("sysbench", "prepare"),
+    rate=Figure(place=r"transactions: .*\((?P<rate>[0-9.]+) per sec"),
+    mean=Figure(place=r"avg: +([0-9.]+)", factor=1e-3),
+    percentiles=((0.95, Figure(place=r"95th percentile: +([0-9.]+)", factor=1e-3)),),
+)
+# As sysbench 1.0.20 prints them.
+_PRINTED = """\
+    transactions:                        2137   (213.52 per sec.)
+Latency (ms):
+         min:                                    5.42
+         avg:                                    9.36
+         95th percentile:                       13.95
+"""
+
+
+def _completed(stdout: str, status: int = 0, stderr: str = "") -> Completed:
+    return Completed(argv=("sysbench",), exit_status=status, stdout=stdout, stderr=stderr)
+
+
+def _experiment(command: LoadCommand = _COMMAND, **changes: object) -> Experiment:
+    given_: dict[str, object] = {
+        "name": "x",
+        "baseline": "a",
+        "configurations": (Configuration(name="a", target=LocalTarget()),),
+        "workloads": (Workload(name="oltp", command=command),),
+        "loads": (Load(clients=8, threads=2),),
+        "measure": Measure(ramp_s=2.0),
+        "seed": 1,
+        "generator": GeneratorName("sysbench"),
+    }
+    return Experiment(**{**given_, **changes})  # type: ignore[arg-type]
+
+
+def _program(command: LoadCommand = _COMMAND, **changes: object) -> NamedProgram:
+    experiment = _experiment(command, **changes)
+    return NamedProgram(experiment=experiment, processes=FakeProcesses(), account="nobody")
+
+
+def _request(seconds: int = 7) -> RunRequest:
+    return RunRequest(
+        workload=Workload(name="oltp", command=_COMMAND),
+        load=Load(clients=8, threads=2),
+        protocol="simple",
+        seconds=seconds,
+        address=_ADDRESS,
+        configuration="a",
+    )
+
+
+def test_names_in_braces_and_the_environment_say_the_same() -> None:
+    """A word and a variable tell clients, lengths and the server; the password is in neither."""
+    (command,) = _program().run_commands(_request(), _ADDRESS)
+    assert command.argv == ("sysbench", "--threads=8", "--time=7", "--skip=2", "run")
+    assert command.environment["STEELYARD_SLICE"] == "5"
+    assert command.environment["STEELYARD_WORKLOAD"] == "oltp"
+    assert command.environment["PGDATABASE"] == command.environment["STEELYARD_DATABASE"] == "own"
+    assert command.environment["PGPASSWORD"] == "secret"
+    assert not any("secret" in word for word in command.argv)
+    assert command.account == "nobody"
+    assert command.parent_death_signal == signal.SIGKILL
+
+
+def test_a_run_as_short_as_the_ramp_leaves_nothing_out() -> None:
+    """A warm-up of a second has no ramp of two."""
+    (command,) = _program().run_commands(_request(seconds=1), _ADDRESS)
+    assert "--skip=0" in command.argv
+
+
+def test_rate_and_latencies_are_found_in_base_units() -> None:
+    """The rate counts over what follows the ramp; milliseconds become seconds."""
+    measured = _program().parse_run(
+        [_completed(_PRINTED)], request=_request(), ramp_s=2.0, started_at=0.0
+    )
+    assert measured.seconds == 5.0
+    assert measured.tps == pytest.approx(213.52)
+    assert measured.latency_mean_s == pytest.approx(0.00936)
+    assert measured.percentiles == ((0.95, pytest.approx(0.01395)),)
+
+
+def test_the_last_rate_counts() -> None:
+    """What a program reports on its way is not its result."""
+    text = "tps: 1.0\ntps: 2.0\ntps: none\ntps: 3.5\n"
+    assert own.figure_in(text, Figure(place=r"^tps: (\S+)")) == 3.5
+    assert own.figure_in("tps: none", Figure(place=r"^tps: (\S+)")) is None
+    assert own.figure_in("tps: nan\ntps: -1\ntps: inf", Figure(place=r"^tps: (\S+)")) is None
+
+
+def test_a_rate_by_the_minute_becomes_one_by_the_second() -> None:
+    """HammerDB counts by the minute."""
+    figure = Figure(place=r"achieved (?P<nopm>\d+) NOPM", factor=1 / 60)
+    assert own.figure_in("TEST RESULT : System achieved 6000 NOPM", figure) == pytest.approx(100)
+
+
+def test_a_json_path_finds_a_number_among_other_lines() -> None:
+    """Objects may stand between lines of a log; names with blanks are quoted, lists numbered."""
+    text = 'begin\n{"other": 1}\n{"a": {"per second": [1, 2.5]}}\nend {"a": 7}\n'
+    assert own.figure_in(text, Figure(place='$.a["per second"][1]')) == 2.5
+    assert own.figure_in(text, Figure(place="$.a.b")) is None
+    assert own.figure_in('{"a": true}', Figure(place="$.a")) is None
+    assert own.figure_in('{"a": "12"}', Figure(place="$.a")) == 12.0
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        ("tps = ([0-9]+", "no regular expression"),
+        ("tps = [0-9]+", "has no group"),
+        ("$", "JSON path is not understood"),
+        ("$.a[x]", "'[x]' of the JSON path is not understood"),
+    ],
+)
+def test_places_that_find_nothing_are_told(place: str, wrong: str) -> None:
+    """A mistake is seen when the file is read, not after the first run."""
+    assert wrong in own.complaint(place)
+
+
+@given(st.text(), st.sampled_from([r"tps = (\S+)", "$.a.b[0]", '$["x"]']))
+def test_no_output_breaks_the_reading(text: str, place: str) -> None:
+    """Whatever a program prints gives a number that a measurement can be, or none."""
+    found = own.figure_in(text, Figure(place=place))
+    assert found is None or 0 <= found < float("inf")
+
+
+def test_a_failure_and_a_missing_rate_are_no_measurement() -> None:
+    """The exit status counts before what was printed."""
+    with pytest.raises(MeasurementError, match="sysbench exited with 1: FATAL"):
+        own.parse_run(_COMMAND, _completed(_PRINTED, 1, "FATAL"), seconds=5, ramp_s=0)
+    with pytest.raises(MeasurementError, match="printed no rate"):
+        own.parse_run(_COMMAND, _completed("done"), seconds=5, ramp_s=0)
+
+
+def test_a_program_that_is_not_there_is_refused_before_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The hint says what to do; flags behind -- belong into the command."""
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(PreflightError, match="no program sysbench"):
+        _program().check()
+    with pytest.raises(InputError, match="takes no further flags"):
+        _program(generator_flags=("--x",)).check()
+
+
+def test_its_data_are_a_data_set_of_their_own() -> None:
+    """Commands that make other data make another database; without one nothing changes."""
+    made = dataset_of(Workload(name="a", command=_COMMAND))
+    same = dataset_of(Workload(name="b", command=_COMMAND))
+    plain = dataset_of(Workload(name="a"))
+    assert made == same
+    assert made.name != plain.name == "steelyard_own"
+
+
+def test_the_generator_is_chosen_by_the_workloads() -> None:
+    """A command in the workload takes pgbench's place, and the words of reports follow."""
+    named = _experiment()
+    plain = _experiment(workloads=(Workload(name="r", builtin="select-only", scale_factor=1),))
+    assert isinstance(_chosen(named), NamedProgram)
+    assert isinstance(_chosen(plain), Pgbench)
+    assert named.words.generator == "sysbench"
+    assert named.system.has_ramp
+    assert not named.system.logs_transactions
+    assert named.commands == (_COMMAND.prepare, _COMMAND.argv)
+    assert plain.system.logs_transactions
+
+
+def _chosen(experiment: Experiment) -> object:
+    return load_program(experiment, lambda: pytest.fail(str(Path())), FakeProcesses(), None)
