@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.lacking import lacking
 from support.live import TINY, Steelyard, one_by_one
 
 pytestmark = pytest.mark.live
@@ -38,12 +39,13 @@ def _file(generator: str, workload: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("sysbench") is None, reason="there is no sysbench here")
 def test_sysbench_weighs_two_configurations(steelyard: Steelyard) -> None:
     """Its rate becomes a verdict with an interval; what it prints of latency is told beside it.
 
     The output of each run is kept, and the rate in it is the run's.
     """
+    if shutil.which("sysbench") is None:
+        lacking("there is no sysbench on this machine")
     text = _file(_SYSBENCH, "{name: oltp_read_write}")
     done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 0, done.stderr
