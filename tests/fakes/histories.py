@@ -26,8 +26,9 @@ def with_effect(effect: float, *, day: int = 0) -> CampaignAnalysis:
 
 
 def listed(analysis: CampaignAnalysis, name: str) -> Listed:
-    """Return a campaign as it is found in a directory."""
-    return Listed(directory=f"campaigns/{name}", size_bytes=1, analysis=analysis)
+    """Return a campaign of its own as it is found in a directory."""
+    own = replace(analysis, campaign_id=name)
+    return Listed(directory=f"campaigns/{name}", size_bytes=1, analysis=own)
 
 
 def on(analysis: CampaignAnalysis, **facts: str) -> CampaignAnalysis:

@@ -15,6 +15,7 @@ from steelyard.answers.drawing import specification
 from steelyard.answers.listing import Listed
 from steelyard.answers.results import FORMAT, CampaignAnalysis, Comparison
 from steelyard.answers.wording import is_interim, uncompared
+from steelyard.core.errors import InputError
 from steelyard.core.experiment import Workload
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import Load
@@ -118,7 +119,7 @@ class History:
     """All series of the campaigns that were found.
 
     Attributes:
-        level: Chance of a false alarm in a hundred campaigns, of each series.
+        level: Chance, at most, of a false alarm in a hundred campaigns, of each series.
         left_out: A sentence for each campaign that is in no series.
     """
 
@@ -129,15 +130,22 @@ class History:
 
 
 def history_of(found: Sequence[Listed], names: Names) -> History:
-    """Return the series of effects of campaigns, which are given oldest first."""
+    """Return the series of effects of campaigns, which are given oldest first.
+
+    Raises:
+        InputError: The names make one configuration of two that a campaign compares.
+    """
     gathered: dict[Lineage, list[Point]] = {}
     words: dict[Lineage, WorkWords] = {}
     left_out = []
+    first_seen: dict[tuple[str, float], str] = {}
     for listed in found:
-        analysis, why = listed.analysis, _why_not(listed)
+        analysis, why = listed.analysis, _why_not(listed) or _copied(listed, first_seen)
         if analysis is None or why:
             left_out.append(f"{listed.directory}: {why}")
             continue
+        first_seen[analysis.campaign_id, analysis.started_at] = listed.directory
+        _refuse_two_in_one(listed.directory, analysis, names)
         for result in analysis.results:
             lineage = _lineage(analysis, result, names)
             words[lineage] = analysis.experiment.words
@@ -155,6 +163,27 @@ def history_of(found: Sequence[Listed], names: Names) -> History:
         level=level,
         left_out=tuple(left_out),
     )
+
+
+def _refuse_two_in_one(directory: str, analysis: CampaignAnalysis, names: Names) -> None:
+    """Refuse names under which a campaign would stand twice in a series, or against itself."""
+    kept: dict[str, str] = {}
+    sides = (side for each in analysis.results for side in (each.baseline, each.configuration))
+    for name in dict.fromkeys(sides):
+        other = kept.setdefault(names.get(name, name), name)
+        if other != name:
+            raise InputError(
+                f"--as makes one of {other} and {name}, and {directory} has both",
+                hint="Rename only what no campaign has beside its new name.",
+            )
+
+
+def _copied(listed: Listed, first_seen: Mapping[tuple[str, float], str]) -> str:
+    """Return of which campaign this is another copy, in words; empty where it is the first."""
+    if listed.analysis is None:
+        return ""
+    original = first_seen.get((listed.analysis.campaign_id, listed.analysis.started_at))
+    return f"the same campaign as {original}, which counts once" if original else ""
 
 
 def _why_not(listed: Listed) -> str:

@@ -10,6 +10,7 @@ from fakes import analyses, histories
 from fakes.histories import STEP_AT, listed, on, stepped, with_effect
 from steelyard.answers.history import history_document, history_json, history_of
 from steelyard.answers.listing import Listed
+from steelyard.core.errors import InputError
 from steelyard.core.plan import Status
 from steelyard.report.html import render_html
 from steelyard.report.terminal import render_terminal
@@ -39,7 +40,8 @@ def test_levels_are_never_tested() -> None:
             replace(cell, tps=replace(cell.tps, value=cell.tps.value * (1 + (day >= STEP_AT))))
             for cell in each.analysis.cells
         )
-        found.append(replace(each, analysis=replace(each.analysis, cells=cells)))
+        own = replace(each.analysis, cells=cells, campaign_id=str(day))
+        found.append(replace(each, analysis=own))
     history = history_of(found, {})
     assert [series.changes for series in history.series] == [(), ()]
     levels = [point.levels for point in history.series[0].points]
@@ -74,6 +76,32 @@ def test_a_renamed_configuration_goes_on_with_its_series() -> None:
     history = history_of(both, {"renamed": old})
     assert [each.lineage.configuration for each in history.series] == [old, old]
     assert [len(each.points) for each in history.series] == [2, 2]
+
+
+def test_a_campaign_that_is_found_twice_counts_once() -> None:
+    """A link to it, or a copy, is no further evidence of its level."""
+    one = listed(with_effect(0.05), "one")
+    copied = replace(one, directory="elsewhere/one")
+    history = history_of([one, copied, listed(with_effect(0.06, day=1), "two")], {})
+    assert history.campaigns == 2
+    assert [len(each.points) for each in history.series] == [2, 2]
+    assert history.left_out == (
+        "elsewhere/one: the same campaign as campaigns/one, which counts once",
+    )
+
+
+def test_two_configurations_of_a_campaign_do_not_become_one() -> None:
+    """Nothing is compared with itself, and no campaign stands twice in a series."""
+    one = with_effect(0.05)
+    result = next(each for each in one.comparisons if each.load is None)
+    with pytest.raises(InputError, match="makes one of"):
+        history_of([listed(one, "one")], {result.configuration: result.baseline})
+    third = replace(result, configuration="third")
+    both = replace(one, comparisons=(*one.comparisons, third))
+    with pytest.raises(InputError, match=r"campaigns/one has both"):
+        history_of([listed(both, "one")], {"third": result.configuration})
+    swapped = {result.configuration: result.baseline, result.baseline: result.configuration}
+    assert len(history_of([listed(one, "one")], swapped).series) == 2
 
 
 def test_what_is_in_no_series_is_said_with_the_reason() -> None:
