@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.lacking import lacking
 from support.live import TINY, Steelyard, one_by_one
 
 pytestmark = pytest.mark.live
@@ -21,8 +22,8 @@ _SYSBENCH = rf"""generator:
   rate: 'transactions: +\d+ +\((?P<rate>[0-9.]+) per sec'
   latency: {{mean: '^ +avg: +([0-9.]+)', p95: '95th percentile: +([0-9.]+)'}}
 """
-_PGBENCH = """generator:
-  command: [sh, '{directory}/load.sh']
+_FAILING = """generator:
+  command: [sh, -c, "echo '{\\"rate\\": 7}'; echo out of luck >&2; exit 3"]
   rate: '$.rate'
 """
 
@@ -38,12 +39,13 @@ def _file(generator: str, workload: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("sysbench") is None, reason="there is no sysbench here")
 def test_sysbench_weighs_two_configurations(steelyard: Steelyard) -> None:
     """Its rate becomes a verdict with an interval; what it prints of latency is told beside it.
 
     The output of each run is kept, and the rate in it is the run's.
     """
+    if shutil.which("sysbench") is None:
+        lacking("there is no sysbench on this machine")
     text = _file(_SYSBENCH, "{name: oltp_read_write}")
     done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 0, done.stderr
@@ -70,12 +72,9 @@ def _kept(record: Path) -> None:
 
 
 def test_a_failing_command_leaves_no_result(steelyard: Steelyard) -> None:
-    """A status other than 0 voids the run, and the error quotes what was printed."""
-    script = steelyard.directory / "load.sh"
-    script.write_text("echo '{\"rate\": 7}'; echo out of luck >&2; exit 3\n")
+    """With a status other than 0 a rate counts for nothing; the error quotes what was printed."""
     workload = "{name: own, scale_factor: 1}"
-    text = _file(_PGBENCH, workload).replace("budget: 5m", "budget: 20s")
+    text = _file(_FAILING, workload).replace("budget: 5m", "budget: 60s")
     done = steelyard.run("run", steelyard.experiment(one_by_one(text)), "--out", "c")
     assert done.returncode == 5, done.stdout
-    assert "sh exited with 3" in done.stderr + done.stdout
-    assert "out of luck" in done.stderr + done.stdout
+    assert "out of luck" in done.stderr

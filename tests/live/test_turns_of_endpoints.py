@@ -1,6 +1,7 @@
 """Campaigns in turns on servers that are there already: only their load generators are paused."""
 
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from steelyard.gateways.sql import PsycopgSql
 from steelyard.systems.postgres.existing.platform import mixed_sessions, shown_settings
 from steelyard.systems.postgres.settings import deviations
 from support.endpoint import Server, as_account, at_work, free_port, make_home, started
+from support.lacking import lacking
 from support.live import Steelyard, interrupted, living_servers, wait_for
 from support.redis import RedisServer, redis_started, require_redis
 
@@ -244,9 +246,9 @@ def pooled(
     request: pytest.FixtureRequest, server: Server, tmp_path: Path
 ) -> Iterator[tuple[str, int]]:
     """A real PgBouncer before the server, which drops the settings of sessions: mode and port."""
-    program = shutil.which("pgbouncer")
+    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
-        pytest.skip("there is no pgbouncer on this machine, which CI need not have either")
+        lacking("there is no pgbouncer on this machine")
     home, port = make_home(), free_port()
     (home / "users").write_text('"postgres" ""\n')
     (home / "ini").write_text(
