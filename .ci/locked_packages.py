@@ -1,4 +1,4 @@
-"""Copies the packages that steelyard[kubernetes] needs out of this environment into a directory."""
+"""Copies the packages that steelyard[kubernetes,tables] needs out of this environment into a directory."""
 
 import shutil
 import sys
@@ -26,7 +26,8 @@ def main(target: Path) -> None:
     """Copy their files, but no scripts; the project's own file says what it requires."""
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
     found: dict[str, Distribution] = {}
-    collect([*project["dependencies"], *project["optional-dependencies"]["kubernetes"]], found, ())
+    extras = project["optional-dependencies"]
+    collect([*project["dependencies"], *extras["kubernetes"], *extras["tables"]], found, ())
     for file in (file for each in found.values() for file in each.files or ()):
         if ".." not in file.parts and file.suffix != ".pyc":
             (target / file).parent.mkdir(parents=True, exist_ok=True)

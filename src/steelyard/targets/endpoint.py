@@ -216,7 +216,9 @@ def dataset_needs(datasets: Sequence[Dataset]) -> tuple[DatasetNeeds, ...]:
     """Return what the data sets need on a server that is there already."""
     return tuple(
         DatasetNeeds(
-            name=each.name, tables=each.scale_factor is not None, scripts=bool(each.prepare)
+            name=each.name,
+            tables=each.scale_factor is not None,
+            scripts=bool(each.prepare or each.command),
         )
         for each in datasets
     )

@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from steelyard.systems import own_program as own
 from steelyard.systems.postgres.engine import dataset_of
 from steelyard.systems.postgres.load_programs import NamedProgram, Pgbench, load_program
 from steelyard.systems.protocol import RunRequest
+from steelyard.targets.endpoint import dataset_needs
 
 _ADDRESS = ServerAddress(
     host="/run/x", port=5433, user="steelyard", database="own", password="secret"
@@ -198,3 +200,10 @@ def test_the_generator_is_chosen_by_the_workloads() -> None:
 
 def _chosen(experiment: Experiment) -> object:
     return load_program(experiment, lambda: pytest.fail(str(Path())), FakeProcesses(), None)
+
+
+def test_what_a_prepare_command_makes_is_refused_in_a_database_of_others() -> None:
+    """It cannot be told from what was there, as little as what own scripts make."""
+    making = dataset_of(Workload(name="oltp", command=_COMMAND))
+    only_load = dataset_of(Workload(name="oltp", command=replace(_COMMAND, prepare=())))
+    assert [each.scripts for each in dataset_needs([making, only_load])] == [True, False]

@@ -109,7 +109,7 @@ class DatasetNeeds:
 
     Attributes:
         tables: Whether it has the generator's tables.
-        scripts: Whether own scripts make a part of it.
+        scripts: Whether own scripts make a part of it, or a command of the load generator's.
     """
 
     name: str
@@ -233,13 +233,13 @@ def require_usable(
     """Raise when an existing database cannot take what the campaign needs.
 
     Raises:
-        PreflightError: The generator's tables are there already, or own scripts would make things
-            that cannot be told from what was there.
+        PreflightError: The generator's tables are there already, or own scripts or a command would
+            make things that cannot be told from what was there.
     """
     if any(each.scripts for each in datasets):
         raise PreflightError(
-            f"`prepare` scripts would make things in {database} that cannot be told from what is"
-            " there",
+            f"`prepare` scripts or a `prepare_command` would make things in {database} that cannot"
+            " be told from what is there",
             hint="Let Steelyard make its own database: remove `dbname` and `allow_existing`.",
         )
     with_tables = [each for each in datasets if each.tables]
