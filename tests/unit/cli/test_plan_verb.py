@@ -19,7 +19,7 @@ def test_a_plan_starts_and_writes_nothing(planned: Shell) -> None:
     """The table of minutes, the label of the noise, disk; no campaign, exit code 0."""
     code, out, err = planned.run("plan", "small.yaml")
     assert (code, err) == (0, "")
-    for word in ("true effect", "pooled, 90th percentile", "design", "assumed: ", "disk"):
+    for word in ("true effect", "pooled, 90th percentile", "design", "assumed", "disk"):
         assert word in out
     for effect in ("1 %", "2 %", "3 %", "5 %", "10 %"):
         assert f"\n       {effect:>4} " in out

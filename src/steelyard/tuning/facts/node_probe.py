@@ -264,8 +264,11 @@ def server_of(host: FetchedHost) -> int | None:
 
 
 def shm_bytes_of(host: FetchedHost) -> int | None:
-    """Return the size of a container's ``/dev/shm``; None where its mount names none."""
-    mount = mount_of(host, "/dev/shm")  # noqa: S108 - it is looked at
+    """Return the size of a container's ``/dev/shm``; None where its mount names none or is torn."""
+    try:
+        mount = mount_of(host, "/dev/shm")  # noqa: S108 - it is looked at
+    except (ValueError, LookupError):
+        return None
     sizes = map(_SIZE.fullmatch, mount.options if mount and mount.at == "/dev/shm" else ())  # noqa: S108
     return next((int(size[1]) * 1024 for size in sizes if size), None)
 
