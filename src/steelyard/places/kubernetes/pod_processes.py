@@ -15,7 +15,6 @@ from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.schedule import Pausing
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.process import RunningProcess
 from steelyard.places.kubernetes.agent import Agent, Reins, order_path
 from steelyard.places.kubernetes.generators import (
     GeneratorPods,
@@ -26,6 +25,7 @@ from steelyard.places.kubernetes.generators import (
 )
 from steelyard.places.kubernetes.orders import Collector, compose
 from steelyard.places.kubernetes.outcomes import Outcome, PodRun, StartSkew, start_skew
+from steelyard.places.kubernetes.pods import NothingGoesOn
 
 RESULT_PATIENCE_S: Final = 900.0  # after its deadline, for a laptop to wake up; a guess
 _LEAD_S: Final = 0.5  # the least between the agreement on an instant and the instant
@@ -35,7 +35,7 @@ _AGREEMENTS: Final = 4
 _NOT_FOUND: Final = 127
 
 
-class PodProcesses:
+class PodProcesses(NothingGoesOn):
     """Runs programs of the image in pods, as `gateways.process.Processes` asks for it.
 
     Args:
@@ -126,21 +126,6 @@ class PodProcesses:
             lambda within_s: self._completed(members, timeout_s, within_s=within_s),
             timeout_s,
         )
-
-    def start(self, command: Command, *, output: Path) -> RunningProcess:  # noqa: ARG002
-        """Refuse: nothing that goes on beside others runs in a pod.
-
-        Raises:
-            TargetError: Always.
-        """
-        raise TargetError(f"{command.argv[0]} cannot be started in a pod to go on by itself")
-
-    def within(self, directory: Path) -> tuple[int, ...]:  # noqa: ARG002
-        """Return nothing: no process of a pod works in a directory of this machine."""
-        return ()
-
-    def signal(self, pid: int, number: int) -> None:
-        """Do nothing: no process id of a pod is known here."""
 
     def _members(self, commands: Sequence[Command]) -> Members:
         self._generators.renew(self._told)

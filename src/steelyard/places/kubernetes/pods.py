@@ -406,7 +406,26 @@ _ASKED_WITHIN_S: Final = 600
 _SMALL: Final = {"cpu": "100m", "memory": "128Mi"}
 
 
-class ExecProcesses:
+class NothingGoesOn:
+    """What pods do not have: programs that go on by themselves, and process ids of this machine."""
+
+    def start(self, command: Command, *, output: Path) -> RunningProcess:  # noqa: ARG002
+        """Refuse.
+
+        Raises:
+            TargetError: Always.
+        """
+        raise TargetError(f"{command.argv[0]} cannot be started in a pod to go on by itself")
+
+    def within(self, directory: Path) -> tuple[int, ...]:  # noqa: ARG002
+        """Return nothing: no process of a pod works in a directory of this machine."""
+        return ()
+
+    def signal(self, pid: int, number: int) -> None:
+        """Do nothing: no process id of a pod is known here."""
+
+
+class ExecProcesses(NothingGoesOn):
     """Runs short programs in a container; they die with the connection."""
 
     def __init__(self, api: KubernetesApi, where: ContainerRef) -> None:
@@ -424,21 +443,6 @@ class ExecProcesses:
     ) -> tuple[Completed, ...]:
         """Run commands one after the other: what is asked here takes no time."""
         return tuple(self.run(command, timeout_s=timeout_s) for command in commands)
-
-    def start(self, command: Command, *, output: Path) -> RunningProcess:  # noqa: ARG002
-        """Refuse.
-
-        Raises:
-            TargetError: Always.
-        """
-        raise TargetError(f"{command.argv[0]} cannot be started in a pod to go on by itself")
-
-    def within(self, directory: Path) -> tuple[int, ...]:  # noqa: ARG002
-        """Return nothing: no process of a pod works in a directory of this machine."""
-        return ()
-
-    def signal(self, pid: int, number: int) -> None:
-        """Do nothing: no process id of a pod is known here."""
 
 
 @contextmanager
