@@ -22,6 +22,7 @@ _CALLS = {
     ("noise",): ("x.yaml", "--dry-run"),
     ("capacity",): ("embedded", "--dry-run"),
     ("list",): (),
+    ("claims",): (),
     ("history",): (),
     ("show",): ("campaigns/one",),
     ("explain",): ("campaigns/one",),

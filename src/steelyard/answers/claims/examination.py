@@ -6,7 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from steelyard.answers.claims.claim_checks import CLAIM_CHECKS
+from steelyard.answers.claims.claim_checks import COMPARISON_CHECKS
+from steelyard.answers.claims.figure_checks import FIGURE_CHECKS
 from steelyard.answers.claims.grounds import (
     LEVEL,
     Cell,
@@ -25,7 +26,7 @@ from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.published import Printed, PublishedRow
 from steelyard.stats.intervals import verdict_of
 
-CHECKS: Final[tuple[Check, ...]] = (*CLAIM_CHECKS, *TABLE_CHECKS)
+CHECKS: Final[tuple[Check, ...]] = (*COMPARISON_CHECKS, *FIGURE_CHECKS, *TABLE_CHECKS)
 MARGIN: Final = 0.01  # METHOD 3.6: what has no practical weight
 
 

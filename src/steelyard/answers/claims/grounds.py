@@ -79,6 +79,13 @@ class Check:
     examine: Callable[[Publication], Iterable[Note]]
 
 
+def claim_note(
+    check: str, grade: Grade, text: str, claim: Claim, numbers: dict[str, float] | None = None
+) -> Note:
+    """Return a note of a claim."""
+    return Note(check=check, grade=grade, text=text, claim=claim.id, numbers=numbers or {})
+
+
 _Asserted = TypeVar("_Asserted")
 Judge = Callable[[Publication, Claim, _Asserted], Iterable[Note]]
 
