@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 368,
+    "files": 370,
     "longest file": 745,
-    "import edges": 2767,
+    "import edges": 2783,
     "modules with one importer": 29,
     "branches on kind or system": 12,
 }

@@ -33,8 +33,9 @@ def command(
     """Examine published results: what their own figures support, and what they cannot.
 
     TABLES are CSV files of somebody's results, with columns such as configuration, workload,
-    clients, repeat, tps and latency_mean_ms. Without any, the articles are examined that this
-    project's presets follow, with all that they claim.
+    clients, repeat, tps and latency_mean_ms; `steelyard import` makes them of what other programs
+    print. Without any, the articles are examined that this project's presets follow, with all
+    that they claim.
     """
     from steelyard.answers.claims.examination import examine
     from steelyard.answers.claims.section import examination_document, examination_json

@@ -38,6 +38,7 @@ _VERBS = {
     "compare": "Compare two configurations of a campaign, or two campaigns.",
     "history": "Show effects over many campaigns, and where they changed.",
     "claims": "Examine published results: what their own figures support, and what not.",
+    "import": "Read results that other programs printed into a table that claims examines.",
     "presets": "List the presets, or print one.",
     "schema": "Print the JSON Schema of experiment files, for editors.",
     "completion": "Print what completes commands in bash, zsh or fish.",

@@ -1,11 +1,16 @@
 """An examination as a document and for programs."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
+
+import numpy as np
 
 from steelyard.answers.claims.examination import CHECKS, Examination, ExaminedClaim, Supported
 from steelyard.answers.claims.grounds import Grade, Note
 from steelyard.answers.results import FORMAT
+from steelyard.core.published import Metric, PublishedRow, metric_of
 from steelyard.report.document import (
     MISSING,
     Block,
@@ -27,7 +32,9 @@ from steelyard.report.document import (
     number,
     number_column,
     percent,
+    significant,
 )
+from steelyard.stats.intervals import BOUNDED_FROM, Interval, plain_median_interval
 
 _TONES: Final = {
     Grade.CONTRADICTS: Tone.ERROR,
@@ -219,3 +226,111 @@ def _supported_json(each: Supported) -> dict[str, Json]:
         "high_percent": percent(each.effect.high),
         "verdict": None if each.verdict is None else each.verdict.value,
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Level:
+    """A quantity of one configuration under one load, over its runs."""
+
+    row: PublishedRow
+    metric: Metric
+    values: tuple[float, ...]
+
+    @property
+    def interval(self) -> Interval:
+        """Return the median with its bounds, in base units."""
+        return plain_median_interval(np.array(self.values))
+
+    def shown(self, value: float) -> str:
+        """Return a value in the unit of the metric."""
+        return significant(value * self.metric.per_shown)
+
+    @property
+    def bounds(self) -> str:
+        """Return the interval, or why there is none."""
+        if len(self.values) == 1:
+            return "n = 1, no interval"
+        found = self.interval
+        if not found.bounded:
+            return f"n = {len(self.values)}, no interval below {BOUNDED_FROM}"
+        return f"{self.shown(found.low)} to {self.shown(found.high)}"
+
+
+def imported_document(rows: Sequence[PublishedRow], title: str) -> Document:
+    """Return rows that were read in: a line for each quantity, with the runs behind it."""
+    columns = (
+        Column(name="configuration"),
+        Column(name="workload"),
+        number_column("clients"),
+        Column(name="quantity"),
+        number_column("runs"),
+        number_column("median"),
+        Column(name="unit"),
+        Column(name="interval (95 %)"),
+    )
+    table = Table(title="", columns=columns, rows=tuple(map(_level_row, _levels(rows))))
+    section = Section(anchor="results", title="Results", blocks=(table,), first=True)
+    return Document(title=title, subtitle=count(len(rows), "row"), sections=(section,))
+
+
+def _levels(rows: Sequence[PublishedRow]) -> Iterator[_Level]:
+    found: dict[tuple[object, ...], list[tuple[PublishedRow, float]]] = {}
+    for row in rows:
+        for name, figure in row.figures:
+            key = (row.configuration, row.workload, row.clients, row.statistic, row.unit, name)
+            found.setdefault(key, []).append((row, figure.value))
+    for key, values in found.items():
+        row = values[0][0]
+        metric = metric_of(str(key[-1]), row.unit)
+        yield _Level(row=row, metric=metric, values=tuple(value for _, value in values))
+
+
+def _level_row(level: _Level) -> Row:
+    row, statistic = level.row, level.row.statistic
+    name = level.metric.title
+    return Row(
+        cells=(
+            row.configuration,
+            row.workload,
+            MISSING if row.clients is None else str(row.clients),
+            f"{name}, {statistic}" if statistic else name,
+            str(len(level.values)),
+            level.shown(level.interval.estimate),
+            level.metric.unit,
+            level.bounds,
+        )
+    )
+
+
+def imported_json(rows: Sequence[PublishedRow]) -> dict[str, Json]:
+    """Return rows that were read in, in base units; of quantities not known as printed."""
+    return {
+        "format": FORMAT,
+        "kind": "import",
+        "rows": [
+            {
+                "source": row.source,
+                "configuration": row.configuration,
+                "workload": row.workload,
+                "clients": row.clients,
+                "repeat": row.repeat,
+                "statistic": row.statistic,
+                "unit": row.unit,
+                "seconds": number(row.seconds),
+                "figures": {name: number(figure.value) for name, figure in row.figures},
+            }
+            for row in rows
+        ],
+    }
+
+
+def repeats_numbered(rows: Sequence[PublishedRow]) -> tuple[PublishedRow, ...]:
+    """Return rows with the number of their run, where nobody told one."""
+    seen: Counter[tuple[object, ...]] = Counter()
+    numbered = []
+    for row in rows:
+        names = tuple(name for name, _ in row.figures)
+        key = (row.configuration, row.workload, row.clients, row.statistic, names)
+        seen[key] += 1
+        numbered.append(row if row.repeat else replace(row, repeat=str(seen[key])))
+    return tuple(numbered)

@@ -133,7 +133,7 @@ COLUMNS: Final = (
     _milliseconds("latency_p95", "Likewise.", "p95_latency_ms", "p95_ms"),
     _milliseconds("latency_p99", "Likewise.", "p99_latency_ms", "p99_ms"),
     _milliseconds("latency_max", "The longest, ms.", "max_latency_ms", "max_ms"),
-    _label("metric", "Name of any other quantity, with `value` and `unit`."),
+    Column(name="metric", meaning="Any other quantity, with `value` and `unit`.", read=_text),
     Column(name="value", meaning="Its figure.", read=parse_printed),
     _label("unit", "What one operation is (`8-KiB page read`), or the unit of `value`."),
     Column(name="rate", meaning="Offered rate of an open loop, 1/s; empty for a closed one.",
