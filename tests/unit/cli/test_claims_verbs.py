@@ -44,11 +44,10 @@ def test_problems_of_all_tables_come_at_once(shell: Shell, tmp_path: Path) -> No
 
 def test_what_is_read_in_is_examined(shell: Shell, tmp_path: Path) -> None:
     """Two recordings under one name are its runs; the table is one that claims takes."""
-    printed = str(RECORDINGS / "pgbench" / "15" / "plain.stdout")
+    printed = [str(RECORDINGS / "pgbench" / each / "plain.stdout") for each in ("15", "16", "18")]
     table = tmp_path / "t.csv"
-    code, out, err = shell.run(
-        "import", f"a={printed}", printed, f"b={printed}", "--out", str(table)
-    )
+    words = (f"a={printed[0]}", printed[1], f"b={printed[2]}")
+    code, out, err = shell.run("import", *words, "--out", str(table))
     assert code == 0, err
     assert "n = 1, no interval" in out
     assert "n = 2, no interval below 6" in out

@@ -279,9 +279,9 @@ def _levels(rows: Sequence[PublishedRow]) -> Iterator[_Level]:
         for name, figure in row.figures:
             key = (row.configuration, row.workload, row.clients, row.statistic, row.unit, name)
             found.setdefault(key, []).append((row, figure.value))
-    for key, values in found.items():
+    for whole, values in found.items():
         row = values[0][0]
-        metric = metric_of(str(key[-1]), row.unit)
+        metric = metric_of(str(whole[-1]), row.unit)
         yield _Level(row=row, metric=metric, values=tuple(value for _, value in values))
 
 
