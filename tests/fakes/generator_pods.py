@@ -6,9 +6,8 @@ from pathlib import Path
 
 from fakes.kubernetes_api import FakeKubernetesApi
 from fakes.pods_here import PodsHere
-from steelyard.core.command import Command
 from steelyard.core.kubernetes import ContainerRef, SecretRef
-from steelyard.core.outside import InCluster
+from steelyard.core.outside import Command, InCluster
 from steelyard.core.target import KubernetesPlace
 from steelyard.gateways.clock import SystemClock
 from steelyard.places.kubernetes.generators import GeneratorPlan, GeneratorPods

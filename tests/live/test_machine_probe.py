@@ -15,7 +15,7 @@ import pytest
 
 from steelyard.campaign.evidence.machine import MachineProbe
 from steelyard.campaign.evidence.watch import Watch
-from steelyard.core.evidence import Evidence, Vantage
+from steelyard.core.measurement import Evidence, Vantage
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.host import LocalHost
 from support.lacking import lacking

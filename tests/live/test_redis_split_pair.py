@@ -10,9 +10,9 @@ from threading import Event, Thread
 import pytest
 from ruamel.yaml import YAML
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
 from steelyard.core.findings import State
+from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import Role
 from steelyard.core.stack_facts import StackFacts
 from steelyard.gateways.doors import system_doors

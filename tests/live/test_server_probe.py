@@ -13,9 +13,9 @@ import pytest
 from steelyard.campaign.evidence import watch as watching
 from steelyard.campaign.evidence.turn_watch import ServerProbe
 from steelyard.campaign.evidence.watch import Watch
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import SteelyardError
-from steelyard.core.evidence import Evidence, Quantity, WaitClass
+from steelyard.core.measurement import Evidence, Quantity, WaitClass
+from steelyard.core.outside import ServerAddress
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.host import LocalHost
 from steelyard.gateways.process import SystemProcesses

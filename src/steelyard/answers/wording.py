@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from steelyard.answers.result import compute as decision
 from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.core.campaign import Status
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Verdict
-from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
 from steelyard.core.units import format_duration, format_percent
 from steelyard.report.document import (

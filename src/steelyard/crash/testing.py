@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
 
-from steelyard.core.command import Command, ServerAddress, ServerProgram
 from steelyard.core.crash import Crash, CrashMode, CrashTest
 from steelyard.core.errors import (
     MeasurementError,
@@ -24,6 +23,7 @@ from steelyard.core.errors import (
     SteelyardError,
     TargetError,
 )
+from steelyard.core.outside import Command, ServerAddress, ServerProgram
 from steelyard.core.redis import Death
 from steelyard.crash.ground import Belongings, CutVolume, Directory, Ended, Ground, belongings
 from steelyard.gateways.clock import Clock

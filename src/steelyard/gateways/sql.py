@@ -28,8 +28,8 @@ import psycopg
 from psycopg import adapt, errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import InputError, LoginError, RefusedError, TargetError
+from steelyard.core.outside import ServerAddress
 from steelyard.gateways.clock import PATIENCE_S, Clock, PatientConnection, until
 
 

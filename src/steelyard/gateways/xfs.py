@@ -13,8 +13,8 @@ from pathlib import Path
 from shutil import which
 from typing import Final, Protocol
 
-from steelyard.core.command import Command
 from steelyard.core.errors import LeftBehindError, PreflightError, PrivilegeError, TargetError
+from steelyard.core.outside import Command
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import free_bytes, read_text, translated
 from steelyard.gateways.process import Processes

@@ -9,8 +9,7 @@ from typing import BinaryIO, cast
 from pydantic import TypeAdapter
 
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.command import quoted
-from steelyard.core.errors import RecordError
+from steelyard.core.errors import RecordError, quoted
 from steelyard.core.measurement import Environment
 from steelyard.core.schedule import Schedule
 from steelyard.gateways.clock import Clock

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from steelyard.core.command import ServerAddress, ServerProgram
 from steelyard.core.errors import PreflightError, SteelyardError, TargetError
 from steelyard.core.experiment import Configuration
 from steelyard.core.findings import Finding, Severity
@@ -24,7 +23,9 @@ from steelyard.core.outside import (
     Foreign,
     OnServer,
     SavedSetting,
+    ServerAddress,
     ServerInCluster,
+    ServerProgram,
     in_undoing_order,
 )
 from steelyard.core.schedule import Load

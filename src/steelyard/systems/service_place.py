@@ -5,11 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Fact
-from steelyard.core.outside import ServerInCluster
+from steelyard.core.outside import ServerAddress, ServerInCluster
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.outcomes import LoadPods, PodSight

@@ -9,8 +9,8 @@ import pytest
 
 from steelyard.campaign.evidence.pods import PodProbe
 from steelyard.campaign.evidence.watch import Watch
-from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.kubernetes import CLUSTER, POD, ContainerRef, ObjectRef
+from steelyard.core.measurement import Evidence, Quantity
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.host import LocalHost
 from steelyard.gateways.kubernetes.api import KubernetesApi

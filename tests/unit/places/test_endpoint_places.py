@@ -9,10 +9,9 @@ from fakes.endpoint import FakeEndpoint
 from fakes.kubernetes_api import FakeKubernetesApi
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.kubernetes import POD, SERVICE, ContainerRef, SecretRef
-from steelyard.core.outside import ServerInCluster
+from steelyard.core.outside import ServerAddress, ServerInCluster
 from steelyard.core.target import EndpointTarget
 from steelyard.places.kubernetes.outcomes import LoadPods
 from steelyard.places.kubernetes.reaching import Reach, sql_knock

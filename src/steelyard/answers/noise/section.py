@@ -17,8 +17,8 @@ from steelyard.answers.noise.floor import (
 from steelyard.answers.results import CampaignAnalysis, Comparison
 from steelyard.answers.turns import TAKEN
 from steelyard.answers.wording import cell_name
+from steelyard.core.campaign import LEAST_STARTS
 from steelyard.core.findings import Estimate, Verdict
-from steelyard.core.plan import LEAST_STARTS
 from steelyard.core.schedule import Mode, TurnTimes
 from steelyard.core.units import format_duration, format_percent
 from steelyard.report.document import (

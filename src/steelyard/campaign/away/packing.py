@@ -15,12 +15,11 @@ from pydantic import TypeAdapter, ValidationError
 
 import steelyard
 from steelyard.campaign.run.session import Request
-from steelyard.core.campaign import CampaignRecord
+from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.core.errors import ExitCode, InputError, PreflightError
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding
 from steelyard.core.kubernetes import CLAIM, NAMESPACE, ObjectRef
-from steelyard.core.plan import Status
 from steelyard.core.target import (
     Target,
 )

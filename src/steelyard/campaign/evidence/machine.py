@@ -35,7 +35,7 @@ from steelyard.campaign.evidence.neighbours import Seen as SeenProcesses
 from steelyard.campaign.evidence.processes import GeneratorProcesses, tree
 from steelyard.campaign.evidence.sources import Counted, Sources
 from steelyard.campaign.evidence.watch import Part
-from steelyard.core.evidence import (
+from steelyard.core.measurement import (
     SERVERS_MACHINE,
     Absence,
     OtherProcess,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from steelyard.campaign.evidence.processes import Process, all_processes, parse_device_use, process
-from steelyard.core.evidence import OtherProcess, Vantage
+from steelyard.core.measurement import OtherProcess, Vantage
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.host import (
     Host,

@@ -29,9 +29,9 @@ from steelyard.campaign.evidence.watch import (
     Worker,
     evidence_of,
 )
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import SteelyardError, TargetError
-from steelyard.core.evidence import (
+from steelyard.core.experiment import Workload
+from steelyard.core.measurement import (
     Absence,
     Evidence,
     Quantity,
@@ -41,7 +41,7 @@ from steelyard.core.evidence import (
     WaitEvent,
     Waits,
 )
-from steelyard.core.experiment import Workload
+from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import TurnTimes
 from steelyard.gateways.clock import Clock, thread_cpu_s
 from steelyard.gateways.host import Host

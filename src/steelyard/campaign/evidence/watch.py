@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from steelyard.core.errors import SteelyardError
-from steelyard.core.evidence import Absence, Evidence, OtherProcess, ProbeCost, Series, Waits
+from steelyard.core.measurement import Absence, Evidence, OtherProcess, ProbeCost, Series, Waits
 from steelyard.gateways.clock import Clock, thread_cpu_s
 
 

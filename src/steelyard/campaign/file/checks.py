@@ -37,10 +37,8 @@ from steelyard.campaign.file.kinds import model_of
 from steelyard.campaign.file.systems import SYSTEMS, builtin_issues, stray_keys, system_issues
 from steelyard.campaign.file.validation import Draft, level_paths
 from steelyard.core import linux as host_settings
-from steelyard.core.errors import InputError
-from steelyard.core.experiment import Design, SwitchCost
-from steelyard.core.latency import LogPolicy
-from steelyard.core.spelling import choice, did_you_mean
+from steelyard.core.errors import InputError, choice, did_you_mean
+from steelyard.core.experiment import Design, LogPolicy, SwitchCost
 from steelyard.systems.postgres.settings import refused_names
 from steelyard.tuning.facts.domain_xml import name_of_domain
 

@@ -45,7 +45,7 @@ from steelyard.campaign.file.form_target import (
     TargetForm,
 )
 from steelyard.campaign.file.form_values import Form, empty_as_mapping, refusal, shown
-from steelyard.core.spelling import choice, listed
+from steelyard.core.errors import choice, listed
 from steelyard.core.target import systems
 from steelyard.systems.redis.redis_benchmark import BUILTINS
 from steelyard.tuning.profiles import profile_names

@@ -19,9 +19,8 @@ from steelyard.campaign.file.form_parts import (
 )
 from steelyard.campaign.file.systems import SYSTEMS
 from steelyard.campaign.file.validation import Draft
-from steelyard.core.experiment import Design, Figure, LoadCommand
-from steelyard.core.latency import LogPolicy
-from steelyard.core.spelling import choice
+from steelyard.core.errors import choice
+from steelyard.core.experiment import Design, Figure, LoadCommand, LogPolicy
 from steelyard.core.target import TARGETS
 from steelyard.systems.own_program import OF_A_RUN, OF_THE_SERVER, filled, names_in
 

@@ -29,8 +29,8 @@ from steelyard.campaign.file.form import (
 from steelyard.campaign.file.form_parts import CapacityForm, LoadsForm, MeasureForm, goal
 from steelyard.campaign.file.form_target import LATER_TARGETS
 from steelyard.campaign.file.form_values import REFUSED, STRAY_KEY, Form, shown, written
-from steelyard.core.latency import LatencyGoal
-from steelyard.core.spelling import closest, did_you_mean, listed
+from steelyard.core.errors import closest, did_you_mean, listed
+from steelyard.core.experiment import LatencyGoal
 from steelyard.core.target import TARGETS, EngineName, LocalTarget
 
 FormT = TypeVar("FormT", bound=Form)

@@ -20,8 +20,7 @@ from steelyard.cli.cluster_facts import (
     system_fact_doors,
 )
 from steelyard.cli.inspect import require_no_machine, require_one_source
-from steelyard.core.command import quoted
-from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.errors import InputError, PreflightError, quoted
 from steelyard.core.stack import Place, StackRequest
 from steelyard.core.stack_facts import StackFacts
 from steelyard.core.units import parse_bytes

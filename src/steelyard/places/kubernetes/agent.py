@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from steelyard.core.command import Completed
 from steelyard.core.errors import MeasurementError, PreflightError, TargetError
 from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef
+from steelyard.core.outside import Completed
 from steelyard.core.units import KIB, MIB, format_duration
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.api import Dialogue, KubernetesApi

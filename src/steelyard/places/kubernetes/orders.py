@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from steelyard.core.command import Command
 from steelyard.core.errors import MeasurementError, TargetError
+from steelyard.core.outside import Command
 from steelyard.core.units import MIB
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import free_bytes, translated

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.core.command import Command, ServerAddress
 from steelyard.core.errors import (
     LoginError,
     PreflightError,
@@ -29,6 +28,7 @@ from steelyard.core.kubernetes import (
     ObjectRef,
     SecretRef,
 )
+from steelyard.core.outside import Command, ServerAddress
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Processes

@@ -13,8 +13,8 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.command import ServerAddress, ServerProgram
 from steelyard.core.errors import PreflightError, PrivilegeError, SilentError, TargetError
+from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.units import MIB
 from steelyard.gateways.clock import Clock, looks, until
 from steelyard.gateways.files import append_text, read_tail, read_text, write_text

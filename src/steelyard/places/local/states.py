@@ -13,9 +13,8 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from steelyard.core.command import Command
 from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.outside import MadeDirectory
+from steelyard.core.outside import Command, MadeDirectory
 from steelyard.core.redis import stored_key
 from steelyard.core.units import MIB
 from steelyard.gateways.clock import Clock

@@ -28,11 +28,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.command import Command, ServerAddress
 from steelyard.core.errors import TargetError
-from steelyard.core.evidence import Absence, Quantity, WaitClass
 from steelyard.core.experiment import Workload
-from steelyard.core.measurement import EffectiveSetting, StatementPlan
+from steelyard.core.measurement import Absence, EffectiveSetting, Quantity, StatementPlan, WaitClass
+from steelyard.core.outside import Command, ServerAddress
 from steelyard.gateways.clock import Clock, SystemClock, until
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Row, Sql, SqlSession

@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.command import Command, Completed, ServerAddress
 from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.experiment import Experiment, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
-from steelyard.core.latency import RunLatency
-from steelyard.core.measurement import EffectiveSetting, Measurement
+from steelyard.core.measurement import EffectiveSetting, Measurement, RunLatency
+from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.redis import changes_keys
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.units import MIB

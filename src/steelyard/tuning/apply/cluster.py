@@ -16,8 +16,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from steelyard.core.command import quoted
-from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError
+from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError, quoted
 from steelyard.core.experiment import Layer, Setting
 from steelyard.core.kubernetes import (
     CLUSTER,

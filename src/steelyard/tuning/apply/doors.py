@@ -17,10 +17,9 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from steelyard import __version__
-from steelyard.core.command import ServerAddress, quoted
-from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError
+from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError, quoted
 from steelyard.core.kubernetes import CLUSTER, OF_CLUSTER, POD
-from steelyard.core.outside import Foreign, OnServer
+from steelyard.core.outside import Foreign, OnServer, ServerAddress
 from steelyard.core.stack import Knob, KnobKind, Site, StackPlan
 from steelyard.gateways.clock import Clock, SystemClock
 from steelyard.gateways.files import read_text

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
 from steelyard.core.linux import PoolUser
+from steelyard.core.outside import ServerAddress
 from steelyard.core.stack_facts import Origin, PostgresFacts, RedisFacts
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.units import KIB

@@ -12,8 +12,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from steelyard.core.command import quoted
-from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.errors import InputError, PreflightError, quoted
 from steelyard.core.findings import Severity, State
 from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
 from steelyard.core.stack import (

@@ -11,7 +11,7 @@ from fakes.host import FakeHost
 from steelyard.campaign.evidence.turn_watch import ServerProbe
 from steelyard.campaign.evidence.watch import Part, Watch
 from steelyard.core.errors import TargetError
-from steelyard.core.evidence import Absence, Quantity, WaitClass
+from steelyard.core.measurement import Absence, Quantity, WaitClass
 from steelyard.gateways.clock import SystemClock
 from steelyard.systems.protocol import Waiting
 

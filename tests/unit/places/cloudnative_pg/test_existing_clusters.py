@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fakes.programs import FakeProgram
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.kubernetes import CLUSTER, POD, SECRET, SecretRef
+from steelyard.core.outside import ServerAddress
 from steelyard.core.target import CloudNativePgTarget
 from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.postgres.cloudnative_pg.existing import (

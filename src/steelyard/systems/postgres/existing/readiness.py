@@ -8,10 +8,9 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.outside import Foreign, OnServer
+from steelyard.core.outside import Foreign, OnServer, ServerAddress
 from steelyard.gateways.sql import Sql, reload
 from steelyard.places.elsewhere import token_of
 from steelyard.systems.existing import require_no_campaign, server_finding, unseen

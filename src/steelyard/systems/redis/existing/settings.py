@@ -16,9 +16,8 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
-from steelyard.core.outside import Foreign, OnServer, SavedSetting
+from steelyard.core.outside import Foreign, OnServer, SavedSetting, ServerAddress
 from steelyard.gateways.clock import Clock, looks
 from steelyard.gateways.redis import RedisSession, ReplyError, opened
 from steelyard.places.elsewhere import restart_by
