@@ -10,7 +10,7 @@ from steelyard.core.campaign import Status
 from steelyard.core.experiment import Workload
 from steelyard.core.kubernetes import class_facts
 from steelyard.core.measurement import EffectiveSetting, Environment, Fact, ServerEnvironment
-from steelyard.core.stack_facts import StorageClassFacts
+from steelyard.core.stack import StorageClassFacts
 from steelyard.core.target import CloudNativePgTarget, Synchronous
 
 LOCAL = StorageClassFacts(

@@ -31,8 +31,8 @@ from steelyard.core.measurement import (
 )
 from steelyard.core.outside import Command, Completed, MadeDirectory, ServerAddress
 from steelyard.core.schedule import Load, Stretch
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import remove_tree
+from steelyard.gateways.host import Clock
 from steelyard.places.protocol import Guarded, Ledger, LimitsInForce, PreparedState, Unfit
 from steelyard.stats.histogram import histogram_of, to_text
 from steelyard.systems.postgres import settings as postgres_settings

@@ -16,8 +16,7 @@ from steelyard.campaign.evidence.watch import Watch
 from steelyard.core.errors import SteelyardError
 from steelyard.core.measurement import Evidence, Quantity, WaitClass
 from steelyard.core.outside import ServerAddress
-from steelyard.gateways.clock import SystemClock
-from steelyard.gateways.host import LocalHost
+from steelyard.gateways.host import LocalHost, SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.sql import PsycopgSql
 from steelyard.places.local.states import staged

@@ -22,7 +22,6 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from steelyard.answers.drawing import specification
 from steelyard.answers.latency.compute import tail_points
 from steelyard.answers.latency.results import (
     MAXIMUM,
@@ -44,6 +43,7 @@ from steelyard.answers.latency.section import (
     tail_values,
 )
 from steelyard.answers.results import FORMAT
+from steelyard.answers.wording import specification
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import LoggedInterval, RunLatency, Spread
 from steelyard.core.target import POSTGRES_WORDS

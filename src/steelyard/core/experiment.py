@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from steelyard.core.gate import Condition
+from steelyard.core.findings import Condition
 from steelyard.core.schedule import CeilingsAsked, Load, Mode, TurnTimes
 from steelyard.core.target import (
     CloudNativePgTarget,

@@ -26,9 +26,9 @@ from steelyard.core.errors import (
 from steelyard.core.outside import Command, ServerAddress, ServerProgram
 from steelyard.core.redis import Death
 from steelyard.crash.ground import Belongings, CutVolume, Directory, Ended, Ground, belongings
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import existing_parent, make_directory, reachable_by
+from steelyard.gateways.host import Clock
 from steelyard.places.local.platform import Beside
 from steelyard.places.local.server import LocalServer
 from steelyard.places.local.states import staged

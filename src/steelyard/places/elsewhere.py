@@ -18,8 +18,8 @@ from steelyard.core.errors import PreflightError, SteelyardError, TargetError
 from steelyard.core.measurement import Vantage
 from steelyard.core.outside import Command, Completed, MadeDirectory, ServerProgram
 from steelyard.core.redis import stored_key
-from steelyard.gateways.clock import Clock, looks
 from steelyard.gateways.files import cache_directory, free_bytes
+from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.process import Processes, RunningProcess, RunningPrograms
 from steelyard.places.local.states import WithCampaignDirectory
 from steelyard.places.protocol import (

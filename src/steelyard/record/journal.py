@@ -31,8 +31,8 @@ from steelyard.core.outside import (
     TurnedKnob,
 )
 from steelyard.core.stack import Knob
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import sync_directory, translated
+from steelyard.gateways.host import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

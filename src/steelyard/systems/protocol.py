@@ -24,7 +24,7 @@ from steelyard.core.measurement import (
 )
 from steelyard.core.outside import Command, Completed, ServerAddress, ServerProgram
 from steelyard.core.schedule import Load, Pausing, Stretch
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.systems.postgres.server import shared_memory_residue
 
 

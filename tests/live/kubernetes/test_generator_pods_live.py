@@ -25,7 +25,7 @@ from steelyard.core.kubernetes import NAMESPACE, NODE, POD, QUOTA, ContainerRef,
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import GeneratorPods as Asked
 from steelyard.core.target import KubernetesPlace, PodResources
-from steelyard.gateways.clock import SystemClock
+from steelyard.gateways.host import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.sql import PsycopgSql

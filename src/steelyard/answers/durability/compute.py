@@ -25,7 +25,7 @@ from steelyard.core.kubernetes import class_in
 from steelyard.core.measurement import Environment, Fact
 from steelyard.core.redis import changes_keys, folded_switch
 from steelyard.core.schedule import CellKey, Mode
-from steelyard.core.stack_facts import StorageClassFacts
+from steelyard.core.stack import StorageClassFacts
 from steelyard.core.target import (
     CloudNativePgTarget,
     EngineName,

@@ -24,8 +24,8 @@ from steelyard.core.target import (
     Target,
 )
 from steelyard.core.units import format_bytes
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import translated
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.job import finding
 from steelyard.places.job import manifests as making

@@ -43,8 +43,7 @@ from steelyard.core.measurement import (
     Series,
     Vantage,
 )
-from steelyard.gateways.clock import Clock, thread_cpu_s
-from steelyard.gateways.host import Host, cpu_times, memory_bytes, named_number
+from steelyard.gateways.host import Clock, Host, cpu_times, memory_bytes, named_number, thread_cpu_s
 from steelyard.record.tables import HOST_QUANTITIES
 
 # A guess: numa_maps of a process that maps many small pages takes the kernel long.

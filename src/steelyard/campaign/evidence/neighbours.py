@@ -15,8 +15,8 @@ from typing import Final
 
 from steelyard.campaign.evidence.processes import Process, all_processes, parse_device_use, process
 from steelyard.core.measurement import OtherProcess, Vantage
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.host import (
+    Clock,
     Host,
     Throttling,
     files_of,

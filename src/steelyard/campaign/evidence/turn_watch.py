@@ -43,8 +43,7 @@ from steelyard.core.measurement import (
 )
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import TurnTimes
-from steelyard.gateways.clock import Clock, thread_cpu_s
-from steelyard.gateways.host import Host
+from steelyard.gateways.host import Clock, Host, thread_cpu_s
 from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.systems.protocol import Engine, ServerReader, Waiting
 

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from steelyard.core.errors import SteelyardError
 from steelyard.core.measurement import Absence, Evidence, OtherProcess, ProbeCost, Series, Waits
-from steelyard.gateways.clock import Clock, thread_cpu_s
+from steelyard.gateways.host import Clock, thread_cpu_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

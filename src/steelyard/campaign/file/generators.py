@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.campaign.file.document import Issue, KeyPath
-from steelyard.campaign.file.form import GeneratorForm
+from steelyard.campaign.file.form import Draft, GeneratorForm
 from steelyard.campaign.file.form_parts import (
     LATENCY_UNITS,
     RATE_UNITS,
@@ -18,7 +18,6 @@ from steelyard.campaign.file.form_parts import (
     share_of,
 )
 from steelyard.campaign.file.systems import SYSTEMS
-from steelyard.campaign.file.validation import Draft
 from steelyard.core.errors import choice
 from steelyard.core.experiment import Design, Figure, LoadCommand, LogPolicy
 from steelyard.core.target import TARGETS

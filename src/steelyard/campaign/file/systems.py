@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from steelyard.campaign.file.document import Issue, KeyPath
-from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, WorkloadForm
+from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, Draft, WorkloadForm
 from steelyard.campaign.file.form_target import REDIS_WORK_KEYS
 from steelyard.campaign.file.form_values import BUILTINS, shown
-from steelyard.campaign.file.validation import Draft
 from steelyard.core.errors import InputError, choice, listed
 from steelyard.core.experiment import GeneratorName, KeySpace, LogPolicy, RedisWork, Workload
 from steelyard.core.outside import ServerAddress

@@ -28,7 +28,7 @@ from steelyard.core.findings import Validity
 from steelyard.core.measurement import Run, RunPlace
 from steelyard.core.schedule import PlannedBlock, PlannedRun, PlannedStart
 from steelyard.gateways.cgroups import Guard, Guards, SystemGuards
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.places.local.pausing import start_guard
 from steelyard.systems.protocol import Engine
 

@@ -16,9 +16,8 @@ from steelyard.core.experiment import Configuration, Experiment, Layer, Workload
 from steelyard.core.measurement import CheckpointAge, EffectiveSetting
 from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import CellKey, Load, PlannedRun
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import make_directory, write_text
-from steelyard.gateways.host import Host
+from steelyard.gateways.host import Clock, Host
 from steelyard.places.protocol import LimitsInForce, Platform, PreparedState
 from steelyard.systems.protocol import Engine, RunRequest
 from steelyard.targets.assembly import Assembly

@@ -41,7 +41,7 @@ from steelyard.core.experiment import Experiment, Reset
 from steelyard.core.findings import ENVIRONMENT, Finding, Severity, Validity
 from steelyard.core.measurement import Run, RunPlace
 from steelyard.core.schedule import Mode, PlannedBlock, PlannedRun, PlannedStart
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.journal import BlockEnded, BlockStarted, RunFinished
 from steelyard.systems.protocol import Engine

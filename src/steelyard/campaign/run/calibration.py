@@ -22,7 +22,7 @@ from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.measurement import Fact, Measurement
 from steelyard.core.schedule import CellKey, PlannedRun
 from steelyard.core.units import format_percent
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.stats.drift import residual_loss, settled_after_s
 
 

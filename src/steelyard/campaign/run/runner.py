@@ -67,7 +67,7 @@ from steelyard.core.schedule import (
     WorkloadTurns,
 )
 from steelyard.core.units import format_duration
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.record.journal import (
     Ended,

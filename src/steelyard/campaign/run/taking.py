@@ -26,7 +26,7 @@ from steelyard.core.measurement import CheckpointAge, Evidence, Measurement, Run
 from steelyard.core.outside import Completed
 from steelyard.core.schedule import Pausing, PlannedRun, Stretch, Turn, TurnTimes
 from steelyard.core.units import US_PER_S
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.stats.histogram import from_text, merged
 from steelyard.systems.protocol import CountedAt, Engine, RunRequest, TurnCounter
 

@@ -27,7 +27,7 @@ from steelyard.core.kubernetes import (
     ref_of,
 )
 from steelyard.core.outside import Completed
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes import api
 from steelyard.gateways.kubernetes.api import Answered, Asked, refused
 from steelyard.gateways.kubernetes.requests import Access, Request, Requests

@@ -37,7 +37,7 @@ from steelyard.core.kubernetes import (
 from steelyard.core.outside import Command
 from steelyard.core.target import KubernetesPlace, PodResources
 from steelyard.core.units import KIB, parse_quantity, parse_quantity_bytes
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.agent import LOGS, SCRIPT, WORK, Agent
 from steelyard.places.kubernetes.belongings import Belongings

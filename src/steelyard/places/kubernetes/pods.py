@@ -16,7 +16,7 @@ from steelyard.core.kubernetes import POD, PROBE, ContainerRef, Manifest, Object
 from steelyard.core.outside import Command, Completed
 from steelyard.core.target import PodResources
 from steelyard.core.units import format_duration
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import RunningProcess
 from steelyard.places.kubernetes.belongings import Belongings

@@ -29,7 +29,7 @@ from steelyard.core.kubernetes import (
     SecretRef,
 )
 from steelyard.core.outside import Command, ServerAddress
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor

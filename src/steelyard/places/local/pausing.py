@@ -25,7 +25,7 @@ from steelyard.gateways.cgroups import (
     Guards,
     SystemFamilies,
 )
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Processes, ProcessesHere, RunningPrograms
 from steelyard.places.protocol import Guarded
 

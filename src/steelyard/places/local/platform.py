@@ -29,7 +29,6 @@ from steelyard.core.outside import (
 )
 from steelyard.core.redis import canonical
 from steelyard.gateways.cgroups import Families, SystemFamilies
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import (
     existing_parent,
     free_bytes,
@@ -39,7 +38,7 @@ from steelyard.gateways.files import (
     short_directory,
     tree_bytes,
 )
-from steelyard.gateways.host import require_free_port
+from steelyard.gateways.host import Clock, require_free_port
 from steelyard.gateways.process import ProcessesHere, RunningPrograms
 from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.places.local.groups import ServerGroups

@@ -18,8 +18,7 @@ from steelyard.core.measurement import (
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.redis import stored_key
 from steelyard.core.schedule import Stretch
-from steelyard.gateways.clock import Clock
-from steelyard.gateways.host import LOOPBACK
+from steelyard.gateways.host import LOOPBACK, Clock
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql, reload
 from steelyard.systems.own_program import filled, values_of_server

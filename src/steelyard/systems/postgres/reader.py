@@ -32,7 +32,7 @@ from steelyard.core.errors import TargetError
 from steelyard.core.experiment import Workload
 from steelyard.core.measurement import Absence, EffectiveSetting, Quantity, StatementPlan, WaitClass
 from steelyard.core.outside import Command, ServerAddress
-from steelyard.gateways.clock import Clock, SystemClock, until
+from steelyard.gateways.host import Clock, SystemClock, until
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Row, Sql, SqlSession
 from steelyard.systems.postgres.pgbench import SESSION_NAME, parametrised, statements

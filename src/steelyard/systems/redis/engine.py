@@ -13,8 +13,7 @@ from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.redis import changes_keys
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.units import MIB
-from steelyard.gateways.clock import Clock, until
-from steelyard.gateways.host import LOOPBACK
+from steelyard.gateways.host import LOOPBACK, Clock, until
 from steelyard.gateways.redis import RedisDoor, RedisSession, opened
 from steelyard.systems.protocol import Complaint, Dataset, PlainEngine, RunRequest, ServerReader
 from steelyard.systems.redis import reader as figures

@@ -24,7 +24,7 @@ from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.measurement import Absence, Quantity
 from steelyard.core.outside import ServerAddress
 from steelyard.core.units import MS_PER_S, US_PER_S
-from steelyard.gateways.clock import Clock, SystemClock
+from steelyard.gateways.host import Clock, SystemClock
 from steelyard.gateways.redis import RedisDoor, RedisSession, Reply, ReplyError, parse_info
 from steelyard.systems.protocol import CountedAt, Waiting
 

@@ -31,7 +31,7 @@ from steelyard.core.kubernetes import (
 from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.stack import Knob
 from steelyard.core.units import parse_quantity
-from steelyard.gateways.clock import Clock, looks
+from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.kubernetes.api import KubernetesApi, lacks_verb, unknown_kind
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.undoing import (

@@ -21,8 +21,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from steelyard.core.errors import InputError, PreflightError, PrivilegeError, TargetError, quoted
 from steelyard.core.linux import cpu_list, parse_cpu_list
-from steelyard.core.stack import Knob
-from steelyard.core.stack_facts import DomainFacts
+from steelyard.core.stack import DomainFacts, Knob
 from steelyard.core.units import KIB, MIB
 from steelyard.gateways.host import Host
 from steelyard.gateways.virsh import Domains

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from steelyard.campaign.file.validation import experiment_schema
+from steelyard.campaign.file.form import experiment_schema
 from steelyard.campaign.foresee.forecast import aa_twin
 from steelyard.core.errors import InputError
 from steelyard.core.experiment import (

@@ -33,7 +33,7 @@ from steelyard.core.kubernetes import (
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.target import CloudNativePgTarget
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.belongings import Belongings

@@ -28,7 +28,7 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.core.outside import ServerAddress
 from steelyard.core.units import format_duration
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.reaching import Reach

@@ -46,7 +46,7 @@ from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.core.units import format_duration
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import RedisDoor
 from steelyard.places.kubernetes.belongings import Belongings
