@@ -10,7 +10,7 @@ warm-up by the run's own generators is in the totals, and so are their transacti
 are divided by. Wait events are sampled in what counts of its turns alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +18,8 @@ from typing import Final
 
 # Subject of the absence of everything about a server's machine.
 SERVERS_MACHINE: Final = "the server's machine"
+# That of what each statement used.
+STATEMENTS: Final = "statements"
 
 
 class WaitClass(StrEnum):
@@ -284,6 +286,74 @@ class OtherProcess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StatementUse:
+    """What one statement used on the server, since an arbitrary start or over a run.
+
+    Of the load's own role and database, also where others use them at the same time.
+
+    Attributes:
+        text: As the server shows it, with parameters for its constants; transaction control in one
+            way of those there are to write it.
+        seconds: For which it was executed, without planning, summed over calls.
+        pages_hit: Of the server's shared memory.
+        pages_read: That were not there.
+    """
+
+    text: str
+    calls: float
+    seconds: float
+    rows: float
+    pages_hit: float
+    pages_read: float
+    wal_bytes: float
+
+
+# The texts of transaction control, however a script writes it.
+BEGIN: Final = "BEGIN"
+COMMIT: Final = "COMMIT"
+ROLLBACK: Final = "ROLLBACK"
+
+_MOST_STATEMENTS = 100  # of a run, kept in the record; others take part in no figure
+_FORGOTTEN = Absence(
+    subject=STATEMENTS,
+    reason="pg_stat_statements was reset during the run, or forgot statements: raise"
+    " pg_stat_statements.max.",
+)
+
+
+def used_between(
+    before: Sequence[StatementUse] | None, after: Sequence[StatementUse] | None
+) -> tuple[tuple[StatementUse, ...] | None, tuple[Absence, ...]]:
+    """Return what each statement used, the longest first, and what is not known of them.
+
+    What the server has forgotten since might have been used: then nothing is sure.
+    """
+    if before is None or after is None:
+        return None, ()
+    known = {each.text: each for each in after}
+    earlier = {each.text: each for each in before}
+    if any(text not in known or known[text].calls < each.calls for text, each in earlier.items()):
+        return None, (_FORGOTTEN,)
+    used = [_used_since(earlier.get(text), each) for text, each in known.items()]
+    called = sorted((each for each in used if each.calls), key=lambda each: -each.seconds)
+    return tuple(called[:_MOST_STATEMENTS]), ()
+
+
+def _used_since(before: StatementUse | None, after: StatementUse) -> StatementUse:
+    if before is None:
+        return after
+    return StatementUse(
+        text=after.text,
+        calls=after.calls - before.calls,
+        seconds=round(after.seconds - before.seconds, 9),
+        rows=after.rows - before.rows,
+        pages_hit=after.pages_hit - before.pages_hit,
+        pages_read=after.pages_read - before.pages_read,
+        wal_bytes=after.wal_bytes - before.wal_bytes,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeCost:
     """What the watching itself used of the CPUs during a run, in seconds.
 
@@ -308,6 +378,7 @@ class Evidence:
         levels: Readings at its end, by ``Quantity``.
         others: The heaviest other processes, at most five.
         absent: What was asked for and not measured.
+        statements: What each used, the longest first; None when that was not measured.
     """
 
     seconds: float
@@ -318,6 +389,7 @@ class Evidence:
     others: tuple[OtherProcess, ...]
     absent: tuple[Absence, ...]
     cost: ProbeCost | None = None
+    statements: tuple[StatementUse, ...] | None = None
 
     def total(self, quantity: Quantity) -> float | None:
         """Return a difference over the run, or None when it was not measured."""

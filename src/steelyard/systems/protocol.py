@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from steelyard.core.command import Command, Completed, ServerAddress, ServerProgram
 from steelyard.core.errors import MeasurementError, TargetError
-from steelyard.core.evidence import Absence, WaitClass
+from steelyard.core.evidence import Absence, StatementUse, WaitClass
 from steelyard.core.experiment import KeySpace, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
 from steelyard.core.latency import RunLatency
@@ -122,6 +122,10 @@ class ServerReader(Protocol):
 
     def levels(self) -> Mapping[str, float]:
         """Return readings that are no counters, by ``Quantity``."""
+        ...
+
+    def statements(self) -> tuple[StatementUse, ...] | None:
+        """Return what each statement has used since an arbitrary start; None where not told."""
         ...
 
     def close(self) -> None:
