@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 345,
+    "files": 347,
     "longest file": 744,
-    "import edges": 2555,
+    "import edges": 2573,
     "modules with one importer": 29,
     "branches on kind or system": 12,
 }

@@ -74,7 +74,7 @@ class Campaign:
 
     @cached_property
     def tables(self) -> dict[str, "pa.Table"]:
-        """Return runs, intervals, waits, counters, host and latency as tables of pyarrow.
+        """Return runs, intervals, waits, counters, statements, host, latency: tables of pyarrow.
 
         Raises:
             InputError: pyarrow is not installed.

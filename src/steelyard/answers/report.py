@@ -62,6 +62,7 @@ from steelyard.answers.settings import instance_noise, instance_noise_json
 from steelyard.answers.statements.compute import fit_of_statements
 from steelyard.answers.statements.plans import plan_section, plans_json, traced
 from steelyard.answers.statements.section import statement_section, statements_json
+from steelyard.answers.statements.uses import tallied, use_section, uses_json
 from steelyard.answers.sustained.compute import burst_findings
 from steelyard.answers.sustained.section import sustained_json, sustained_section
 from steelyard.answers.tables import (
@@ -168,6 +169,13 @@ ANSWERS: Final = (
         shown=Shown.TABLES,  # the reasons are in the files
     ),
     Answer(compute=traced, sections=plan_section, json=plans_json, shown=Shown.ALL),
+    Answer(
+        compute=tallied,
+        sections=use_section,
+        json=uses_json,
+        shown=Shown.TABLES,
+        single_pass=False,
+    ),
     Answer(
         compute=fit_of_statements,
         sections=statement_section,

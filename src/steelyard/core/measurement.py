@@ -30,6 +30,8 @@ from steelyard.core.schedule import Ceiling, CellKey, Turn
 
 # Subject of the absence of everything about a server's machine.
 SERVERS_MACHINE: Final = "the server's machine"
+# That of what each statement used.
+STATEMENTS: Final = "statements"
 
 
 class WaitClass(StrEnum):
@@ -296,6 +298,35 @@ class OtherProcess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StatementUse:
+    """What one statement used on the server, since an arbitrary start or over a run.
+
+    Of the load's own role and database, also where others use them at the same time.
+
+    Attributes:
+        text: As the server shows it, with parameters for its constants; transaction control in one
+            way of those there are to write it.
+        seconds: For which it was executed, without planning, summed over calls.
+        pages_hit: Of the server's shared memory.
+        pages_read: That were not there.
+    """
+
+    text: str
+    calls: float
+    seconds: float
+    rows: float
+    pages_hit: float
+    pages_read: float
+    wal_bytes: float
+
+
+# The texts of transaction control, however a script writes it.
+BEGIN: Final = "BEGIN"
+COMMIT: Final = "COMMIT"
+ROLLBACK: Final = "ROLLBACK"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeCost:
     """What the watching itself used of the CPUs during a run, in seconds.
 
@@ -320,6 +351,7 @@ class Evidence:
         levels: Readings at its end, by ``Quantity``.
         others: The heaviest other processes, at most five.
         absent: What was asked for and not measured.
+        statements: What each used, the longest first; None when that was not measured.
     """
 
     seconds: float
@@ -330,6 +362,7 @@ class Evidence:
     others: tuple[OtherProcess, ...]
     absent: tuple[Absence, ...]
     cost: ProbeCost | None = None
+    statements: tuple[StatementUse, ...] | None = None
 
     def total(self, quantity: Quantity) -> float | None:
         """Return a difference over the run, or None when it was not measured."""

@@ -20,6 +20,7 @@ from steelyard.core.measurement import (
     Measurement,
     RunLatency,
     StatementPlan,
+    StatementUse,
     WaitClass,
 )
 from steelyard.core.outside import Command, Completed, ServerAddress, ServerProgram
@@ -123,6 +124,10 @@ class ServerReader(Protocol):
 
     def levels(self) -> Mapping[str, float]:
         """Return readings that are no counters, by ``Quantity``."""
+        ...
+
+    def statements(self) -> tuple[StatementUse, ...] | None:
+        """Return what each statement has used since an arbitrary start; None where not told."""
         ...
 
     def close(self) -> None:

@@ -123,6 +123,9 @@ class ToyReader:
         """Return none."""
         return {}
 
+    def statements(self) -> None:
+        """Return nothing."""
+
     def close(self) -> None:
         """Do nothing: no session stays open."""
 

@@ -353,7 +353,9 @@ class PostgresEngine:
 
     def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
         """Open a session that reads the server's statistics while a workload runs."""
-        return open_reader(self._sql, address.at(dataset_of(workload).name))
+        dataset = dataset_of(workload).name
+        inside = address.at(dataset)
+        return open_reader(self._sql, inside, is_own=inside.database == dataset)
 
     def pilot(self, request: RunRequest) -> tuple[Command, ...]:  # noqa: ARG002 - by its protocol
         """Return nothing: pgbench takes a time."""

@@ -523,6 +523,9 @@ class RedisReader:
             found |= slow_commands(entries, after=self._slow)
         return {**found, **self._worst()}
 
+    def statements(self) -> None:
+        """Return nothing: it has no statements."""
+
     def close(self) -> None:
         """End the session; also from another thread, while a command hangs."""
         self._session.close()

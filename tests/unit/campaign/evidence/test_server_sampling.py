@@ -71,6 +71,9 @@ class FakeReader:
         self._called("levels")
         return {Quantity.DATABASE_BYTES: 7.0}
 
+    def statements(self) -> None:
+        """Tell nothing of statements."""
+
     def close(self) -> None:
         """End, also what hangs."""
         self.closed = True
