@@ -13,7 +13,7 @@ from steelyard.answers.outlook.compute import (
     SliceOutlook,
     WorkloadOutlook,
 )
-from steelyard.answers.results import FORMAT
+from steelyard.answers.results import FORMAT, command_pairs, looked_for, uncompared
 from steelyard.answers.turns import (
     plan_json,
     seconds_words,
@@ -22,7 +22,6 @@ from steelyard.answers.turns import (
     turn_words,
     warm_up_words,
 )
-from steelyard.answers.wording import command_pairs, looked_for, uncompared
 from steelyard.core.campaign import (
     LEAST_STARTS,
     NoiseOrigin,

@@ -7,18 +7,19 @@ import math
 from collections.abc import Iterator
 
 from steelyard.answers.attribution import warnings
-from steelyard.answers.results import CampaignAnalysis, CheckpointPhase
-from steelyard.answers.settings import InstanceNoise, instance_noise
-from steelyard.answers.stack.plan import asked, later, one_key_label
-from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
-from steelyard.answers.wording import (
+from steelyard.answers.results import (
     LABEL,
+    CampaignAnalysis,
+    CheckpointPhase,
     blocks_of_all,
     cell_name,
     ending,
     stopped_early,
     what_it_runs,
 )
+from steelyard.answers.settings import InstanceNoise, instance_noise
+from steelyard.answers.stack.plan import asked, later, one_key_label
+from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
 from steelyard.core.campaign import (
     ANEW,
     CampaignPlan,

@@ -7,8 +7,10 @@ from dataclasses import replace
 from steelyard.answers import findings
 from steelyard.answers.capacity.section import rate_answers
 from steelyard.answers.latency.section import tail_warnings
-from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison
-from steelyard.answers.wording import (
+from steelyard.answers.results import (
+    CampaignAnalysis,
+    CellSummary,
+    Comparison,
     cell_name,
     cells_together,
     contestants,
