@@ -23,7 +23,7 @@ SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
     "files": 358,
     "longest file": 745,
-    "import edges": 2734,
+    "import edges": 2737,
     "modules with one importer": 29,
     "branches on kind or system": 12,
 }
