@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.core.latency import RunLatency
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Run, RunLatency
 from steelyard.gateways.files import free_bytes, is_in_memory
 from steelyard.gateways.process import SystemProcesses
 from steelyard.places.local.states import LEAST_FREE_BYTES, MEMORY

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fakes.campaigns import an_experiment
 from steelyard.campaign.cleanup.ledger import JournalLedger
-from steelyard.core.command import Command, ServerAddress
+from steelyard.core.outside import Command, ServerAddress
 from steelyard.gateways.cgroups import SystemCgroups
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.places.local.groups import GroupPlan, ServerGroups

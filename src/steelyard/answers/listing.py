@@ -16,8 +16,8 @@ from steelyard.answers.wording import (
     verdict_word,
     what_it_runs,
 )
+from steelyard.core.campaign import Status
 from steelyard.core.experiment import Configuration, Experiment
-from steelyard.core.plan import Status
 from steelyard.core.units import format_bytes, format_duration
 from steelyard.report.document import (
     MISSING,

@@ -75,8 +75,8 @@ from steelyard.answers.tables import (
 from steelyard.answers.timeline import phases_json, timeline_section
 from steelyard.answers.turns import turns_json
 from steelyard.answers.wording import ending
+from steelyard.core.campaign import CampaignPlan, RoundsFor
 from steelyard.core.findings import Finding
-from steelyard.core.plan import CampaignPlan, RoundsFor
 from steelyard.report.document import (
     Document,
     Json,

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from steelyard.core.campaign import CampaignRecord
+from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Finding, Validity, Verdict
 from steelyard.core.measurement import Fact, Run
-from steelyard.core.plan import CampaignPlan, Status
 from steelyard.core.schedule import Ceiling, CellKey, Load, Mode
 from steelyard.stats.noise import LEAST_INSTANCES
 

@@ -8,7 +8,6 @@ from itertools import product
 from steelyard.answers.attribution import compared_names
 from steelyard.answers.ceilings import ceiling_tables
 from steelyard.answers.cells import level_settings
-from steelyard.answers.drawing import specification
 from steelyard.answers.latency.results import LatencyAnalysis
 from steelyard.answers.result.section import rankings
 from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, StallTest
@@ -21,6 +20,7 @@ from steelyard.answers.wording import (
     cells_together,
     load_name,
     short_load,
+    specification,
     time_to_decide,
     tone_of,
     uncompared,

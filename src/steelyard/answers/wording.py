@@ -1,4 +1,4 @@
-"""The words of a report: verdicts, how a campaign ended, what a load is called."""
+"""The words of a report: verdicts, how a campaign ended, what a load is called; and its figures."""
 
 import shlex
 from collections.abc import Iterator
@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from steelyard.answers.result import compute as decision
 from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.core.campaign import Status
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Verdict
-from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
 from steelyard.core.units import format_duration, format_percent
 from steelyard.report.document import (
     CONFIDENCE,
+    Figure,
     Tone,
     bounds,
     count,
@@ -22,6 +23,14 @@ from steelyard.report.document import (
     share,
 )
 from steelyard.stats.spending import has_many_cells
+
+
+def specification(figure: Figure) -> str:
+    """Return a figure as Vega-Lite JSON."""
+    from steelyard.answers import chart_specs  # noqa: PLC0415 - imports Altair
+
+    return chart_specs.specification(figure)
+
 
 _TONE_OF = {
     Verdict.FASTER: Tone.GOOD,

@@ -16,10 +16,9 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.wording import uncompared
 from steelyard.campaign.run.session import as_json
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.command import quoted
-from steelyard.core.errors import ExitCode, InputError, RecordError
+from steelyard.core.errors import ExitCode, InputError, RecordError, quoted
 from steelyard.core.experiment import Experiment
-from steelyard.core.gate import Condition, Outcome, parse_condition, worst
+from steelyard.core.findings import Condition, Outcome, parse_condition, worst
 from steelyard.gateways.files import tree_bytes, write_text
 from steelyard.record.directory import (
     find_campaigns,

@@ -28,8 +28,7 @@ from steelyard.answers.results import FORMAT, CampaignAnalysis
 from steelyard.answers.wording import cell_name
 from steelyard.cli import campaigns
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.command import quoted
-from steelyard.core.errors import InputError, RecordError
+from steelyard.core.errors import InputError, RecordError, quoted
 from steelyard.core.experiment import MANY
 from steelyard.core.measurement import Run, SustainedRun
 from steelyard.core.units import US_PER_S, format_bytes, parse_duration_s

@@ -12,8 +12,7 @@ from rich.text import Text
 
 from steelyard.answers.results import CampaignAnalysis, Comparison
 from steelyard.answers.wording import durability_word
-from steelyard.core.campaign import BlockOutcome
-from steelyard.core.plan import CampaignPlan
+from steelyard.core.campaign import BlockOutcome, CampaignPlan
 from steelyard.core.schedule import Mode
 from steelyard.core.units import format_duration, format_percent
 

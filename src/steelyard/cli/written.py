@@ -41,6 +41,7 @@ from steelyard.cli.launching import (
     real_doors,
     start,
 )
+from steelyard.core.campaign import RoundsFor
 from steelyard.core.errors import (
     ExperimentFileError,
     InputError,
@@ -48,7 +49,6 @@ from steelyard.core.errors import (
     RecordError,
 )
 from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCost
-from steelyard.core.plan import RoundsFor
 from steelyard.core.schedule import Mode
 from steelyard.core.units import format_bytes, format_duration, parse_duration_s
 from steelyard.gateways.doors import Doors, system_doors

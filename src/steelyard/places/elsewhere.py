@@ -14,13 +14,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, Final
 
-from steelyard.core.command import Command, Completed, ServerProgram
 from steelyard.core.errors import PreflightError, SteelyardError, TargetError
-from steelyard.core.evidence import Vantage
-from steelyard.core.outside import MadeDirectory
+from steelyard.core.measurement import Vantage
+from steelyard.core.outside import Command, Completed, MadeDirectory, ServerProgram
 from steelyard.core.redis import stored_key
-from steelyard.gateways.clock import Clock, looks
 from steelyard.gateways.files import cache_directory, free_bytes
+from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.process import Processes, RunningProcess, RunningPrograms
 from steelyard.places.local.states import WithCampaignDirectory
 from steelyard.places.protocol import (

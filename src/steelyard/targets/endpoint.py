@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.experiment import Experiment, Layer, SwitchCost
+from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import (
     EndpointTarget,

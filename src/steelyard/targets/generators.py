@@ -33,8 +33,8 @@ from steelyard.core.target import (
     KubernetesPlace,
     RedisKubernetesTarget,
 )
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import cache_directory
+from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Processes
 from steelyard.places.kubernetes.belongings import Belongings, object_name
 from steelyard.places.kubernetes.generators import (

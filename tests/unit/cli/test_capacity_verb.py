@@ -12,8 +12,7 @@ from steelyard.campaign.file.overrides import CapacityQuestion, capacity_text
 from steelyard.campaign.file.resolution import Surroundings
 from steelyard.cli.written import CapacityOptions, _capacity_command
 from steelyard.core.errors import ExitCode
-from steelyard.core.experiment import Experiment
-from steelyard.core.latency import LatencyGoal
+from steelyard.core.experiment import Experiment, LatencyGoal
 from steelyard.core.target import EndpointTarget, LocalTarget
 from steelyard.tuning.profiles import MachineFacts
 

@@ -7,7 +7,7 @@ from steelyard.answers.result.section import result_section
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.tables import comparison_section
 from steelyard.answers.wording import verdict_sentence
-from steelyard.core.plan import Status
+from steelyard.core.campaign import Status
 from steelyard.report.document import KeyValues, Table
 
 

@@ -9,8 +9,8 @@ from fakes import analyses
 from steelyard.answers import wording
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.core.campaign import Status
 from steelyard.core.findings import Verdict
-from steelyard.core.plan import Status
 from steelyard.core.target import EndpointTarget
 from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal

@@ -7,8 +7,8 @@ import pytest
 from fakes import analyses
 from steelyard.answers import wording
 from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.core.campaign import Status
 from steelyard.core.findings import Estimate, Verdict
-from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
 
 FASTER = Comparison(

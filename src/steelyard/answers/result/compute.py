@@ -12,10 +12,8 @@ import numpy as np
 from steelyard.answers.gate import judge_results
 from steelyard.answers.observations import count
 from steelyard.answers.results import Comparison
-from steelyard.core.campaign import CampaignRecord
-from steelyard.core.findings import Estimate, Verdict
-from steelyard.core.gate import Condition, Outcome
-from steelyard.core.plan import CampaignPlan, Status, StoppingRule
+from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status, StoppingRule
+from steelyard.core.findings import Condition, Estimate, Outcome, Verdict
 from steelyard.core.schedule import Load
 from steelyard.core.units import format_percent
 from steelyard.stats.factorial import pooled_contrasts

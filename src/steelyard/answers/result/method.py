@@ -19,9 +19,7 @@ from steelyard.answers.wording import (
     stopped_early,
     what_it_runs,
 )
-from steelyard.core.experiment import ONE, RATE, Experiment, Reset, SwitchCost, Workload
-from steelyard.core.findings import Verdict
-from steelyard.core.plan import (
+from steelyard.core.campaign import (
     ANEW,
     CampaignPlan,
     RoundsFor,
@@ -30,6 +28,8 @@ from steelyard.core.plan import (
     WarmUpChoice,
     settling_s,
 )
+from steelyard.core.experiment import ONE, RATE, Experiment, Reset, SwitchCost, Workload
+from steelyard.core.findings import Verdict
 from steelyard.core.schedule import Mode, Pausing
 from steelyard.core.target import EngineName
 from steelyard.core.units import format_duration, format_percent

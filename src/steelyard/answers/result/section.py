@@ -25,9 +25,9 @@ from steelyard.answers.wording import (
     verdict_sentence,
     verdict_word,
 )
+from steelyard.core.campaign import Status
 from steelyard.core.experiment import RATE
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
 from steelyard.report.document import (
     CONFIDENCE,

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from pydantic_core import PydanticCustomError
 
 from steelyard.campaign.file.document import Issue, KeyPath, Value
-from steelyard.campaign.file.form import LevelForm
+from steelyard.campaign.file.form import Draft, LevelForm, level_paths
 from steelyard.campaign.file.form_parts import (
     CLOSED,
     LoadsForm,
@@ -35,12 +35,9 @@ from steelyard.campaign.file.form_values import (
 from steelyard.campaign.file.generators import generator_issues
 from steelyard.campaign.file.kinds import model_of
 from steelyard.campaign.file.systems import SYSTEMS, builtin_issues, stray_keys, system_issues
-from steelyard.campaign.file.validation import Draft, level_paths
 from steelyard.core import linux as host_settings
-from steelyard.core.errors import InputError
-from steelyard.core.experiment import Design, SwitchCost
-from steelyard.core.latency import LogPolicy
-from steelyard.core.spelling import choice, did_you_mean
+from steelyard.core.errors import InputError, choice, did_you_mean
+from steelyard.core.experiment import Design, LogPolicy, SwitchCost
 from steelyard.systems.postgres.settings import refused_names
 from steelyard.tuning.facts.domain_xml import name_of_domain
 

@@ -23,7 +23,7 @@ from steelyard.campaign.file.factors import (
     relocated,
     spelled_out,
 )
-from steelyard.campaign.file.form import WorkloadForm
+from steelyard.campaign.file.form import Draft, WorkloadForm, validate
 from steelyard.campaign.file.form_values import SECRET, shown
 from steelyard.campaign.file.inheritance import (
     Merged,
@@ -34,10 +34,15 @@ from steelyard.campaign.file.inheritance import (
 from steelyard.campaign.file.overrides import apply_overrides
 from steelyard.campaign.file.resolution import Surroundings, resolve
 from steelyard.campaign.file.systems import SYSTEMS
-from steelyard.campaign.file.validation import Draft, validate
-from steelyard.core.errors import ExperimentFileError, InputError, Problem
+from steelyard.core.errors import (
+    ExperimentFileError,
+    InputError,
+    Problem,
+    choice,
+    closest,
+    did_you_mean,
+)
 from steelyard.core.experiment import Configuration, Experiment, Layer
-from steelyard.core.spelling import choice, closest, did_you_mean
 from steelyard.tuning.profiles import MachineFacts
 
 PRESET: Final = "preset:"

@@ -21,9 +21,8 @@ from steelyard.campaign.file import form_values as kubernetes
 from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import WrittenFloat, WrittenInt
 from steelyard.campaign.file.form_values import Form, empty_as_mapping, refusal, shown
-from steelyard.core.errors import InputError
+from steelyard.core.errors import InputError, choice, did_you_mean, listed
 from steelyard.core.redis import is_redis_uri, parse_redis_uri
-from steelyard.core.spelling import choice, did_you_mean, listed
 from steelyard.core.target import TARGETS, systems
 from steelyard.gateways.sql import parsed_uri
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.campaign.file.document import Issue, KeyPath
-from steelyard.campaign.file.form import GeneratorForm
+from steelyard.campaign.file.form import Draft, GeneratorForm
 from steelyard.campaign.file.form_parts import (
     LATENCY_UNITS,
     RATE_UNITS,
@@ -18,10 +18,8 @@ from steelyard.campaign.file.form_parts import (
     share_of,
 )
 from steelyard.campaign.file.systems import SYSTEMS
-from steelyard.campaign.file.validation import Draft
-from steelyard.core.experiment import Design, Figure, LoadCommand
-from steelyard.core.latency import LogPolicy
-from steelyard.core.spelling import choice
+from steelyard.core.errors import choice
+from steelyard.core.experiment import Design, Figure, LoadCommand, LogPolicy
 from steelyard.core.target import TARGETS
 from steelyard.systems.own_program import OF_A_RUN, OF_THE_SERVER, filled, names_in
 

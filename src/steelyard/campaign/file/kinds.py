@@ -24,8 +24,8 @@ from steelyard.campaign.file.form_target import (
     is_version,
 )
 from steelyard.campaign.file.form_values import is_service_name, shown
+from steelyard.core.errors import listed
 from steelyard.core.redis import DEFAULT_PORT, is_redis_uri, parse_redis_uri
-from steelyard.core.spelling import listed
 from steelyard.core.target import (
     TARGETS,
     CloudNativePgTarget,

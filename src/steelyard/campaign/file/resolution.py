@@ -28,7 +28,9 @@ from steelyard.core.experiment import (
     Design,
     Experiment,
     GeneratorName,
+    LatencyGoal,
     Layer,
+    LogPolicy,
     ManualStep,
     Measure,
     Reset,
@@ -38,7 +40,6 @@ from steelyard.core.experiment import (
     SwitchCost,
     Workload,
 )
-from steelyard.core.latency import LatencyGoal, LogPolicy
 from steelyard.core.schedule import (
     QUOTA_SETTLING_S,
     QUOTA_TURN_S,

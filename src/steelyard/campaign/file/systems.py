@@ -10,17 +10,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from steelyard.campaign.file.document import Issue, KeyPath
-from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, WorkloadForm
+from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, Draft, WorkloadForm
 from steelyard.campaign.file.form_target import REDIS_WORK_KEYS
 from steelyard.campaign.file.form_values import BUILTINS, shown
-from steelyard.campaign.file.validation import Draft
-from steelyard.core.command import ServerAddress
-from steelyard.core.errors import InputError
-from steelyard.core.experiment import GeneratorName, KeySpace, RedisWork, Workload
-from steelyard.core.latency import LogPolicy
+from steelyard.core.errors import InputError, choice, listed
+from steelyard.core.experiment import GeneratorName, KeySpace, LogPolicy, RedisWork, Workload
+from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import DEFAULT_PORT
 from steelyard.core.schedule import Load
-from steelyard.core.spelling import choice, listed
 from steelyard.core.target import POSTGRES, REDIS, DatabaseSystem, EngineName, kind_here
 from steelyard.core.units import format_bytes
 from steelyard.systems.protocol import RunRequest

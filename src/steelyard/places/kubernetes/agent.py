@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from steelyard.core.command import Completed
 from steelyard.core.errors import MeasurementError, PreflightError, TargetError
 from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef
+from steelyard.core.outside import Completed
 from steelyard.core.units import KIB, MIB, format_duration
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import Dialogue, KubernetesApi
 from steelyard.places.kubernetes.outcomes import Outcome, PodClock, read_outcome
 from steelyard.places.kubernetes.pods import DELETED, PodLostError, loss

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from steelyard.core.command import Command
 from steelyard.core.errors import MeasurementError, TargetError
+from steelyard.core.outside import Command
 from steelyard.core.units import MIB
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import free_bytes, translated
+from steelyard.gateways.host import Clock
 from steelyard.places.kubernetes.agent import Agent, PodFile, file_path, log_path, order_path
 from steelyard.places.kubernetes.outcomes import Outcome, Printed
 

@@ -32,8 +32,7 @@ from steelyard.core.linux import (
 from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.outside import ControlGroup
 from steelyard.gateways.cgroups import Cgroups
-from steelyard.gateways.clock import Clock, until
-from steelyard.gateways.host import group_cpus, group_quota
+from steelyard.gateways.host import Clock, group_cpus, group_quota, until
 from steelyard.places.local.pausing import FrozenGroups, thaw
 from steelyard.places.protocol import Ledger, Unfit
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 from typing import Final
 
-from steelyard.core.command import Command
 from steelyard.core.errors import PrivilegeError
 from steelyard.core.linux import Controller
+from steelyard.core.outside import Command
 from steelyard.core.schedule import Pausing
 from steelyard.gateways.cgroups import (
     FREEZE,
@@ -25,7 +25,7 @@ from steelyard.gateways.cgroups import (
     Guards,
     SystemFamilies,
 )
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Processes, ProcessesHere, RunningPrograms
 from steelyard.places.protocol import Guarded
 

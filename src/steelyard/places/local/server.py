@@ -13,12 +13,11 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.command import ServerAddress, ServerProgram
 from steelyard.core.errors import PreflightError, PrivilegeError, SilentError, TargetError
+from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.units import MIB
-from steelyard.gateways.clock import Clock, looks, until
 from steelyard.gateways.files import append_text, read_tail, read_text, write_text
-from steelyard.gateways.host import free_port
+from steelyard.gateways.host import Clock, free_port, looks, until
 from steelyard.gateways.process import SHARED, Processes, RunningProcess, account_entry
 
 _READY_TIMEOUT_S = 120.0

@@ -13,12 +13,10 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from steelyard.core.command import Command
 from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.outside import MadeDirectory
+from steelyard.core.outside import Command, MadeDirectory
 from steelyard.core.redis import stored_key
 from steelyard.core.units import MIB
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import (
     Lock,
     belongs_to,
@@ -33,6 +31,7 @@ from steelyard.gateways.files import (
     tree_bytes,
     write_text,
 )
+from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Processes
 from steelyard.places.protocol import Ledger, PreparedState
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from steelyard.core.errors import InputError
-from steelyard.core.latency import LatencyWindow, RunLatency, ScriptLatency
+from steelyard.core.measurement import LatencyWindow, RunLatency, ScriptLatency
 from steelyard.core.units import US_PER_S
 from steelyard.stats.histogram import Histogram, bucket_indices, histogram_of, to_text
 from steelyard.systems.postgres.log_lines import Lines, LogForm, Origin

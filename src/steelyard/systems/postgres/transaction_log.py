@@ -30,7 +30,7 @@ from typing import Final
 import numpy as np
 
 from steelyard.core.errors import MeasurementError
-from steelyard.core.latency import LoggedInterval, Spread
+from steelyard.core.measurement import LoggedInterval, Spread
 from steelyard.core.schedule import Stretch
 from steelyard.core.units import US_PER_S
 from steelyard.systems.postgres.log_counts import TransactionLog, log_of, merge

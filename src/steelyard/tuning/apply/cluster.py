@@ -16,8 +16,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from steelyard.core.command import quoted
-from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError
+from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError, quoted
 from steelyard.core.experiment import Layer, Setting
 from steelyard.core.kubernetes import (
     CLUSTER,
@@ -32,7 +31,7 @@ from steelyard.core.kubernetes import (
 from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.stack import Knob
 from steelyard.core.units import parse_quantity
-from steelyard.gateways.clock import Clock, looks
+from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.kubernetes.api import KubernetesApi, lacks_verb, unknown_kind
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.undoing import (

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 from steelyard.core.experiment import Layer, Setting
 from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import Knob
 from steelyard.core.units import format_bytes
 from steelyard.gateways.host import Host

@@ -27,7 +27,7 @@ from steelyard.core.kubernetes import (
     ObjectRef,
 )
 from steelyard.core.linux import LinuxFacts, parse_cpu_list
-from steelyard.core.stack_facts import (
+from steelyard.core.stack import (
     ClusterFacts,
     Kubelet,
     KubernetesFacts,

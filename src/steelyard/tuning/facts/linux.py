@@ -24,7 +24,7 @@ from steelyard.core.linux import (
     wake_up_facts,
 )
 from steelyard.core.measurement import Fact
-from steelyard.core.stack_facts import Origin, Visibility
+from steelyard.core.stack import Origin, Visibility
 from steelyard.core.units import KIB, US_PER_S, parse_bytes
 from steelyard.gateways import trials
 from steelyard.gateways.host import Host, cpu_times, memory_bytes, parse_mounts

@@ -28,8 +28,7 @@ from steelyard.core.kubernetes import (
     Manifest,
     ref_of,
 )
-from steelyard.gateways.clock import Clock
-from steelyard.gateways.host import GROUPS, group_cpus, group_quota, mount_of, named_numbers
+from steelyard.gateways.host import GROUPS, Clock, group_cpus, group_quota, mount_of, named_numbers
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
 from steelyard.places.kubernetes.pods import ReadyWait, mortal_pod, restricted_container

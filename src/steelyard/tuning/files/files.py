@@ -16,8 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Final
 
-from steelyard.core.command import quoted
-from steelyard.core.errors import InputError
+from steelyard.core.errors import InputError, quoted
 from steelyard.core.redis import DEFAULT_PORT, Role, SplitDesign, SplitServer
 from steelyard.core.stack import (
     Place,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.command import Command
 from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.outside import Command
 from steelyard.core.stack import ArithmeticLine, StackRequest
 from steelyard.core.units import KIB, MIB, format_bytes, parse_bytes
 from steelyard.gateways.files import remove_tree, short_directory

@@ -12,33 +12,30 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from steelyard.core.command import quoted
-from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.errors import InputError, PreflightError, quoted
 from steelyard.core.findings import Severity, State
 from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
 from steelyard.core.stack import (
+    ClusterFacts,
     DomainDesign,
+    DomainDisk,
+    DomainFacts,
+    GuestCell,
     JudgedRule,
+    Kubelet,
+    KubernetesFacts,
     MachineDesign,
     Place,
     PlannedSetting,
     PodDesign,
+    PodFacts,
     PoolDesign,
+    PostgresFacts,
     RenderedFile,
     StackDesign,
+    StackFacts,
     StackPlan,
     StackRequest,
-)
-from steelyard.core.stack_facts import (
-    ClusterFacts,
-    DomainDisk,
-    DomainFacts,
-    GuestCell,
-    Kubelet,
-    KubernetesFacts,
-    PodFacts,
-    PostgresFacts,
-    StackFacts,
     StorageClassFacts,
 )
 from steelyard.core.units import KIB, MIB

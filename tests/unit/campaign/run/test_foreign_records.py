@@ -16,6 +16,7 @@ from steelyard.campaign.cleanup.leftovers import adopt
 from steelyard.campaign.run import session
 from steelyard.cli import launching
 from steelyard.cli.main import cli
+from steelyard.core.campaign import Status
 from steelyard.core.errors import ExitCode, LeftBehindError, PreflightError, RecordError
 from steelyard.core.kubernetes import CLUSTER, NAMESPACE, ObjectRef
 from steelyard.core.outside import (
@@ -26,7 +27,6 @@ from steelyard.core.outside import (
     SavedSetting,
     TurnedKnob,
 )
-from steelyard.core.plan import Status
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.target import EndpointTarget
 from steelyard.gateways import doors as doors_module

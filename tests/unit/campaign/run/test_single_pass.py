@@ -14,10 +14,9 @@ from steelyard.answers.listing import short_verdicts
 from steelyard.answers.published import beside_published
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
 from steelyard.core.experiment import Design, Experiment, Stop, Workload
 from steelyard.core.findings import Validity
-from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
 from steelyard.core.units import format_utc
 from steelyard.record.directory import read_campaign, read_schedule

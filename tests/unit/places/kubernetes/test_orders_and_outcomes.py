@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.core.command import Command
+from steelyard.core.outside import Command
 from steelyard.places.kubernetes.orders import compose
 from steelyard.places.kubernetes.outcomes import read_outcome
 

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, SteelyardError, TargetError
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.kubernetes import CLUSTER, SECRET, Manifest, ObjectRef, SecretRef
 from steelyard.core.measurement import Fact
-from steelyard.core.outside import ServerInCluster
+from steelyard.core.outside import ServerAddress, ServerInCluster
 from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.made_server import moved

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError
 from steelyard.core.kubernetes import (
     JOB,
@@ -27,8 +26,9 @@ from steelyard.core.kubernetes import (
     ObjectRef,
     SecretRef,
 )
+from steelyard.core.outside import ServerAddress
 from steelyard.core.units import format_duration
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.reaching import Reach

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.outside import Foreign
+from steelyard.core.outside import Foreign, ServerAddress
 from steelyard.gateways.sql import Sql
 
 # Lists whose items the server quotes one by one (GUC_LIST_QUOTE): written as one literal, a list

@@ -13,11 +13,10 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.core.command import Command, ServerAddress, ServerProgram
 from steelyard.core.errors import PreflightError
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import EffectiveSetting, Fact
-from steelyard.core.outside import OnServer
+from steelyard.core.outside import Command, OnServer, ServerAddress, ServerProgram
 from steelyard.core.target import EndpointTarget
 from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.places.elsewhere import reset_by, token_of

@@ -8,10 +8,9 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.outside import Foreign, OnServer
+from steelyard.core.outside import Foreign, OnServer, ServerAddress
 from steelyard.core.target import EndpointTarget
 from steelyard.core.units import format_duration
 from steelyard.gateways.sql import Sql, reload

@@ -7,11 +7,10 @@ and is empty or put back after ``destroy``.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from steelyard.core.command import Guest, ServerAddress, ServerProgram
 from steelyard.core.errors import PreflightError, SteelyardError, TargetError
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Fact
-from steelyard.core.outside import Foreign, OnServer
+from steelyard.core.outside import Foreign, Guest, OnServer, ServerAddress, ServerProgram
 from steelyard.gateways.redis import TLS, ReplyError, opened
 from steelyard.places.elsewhere import restart_by
 from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState

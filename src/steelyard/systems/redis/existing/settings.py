@@ -16,10 +16,9 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
-from steelyard.core.outside import Foreign, OnServer, SavedSetting
-from steelyard.gateways.clock import Clock, looks
+from steelyard.core.outside import Foreign, OnServer, SavedSetting, ServerAddress
+from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.redis import RedisSession, ReplyError, opened
 from steelyard.places.elsewhere import restart_by
 from steelyard.systems.redis.existing.connection import RedisMeans, lacking_command
