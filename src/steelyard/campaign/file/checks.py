@@ -225,7 +225,7 @@ def _log(draft: Draft) -> Iterator[Issue]:
 
 
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII)
-_COMMANDS: Final = ("command", "prepare_command", "restart_command")
+_COMMANDS: Final = ("command", "prepare_command", "restart_command", "reset_command")
 _OF_TURNS: Final = ("turn", "settling", "reconnections")
 
 

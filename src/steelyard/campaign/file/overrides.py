@@ -554,6 +554,7 @@ class TrialQuestion:
         scale: Of these.
         clients: As in ``loads.clients``, a list as written.
         restart_command: Words; empty: the server is not restarted.
+        reset_command: Words; empty: what scripts change stays.
         decide: As written: ``5%``.
         budget: As written: ``10m``.
     """
@@ -566,6 +567,7 @@ class TrialQuestion:
     clients: str
     protocol: str
     restart_command: Sequence[str]
+    reset_command: Sequence[str]
     decide: str
     budget: str
     seed: int
@@ -589,6 +591,8 @@ def trial_text(asked: TrialQuestion) -> str:
         target = {**target, "allow_existing": True}
     if asked.restart_command:
         target = {**target, "restart_command": list(asked.restart_command)}
+    if asked.reset_command:
+        target = {**target, "reset_command": list(asked.reset_command)}
     clients = [int(each) if each.isdecimal() else each for each in asked.clients.split(",")]
     changes = ", ".join(f"{name} = {value}" for name, value in asked.settings.items())
     return f"""\

@@ -96,6 +96,7 @@ def mark_tables(names: Iterable[str], mark: str) -> list[str]:
 
 TEMPLATE = "template database"
 VACUUM = "vacuum"
+COMMAND = "reset command"
 GENERATOR_TABLES = ("pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers")
 _HISTORY = "pgbench_history"
 _IS_THERE = "SELECT 1 FROM pg_database WHERE datname = %s"
