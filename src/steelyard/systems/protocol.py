@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from steelyard.core.errors import MeasurementError, TargetError
-from steelyard.core.experiment import KeySpace, Setting, SwitchCost, Workload
+from steelyard.core.errors import Complaint, MeasurementError, TargetError
+from steelyard.core.experiment import EffectiveSetting, KeySpace, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import (
     Absence,
     CheckpointAge,
-    EffectiveSetting,
     Measurement,
     RunLatency,
     StatementPlan,
@@ -289,19 +288,6 @@ class LogReader(Protocol):
             MeasurementError: It was over later than was told at first.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Complaint:
-    """Something an engine knows will not work, before anything is started.
-
-    Attributes:
-        setting: Name of the setting it is about, or None when it is about the load.
-    """
-
-    setting: str | None
-    message: str
-    hint: str
 
 
 @runtime_checkable
