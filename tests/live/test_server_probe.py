@@ -14,14 +14,13 @@ import pytest
 from steelyard.campaign.evidence import watch as watching
 from steelyard.campaign.evidence.turn_watch import ServerProbe
 from steelyard.campaign.evidence.watch import Watch
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import SteelyardError
-from steelyard.core.evidence import BEGIN, COMMIT, STATEMENTS, Evidence, Quantity, WaitClass
-from steelyard.gateways.clock import SystemClock
-from steelyard.gateways.host import LocalHost
+from steelyard.core.measurement import BEGIN, COMMIT, STATEMENTS, Evidence, Quantity, WaitClass
+from steelyard.core.outside import ServerAddress
+from steelyard.gateways.host import LocalHost, SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.sql import PsycopgSql
-from steelyard.places.local.states import staged
+from steelyard.places.local.server import staged
 from steelyard.systems.postgres import pgbench
 from steelyard.systems.postgres.reader import READER_NAME, open_reader
 from steelyard.systems.postgres.server import find_clients, find_installation, wheel_parts

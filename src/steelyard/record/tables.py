@@ -13,9 +13,14 @@ import numpy as np
 
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError, RecordError
-from steelyard.core.evidence import Evidence, Quantity
-from steelyard.core.latency import RunLatency
-from steelyard.core.measurement import Measurement, Run, SustainedRun
+from steelyard.core.measurement import (
+    Evidence,
+    Measurement,
+    Quantity,
+    Run,
+    RunLatency,
+    SustainedRun,
+)
 from steelyard.core.schedule import Load
 from steelyard.gateways.files import write_bytes
 from steelyard.stats.histogram import bucket_bounds, from_text

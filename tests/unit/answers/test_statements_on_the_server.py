@@ -13,8 +13,7 @@ from steelyard.answers.report import build_document, summary_schema
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.statements.uses import StatementTally, tallied, use_section, uses_json
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import COMMIT, Evidence, StatementUse
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import COMMIT, Evidence, Run, StatementUse
 from steelyard.report.document import Paragraph, Table
 
 UPDATE = "UPDATE accounts SET balance = balance + $1 WHERE aid = $2"

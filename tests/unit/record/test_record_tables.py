@@ -11,16 +11,17 @@ from sample_entries import a_story
 
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import RecordError
-from steelyard.core.evidence import (
+from steelyard.core.measurement import (
     Evidence,
     Quantity,
+    RunLatency,
+    ScriptLatency,
     Series,
     StatementUse,
     WaitClass,
     WaitEvent,
     Waits,
 )
-from steelyard.core.latency import RunLatency, ScriptLatency
 from steelyard.core.schedule import Load
 from steelyard.record.journal import Line, RunFinished, replay
 from steelyard.record.tables import HOST_QUANTITIES, write_tables

@@ -29,10 +29,11 @@ from steelyard.campaign.evidence.watch import (
     StatementProbe,
     Worker,
     evidence_of,
+    used_between,
 )
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import SteelyardError, TargetError
-from steelyard.core.evidence import (
+from steelyard.core.experiment import Workload
+from steelyard.core.measurement import (
     STATEMENTS,
     Absence,
     Evidence,
@@ -43,12 +44,10 @@ from steelyard.core.evidence import (
     WaitClass,
     WaitEvent,
     Waits,
-    used_between,
 )
-from steelyard.core.experiment import Workload
+from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import TurnTimes
-from steelyard.gateways.clock import Clock, thread_cpu_s
-from steelyard.gateways.host import Host
+from steelyard.gateways.host import Clock, Host, thread_cpu_s
 from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.systems.protocol import Engine, ServerReader, Waiting
 

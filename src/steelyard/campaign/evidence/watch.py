@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from steelyard.core.errors import SteelyardError, TargetError
-from steelyard.core.evidence import (
+from steelyard.core.measurement import (
     STATEMENTS,
     Absence,
     Evidence,
@@ -16,9 +16,8 @@ from steelyard.core.evidence import (
     Series,
     StatementUse,
     Waits,
-    used_between,
 )
-from steelyard.gateways.clock import Clock, thread_cpu_s
+from steelyard.gateways.host import Clock, thread_cpu_s
 from steelyard.systems.protocol import ServerReader
 
 
@@ -272,3 +271,43 @@ class StatementProbe:
         """End the session, also while a statement hangs."""
         if self._reader is not None:
             self._reader.close()
+
+
+_MOST_STATEMENTS = 100  # of a run, kept in the record; others take part in no figure
+_FORGOTTEN = Absence(
+    subject=STATEMENTS,
+    reason="pg_stat_statements was reset during the run, or forgot statements: raise"
+    " pg_stat_statements.max.",
+)
+
+
+def used_between(
+    before: Sequence[StatementUse] | None, after: Sequence[StatementUse] | None
+) -> tuple[tuple[StatementUse, ...] | None, tuple[Absence, ...]]:
+    """Return what each statement used, the longest first, and what is not known of them.
+
+    What the server has forgotten since might have been used: then nothing is sure.
+    """
+    if before is None or after is None:
+        return None, ()
+    known = {each.text: each for each in after}
+    earlier = {each.text: each for each in before}
+    if any(text not in known or known[text].calls < each.calls for text, each in earlier.items()):
+        return None, (_FORGOTTEN,)
+    used = [_used_since(earlier.get(text), each) for text, each in known.items()]
+    called = sorted((each for each in used if each.calls), key=lambda each: -each.seconds)
+    return tuple(called[:_MOST_STATEMENTS]), ()
+
+
+def _used_since(before: StatementUse | None, after: StatementUse) -> StatementUse:
+    if before is None:
+        return after
+    return StatementUse(
+        text=after.text,
+        calls=after.calls - before.calls,
+        seconds=round(after.seconds - before.seconds, 9),
+        rows=after.rows - before.rows,
+        pages_hit=after.pages_hit - before.pages_hit,
+        pages_read=after.pages_read - before.pages_read,
+        wal_bytes=after.wal_bytes - before.wal_bytes,
+    )

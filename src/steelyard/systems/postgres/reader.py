@@ -28,12 +28,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.command import Command, ServerAddress
 from steelyard.core.errors import TargetError
-from steelyard.core.evidence import STATEMENTS, Absence, Quantity, StatementUse, WaitClass
 from steelyard.core.experiment import Workload
-from steelyard.core.measurement import EffectiveSetting, StatementPlan
-from steelyard.gateways.clock import Clock, SystemClock, until
+from steelyard.core.measurement import (
+    STATEMENTS,
+    Absence,
+    EffectiveSetting,
+    Quantity,
+    StatementPlan,
+    StatementUse,
+    WaitClass,
+)
+from steelyard.core.outside import Command, ServerAddress
+from steelyard.gateways.host import Clock, SystemClock, until
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Row, Sql, SqlSession
 from steelyard.systems.postgres.pgbench import SESSION_NAME, parametrised, statements

@@ -20,7 +20,7 @@ from dataclasses import fields
 from typing import Final
 
 from steelyard.core.errors import TargetError
-from steelyard.core.evidence import BEGIN, COMMIT, ROLLBACK, StatementUse
+from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK, StatementUse
 from steelyard.gateways.sql import Row, SqlSession
 from steelyard.systems.postgres.existing.readiness import MARK
 
