@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 356,
+    "files": 361,
     "longest file": 745,
-    "import edges": 2718,
+    "import edges": 2741,
     "modules with one importer": 29,
     "branches on kind or system": 12,
 }

@@ -35,6 +35,7 @@ from steelyard.campaign.file.form_parts import (
     MeasureForm,
 )
 from steelyard.campaign.file.form_target import (
+    CostForm,
     GeneratorsForm,
     ProgramWord,
     RedisValue,
@@ -428,6 +429,7 @@ def section(path: KeyPath) -> type[Form] | None:
 
 
 _OF_A_LEVEL: Final[Mapping[tuple[str, ...], type[Form]]] = {
+    ("target", "cost"): CostForm,
     ("target",): TargetForm,
     ("target", "resources"): ResourcesForm,
     ("target", "synchronous"): SynchronousForm,
