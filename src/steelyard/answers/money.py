@@ -7,8 +7,7 @@ each other by the effect within blocks, never by their levels.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, Grounds
-from steelyard.answers.wording import cell_name
+from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, Grounds, cell_name
 from steelyard.core.experiment import MANY, ONE, RATE, Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.money import (
