@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 330,
+    "files": 335,
     "longest file": 744,
-    "import edges": 2411,
+    "import edges": 2434,
     "modules with one importer": 28,
     "branches on kind or system": 12,
 }
