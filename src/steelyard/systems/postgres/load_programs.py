@@ -25,7 +25,7 @@ from steelyard.systems.postgres import pgbench
 from steelyard.systems.postgres.log_lines import LogForm
 from steelyard.systems.postgres.server import Installation
 from steelyard.systems.postgres.transaction_log import SeveralLogs, TransactionLogReader
-from steelyard.systems.protocol import RunRequest
+from steelyard.systems.protocol import LoadProgram, RunRequest
 
 OF_THE_SERVER: Final = ("host", "port", "user", "database")
 OF_A_RUN: Final = ("workload", "clients", "threads", "seconds", "ramp", "slice", "configuration")
@@ -187,8 +187,8 @@ _DEADLINE_BEYOND_RUN_S: Final = 60.0
 _TRIAL_TIMEOUT_S: Final = 30.0
 
 
-class LoadProgram(Protocol):
-    """One load generator, as ``systems.protocol.Engine`` asks for it."""
+class PostgresLoad(LoadProgram, Protocol):
+    """A load generator for PostgreSQL."""
 
     def check(self) -> None:
         """Raise an InputError or a PreflightError where it cannot do what is asked."""
@@ -204,51 +204,6 @@ class LoadProgram(Protocol):
 
     def run_commands(self, request: RunRequest, address: ServerAddress) -> tuple[Command, ...]:
         """Return the command line of each process for one run in the data's own database."""
-        ...
-
-    @property
-    def turns_end_signal(self) -> int:
-        """Return the signal at which it ends where it is taken in turns."""
-        ...
-
-    def connected_within_s(self, completed: Sequence[Completed]) -> float:
-        """Return how long it took to open all connections."""
-        ...
-
-    def deadline_s(self, seconds: float) -> float:
-        """Return when a run of that length is given up."""
-        ...
-
-    def parse_run(
-        self,
-        completed: Sequence[Completed],
-        *,
-        request: RunRequest,
-        ramp_s: float,
-        started_at: float,
-        slice_s: float | None = None,
-    ) -> Measurement:
-        """Return what one run measured."""
-        ...
-
-    def processed(self, completed: Sequence[Completed]) -> int:
-        """Return how many transactions it counts, ramp included."""
-        ...
-
-    def logs_transactions(self) -> bool:
-        """Return whether it can log each of them."""
-        ...
-
-    def log_reader(
-        self,
-        request: RunRequest,
-        *,
-        started_at: float | Sequence[float],
-        ramp_s: float,
-        slice_s: float | None = None,
-        stretches: Sequence[Stretch] = (),
-    ) -> TransactionLogReader | SeveralLogs:
-        """Return what reads its logs of a run."""
         ...
 
 
@@ -475,7 +430,7 @@ def load_program(
     find: Callable[[], Installation],
     processes: Processes,
     account: str | None,
-) -> LoadProgram:
+) -> PostgresLoad:
     """Return what puts the load of an experiment on: here alone it is chosen.
 
     Args:
