@@ -539,8 +539,8 @@ class LoadProgram(Protocol):
         ...
 
 
-class Load(LoadProgram, Protocol):
-    """The load that a generator puts on a system."""
+class Generators(LoadProgram, Protocol):
+    """The load generators of a run, which are started together."""
 
     def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:
         """Return where the generator connects: the ``socket`` itself, or ``tcp`` beside it."""
@@ -575,7 +575,7 @@ class Load(LoadProgram, Protocol):
         ...
 
 
-class Engine(Programs, SettingsOf, DataOf, Room, RunningServer, Load, Protocol):
+class Engine(Programs, SettingsOf, DataOf, Room, RunningServer, Generators, Protocol):
     """One database system under one generator, in all its roles."""
 
 
