@@ -23,8 +23,7 @@ from steelyard.systems.postgres.load_programs import filled, load_program, value
 from steelyard.systems.postgres.reader import PostgresCeilings, open_reader, plans_of
 from steelyard.systems.postgres.server import Installation, PostgresProgram
 from steelyard.systems.postgres.settings import SettingEntry
-from steelyard.systems.postgres.transaction_log import SeveralLogs, TransactionLogReader
-from steelyard.systems.protocol import Dataset, RunRequest, ServerReader
+from steelyard.systems.protocol import Dataset, LogReader, RunRequest, ServerReader
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
 _EFFECTIVE = (
@@ -413,7 +412,7 @@ class PostgresEngine:
         ramp_s: float,
         slice_s: float | None = None,
         stretches: Sequence[Stretch] = (),
-    ) -> TransactionLogReader | SeveralLogs:
+    ) -> LogReader:
         """Return what reads the load generators' logs of a run."""
         return self._load.log_reader(
             request, started_at=started_at, ramp_s=ramp_s, slice_s=slice_s, stretches=stretches
