@@ -363,7 +363,7 @@ def _design(analysis: CampaignAnalysis, plan: CampaignPlan) -> dict[str, Json]:
         **turns_json(plan, analysis.experiment.measure.slice_s, analysis.warm_ups_s),
         "switch": plan.switch.value,
         "reset": plan.reset.value,
-        "restore": plan.restore,
+        "restore": ", ".join(plan.means),
         **(
             {"rounds": plan.rounds, "rounds_reason": plan.rounds_reason}
             if _has_rounds(plan)

@@ -553,6 +553,11 @@ class Experiment:
         return self.design is Design.ONCE
 
     @property
+    def is_all_here(self) -> bool:
+        """Return whether Steelyard starts every server on this machine."""
+        return all(configuration.target.is_here for configuration in self.configurations)
+
+    @property
     def local_targets(self) -> dict[str, LocalTarget]:
         """Return the PostgreSQL targets on this machine by configuration."""
         return self._targets_of(LocalTarget)

@@ -151,6 +151,7 @@ class CampaignPlan:
         reset: When the data are restored.
         restore: The means of restoring: ``reflink``, ``copy``, ``template``, ``vacuum``, or
             ``ANEW``.
+        restores: Configurations whose place has another means, with it; empty where all share one.
         restore_s: Measured seconds of one restore by each means tried.
         block_s: Estimated seconds of one block, from measured switch and restore times.
         start_s: Measured seconds of one restart until the server is ready; None in old records.
@@ -185,6 +186,12 @@ class CampaignPlan:
     pausing: Pausing | None = None
     turns: tuple[WorkloadTurns, ...] = ()
     memory: SharedMemory | None = None
+    restores: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def means(self) -> tuple[str, ...]:
+        """Return the means of restoring of all places, each once, that of most of them first."""
+        return tuple(dict.fromkeys((self.restore, *dict(self.restores).values())))
 
     @property
     def at_once(self) -> int | None:

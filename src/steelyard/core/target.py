@@ -61,6 +61,7 @@ class DatabaseSystem:
         has_ramp: It can leave out the start of a run.
         has_checkpoints: It writes its pages out in cycles.
         passwords: Where the password for a server comes from.
+        mixes_kinds: Its servers of different kinds of target can be in one experiment.
     """
 
     name: EngineName
@@ -70,6 +71,7 @@ class DatabaseSystem:
     has_ramp: bool = False
     has_checkpoints: bool = False
     passwords: str = "the environment"
+    mixes_kinds: bool = False
 
 
 POSTGRES_WORDS: Final = WorkWords()
@@ -89,6 +91,7 @@ POSTGRES: Final = DatabaseSystem(
     has_ramp=True,
     has_checkpoints=True,
     passwords="~/.pgpass or PGPASSWORD",
+    mixes_kinds=True,
 )
 REDIS: Final = DatabaseSystem(
     name=EngineName.REDIS,

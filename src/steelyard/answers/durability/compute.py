@@ -378,7 +378,11 @@ def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment
     starts = _starts(seen, experiment.baseline)
     targets = {configuration.target for configuration in experiment.configurations}
     several = len(targets) > 1
-    if plan.mode is Mode.ALTERNATING:
+    if any(target.is_made for target in targets):
+        turns = ", under load in turns" if plan.mode is Mode.ALTERNATING else ""
+        what = f"{count(starts, 'block')} on servers some of which were there already{turns}"
+        limits = "not restarts of those, not two machines of a kind"
+    elif plan.mode is Mode.ALTERNATING:
         place = "servers that were" if several else "one server that was"
         what = f"{count(starts, 'block')} on {place} there already, under load in turns"
         limits = "not restarts of them, not two machines"
@@ -395,7 +399,8 @@ def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment
         what = f"{count(starts, 'start')} per configuration, on servers that were there already"
         limits = "not restarts of them"
     limits += "; a difference belongs to this pair of servers" if several else ""
-    data = _DATA[plan.reset] if plan.restore != "vacuum" else "on data that were only vacuumed"
+    vacuums = "vacuum" in plan.means
+    data = "on data that were only vacuumed" if vacuums else _DATA[plan.reset]
     return f"{what}, {data}; {limits}"
 
 

@@ -357,7 +357,7 @@ def _bundles(experiment: Experiment) -> Iterator[str]:
 
 
 def _state(plan: CampaignPlan) -> Iterator[str]:
-    if plan.restore == "vacuum":
+    if "vacuum" in plan.means:
         yield (
             "Effects free of history: the data were vacuumed and their history truncated, not "
             "brought back, so rows that were changed and bloat that stays met the next"
@@ -429,7 +429,7 @@ def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[
             ("run", _run(analysis.experiment)),
             ("mode", f"a {LABEL}: start, warm-up, every cell once in file order"),
             ("warm-up", _chosen_warm_up(plan.warm_up)),
-            ("data", f"prepared once, by {plan.restore}; not restored between runs"),
+            ("data", f"prepared once, by {_by(plan)}; not restored between runs"),
         )
     if plan.mode is Mode.ALTERNATING:
         return _alternating_pairs(analysis, plan)
@@ -460,7 +460,7 @@ def _alternating_pairs(
 
 def _data_of_turns(plan: CampaignPlan) -> str:
     if plan.reset is Reset.CAMPAIGN:
-        return f"prepared once, by {plan.restore}: sessions of one server read the same data"
+        return f"prepared once, by {_by(plan)}: sessions of one server read the same data"
     return f"each configuration from a fresh copy in every block, {_means(plan)}"
 
 
@@ -561,7 +561,13 @@ def _reset(plan: CampaignPlan) -> str:
 def _means(plan: CampaignPlan) -> str:
     tried = ", ".join(f"{means} {format_duration(s)}" for means, s in plan.restore_s)
     timed = f" (tried: {tried})" if tried else ""
-    return f"by {plan.restore}{timed}"
+    return f"by {_by(plan)}{timed}"
+
+
+def _by(plan: CampaignPlan) -> str:
+    """Return the means of restoring; of places that have another one, which those are."""
+    others = (f"{configuration} by {means}" for configuration, means in plan.restores)
+    return "; ".join((plan.restore, *others))
 
 
 def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:

@@ -201,14 +201,22 @@ class Bench:
         """Return the platform of a configuration."""
         return self._platforms[configuration]
 
+    def own_means(self, name: str, means: str) -> str:
+        """Return this means of restoring where a configuration's place has it, else its best."""
+        if means == ANEW or means in (offered := self._platforms[name].means()):
+            return means
+        return offered[0]
+
     def activate(self, name: str, *, restore: bool, means: str) -> Start:
         """Bring a configuration into force by a restart, with restored data when asked.
+
+        Where the place of one has not that means it uses its own.
 
         Raises:
             TargetError: The server did not start, or copying failed.
         """
         configuration = self._experiment.configuration(name)
-        platform = self._platforms[name]
+        platform, means = self._platforms[name], self.own_means(name, means)
         self.stop(keep_data=means == TEMPLATE or not restore)
         if self._stack is not None:  # while no server holds its huge pages
             self._stack.put(name)

@@ -343,6 +343,7 @@ class Campaign:
             pausing=self.room.pausing if choice.alternates else None,
             turns=turns,
             memory=choice.memory,
+            restores=restoring.others,
         )
         self._store(plan)
         blocks = plan.stopping.max_blocks
