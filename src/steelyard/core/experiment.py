@@ -339,6 +339,13 @@ class Design(StrEnum):
     ONCE = "single-pass"  # one run per cell in file order: no interval and no verdict
 
 
+class Track(StrEnum):
+    """On what terms servers in different places are compared; ``matched`` asks for equal ones."""
+
+    AS_SHIPPED = "as-shipped"  # as the vendor ships it: what differs is a part of the offer
+    MATCHED = "matched"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Setting:
     """One setting asked for: the layer it belongs to, its name, its value as written."""
@@ -495,6 +502,7 @@ class Experiment:
         twin_of: What an A/A campaign measures the noise for; None for every other experiment.
         capacity: How the capacity is found; None where no load is a share of it.
         goal: The highest rate that meets it is looked for; None: none is.
+        track: On what terms its servers are compared; None: the file does not say.
     """
 
     name: str
@@ -516,6 +524,7 @@ class Experiment:
     twin_of: TwinOf | None = None
     capacity: CapacityAsked | None = None
     goal: LatencyGoal | None = None
+    track: Track | None = None
 
     def configuration(self, name: str) -> Configuration:
         """Return the configuration of that name."""

@@ -11,6 +11,7 @@ from steelyard.core.experiment import Setting
 from steelyard.core.findings import Finding, Validity
 from steelyard.core.latency import RunLatency
 from steelyard.core.schedule import Ceiling, CellKey, Turn
+from steelyard.core.target import Provision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +219,7 @@ class ServerEnvironment:
         settings: All of them, as a new session sees them.
         requested: What the experiment asked for.
         plans: Of the statements of scripts; empty where there are none, or nobody asked.
+        provision: What its place gives it; None in old records.
     """
 
     configuration: str
@@ -225,6 +227,7 @@ class ServerEnvironment:
     settings: tuple[EffectiveSetting, ...]
     requested: tuple[Setting, ...] = ()
     plans: tuple[StatementPlan, ...] = ()
+    provision: Provision | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ def durability_of(
     found = tuple(
         ConfigurationDurability(
             configuration=configuration.name,
-            survivals=_survivals(configuration, environment),
+            survivals=survivals_of(configuration, environment),
             latencies=_latencies(configuration.name, experiment, cells),
         )
         for configuration in experiment.configurations
@@ -181,7 +181,7 @@ def _fate_of(side: _Side, loss: Loss, environment: Environment | None) -> Surviv
     found = [
         survival
         for configuration in side.configurations
-        for survival in _survivals(configuration, environment)
+        for survival in survivals_of(configuration, environment)
         if survival.loss is loss
     ]
     unknown = any(survival.fate is Fate.UNKNOWN for survival in found)
@@ -220,9 +220,10 @@ def _cause(
     return f"appendfsync {settings.get('appendfsync', 'everysec')}{on_rewrite}"
 
 
-def _survivals(
+def survivals_of(
     configuration: Configuration, environment: Environment | None
 ) -> tuple[Survival, ...]:
+    """Return what the acknowledged commits of a configuration survive, by failure."""
     if configuration.target.system.name is EngineName.REDIS:
         facts = () if environment is None else environment.facts
         return redis_survivals(configuration.target, _in_force(configuration, environment), facts)

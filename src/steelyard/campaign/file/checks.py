@@ -78,7 +78,8 @@ def measures_open_loops_only(draft: Draft) -> bool:
 
 
 def _repeated(loads: LoadsForm) -> Iterator[Issue]:
-    counted = (("clients", loads.clients), ("threads", loads.threads or ()))
+    clients = [each.written for each in loads.clients]
+    counted = (("clients", clients), ("threads", loads.threads or ()))
     for key, numbers in counted:
         yield from _twice(("loads", key), numbers, "Give each number once.")
     yield from _twice(("loads", "rate"), [str(rate) for rate in loads.rate or ()], _ONCE)
@@ -95,6 +96,10 @@ def _threads(loads: LoadsForm) -> Iterator[Issue]:
     if not threads:
         return
     path = ("loads", "threads")
+    if paired := [each.written for each in loads.clients if each.threads is not None]:
+        message = f"clients {', '.join(paired)} have threads of their own"
+        yield Issue(path=path, message=message, hint="Remove `threads`, or write clients alone.")
+        return
     hint = "The generator needs at least one client per thread; `threads: auto` always fits."
     if idle := [clients for clients in loads.clients if clients < min(threads)]:
         message = f"no thread count fits clients {', '.join(map(str, idle))}"
@@ -113,7 +118,8 @@ def _generators(loads: LoadsForm) -> Iterator[Issue]:
         )
         hint = "Lower `generators`, or remove the loads with fewer clients."
         yield Issue(path=path, message=message, hint=hint)
-    if few := [count for count in loads.threads or () if count < loads.generators]:
+    given = (*(loads.threads or ()), *(each.threads for each in loads.clients if each.threads))
+    if few := [count for count in given if count < loads.generators]:
         message = (
             f"threads {', '.join(map(str, few))} are fewer than the {loads.generators} generators"
         )

@@ -348,6 +348,13 @@ class ExperimentForm(Form):
         " without "
         "interval or verdict.",
     )
+    track: values.TrackWord | None = Field(
+        default=None,
+        description="On what terms servers in different places are compared: `as-shipped` takes"
+        " each as its vendor ships it and labels what differs; `matched` refuses servers that"
+        " differ in CPUs, memory, version or durability. Left out, what differs is a warning.",
+        examples=["matched"],
+    )
     baseline: values.Name | None = Field(
         default=None,
         description="Configuration that the others are compared with; may be left out when one "

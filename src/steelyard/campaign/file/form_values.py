@@ -244,6 +244,31 @@ def condition(value: object) -> Condition:
         raise refusal(error.message, error.hint) from error
 
 
+class Sessions(int):
+    """A number of clients; ``threads`` are those of the generator, where the file pairs them."""
+
+    threads: int | None = None
+
+    @property
+    def written(self) -> str:
+        """Return it as a file has it."""
+        return str(int(self)) if self.threads is None else f"{int(self)}/{self.threads}"
+
+
+def sessions(value: object) -> Sessions:
+    """Return a number of clients, or of clients and threads: ``8/8``."""
+    clients, slash, threads = str(value).partition("/")
+    read = whole_number(1)
+    if not slash:
+        return Sessions(read(value))
+    found = Sessions(read(clients))
+    found.threads = read(threads)
+    if found.threads > found:
+        message = f"{shown(value)} has more threads than clients"
+        raise refusal(message, "The generator needs at least one client per thread.")
+    return found
+
+
 def thread_counts(value: object) -> tuple[int, ...] | None:
     """Return thread counts, or None for ``auto``."""
     if value == "auto":
@@ -293,6 +318,13 @@ _SHARE = {"type": ["string", "number"], "examples": ["3%", 0.03]}
 _ALLOWANCE = {"type": ["string", "number"], "examples": ["15%", "ignore"]}
 _COUNT = {"type": "integer", "minimum": 1}
 _COMMA_LIST = {"type": "string", "pattern": r"^\s*[0-9]+(\s*,\s*[0-9]+)*\s*$"}
+_PAIR = {"type": "string", "pattern": r"^\s*[0-9]+\s*/\s*[0-9]+\s*$"}
+_PAIRS_LIST = {"type": "string", "pattern": r"^\s*[0-9]+(/[0-9]+)?(\s*,\s*[0-9]+(/[0-9]+)?)*\s*$"}
+_PAIRED = [
+    _COUNT,
+    _PAIRS_LIST,
+    {"type": "array", "items": {"anyOf": [_COUNT, _PAIR]}, "minItems": 1},
+]
 _COUNTS = [_COUNT, _COMMA_LIST, {"type": "array", "items": _COUNT, "minItems": 1}]
 TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _SETTING = {"type": ["string", "number", "boolean", "null"]}
@@ -315,6 +347,12 @@ Seed = Annotated[
 ]
 Version = Annotated[int, PlainValidator(version), _schema(const=1)]
 Counts = Annotated[list[Count], BeforeValidator(split_words), MinLen(1), _schema(anyOf=_COUNTS)]
+ClientCounts = Annotated[
+    list[Annotated[Sessions, PlainValidator(sessions)]],
+    BeforeValidator(split_words),
+    MinLen(1),
+    _schema(anyOf=_PAIRED),
+]
 ThreadCounts = Annotated[
     tuple[int, ...] | None,
     PlainValidator(thread_counts),
@@ -356,6 +394,8 @@ DesignWord = Annotated[
     PlainValidator(one_of(*DESIGNS)),
     _schema(enum=list(DESIGNS)),
 ]
+TRACKS = ("as-shipped", "matched")
+TrackWord = Annotated[str, PlainValidator(one_of(*TRACKS)), _schema(enum=list(TRACKS))]
 ResetWord = Annotated[
     str,
     PlainValidator(one_of("auto", "start", "block", "campaign")),

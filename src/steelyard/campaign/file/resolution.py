@@ -36,6 +36,7 @@ from steelyard.core.experiment import (
     Setting,
     Stop,
     SwitchCost,
+    Track,
     Workload,
 )
 from steelyard.core.latency import LatencyGoal, LogPolicy
@@ -102,6 +103,7 @@ def resolve(
         design=Design(form.design),
         capacity=_capacity(form.capacity, loads),
         goal=form.slo,
+        track=None if form.track is None else Track(form.track),
         sustained_s=form.sustain,
         generator=GeneratorName(about.words.generator),
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
@@ -177,7 +179,7 @@ def _loads(
 ) -> tuple[Load, ...]:
     return tuple(
         Load(
-            clients=clients,
+            clients=int(clients),
             threads=threads,
             rate_per_s=rate.per_s,
             share=rate.share,
@@ -186,7 +188,11 @@ def _loads(
             pipeline=pipeline,
         )
         for clients in form.clients
-        for threads in (form.threads or (system.threads(clients, cpus, form.generators),))
+        for threads in (
+            (clients.threads,)
+            if clients.threads is not None
+            else form.threads or (system.threads(clients, cpus, form.generators),)
+        )
         if threads <= clients
         for pipeline in form.pipeline
         for rate in asked_rates(form, goal)

@@ -16,10 +16,12 @@ from steelyard.core.experiment import Configuration, Experiment, Layer, Workload
 from steelyard.core.measurement import CheckpointAge, EffectiveSetting
 from steelyard.core.plan import ANEW, CellRate
 from steelyard.core.schedule import CellKey, Load, PlannedRun
+from steelyard.core.target import Provision
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.gateways.host import Host
-from steelyard.places.protocol import LimitsInForce, Platform, PreparedState
+from steelyard.places.local.machine import provision_here
+from steelyard.places.protocol import LimitsInForce, Platform, PreparedState, TellsProvision
 from steelyard.systems.protocol import Engine, RunRequest
 from steelyard.targets.assembly import Assembly
 
@@ -206,6 +208,15 @@ class Bench:
         if means == ANEW or means in (offered := self._platforms[name].means()):
             return means
         return offered[0]
+
+    def provision(self, name: str) -> Provision:
+        """Return what the place of a configuration gives its server, as far as it is known."""
+        platform, configuration = self._platforms[name], self._experiment.configuration(name)
+        if isinstance(platform, TellsProvision):
+            return platform.provision()
+        if platform.root is None or not configuration.target.is_here:
+            return configuration.target.provision
+        return provision_here(self._host, platform.root, configuration.asked(Layer.CGROUP))
 
     def activate(self, name: str, *, restore: bool, means: str) -> Start:
         """Bring a configuration into force by a restart, with restored data when asked.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 from steelyard.answers.campaign import analyse
+from steelyard.answers.contract import contract, contract_table, require_matched
 from steelyard.answers.observations import result_count
 from steelyard.answers.result.compute import decide
 from steelyard.answers.results import CampaignAnalysis
@@ -73,6 +74,7 @@ from steelyard.record.journal import (
     Provisioned,
     SustainedFinished,
 )
+from steelyard.report.document import Table
 from steelyard.stats.spending import stopping_rule
 from steelyard.systems.protocol import Engine, ShowsPlans
 from steelyard.targets.differences import Room, choose_design, reset_for, switch_cost, too_slow
@@ -83,6 +85,10 @@ class Progress(Protocol):
 
     def stage(self, what: str) -> None:
         """A step before the first block begins: ``preparing data, scale 10``."""
+        ...
+
+    def agreed(self, contract: Table) -> None:
+        """On what terms servers of several places are compared, before the first run."""
         ...
 
     def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
@@ -112,6 +118,9 @@ class Silence:
         """Nothing is held."""
 
     def stage(self, what: str) -> None:
+        """Say nothing."""
+
+    def agreed(self, contract: Table) -> None:
         """Say nothing."""
 
     def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
@@ -399,6 +408,7 @@ class Campaign:
                 settings=start.effective,
                 requested=configuration.settings,
                 plans=self._plans(configuration.name),
+                provision=self.bench.provision(configuration.name),
             )
         self._write_environment()
         return durations.SwitchTimes(restore_s=restore_s, start_s=start_s, switch_s=switch_s)
@@ -479,6 +489,10 @@ class Campaign:
         )
         self.directory.write_environment(environment)
         self.directory.journal.append(EnvironmentRead(environment=environment))
+        agreed = contract(self.experiment, environment)
+        if agreed is not None:
+            self.progress.agreed(contract_table(agreed))
+        require_matched(agreed)
 
     def _destroy(self) -> None:
         """Stop everything and remove everything that was made outside the record."""

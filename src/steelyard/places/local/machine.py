@@ -1,11 +1,14 @@
 """Facts of this machine: CPUs and memory that may really be used, and what to know beside them."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.core.errors import PreflightError
+from steelyard.core.linux import THROTTLES, limits_of
 from steelyard.core.measurement import Fact
+from steelyard.core.target import Provision
 from steelyard.core.units import format_bytes
 from steelyard.gateways.files import existing_parent
 from steelyard.gateways.host import (
@@ -48,6 +51,24 @@ def capacity(host: Host) -> Capacity:
             hint="Mount /proc where Steelyard runs: it reads MemTotal in /proc/meminfo.",
         )
     return Capacity(cpus=min([float(host.cpus()), *_cpu_quotas(host)]), memory_bytes=min(memory))
+
+
+def provision_here(host: Host, directory: Path, limits: Mapping[str, str]) -> Provision:
+    """Return what this machine gives a server whose data are in a directory.
+
+    Args:
+        host: This machine.
+        directory: Of the data, or where they will be.
+        limits: Of its control group, by key.
+    """
+    usable, asked = capacity(host), limits_of(limits)
+    throttles = {key: getattr(asked, key) for key in THROTTLES}
+    return Provision(
+        cpus=usable.cpus if asked.cpus is None else min(asked.cpus, usable.cpus),
+        memory_bytes=usable.memory_bytes,
+        storage=_file_system(host, directory),
+        limits=", ".join(f"{key} {value}" for key, value in throttles.items() if value is not None),
+    )
 
 
 def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:
