@@ -4,12 +4,12 @@ What is not known is said to be so, and nothing is guessed. It is told before th
 in the report, and whoever is not on equal terms with the baseline is marked in all tables.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from steelyard.answers.durability.compute import survivals_of
-from steelyard.answers.durability.results import Fate
+from steelyard.answers.durability.results import Fate, Loss
 from steelyard.answers.results import CampaignAnalysis, Grounds, SettingDifference
 from steelyard.answers.settings import differing_settings, shown_settings
 from steelyard.answers.validity.work_rules import trips_differ
@@ -33,7 +33,7 @@ from steelyard.report.document import (
 
 NOT_KNOWN: Final = "not known"
 ANCHOR: Final = "contract"
-_MARK: Final = " *"
+_MARK: Final = " \N{DAGGER}"
 _FLUSH: Final = ("fsync", "synchronous_commit", "full_page_writes", "appendonly", "appendfsync")
 _STANDBYS: Final = "synchronous_standby_names"
 _METHOD: Final = "wal_sync_method"
@@ -148,7 +148,7 @@ class _Terms:
         if any(_STANDBYS in each for each in settings):
             waits = [each.get(_STANDBYS) for each in settings]
             yield self._plain("commits wait for", [w if w != "" else "no standby" for w in waits])
-        yield self._plain("may be lost", [self._lost(server) for server in servers])
+        yield self._losses(servers)
         yield self._plain("storage", [p.storage or None for p in given], is_of_terms=False)
         yield self._plain("its limits", [p.limits or None for p in given], is_of_terms=False)
         yield self._round_trips()
@@ -169,15 +169,25 @@ class _Terms:
         names = [each.name for each in self.experiment.configurations]
         return names.index(self.experiment.baseline)
 
-    def _lost(self, server: ServerEnvironment) -> str | None:
-        """Return what acknowledged commits do not survive; None where nothing is known of it."""
-        configuration = self.experiment.configuration(server.configuration)
-        found = survivals_of(configuration, self.environment)
-        known = [each for each in found if each.fate is not Fate.UNKNOWN]
-        if not known:
-            return None
-        lost = (f"{each.loss.value}: {each.fate.value}" for each in known)
-        return "; ".join(lost)
+    def _losses(self, servers: Sequence[ServerEnvironment]) -> Term:
+        """Return what acknowledged commits do not survive; compared where both sides know it."""
+        fates = [self._fates(server.configuration) for server in servers]
+        base = fates[self._base]
+        return Term(
+            name="may be lost",
+            values=tuple(_fate_words(each) for each in fates),
+            unequal=tuple(
+                any(
+                    Fate.UNKNOWN not in (fate, base[loss]) and fate is not base[loss]
+                    for loss, fate in each.items()
+                )
+                for each in fates
+            ),
+        )
+
+    def _fates(self, configuration: str) -> dict[Loss, Fate]:
+        found = survivals_of(self.experiment.configuration(configuration), self.environment)
+        return {each.loss: each.fate for each in found}
 
     def _round_trips(self) -> Term:
         found = [self._trip(each.name) for each in self.experiment.configurations]
@@ -210,6 +220,16 @@ class _Terms:
             unequal=tuple(bool(found) for found in unequal),
             is_of_terms=False,
         )
+
+
+def _fate_words(fates: Mapping[Loss, Fate]) -> str:
+    """Return what may be lost, with the failures by which: ``nothing: server killed``."""
+    by_fate: dict[Fate, list[str]] = {}
+    for loss, fate in fates.items():
+        by_fate.setdefault(fate, []).append(loss.value)
+    if by_fate.keys() <= {Fate.UNKNOWN}:
+        return NOT_KNOWN
+    return "; ".join(f"{fate.value}: {', '.join(losses)}" for fate, losses in by_fate.items())
 
 
 def _listed(found: Sequence[SettingDifference]) -> str:
@@ -376,7 +396,7 @@ def _marked_table(table: Table, found: Contract) -> Table:
         for row in table.rows
     )
     apart = "; ".join(f"{name}: {', '.join(found.apart(name))}" for name in marked)
-    foot = f"* not on equal terms with {found.baseline} ({apart}), see the contract."
+    foot = f"\N{DAGGER} not on equal terms with {found.baseline} ({apart}), see the contract."
     return replace(
         table,
         rows=tuple(rows),

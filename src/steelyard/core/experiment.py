@@ -434,6 +434,7 @@ class Stop:
         decide: Relative effect the user wants decided (0.03 = 3 %); used for "N more minutes".
         precision: Half-width asked for; when given, verdicts do not stop the campaign.
         equivalence: Margin within which a difference has no practical weight.
+        blocks: So many are taken, and looked at once, after the last; None: as many as it takes.
         fail_if: Conditions of a gate; where there are some and no precision, the campaign ends when
             each has failed or passed on every result.
     """
@@ -443,6 +444,7 @@ class Stop:
     precision: float | None = None
     equivalence: float = 0.01
     fail_if: tuple[Condition, ...] = ()
+    blocks: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

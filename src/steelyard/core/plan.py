@@ -72,13 +72,20 @@ class Status(StrEnum):
     PRECISION = "precision reached"
     BUDGET = "budget reached"
     PASSED = "single pass done"
+    COMPLETE = "all blocks taken"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
 
     @property
     def is_finished(self) -> bool:
         """Return whether it came to its end; any other may go on."""
-        return self in (Status.DECIDED, Status.PRECISION, Status.BUDGET, Status.PASSED)
+        return self in (
+            Status.DECIDED,
+            Status.PRECISION,
+            Status.BUDGET,
+            Status.PASSED,
+            Status.COMPLETE,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +137,7 @@ class StoppingRule:
         cell_first_look: Blocks at the first look of a cell.
         spending_power: rho of alpha(t) = alpha t^rho.
         precision: Half-width asked for, or None.
+        is_fixed: So many blocks were asked for: there is one look, after the last of them.
     """
 
     max_blocks: int
@@ -139,6 +147,7 @@ class StoppingRule:
     cell_first_look: int
     spending_power: float
     precision: float | None = None
+    is_fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,11 +155,11 @@ def test_all_tables_mark_who_is_not_on_equal_terms() -> None:
     found = agreed(server("fast", version="17.2"))
     found = replace(found, baseline=plain.experiment.baseline, configurations=tuple(names))
     told = render_markdown(build_document(plain.with_answer(contract_of, found)))
-    assert f"| {other} * |" in told
-    assert f"* not on equal terms with {plain.experiment.baseline} ({other}: version)" in told
+    assert f"| {other} † |" in told
+    assert f"† not on equal terms with {plain.experiment.baseline} ({other}: version)" in told
     assert "not on equal terms: version" in told
     assert "## Contract" in told
-    assert " * |" not in render_markdown(build_document(plain))
+    assert " † |" not in render_markdown(build_document(plain))
     assert summary(plain.with_answer(contract_of, found))["contract"]["unequal"] == {  # type: ignore[index, call-overload]
         other: ["version"]
     }

@@ -512,6 +512,8 @@ def _coin(analysis: CampaignAnalysis) -> str:
 
 
 def _looks(rule: StoppingRule) -> str:
+    if rule.is_fixed:
+        return f"one, after block {rule.max_blocks}: so many were asked for"
     each = "after every block" if rule.precision is None else "at the asked precision"
     return f"{each} from block {rule.first_look} (cells: {rule.cell_first_look})"
 
@@ -521,6 +523,12 @@ def _alpha_rule(rule: StoppingRule) -> str:
     if rule.results > 1:
         total = share(rule.alpha * rule.results)
         over = f"{total} for {rule.results} results, {share(rule.alpha)} each (Bonferroni)"
+    if rule.is_fixed:
+        by = f"t interval over {count(rule.max_blocks, 'block')}, {rule.max_blocks - 1} degrees of"
+        return (
+            f"{over}, at one look; {by} freedom, which takes log ratios for normal: not the coin's"
+            f" interval; printed as {CONFIDENCE}"
+        )
     if rule.precision is not None:
         asked = f"stops at a half-width of ±{share(rule.precision)}, verdicts do not stop it"
         return f"{over}; {asked}; with a margin for that, printed as {CONFIDENCE}"

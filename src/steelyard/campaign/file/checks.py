@@ -362,6 +362,10 @@ def _calibration(measure: MeasureForm) -> Iterator[Issue]:
 
 def _stop(draft: Draft) -> Iterator[Issue]:
     stop = draft.stop
+    if stop and stop.blocks is not None and stop.precision is not None:
+        message = "`blocks` and `precision` exclude each other"
+        hint = "Keep `blocks` to take so many of them, `precision` to stop at a width."
+        yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
     if stop and stop.decide is not None and stop.precision is not None:
         message = "`decide` and `precision` exclude each other"
         hint = "Keep `decide` to stop at a verdict, `precision` to stop at a width."
@@ -401,6 +405,9 @@ def _single_pass(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
         message = f"a single pass takes one configuration, and there are {len(names)}"
         hint = "Remove `design`: blocks are what compares configurations."
         yield Issue(path=("configurations",), message=message, hint=hint, at_key=True)
+    if draft.stop is not None and draft.stop.blocks is not None:
+        message = "a single pass has no blocks"
+        yield Issue(path=("stop", "blocks"), message=message, hint="Remove `blocks`.", at_key=True)
     if draft.stop is not None and draft.stop.precision is not None:
         message = "a single pass has no interval, so `precision` can never be reached"
         hint = "Remove one of the two."

@@ -149,6 +149,11 @@ class StopForm(Form):
     equivalence: values.Share = Field(
         default=0.01, description="A difference below it has no practical weight.", examples=["1%"]
     )
+    blocks: values.FewBlocks | None = Field(
+        default=None,
+        description="Take so many blocks and look once, after the last: for few long runs.",
+        examples=[4],
+    )
     fail_if: values.Conditions = Field(
         default_factory=list,
         description="Conditions of a gate; the campaign ends when each has failed or passed.",

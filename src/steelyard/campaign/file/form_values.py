@@ -74,6 +74,7 @@ REFUSED: Final = "refused"
 SEED_LIMIT: Final = 2**31
 BUILTINS: Final = ("select-only", "simple-update", "tpcb-like")
 _EVERYTHING: Final = re.compile(r"\s*(100\s*%|1(\.0+)?)\s*")
+LEAST_FIXED: Final = 3  # two have one degree of freedom: their interval is 13 standard errors wide
 PROTOCOLS: Final = ("simple", "extended", "prepared")
 DESIGNS: Final = ("auto", "alternating", "one-by-one", "single-pass")
 
@@ -337,6 +338,9 @@ def _schema(**keywords: object) -> WithJsonSchema:
 Text = Annotated[str, PlainValidator(as_text), _schema(type="string")]
 Name = Annotated[str, PlainValidator(word), _schema(type=["string", "integer"])]
 Count = Annotated[int, PlainValidator(whole_number(1)), _schema(**_COUNT)]
+FewBlocks = Annotated[
+    int, PlainValidator(whole_number(LEAST_FIXED)), _schema(type="integer", minimum=LEAST_FIXED)
+]
 Port = Annotated[
     int, PlainValidator(whole_number(1, 65535)), _schema(type="integer", minimum=1, maximum=65535)
 ]

@@ -252,4 +252,5 @@ def _stop(form: StopForm) -> Stop:
         precision=form.precision,
         equivalence=form.equivalence,
         fail_if=tuple(form.fail_if),
+        blocks=form.blocks,
     )

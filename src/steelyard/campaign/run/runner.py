@@ -250,7 +250,8 @@ class Campaign:
             record = completer.complete(block, record)
             block_s = max(plan.block_s, completer.lasted_s)
             status = self._look(record)
-        return status or (Status.PASSED if single else Status.BUDGET)
+        ended = Status.COMPLETE if plan.stopping.is_fixed else Status.BUDGET
+        return status or (Status.PASSED if single else ended)
 
     def _block_taker(self, plan: CampaignPlan) -> TakesBlocks:
         """Return what takes the blocks of a plan: in turns, or one start after another."""
@@ -339,6 +340,7 @@ class Campaign:
                 cells_per_result=len(self.experiment.closed_loads),
                 max_blocks=blocks_planned(self.experiment, left_s, block_s),
                 precision=self.experiment.stop.precision,
+                blocks=self.experiment.stop.blocks,
             ),
             warm_up=warm_up,
             start_s=round(times.start_s, 3),

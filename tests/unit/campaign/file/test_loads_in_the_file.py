@@ -351,3 +351,20 @@ def test_pairs_beside_a_number_that_has_its_threads_by_itself() -> None:
 def test_wrong_pairs(loads: str, words: str) -> None:
     """Each is told in a sentence."""
     assert words in only_problem(SMALL.replace("{clients: 1}", loads))
+
+
+@pytest.mark.parametrize(
+    ("stop", "words"),
+    [
+        ("{blocks: 2}", "`2` is out of range"),
+        ("{blocks: 4, precision: 1%}", "`blocks` and `precision` exclude each other"),
+    ],
+)
+def test_wrong_numbers_of_blocks(stop: str, words: str) -> None:
+    """Too few for an interval; or two ends at once."""
+    assert words in only_problem(SMALL + f"stop: {stop}\n")
+
+
+def test_a_number_of_blocks() -> None:
+    """For few long runs."""
+    assert load(SMALL + "stop: {blocks: 4}\n").experiment.stop.blocks == 4
