@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 356,
-    "longest file": 745,
-    "import edges": 2718,
-    "modules with one importer": 29,
+    "files": 337,
+    "longest file": 744,
+    "import edges": 2492,
+    "modules with one importer": 28,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")
@@ -95,9 +95,9 @@ def main() -> int:
         and not REGISTERED.search(str(file))
     ]
     figures = {
-        "files": len(files),
+        "files": 337len(files),
         "longest file": max(lengths.values()),
-        "import edges": len(edges),
+        "import edges": 2492len(edges),
         "modules with one importer": len(lone),
         "branches on kind or system": len(branches),
     }

@@ -16,9 +16,9 @@ from fakes.servers import FakeEngine, FakePlatform, World
 from fakes.sql import FakeSql
 from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.calibration import choose_means
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.experiment import Experiment
+from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
 from steelyard.gateways.doors import Doors
