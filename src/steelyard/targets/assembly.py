@@ -220,7 +220,9 @@ def assemble(
     ways = dict.fromkeys(_way_of(each.target) for each in experiment.configurations)
     parts = []
     with ExitStack() as made:
-        for way in ways:
+        # What is first is stopped first: servers of this machine are, before the directory that all
+        # share is removed.
+        for way in sorted(ways, key=lambda each: each is not _here):
             part = way(experiment, doors, campaign_id=campaign_id, ledger=ledger, told=told)
             made.callback(part.close)
             parts.append(part)
@@ -295,9 +297,7 @@ def put_together(experiment: Experiment, doors: Doors, parts: Sequence[Assembly]
     makes = [part.slots for part in parts if part.slots is not None]
     return Assembly(
         engine=JoinedEngine(experiment, known, processes=doors.processes, sql=doors.sql),
-        platforms={
-            each.name: served[each.name].platforms[each.name] for each in experiment.configurations
-        },
+        platforms={name: part.platforms[name] for name, part in served.items()},
         stack=next((part.stack for part in parts if part.stack is not None), None),
         site=next((part.site for part in parts if part.site is not None), None),
         room=shared_room([part.room for part in parts]),
