@@ -294,14 +294,14 @@ def put_together(experiment: Experiment, doors: Doors, parts: Sequence[Assembly]
     if len(known) < len(engines):
         kinds = sorted({each.target.kind for each in experiment.configurations})
         raise PreflightError(f"no load generator drives servers of {' and '.join(kinds)} alike")
-    makes = [part.slots for part in parts if part.slots is not None]
+    makes = [(part.slots, len(part.platforms)) for part in parts if part.slots is not None]
     return Assembly(
         engine=JoinedEngine(experiment, known, processes=doors.processes, sql=doors.sql),
         platforms={name: part.platforms[name] for name, part in served.items()},
         stack=next((part.stack for part in parts if part.stack is not None), None),
         site=next((part.site for part in parts if part.site is not None), None),
         room=shared_room([part.room for part in parts]),
-        slots=(lambda number: tuple(slot for make in makes for slot in make(number)))
+        slots=(lambda number: tuple(s for make, most in makes for s in make(min(number, most))))
         if len(makes) == len(parts)
         else None,
     )
