@@ -366,7 +366,7 @@ def with_marks(sections: Iterable[Section], analysis: CampaignAnalysis) -> Itera
 def _marked(block: Block, found: Contract) -> Block:
     if isinstance(block, VerdictCards):
         cards = (
-            replace(card, details=(*card.details, *_detail(card.contest, found)))
+            replace(card, notes=(*card.notes, *_detail(card.contest, found)))
             for card in block.cards
         )
         rankings = tuple(_marked_table(table, found) for table in block.rankings)
@@ -376,7 +376,7 @@ def _marked(block: Block, found: Contract) -> Block:
 
 def _detail(contest: str, found: Contract) -> Iterator[str]:
     """Yield in what the configuration of a card is not on equal terms."""
-    name = contest.partition(" against ")[0]
+    name = contest.partition(" against ")[0].removeprefix("server ")  # of a pair of instances
     if name in found.marked:
         yield f"not on equal terms: {', '.join(found.apart(name))}"
 
