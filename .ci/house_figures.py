@@ -23,7 +23,7 @@ SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
     "files": 347,
     "longest file": 744,
-    "import edges": 2576,
+    "import edges": 2580,
     "modules with one importer": 29,
     "branches on kind or system": 12,
 }
