@@ -25,8 +25,7 @@ import psycopg
 
 from steelyard.campaign.cleanup import ledger
 from steelyard.campaign.evidence.run_rules import validity_of
-from steelyard.campaign.file.files import load_text
-from steelyard.campaign.file.resolution import Surroundings
+from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.taking import Taker
 from steelyard.core.errors import ExitCode, MeasurementError, SteelyardError

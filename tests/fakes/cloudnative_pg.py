@@ -30,7 +30,7 @@ from steelyard.systems.postgres.cloudnative_pg import existing as serving
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as platform
 from steelyard.systems.postgres.cloudnative_pg import rollout
-from steelyard.systems.postgres.cloudnative_pg.diagnosis import HEALTHY, RESTARTED_AT
+from steelyard.systems.postgres.cloudnative_pg.operator import HEALTHY, RESTARTED_AT
 from steelyard.systems.postgres.existing import databases, readiness
 from steelyard.systems.postgres.existing import readiness as undoing
 

@@ -12,7 +12,7 @@ import pytest
 from steelyard.core.measurement import Run, RunLatency
 from steelyard.gateways.files import free_bytes, is_in_memory
 from steelyard.gateways.process import SystemProcesses
-from steelyard.places.local.states import LEAST_FREE_BYTES, MEMORY
+from steelyard.places.local.server import LEAST_FREE_BYTES, MEMORY
 from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import Histogram, bucket_values, from_text, merged
 from steelyard.systems.postgres.log_lines import LogForm

@@ -20,7 +20,7 @@ from steelyard.core.outside import ServerAddress
 from steelyard.gateways.host import LocalHost, SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.sql import PsycopgSql
-from steelyard.places.local.states import staged
+from steelyard.places.local.server import staged
 from steelyard.systems.postgres import pgbench
 from steelyard.systems.postgres.reader import READER_NAME, open_reader
 from steelyard.systems.postgres.server import find_clients, find_installation, wheel_parts

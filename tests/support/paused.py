@@ -19,8 +19,7 @@ from steelyard.campaign.cleanup.ledger import JournalLedger
 from steelyard.core.outside import Command, ServerAddress
 from steelyard.gateways.cgroups import SystemCgroups
 from steelyard.gateways.doors import Doors, system_doors
-from steelyard.places.local.groups import GroupPlan, ServerGroups
-from steelyard.places.local.pausing import start_guard
+from steelyard.places.local.groups import GroupPlan, ServerGroups, start_guard
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.protocol import Guarded, Standstill
 from steelyard.record import registry

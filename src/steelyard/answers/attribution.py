@@ -7,8 +7,14 @@ from itertools import combinations as subsets
 
 from steelyard.answers.observations import Observations, count
 from steelyard.answers.result.compute import Pair, Terms, compare_result, terms_of
-from steelyard.answers.results import CampaignAnalysis, Comparison, Grounds
-from steelyard.answers.wording import specification, tone_of, verdict_word
+from steelyard.answers.results import (
+    CampaignAnalysis,
+    Comparison,
+    Grounds,
+    specification,
+    tone_of,
+    verdict_word,
+)
 from steelyard.core.campaign import StoppingRule
 from steelyard.core.experiment import RATE, Attribution, AttributionKind, Effect
 from steelyard.core.findings import Estimate

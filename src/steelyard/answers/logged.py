@@ -42,8 +42,7 @@ from steelyard.answers.latency.section import (
     level_text,
     tail_values,
 )
-from steelyard.answers.results import FORMAT
-from steelyard.answers.wording import specification
+from steelyard.answers.results import FORMAT, specification
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import LoggedInterval, RunLatency, Spread
 from steelyard.core.target import POSTGRES_WORDS

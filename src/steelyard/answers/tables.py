@@ -10,12 +10,12 @@ from steelyard.answers.ceilings import ceiling_tables
 from steelyard.answers.cells import level_settings
 from steelyard.answers.latency.results import LatencyAnalysis
 from steelyard.answers.result.section import rankings
-from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, StallTest
-from steelyard.answers.stack.plan import one_key_label
-from steelyard.answers.sustained.compute import BURST_ONLY
-from steelyard.answers.turns import absolute_words
-from steelyard.answers.wording import (
+from steelyard.answers.results import (
     LABEL,
+    CampaignAnalysis,
+    CellSummary,
+    Comparison,
+    StallTest,
     cell_name,
     cells_together,
     load_name,
@@ -27,6 +27,9 @@ from steelyard.answers.wording import (
     verdict_sentence,
     verdict_word,
 )
+from steelyard.answers.stack.plan import one_key_label
+from steelyard.answers.sustained.compute import BURST_ONLY
+from steelyard.answers.turns import absolute_words
 from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import Fact, Run

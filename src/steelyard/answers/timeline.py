@@ -8,8 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from steelyard.answers.observations import Observations, ResultContrast, result_contrasts
-from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.wording import cell_name, specification
+from steelyard.answers.results import CampaignAnalysis, cell_name, specification
 from steelyard.core.experiment import MANY, RATE, Experiment
 from steelyard.core.measurement import Evidence, Measurement, Quantity, Run, Series, WaitClass
 from steelyard.core.schedule import CellKey

@@ -10,10 +10,8 @@ import click
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.gate import judge, junit
-from steelyard.answers.listing import Listed
-from steelyard.answers.report import build_document, summary
-from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.wording import uncompared
+from steelyard.answers.report import Listed, build_document, summary
+from steelyard.answers.results import CampaignAnalysis, uncompared
 from steelyard.campaign.run.session import as_json
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import ExitCode, InputError, RecordError, quoted

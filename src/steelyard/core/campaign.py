@@ -142,6 +142,14 @@ class StoppingRule:
     spending_power: float
     precision: float | None = None
 
+    def stopped_early(self, status: Status, blocks: int) -> bool:
+        """Return whether the verdicts ended a campaign before its last look.
+
+        Only then the estimates are, on average, a little too large (METHOD.md 3.4); a campaign that
+        was interrupted, or that ended at the asked precision, did not stop because of its effect.
+        """
+        return status is Status.DECIDED and blocks < self.max_blocks
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignPlan:

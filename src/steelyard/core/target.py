@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal, Self
 
+from steelyard.core.money import Rates
 from steelyard.core.units import parse_quantity
 
 
@@ -105,6 +106,7 @@ class Server:
     __dataclass_fields__: ClassVar[dict[str, Any]]  # every kind is one
     kind: str
     burst_lasts_s: float | None
+    cost: Rates | None  # what it costs while it is there; None: nobody says
     system: ClassVar[DatabaseSystem] = POSTGRES
 
     @classmethod
@@ -231,6 +233,7 @@ class LocalTarget(Here):
     initdb: tuple[str, ...] = ()
     restore: str | None = None
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,6 +337,7 @@ class CloudNativePgTarget(Server):
     tolerations: str = "[]"
     affinity: str = "{}"
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
     @property
     def is_made(self) -> bool:
@@ -433,6 +437,7 @@ class EndpointTarget(Server):
     told_cpus: float | None = field(default=None, compare=False)
     restore: str | None = None
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
     inside: ClusterService | None = None
 
     @property
@@ -498,6 +503,7 @@ class RedisLocalTarget(Here):
     restore: str | None = None
     replica: tuple[tuple[str, str], ...] | None = None
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -534,6 +540,7 @@ class RedisEndpointTarget(Server):
     allow_existing: bool = False
     restart_command: tuple[str, ...] = ()
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
     @property
     def is_restarted(self) -> bool:
@@ -584,6 +591,7 @@ class RedisKubernetesTarget(Server):
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: str = "[]"
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
     @property
     def is_made(self) -> bool:

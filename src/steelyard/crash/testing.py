@@ -30,8 +30,7 @@ from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import existing_parent, make_directory, reachable_by
 from steelyard.gateways.host import Clock
 from steelyard.places.local.platform import Beside
-from steelyard.places.local.server import LocalServer
-from steelyard.places.local.states import staged
+from steelyard.places.local.server import LocalServer, staged
 from steelyard.systems.existing import NumberedWriter, NumberedWrites, ReplicaWatch, Succession
 from steelyard.systems.postgres.pgbench import NumberedRows
 from steelyard.systems.postgres.server import PostgresProgram, find_installation, wheel_parts

@@ -21,7 +21,7 @@ from steelyard.core.redis import stored_key
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.process import Processes, RunningProcess, RunningPrograms
-from steelyard.places.local.states import WithCampaignDirectory
+from steelyard.places.local.server import WithCampaignDirectory
 from steelyard.places.protocol import (
     Guarded,
     Ledger,

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from command_line import Shell
 
-from steelyard.campaign.file.files import load_text
+from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.file.overrides import TrialQuestion, trial_text
-from steelyard.campaign.file.resolution import Surroundings
 from steelyard.cli.written import _script_of
 from steelyard.core.experiment import Experiment
 from steelyard.core.target import EndpointTarget

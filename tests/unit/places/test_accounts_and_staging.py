@@ -11,7 +11,7 @@ from fakes.processes import Answer, FakeProcesses
 from steelyard.core.errors import ExitCode, PreflightError, PrivilegeError
 from steelyard.core.outside import Command
 from steelyard.places.local import server as account
-from steelyard.places.local import states as staging
+from steelyard.places.local import server as staging
 from steelyard.places.local.server import server_account
 
 

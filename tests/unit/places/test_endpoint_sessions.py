@@ -17,7 +17,7 @@ from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
-from steelyard.places.local.pausing import PausedGenerators
+from steelyard.places.local.groups import PausedGenerators
 from steelyard.systems.postgres.existing.platform import (
     _BACKEND,
     _SHOWN,

@@ -12,7 +12,7 @@ from fakes.programs import FakeLedger, FakeProgram
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.outside import Command, Outside, ServerAddress
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
-from steelyard.places.local.states import state_key
+from steelyard.places.local.server import state_key
 from steelyard.places.protocol import PreparedState
 
 _CONTENT = ("pgbench", 10)

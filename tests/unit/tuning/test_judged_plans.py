@@ -22,7 +22,7 @@ from steelyard.core.stack import (
 )
 from steelyard.core.units import GIB, KIB, MIB
 from steelyard.tuning.facts.linux import pool_facts
-from steelyard.tuning.files.manifests import UNIT_PATH, huge_page_unit
+from steelyard.tuning.files.files import UNIT_PATH, huge_page_unit
 from steelyard.tuning.plan import foreseen as foresight
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import knobs_of

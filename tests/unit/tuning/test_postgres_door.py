@@ -22,7 +22,7 @@ from steelyard.tuning.apply.huge_pages import (
     find_process,
     huge_page_mapping,
 )
-from steelyard.tuning.apply.postgres import PostgresDoor
+from steelyard.tuning.apply.servers import PostgresDoor
 from support.stack import MemoryLedger, knob
 
 _ON = knob(KnobKind.POSTGRES, "huge_pages", "on")

@@ -13,9 +13,8 @@ from steelyard.answers.noise.floor import (
     Sight,
     WorkloadFloor,
 )
-from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.answers.results import CampaignAnalysis, Comparison, cell_name, specification
 from steelyard.answers.turns import TAKEN
-from steelyard.answers.wording import cell_name, specification
 from steelyard.core.campaign import LEAST_STARTS
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.schedule import Mode, TurnTimes

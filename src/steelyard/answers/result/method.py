@@ -7,18 +7,19 @@ import math
 from collections.abc import Iterator
 
 from steelyard.answers.attribution import warnings
-from steelyard.answers.results import CampaignAnalysis, CheckpointPhase
-from steelyard.answers.settings import InstanceNoise, instance_noise
-from steelyard.answers.stack.plan import asked, later, one_key_label
-from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
-from steelyard.answers.wording import (
+from steelyard.answers.results import (
     LABEL,
+    CampaignAnalysis,
+    CheckpointPhase,
     blocks_of_all,
     cell_name,
     ending,
     stopped_early,
     what_it_runs,
 )
+from steelyard.answers.settings import InstanceNoise, instance_noise
+from steelyard.answers.stack.plan import asked, later, one_key_label
+from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
 from steelyard.core.campaign import (
     ANEW,
     CampaignPlan,
@@ -151,6 +152,12 @@ def _stopping(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
         return (
             "It was to stop when the half-widths were small enough, and ended before that. The "
             f"intervals hold at {CONFIDENCE} unless it was stopped because of what they showed."
+        )
+    if analysis.status is Status.BUDGET and analysis.blocks < rule.max_blocks:
+        return (
+            f"The stopping rule was fixed before the first block (at most {rule.max_blocks}); the"
+            f" time was up after {count(analysis.blocks, 'block')}, so the last interim result has"
+            f" the error rate that the others left. The intervals hold at {CONFIDENCE}."
         )
     return (
         f"The stopping rule was fixed before the first block (at most {rule.max_blocks}); the "

@@ -7,8 +7,11 @@ from dataclasses import replace
 from steelyard.answers import findings
 from steelyard.answers.capacity.section import rate_answers
 from steelyard.answers.latency.section import tail_warnings
-from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison
-from steelyard.answers.wording import (
+from steelyard.answers.money import money_clause
+from steelyard.answers.results import (
+    CampaignAnalysis,
+    CellSummary,
+    Comparison,
     cell_name,
     cells_together,
     contestants,
@@ -305,6 +308,7 @@ def _card(analysis: CampaignAnalysis, comparison: Comparison) -> VerdictCard:
         price=price,
         marked=(_DIVIDED if divided else comparison.verdict.value, price) if ranged else (),
         levels=level_lines(analysis, comparison),
+        money=money_clause(analysis, comparison) if ranged else "",
     )
 
 

@@ -23,8 +23,7 @@ from steelyard.answers.observations import (
     runs_by_block,
     whole_transactions,
 )
-from steelyard.answers.results import CampaignAnalysis, Grounds
-from steelyard.answers.wording import cell_name
+from steelyard.answers.results import CampaignAnalysis, Grounds, cell_name
 from steelyard.core.experiment import ONE
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK, Run, StatementUse

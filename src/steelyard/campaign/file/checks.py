@@ -32,9 +32,14 @@ from steelyard.campaign.file.form_values import (
     strings,
     word,
 )
-from steelyard.campaign.file.generators import generator_issues
 from steelyard.campaign.file.kinds import model_of
-from steelyard.campaign.file.systems import SYSTEMS, builtin_issues, stray_keys, system_issues
+from steelyard.campaign.file.systems import (
+    SYSTEMS,
+    builtin_issues,
+    generator_issues,
+    stray_keys,
+    system_issues,
+)
 from steelyard.core import linux as host_settings
 from steelyard.core.errors import InputError, choice, did_you_mean
 from steelyard.core.experiment import Design, LogPolicy, SwitchCost

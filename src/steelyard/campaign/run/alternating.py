@@ -29,7 +29,7 @@ from steelyard.core.measurement import Run, RunPlace
 from steelyard.core.schedule import PlannedBlock, PlannedRun, PlannedStart
 from steelyard.gateways.cgroups import Guard, Guards, SystemGuards
 from steelyard.gateways.host import Clock
-from steelyard.places.local.pausing import start_guard
+from steelyard.places.local.groups import start_guard
 from steelyard.systems.protocol import Engine
 
 _WARMING: Final = 0  # which part of a cell a coin is for

@@ -39,9 +39,8 @@ from steelyard.core.target import KubernetesPlace, PodResources
 from steelyard.core.units import KIB, parse_quantity, parse_quantity_bytes
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.kubernetes.agent import LOGS, SCRIPT, WORK, Agent
+from steelyard.places.kubernetes.agent import LOGS, SCRIPT, WORK, Agent, Order
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.orders import Order
 from steelyard.places.kubernetes.outcomes import Outcome
 from steelyard.places.kubernetes.pods import (
     ANY_USER,

@@ -41,13 +41,14 @@ from steelyard.gateways.files import (
 from steelyard.gateways.host import Clock, require_free_port
 from steelyard.gateways.process import ProcessesHere, RunningPrograms
 from steelyard.places.kubernetes.outcomes import PodSight
-from steelyard.places.local.groups import ServerGroups
-from steelyard.places.local.pausing import StoppedProcesses
-from steelyard.places.local.server import LocalServer, ServerLogs, end_all
-from steelyard.places.local.states import (
+from steelyard.places.local.groups import ServerGroups, StoppedProcesses
+from steelyard.places.local.server import (
     COPY_MEANS,
+    LocalServer,
     PreparedStates,
+    ServerLogs,
     WithCampaignDirectory,
+    end_all,
     state_key,
 )
 from steelyard.places.protocol import (

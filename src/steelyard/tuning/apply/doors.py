@@ -38,12 +38,11 @@ from steelyard.gateways.sql import PsycopgSql, Sql, parsed_uri
 from steelyard.gateways.virsh import Virsh
 from steelyard.record.journal import AppliedCluster, StackBegun
 from steelyard.systems.postgres.existing.settings import Means
-from steelyard.tuning.apply.cluster import ClusterDoor, KubeletDoor
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.apply.door import Check, KnobDoor, LookingDoor
 from steelyard.tuning.apply.huge_pages import HugePageNeed
 from steelyard.tuning.apply.kernel import FileDoor, ManualDoor, RenderedDoor, kernel_doors
-from steelyard.tuning.apply.postgres import NoServerDoor, PostgresDoor
+from steelyard.tuning.apply.servers import ClusterDoor, KubeletDoor, NoServerDoor, PostgresDoor
 from steelyard.tuning.facts.kubernetes import AskedCluster, find_database
 from steelyard.tuning.facts.node_probe import PodMachine, probe_on, wanted_of_kernel
 

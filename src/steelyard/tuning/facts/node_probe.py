@@ -35,7 +35,7 @@ from steelyard.places.kubernetes.pods import ReadyWait, mortal_pod, restricted_c
 from steelyard.tuning.facts.linux import CPUS, NODES, POOLS, SYSCTL_PLACES
 from steelyard.tuning.facts.machine import DMI, VIRTIO
 from steelyard.tuning.facts.servers import HOLDING
-from steelyard.tuning.files.manifests import UNIT_PATH
+from steelyard.tuning.files.files import UNIT_PATH
 
 _QUEUE: Final = ("rotational", "read_ahead_kb", "scheduler", "write_cache")
 # What the kernel shows to everybody on its machine, in containers too.

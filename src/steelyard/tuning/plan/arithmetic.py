@@ -20,7 +20,7 @@ from steelyard.core.stack import ArithmeticLine, StackRequest
 from steelyard.core.units import KIB, MIB, format_bytes, parse_bytes
 from steelyard.gateways.files import remove_tree, short_directory
 from steelyard.gateways.process import Processes
-from steelyard.places.local.states import staged
+from steelyard.places.local.server import staged
 from steelyard.systems.postgres.server import Installation, wheel_parts
 from steelyard.tuning.profiles import (
     AUTOVACUUM_WORKERS,

@@ -40,8 +40,7 @@ from steelyard.core.stack import (
 )
 from steelyard.core.units import KIB, MIB
 from steelyard.gateways.files import make_directory, write_text
-from steelyard.tuning.files.files import render
-from steelyard.tuning.files.manifests import class_name, quantity
+from steelyard.tuning.files.files import class_name, quantity, render
 from steelyard.tuning.plan.arithmetic import PageCounter
 from steelyard.tuning.plan.designing import below_of, design_stack, knobs_of, storage_of
 from steelyard.tuning.plan.guests import counted_bytes, design_for, design_without, facts_with

@@ -26,7 +26,7 @@ from steelyard.core.stack import (
     Visibility,
 )
 from steelyard.core.units import GIB, KIB, MIB, format_bytes
-from steelyard.tuning.files.manifests import UNIT_PATH
+from steelyard.tuning.files.files import UNIT_PATH
 from steelyard.tuning.plan.arithmetic import Budget, DoesNotFitError, summed
 from steelyard.tuning.plan.pods import (
     SYSTEM_BYTES,

@@ -22,9 +22,11 @@ from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.made_server import moved
 from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
-from steelyard.systems.postgres.cloudnative_pg.diagnosis import RESTARTED_AT, ClusterState, look
 from steelyard.systems.postgres.cloudnative_pg.operator import (
     CHANGE,
+    RESTARTED_AT,
+    ClusterState,
+    look,
     postgresql_spec,
     require_taken,
     settings_in,

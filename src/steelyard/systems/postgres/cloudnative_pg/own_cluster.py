@@ -52,9 +52,10 @@ from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.kubernetes.undoing import Departure, Held, held_by
 from steelyard.places.kubernetes.volumes import storage_class_facts, volume_facts
 from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
-from steelyard.systems.postgres.cloudnative_pg.diagnosis import ClusterState, plain_log
 from steelyard.systems.postgres.cloudnative_pg.operator import (
+    ClusterState,
     discover,
+    plain_log,
     postgresql_spec,
     require_known,
     require_taken,
