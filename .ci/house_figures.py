@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 340,
+    "files": 342,
     "longest file": 744,
-    "import edges": 2485,
-    "modules with one importer": 28,
+    "import edges": 2519,
+    "modules with one importer": 27,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")
