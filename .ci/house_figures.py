@@ -23,7 +23,7 @@ SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
     "files": 337,
     "longest file": 744,
-    "import edges": 2468,
+    "import edges": 2472,
     "modules with one importer": 27,
     "branches on kind or system": 12,
 }

@@ -18,6 +18,7 @@ from steelyard.cli.cluster_facts import (
     place_inside,
     system_fact_doors,
 )
+from steelyard.cli.options import SIZE
 from steelyard.core.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ _HERE = "this machine"
 @click.option(
     "--data-directory", metavar="DIR", help="Data directory of the database, to find its disk."
 )
+@click.option(
+    "--memory", type=SIZE, metavar="SIZE", help="What the machine of --dsn has, if nobody sees it."
+)
+@click.option("--cpus", type=click.IntRange(1), help="CPUs of that machine, likewise.")
 @cluster_options
 @click.option("--facts", type=_FILE, help="Check the facts in this file instead of a machine.")
 @click.option(
@@ -105,9 +110,10 @@ def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
     Raises:
         InputError: Two options contradict each other.
     """
+    from steelyard.core.units import parse_bytes
     from steelyard.tuning.facts.collecting import Asked
 
-    names = ("on", "dsn", "redis", "data_directory", "instance_metadata")
+    names = ("on", "dsn", "redis", "data_directory", "instance_metadata", "memory", "cpus")
     looking = {f"--{name.replace('_', '-')}": params[name] for name in names}
     file = params["facts"]
     require_one_source(file, {**looking, **looking_inside(params)})
@@ -126,6 +132,8 @@ def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
         data_directory=_text(params["data_directory"]),
         ping_pong=bool(params["ping_pong"]),
         metadata=bool(params["instance_metadata"]),
+        memory_bytes=None if params["memory"] is None else parse_bytes(params["memory"]),
+        cpus=params["cpus"],
     )
 
 
