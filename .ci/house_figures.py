@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 370,
-    "longest file": 745,
-    "import edges": 2783,
-    "modules with one importer": 29,
+    "files": 351,
+    "longest file": 744,
+    "import edges": 2538,
+    "modules with one importer": 26,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

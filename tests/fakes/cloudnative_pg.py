@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from fakes.clock import FakeClock
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
 from steelyard.core.kubernetes import (
     CLAIM,
@@ -25,14 +24,16 @@ from steelyard.core.kubernetes import (
     Manifest,
     ObjectRef,
 )
+from steelyard.core.outside import ServerAddress
 from steelyard.gateways.sql import SqlSession
 from steelyard.systems.postgres.cloudnative_pg import existing as serving
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as platform
 from steelyard.systems.postgres.cloudnative_pg import rollout
-from steelyard.systems.postgres.cloudnative_pg.diagnosis import HEALTHY, RESTARTED_AT
-from steelyard.systems.postgres.existing import databases, readiness
+from steelyard.systems.postgres.cloudnative_pg.operator import HEALTHY, RESTARTED_AT
+from steelyard.systems.postgres.existing import readiness
 from steelyard.systems.postgres.existing import readiness as undoing
+from steelyard.systems.postgres.existing import server as changed
 
 Row = tuple[object, ...]
 NEEDS_RESTART: Final = frozenset({"shared_buffers", "max_connections"})
@@ -295,7 +296,7 @@ class FakeOperator:
                 (False, False, 150020, self.superuser, True, 90, -1, "0", False, 0, True)
             ],
             readiness._MARKED: [(mark,) for mark in marks],
-            databases._IS_THERE: [(1,)] if first in self.databases else [],
+            changed._IS_THERE: [(1,)] if first in self.databases else [],
             undoing._DATABASE_MARK: ([(self.databases[first],)] if first in self.databases else []),
             undoing._VERSION: [(150020,)],
         }

@@ -15,11 +15,10 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.command import ServerAddress
 from steelyard.core.kubernetes import CLUSTER, Manifest, ObjectRef, SecretRef
-from steelyard.core.outside import InCluster, OnServer, Outside
+from steelyard.core.outside import InCluster, OnServer, Outside, ServerAddress
 from steelyard.core.target import CloudNativePgTarget, PodResources
-from steelyard.gateways.clock import SystemClock
+from steelyard.gateways.host import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.process import SystemProcesses
@@ -40,9 +39,8 @@ from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
     cluster_manifest,
 )
 from steelyard.systems.postgres.cloudnative_pg.rollout import MADE_WITHIN_S, ClusterWait
-from steelyard.systems.postgres.existing.databases import DatasetNeeds
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
-from steelyard.systems.postgres.existing.settings import Means
+from steelyard.systems.postgres.existing.server import DatasetNeeds, Means
 from support.kubernetes import IMAGE
 
 PROGRAM: Final = FakeProgram()

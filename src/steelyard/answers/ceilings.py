@@ -13,10 +13,9 @@ from statistics import median
 
 from steelyard.answers.reasons import waits as device
 from steelyard.answers.results import CampaignAnalysis, CellSummary
-from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Evidence, Quantity, Run
 from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind
 from steelyard.core.units import KIB, MIB, US_PER_S, format_bytes, format_percent
 from steelyard.report.document import (
@@ -361,6 +360,8 @@ def ceilings_json(analysis: CampaignAnalysis) -> dict[str, Json]:
                 "of": ceiling.subject,
                 "rate_per_s": number(ceiling.rate_per_s),
                 "latency_s": number(ceiling.latency_s),
+                "low_s": number(ceiling.low_s),
+                "high_s": number(ceiling.high_s),
                 "fastest_s": number(ceiling.fastest_s),
                 "p99_s": number(ceiling.p99_s),
                 "samples": ceiling.samples,

@@ -17,7 +17,12 @@ from itertools import groupby
 import numpy as np
 
 from steelyard.answers.attribution import analyse_attribution
-from steelyard.answers.cells import compare_stalls
+from steelyard.answers.cells import (
+    compare_stalls,
+    differing_settings,
+    shown_settings,
+    without_forecasts,
+)
 from steelyard.answers.durability.compute import with_trades
 from steelyard.answers.latency.compute import analyse_latency
 from steelyard.answers.latency.section import latency_section
@@ -31,18 +36,14 @@ from steelyard.answers.observations import (
 from steelyard.answers.report import summary
 from steelyard.answers.result.compute import Pair, Terms, compare
 from steelyard.answers.result.section import result_section
-from steelyard.answers.results import FORMAT, CampaignAnalysis, Comparison
+from steelyard.answers.results import FORMAT, CampaignAnalysis, Comparison, command_pairs, ending
 from steelyard.answers.scalability import scalability_curves
-from steelyard.answers.settings import differing_settings, shown_settings, without_forecasts
 from steelyard.answers.tables import comparison_section, settings_section
-from steelyard.answers.wording import command_pairs, ending
-from steelyard.core.campaign import CampaignRecord
+from steelyard.core.campaign import CampaignPlan, CampaignRecord
 from steelyard.core.errors import InputError
-from steelyard.core.experiment import Experiment, Measure, SwitchCost
+from steelyard.core.experiment import Experiment, LogPolicy, Measure, SwitchCost
 from steelyard.core.findings import Estimate, Finding, Severity
-from steelyard.core.latency import LogPolicy
 from steelyard.core.measurement import Environment
-from steelyard.core.plan import CampaignPlan
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import (
     Target,

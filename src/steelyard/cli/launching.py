@@ -20,11 +20,11 @@ from steelyard.campaign.cleanup.ledger import release_frozen, require_nothing_le
 from steelyard.campaign.design.noise_profiles import keep_profile, profile_for
 from steelyard.campaign.file.files import (
     LoadedExperiment,
+    Surroundings,
     allow_existing,
     load_experiment,
     load_text,
 )
-from steelyard.campaign.file.resolution import Surroundings
 from steelyard.campaign.foresee import forecast as forecasts
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.run import session
@@ -152,8 +152,13 @@ class RunOptions:
     yes: bool
     allow_existing: bool = False
     target: str | None = None
+    memory: str | None = None
+    cpus: str | None = None
     context: str | None = None
     namespace: str | None = None
+    max_cost: float | None = None
+    ttl: float | None = None
+    prices: Path | None = None
     gate: Gate = field(default_factory=Gate)
     is_named: bool = True
 
@@ -162,6 +167,8 @@ class RunOptions:
         """Return ``--set`` and the flags that stand for one."""
         named = {
             "target": self.target,
+            "memory": self.memory,
+            "cpus": self.cpus,
             "stop.budget": self.budget,
             "stop.precision": self.precision,
             "stop.fail_if": ", ".join(self.gate.fail_if) or None,
@@ -271,6 +278,7 @@ def check(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Do
     forecasts.require_disk(expected)
     if not options.yes:
         forecasts.require_first_look(expected, experiment)
+    _require_affordable(experiment, expected.most_s(experiment), options)
     require_agreement(assembly, yes=options.yes or options.dry_run)
     request = session.Request(
         experiment=experiment, text=loaded.text, command=command, findings=findings
@@ -346,6 +354,11 @@ def foresee(
             print_manifests(loaded.experiment, assembly, path)
     forecasts.require_disk(expected)
     forecasts.require_first_look(expected, loaded.experiment)
+    _require_affordable(loaded.experiment, expected.most_s(loaded.experiment), options)
+
+
+def _require_affordable(experiment: Experiment, most_s: float, options: RunOptions) -> None:
+    forecasts.require_affordable(experiment, most_s, most=options.max_cost, ttl_s=options.ttl)
 
 
 def _directory(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> Path:
@@ -378,6 +391,7 @@ def plan(options: RunOptions) -> None:
         click.echo(session.as_json(outlook_json(found)), nl=False)
     else:
         print_whole(outlook_document(found))
+    _require_affordable(loaded.experiment, found.most_s, options)
 
 
 def _warn_of_equals(loaded: LoadedExperiment, assembly: Assembly) -> None:

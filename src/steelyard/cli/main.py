@@ -39,6 +39,7 @@ _VERBS = {
     "history": "Show effects over many campaigns, and where they changed.",
     "claims": "Examine published results: what their own figures support, and what not.",
     "import": "Read results that other programs printed into a table that claims examines.",
+    "prices": "Print the prices of rented servers that plans and reports take.",
     "presets": "List the presets, or print one.",
     "schema": "Print the JSON Schema of experiment files, for editors.",
     "completion": "Print what completes commands in bash, zsh or fish.",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.options import GeneratorCommand, gate_options
+from steelyard.cli.options import AMOUNT, SIZE, GeneratorCommand, gate_options
 
 
 @click.command(
@@ -16,6 +16,9 @@ from steelyard.cli.options import GeneratorCommand, gate_options
     "-d", "--dsn", metavar="DSN", help="The server: a URI or libpq's keywords (default: PG*)."
 )
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="A setting to try.")
+@click.option("--profile", metavar="NAME", help="A settings profile to try, such as fitted.")
+@click.option("--memory", type=SIZE, metavar="SIZE", help="What the server has, for a profile.")
+@click.option("--cpus", type=AMOUNT, metavar="N", help="CPUs of the server, for a profile.")
 @click.option(
     "-f",
     "--script",
@@ -30,6 +33,9 @@ from steelyard.cli.options import GeneratorCommand, gate_options
 @click.option("-M", "--protocol", metavar="NAME", help="Query mode (default: prepared).")
 @click.option(
     "--restart-command", metavar="COMMAND", help="Restarts the server, for settings that need it."
+)
+@click.option(
+    "--reset-command", metavar="COMMAND", help="Brings back what scripts change, before each start."
 )
 @click.option("--decide", metavar="SHARE", help="The effect that matters (default: 5%).")
 @click.option("--budget", metavar="TIME", help="End after this long (default: 10m).")
@@ -56,8 +62,9 @@ def command(context: click.Context, /, **_: object) -> None:
     server, and are undone at the end.
 
     Without --script pgbench's reads are measured in a database of Steelyard's own, which is
-    dropped at the end. Scripts run in the database that the DSN names; what they change stays.
+    dropped at the end. Scripts run in the database that the DSN names; what they change stays,
+    unless --reset-command brings it back.
     """
-    from steelyard.cli.written import TrialOptions, run_trial
+    from steelyard.cli.questions import TrialOptions, run_trial
 
     run_trial(TrialOptions(**context.params))

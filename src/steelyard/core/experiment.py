@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from steelyard.core.gate import Condition
-from steelyard.core.latency import LatencyGoal, LogPolicy
+from steelyard.core.findings import Condition
+from steelyard.core.money import HERE, CampaignCost, campaign_cost
 from steelyard.core.schedule import CeilingsAsked, Load, Mode, TurnTimes
 from steelyard.core.target import (
     CloudNativePgTarget,
@@ -31,6 +31,53 @@ from steelyard.core.target import (
     Target,
     WorkWords,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveSetting:
+    """One setting as the running server reports it.
+
+    Attributes:
+        name: As the server spells it.
+        value: In the server's own unit.
+        unit: The server's unit for it, or None.
+        source: Where the server took the value from (``default``, ``configuration file``).
+    """
+
+    name: str
+    value: str
+    unit: str | None = None
+    source: str = ""
+
+
+class LogPolicy(StrEnum):
+    """What becomes of the generator's log of every transaction."""
+
+    HISTOGRAMS = "histograms"  # counted into histograms, then dropped
+    KEEP = "keep"  # counted, and kept compressed in the record
+    OFF = "off"  # not written: there are mean latencies only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyGoal:
+    """A service level: this share of all transactions is faster than a limit.
+
+    Attributes:
+        share: Between 0 and 1; 0.99 for p99.
+        limit_s: Latency that this percentile must stay below, from the scheduled start.
+    """
+
+    share: float
+    limit_s: float
+
+    @property
+    def label(self) -> str:
+        """Return it as in an experiment file: ``p99 < 10 ms``."""
+        factor, unit = (1e3, "ms") if self.limit_s < 1.0 else (1.0, "s")
+        if self.limit_s < 1e-3:
+            factor, unit = 1e6, "us"
+        return f"p{100.0 * self.share:.6g} < {self.limit_s * factor:.6g} {unit}"
+
 
 TargetT = TypeVar("TargetT", bound=Target)
 
@@ -339,6 +386,13 @@ class Design(StrEnum):
     ONCE = "single-pass"  # one run per cell in file order: no interval and no verdict
 
 
+class Track(StrEnum):
+    """On what terms servers in different places are compared; ``matched`` asks for equal ones."""
+
+    AS_SHIPPED = "as-shipped"  # as the vendor ships it: what differs is a part of the offer
+    MATCHED = "matched"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Setting:
     """One setting asked for: the layer it belongs to, its name, its value as written."""
@@ -427,6 +481,7 @@ class Stop:
         decide: Relative effect the user wants decided (0.03 = 3 %); used for "N more minutes".
         precision: Half-width asked for; when given, verdicts do not stop the campaign.
         equivalence: Margin within which a difference has no practical weight.
+        blocks: So many are taken, and looked at once, after the last; None: as many as it takes.
         fail_if: Conditions of a gate; where there are some and no precision, the campaign ends when
             each has failed or passed on every result.
     """
@@ -436,6 +491,7 @@ class Stop:
     precision: float | None = None
     equivalence: float = 0.01
     fail_if: tuple[Condition, ...] = ()
+    blocks: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -495,6 +551,7 @@ class Experiment:
         twin_of: What an A/A campaign measures the noise for; None for every other experiment.
         capacity: How the capacity is found; None where no load is a share of it.
         goal: The highest rate that meets it is looked for; None: none is.
+        track: On what terms its servers are compared; None: the file does not say.
     """
 
     name: str
@@ -516,6 +573,7 @@ class Experiment:
     twin_of: TwinOf | None = None
     capacity: CapacityAsked | None = None
     goal: LatencyGoal | None = None
+    track: Track | None = None
 
     def configuration(self, name: str) -> Configuration:
         """Return the configuration of that name."""
@@ -551,6 +609,11 @@ class Experiment:
     def is_single_pass(self) -> bool:
         """Return whether each cell is run once, in file order, and nothing is compared."""
         return self.design is Design.ONCE
+
+    @property
+    def is_all_here(self) -> bool:
+        """Return whether Steelyard starts every server on this machine."""
+        return all(configuration.target.is_here for configuration in self.configurations)
 
     @property
     def local_targets(self) -> dict[str, LocalTarget]:
@@ -624,6 +687,16 @@ class Experiment:
         """
         made = set(self.made_targets.values())
         return self.measure.switch is SwitchCost.REPROVISION or len(made) > 1
+
+    def cost(self, seconds: float) -> CampaignCost | None:
+        """Return what its servers cost that are there for so long; None: nobody says any price."""
+        return campaign_cost(
+            (
+                (each.name, HERE if each.target.is_here else each.target.identity, each.target.cost)
+                for each in self.configurations
+            ),
+            seconds,
+        )
 
     @property
     def closed_loads(self) -> tuple[Load, ...]:

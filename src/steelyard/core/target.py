@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal, Self
 
-from steelyard.core.units import parse_quantity
+from steelyard.core.money import Rates
+from steelyard.core.units import parse_quantity, parse_quantity_bytes
 
 
 class OpenWord(StrEnum):
@@ -61,6 +62,7 @@ class DatabaseSystem:
         has_ramp: It can leave out the start of a run.
         has_checkpoints: It writes its pages out in cycles.
         passwords: Where the password for a server comes from.
+        mixes_kinds: Its servers of different kinds of target can be in one experiment.
     """
 
     name: EngineName
@@ -70,6 +72,7 @@ class DatabaseSystem:
     has_ramp: bool = False
     has_checkpoints: bool = False
     passwords: str = "the environment"
+    mixes_kinds: bool = False
 
 
 POSTGRES_WORDS: Final = WorkWords()
@@ -89,6 +92,7 @@ POSTGRES: Final = DatabaseSystem(
     has_ramp=True,
     has_checkpoints=True,
     passwords="~/.pgpass or PGPASSWORD",
+    mixes_kinds=True,
 )
 REDIS: Final = DatabaseSystem(
     name=EngineName.REDIS,
@@ -98,6 +102,22 @@ REDIS: Final = DatabaseSystem(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provision:
+    """What the place of a server gives it, as far as that is known.
+
+    Attributes:
+        cpus: None: not known; so is ``memory_bytes``.
+        storage: What the data are on, in words; empty: not known.
+        limits: What that storage gives at most, in words; empty likewise.
+    """
+
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    storage: str = ""
+    limits: str = ""
+
+
 class Server:
     """What may be asked of every target; here as it is of a server that is there already."""
 
@@ -105,6 +125,7 @@ class Server:
     __dataclass_fields__: ClassVar[dict[str, Any]]  # every kind is one
     kind: str
     burst_lasts_s: float | None
+    cost: Rates | None  # what it costs while it is there; None: nobody says
     system: ClassVar[DatabaseSystem] = POSTGRES
 
     @classmethod
@@ -137,6 +158,11 @@ class Server:
     def home(self) -> "KubernetesPlace | None":
         """Return where in which Kubernetes cluster it is; None where it is in none."""
         return None
+
+    @property
+    def provision(self) -> Provision:
+        """Return what its place gives the server, as far as the file decides it."""
+        return Provision()
 
     @property
     def connection(self) -> str:
@@ -231,6 +257,7 @@ class LocalTarget(Here):
     initdb: tuple[str, ...] = ()
     restore: str | None = None
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +273,20 @@ class PodResources:
     @property
     def has_cpu_quota(self) -> bool:
         """Return whether the kernel holds the container back beyond so much CPU time."""
-        return "cpu" in dict(self.limits or self.requests)
+        return "cpu" in self._most
+
+    @property
+    def _most(self) -> dict[str, str]:
+        return dict(self.limits or self.requests)
+
+    def provision(self, storage: str, storage_class: str | None) -> Provision:
+        """Return what a container gets at most, on a volume of that size and class."""
+        cpus, memory = self._most.get("cpu"), self._most.get("memory")
+        return Provision(
+            cpus=None if cpus is None else float(parse_quantity(cpus)),
+            memory_bytes=None if memory is None else parse_quantity_bytes(memory),
+            storage=f"{storage} on {storage_class or 'the default storage class'}",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,6 +374,7 @@ class CloudNativePgTarget(Server):
     tolerations: str = "[]"
     affinity: str = "{}"
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
     @property
     def is_made(self) -> bool:
@@ -354,6 +395,13 @@ class CloudNativePgTarget(Server):
     def home(self) -> KubernetesPlace:
         """Return where in which cluster it is."""
         return self.place
+
+    @property
+    def provision(self) -> Provision:
+        """Return what its pods get at most, of a Cluster that is made."""
+        if not self.is_made:
+            return Provision()
+        return self.resources.provision(self.storage, self.storage_class)
 
     @property
     def identity(self) -> Hashable:
@@ -406,6 +454,10 @@ class EndpointTarget(Server):
         service: Name of a section of the service file.
         allow_existing: Measure in the named database, which Steelyard did not make.
         restart_command: Restarts the server; without it nothing that needs a restart is changed.
+        reset_command: Brings the data of the named database back; empty: by what Steelyard can.
+        reset_timeout_s: How long that may take.
+        told_memory_bytes: What the user says the server has, as the next; nobody sees it. None: not
+            said. Neither makes a target another one.
         restore: ``template`` or ``vacuum``; None means the best that works.
         burst_lasts_s: How long full burst credits of the platform last at full load; None where
             it has none, or where that is not known. It makes no target another one.
@@ -423,8 +475,13 @@ class EndpointTarget(Server):
     service: str | None = None
     allow_existing: bool = False
     restart_command: tuple[str, ...] = ()
+    reset_command: tuple[str, ...] = ()
+    reset_timeout_s: float = 600.0  # a guess: a database of some GiB by pg_restore
+    told_memory_bytes: int | None = field(default=None, compare=False)
+    told_cpus: float | None = field(default=None, compare=False)
     restore: str | None = None
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
     inside: ClusterService | None = None
 
     @property
@@ -490,6 +547,7 @@ class RedisLocalTarget(Here):
     restore: str | None = None
     replica: tuple[tuple[str, str], ...] | None = None
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -526,6 +584,7 @@ class RedisEndpointTarget(Server):
     allow_existing: bool = False
     restart_command: tuple[str, ...] = ()
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
     @property
     def is_restarted(self) -> bool:
@@ -576,6 +635,7 @@ class RedisKubernetesTarget(Server):
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: str = "[]"
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
     @property
     def is_made(self) -> bool:
@@ -586,6 +646,13 @@ class RedisKubernetesTarget(Server):
     def home(self) -> KubernetesPlace:
         """Return where in which cluster it is."""
         return self.place if self.service is None else self.service.place
+
+    @property
+    def provision(self) -> Provision:
+        """Return what its pod gets at most, of a server that is made."""
+        if not self.is_made:
+            return Provision()
+        return self.resources.provision(self.storage, self.storage_class)
 
     @property
     def identity(self) -> Hashable:

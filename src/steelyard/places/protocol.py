@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from steelyard.core.command import Command, Completed, ServerAddress, ServerProgram
-from steelyard.core.evidence import Vantage
+from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Finding
-from steelyard.core.measurement import EffectiveSetting, Fact
-from steelyard.core.outside import Outside
+from steelyard.core.measurement import Fact, Vantage
+from steelyard.core.outside import Command, Completed, Outside, ServerAddress, ServerProgram
 from steelyard.core.schedule import Pausing
+from steelyard.core.target import Provision
 from steelyard.gateways.process import RunningPrograms
 from steelyard.places.kubernetes.outcomes import PodSight
 
@@ -219,6 +219,15 @@ class Platform(Protocol):
 
     def destroy(self) -> None:
         """Stop the server and remove everything that was made for this campaign."""
+        ...
+
+
+@runtime_checkable
+class TellsProvision(Protocol):
+    """A platform that knows what its place gives the server."""
+
+    def provision(self) -> Provision:
+        """Return it, as far as it is known; where nothing is known nothing is guessed."""
         ...
 
 

@@ -88,6 +88,14 @@ def render_terminal(
     return "\n".join(line.rstrip() for line in out.getvalue().replace(_TIE, " ").split("\n"))
 
 
+def render_table(table: Table, width: int = 100) -> str:
+    """Return one table as text, every row of it."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, highlight=False, legacy_windows=False)
+    console.print(_Page(width=width, whole=True).table(harmless(table), ""))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
 def _tied(text: str) -> str:
     return text.replace(" %", f"{_TIE}%").replace("\N{NO-BREAK SPACE}", _TIE)
 
@@ -159,8 +167,7 @@ class _Page:
             if card.drawing is not None:
                 drawn = _drawing(card.drawing, _STYLE[card.tone], min(_LINE, self.width - 4))
                 lines.append(Padding(drawn, (0, 0, 0, 2)))
-            quiet = (*card.levels, *card.notes)
-            lines += [Padding(Text(line, style=_QUIET), (0, 0, 0, 2)) for line in quiet]
+            lines += [Padding(Text(line, style=_QUIET), (0, 0, 0, 2)) for line in card.remarks]
         if not block.rankings and any(card.drawing is not None for card in block.cards):
             key = "│ no difference   · of no practical weight   ━◆━ interval and estimate"
             lines.append(Padding(Text(key, style=_QUIET), (0, 0, 0, 2)))

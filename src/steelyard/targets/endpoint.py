@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.experiment import Experiment, Layer, SwitchCost
+from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import (
     EndpointTarget,
@@ -17,10 +18,9 @@ from steelyard.core.target import (
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.redis import own_password
 from steelyard.gateways.sql import Sql
-from steelyard.places.local.pausing import PausedGenerators
+from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger, PausablePlatform
 from steelyard.systems.postgres.engine import RunningServer, read_running
-from steelyard.systems.postgres.existing.databases import DatasetNeeds
 from steelyard.systems.postgres.existing.platform import (
     EndpointOptions,
     EndpointPlatform,
@@ -29,14 +29,18 @@ from steelyard.systems.postgres.existing.platform import (
     mixed_sessions,
     shown_settings,
 )
-from steelyard.systems.postgres.existing.settings import STARTED_AT, Means
+from steelyard.systems.postgres.existing.server import STARTED_AT, DatasetNeeds, Means
 from steelyard.systems.postgres.factory import Surroundings, endpoint_engine
 from steelyard.systems.postgres.settings import deviations
 from steelyard.systems.protocol import Dataset, Engine
 from steelyard.systems.redis.datasets import dataset_of, datasets_of, growth_bytes
-from steelyard.systems.redis.existing.connection import RedisMeans, address_of, asked_number
 from steelyard.systems.redis.existing.platform import RedisEndpointOptions, RedisEndpointPlatform
-from steelyard.systems.redis.existing.readiness import ServerState
+from steelyard.systems.redis.existing.readiness import (
+    RedisMeans,
+    ServerState,
+    address_of,
+    asked_number,
+)
 from steelyard.systems.redis.factory import (
     RedisSurroundings,
     RunningRedis,
@@ -64,11 +68,24 @@ class Endpoints:
 
 
 def assemble_endpoints(
-    experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Ledger
+    experiment: Experiment,
+    doors: Doors,
+    *,
+    campaign_id: str,
+    ledger: Ledger,
+    reach: Callable[[Path, tuple[Path, ...], str], Path],
 ) -> Endpoints:
-    """Return the engine and each configuration's platform.
+    """Return the engine and each configuration's platform, of those that are at an endpoint.
 
     The servers are asked, nothing is changed.
+
+    Args:
+        experiment: What is to run; it may have other servers beside these.
+        doors: To the outside.
+        campaign_id: Names what is made there.
+        ledger: Is told of it before.
+        reach: Returns where the account of servers of this machine reaches programs: one generator
+            drives all.
 
     Raises:
         TargetError: A server cannot be reached.
@@ -82,7 +99,7 @@ def assemble_endpoints(
         processes=doors.processes,
         sql=doors.sql,
         account=None,
-        reach=lambda programs, _parts, _label: programs,
+        reach=reach,
     )
     engine = endpoint_engine(
         experiment, {name: servers[target] for name, target in targets.items()}, surroundings

@@ -11,10 +11,9 @@ from watched import asking, both, found, missing, rulings, seen, watched, with_s
 
 from steelyard.answers.validity.work_rules import CAMPAIGN_RULES, half_change
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Layer
 from steelyard.core.findings import State
-from steelyard.core.measurement import Environment, Run, Second
+from steelyard.core.measurement import Environment, Evidence, Quantity, Run, Second
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.core.target import LocalTarget
 
@@ -295,6 +294,7 @@ def test_round_trips_that_differ(baseline_s: float, other_s: float, *, told: boo
     assert (finding is not None) is told
     if finding is not None:
         assert "t1: an empty statement came back after 0.160 ms, under t0" in finding.message
+        assert "each statement takes 0.060 ms more" in finding.message
     assert missing(_with_trips(baseline_s, None), "round-trip-differs")
 
 

@@ -11,8 +11,8 @@ from fakes.campaigns import Stage, an_experiment
 from steelyard.answers import report
 from steelyard.answers.noise.compute import analyse_noise
 from steelyard.campaign.design.noise_profiles import find_profile
+from steelyard.core.campaign import NoiseOrigin, Status
 from steelyard.core.experiment import Experiment, Measure, Stop, SwitchCost, TwinOf
-from steelyard.core.plan import NoiseOrigin, Status
 from steelyard.gateways.doors import system_doors
 from steelyard.record.directory import read_campaign
 
@@ -181,7 +181,7 @@ def test_the_command_of_newly_made_servers_can_be_given_again(
     """Only the file asks for them; the option does not know that word and would be refused."""
     commands: list[str] = []
     monkeypatch.setattr(
-        "steelyard.cli.written.start", lambda _, command, *__: commands.append(command)
+        "steelyard.cli.questions.start", lambda _, command, *__: commands.append(command)
     )
     shell.run("noise", file, "--set", "measure.switch=reprovision")
     shell.run("noise", file, "--switch", "restart")

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.processes import FakeProcesses
-from steelyard.core.command import Completed, ServerAddress
 from steelyard.core.errors import InputError, MeasurementError, PreflightError
 from steelyard.core.experiment import (
     Configuration,
@@ -21,9 +20,10 @@ from steelyard.core.experiment import (
     Measure,
     Workload,
 )
+from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import LocalTarget
-from steelyard.systems import own_program as own
+from steelyard.systems.postgres import load_programs as own
 from steelyard.systems.postgres.engine import dataset_of
 from steelyard.systems.postgres.load_programs import NamedProgram, Pgbench, load_program
 from steelyard.systems.protocol import RunRequest

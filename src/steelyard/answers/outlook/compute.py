@@ -10,8 +10,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from steelyard.core.campaign import NoiseProfile, StoppingRule, WorkloadNoise
 from steelyard.core.experiment import Experiment, SwitchCost
-from steelyard.core.plan import NoiseProfile, StoppingRule, WorkloadNoise
 from steelyard.core.schedule import Mode, Pausing, SharedMemory
 from steelyard.stats.planning import (
     PAIR,
@@ -46,6 +46,7 @@ class OutlookTerms:
         max_blocks: That fit into it.
         precision: Half-width asked for; then the verdicts do not stop the campaign.
         weights: Of the configurations in a contrast.
+        is_fixed: A number of blocks is asked for, and looked at once.
     """
 
     shape: BlockShape
@@ -56,6 +57,7 @@ class OutlookTerms:
     max_blocks: int
     precision: float | None = None
     weights: tuple[float, ...] = PAIR
+    is_fixed: bool = False
 
     def seconds(self, blocks: float) -> float:
         """Return the seconds from the start to the end of so many blocks."""
@@ -68,6 +70,7 @@ class OutlookTerms:
             cells_per_result=self.shape.cells,
             max_blocks=max_blocks,
             precision=self.precision,
+            blocks=max_blocks if self.is_fixed else None,
         )
 
 
@@ -353,6 +356,13 @@ class CampaignOutlook:
     design_reason: str = ""
     pausing: Pausing | None = None
     memory: SharedMemory | None = None
+
+    @property
+    def most_s(self) -> float:
+        """Return the longest it takes: long runs come on top of its budget."""
+        single = self.experiment.is_single_pass
+        blocks_s = self.preparation_s + self.block_s if single else self.experiment.stop.budget_s
+        return blocks_s + max(self.sustained_s, self.sustained_most_s)
 
     @property
     def decides_results(self) -> bool:

@@ -5,6 +5,7 @@ The form for programs is public and has a version; missing values are null.
 
 from collections.abc import Iterator
 
+from steelyard.answers.money import cost_json, cost_words
 from steelyard.answers.outlook.compute import (
     CampaignOutlook,
     CheaperDesign,
@@ -13,7 +14,7 @@ from steelyard.answers.outlook.compute import (
     SliceOutlook,
     WorkloadOutlook,
 )
-from steelyard.answers.results import FORMAT
+from steelyard.answers.results import FORMAT, command_pairs, looked_for, uncompared
 from steelyard.answers.turns import (
     plan_json,
     seconds_words,
@@ -22,10 +23,15 @@ from steelyard.answers.turns import (
     turn_words,
     warm_up_words,
 )
-from steelyard.answers.wording import command_pairs, looked_for, uncompared
-from steelyard.core.command import quoted
+from steelyard.core.campaign import (
+    LEAST_STARTS,
+    NoiseOrigin,
+    NoiseProfile,
+    TurnNoise,
+    WorkloadNoise,
+)
+from steelyard.core.errors import quoted
 from steelyard.core.experiment import MANY, Experiment
-from steelyard.core.plan import LEAST_STARTS, NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
 from steelyard.core.schedule import Mode
 from steelyard.core.units import format_bytes, format_duration, format_percent
 from steelyard.report.document import (
@@ -357,6 +363,8 @@ def _time_and_disk(found: CampaignOutlook) -> Section:
         most = late if most_s > found.sustained_s else ""
         pairs.append(("long runs", f"about {format_duration(found.sustained_s)} on top{most}"))
     pairs.append(("disk", _disk(found)))
+    if told := cost_words(experiment, found.most_s):
+        pairs.append(("cost", told))
     listed = KeyValues(title="", pairs=tuple(pairs))
     return Section(anchor="time", title="Time and disk", blocks=(listed,))
 
@@ -426,6 +434,7 @@ def outlook_json(found: CampaignOutlook) -> dict[str, Json]:
         "first_look_s": number(round(found.first_look_s, 1)),
         "sustained_s": number(round(found.sustained_s, 1)),
         "sustained_most_s": number(round(found.sustained_most_s, 1)),
+        **cost_json(experiment, found.most_s),
         "noise": _noise_json(found.noise),
         "workloads": [
             _workload_json(each, name) for each in found.workloads for name in each.names

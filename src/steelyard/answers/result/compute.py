@@ -12,10 +12,8 @@ import numpy as np
 from steelyard.answers.gate import judge_results
 from steelyard.answers.observations import count
 from steelyard.answers.results import Comparison
-from steelyard.core.campaign import CampaignRecord
-from steelyard.core.findings import Estimate, Verdict
-from steelyard.core.gate import Condition, Outcome
-from steelyard.core.plan import CampaignPlan, Status, StoppingRule
+from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status, StoppingRule
+from steelyard.core.findings import Condition, Estimate, Outcome, Verdict
 from steelyard.core.schedule import Load
 from steelyard.core.units import format_percent
 from steelyard.stats.factorial import pooled_contrasts
@@ -25,6 +23,7 @@ from steelyard.stats.intervals import (
     block_p_value,
     blocks_to_decide,
     has_no_practical_weight,
+    is_by_t,
     verdict_of,
 )
 from steelyard.stats.spending import (
@@ -57,6 +56,8 @@ class Terms:
         decide: Relative effect the user wants decided.
         block_s: Seconds that one more block takes.
         stopped_early: The campaign ended because its results were decided, before its last look.
+        time_is_up: It ended because no further block fitted into the budget, so that this look is
+            the last one whatever it shows.
     """
 
     rule: StoppingRule
@@ -64,12 +65,17 @@ class Terms:
     decide: float
     block_s: float
     stopped_early: bool = False
+    time_is_up: bool = False
 
 
 def compare(
     contrasts: FloatArray, pair: Pair, loads: Sequence[Load], terms: Terms
 ) -> tuple[Comparison, ...]:
-    """Return a workload's result, then its cells.
+    """Return a workload's result, then each of its cells, whose interval allows for the others.
+
+    Up to 10 cells the intervals hold simultaneously. With more, those that are called different
+    are chosen by their false discovery rate, and their intervals keep the false coverage rate;
+    the others keep the simultaneous interval, from which alone they may be called equivalent.
 
     Args:
         contrasts: Shape (blocks, loads), log ratio, paired; no block is needed.
@@ -88,7 +94,7 @@ def compare_result(
     """Return the effect pooled over the cells: one number per block, one test."""
     blocks = len(contrasts)
     pooled = pooled_contrasts(contrasts) if blocks else np.empty(0)
-    level = result_level(terms.rule, blocks)
+    level = result_level(terms.rule, blocks, is_last=terms.time_is_up)
     weighed = _weigh(pooled, level, terms)
     decided_early = terms.stopped_early and weighed.verdict.decided
     return Comparison(
@@ -104,27 +110,15 @@ def compare_result(
         contrasts=tuple(pooled.tolist()),
         depends_on_load=depends_on_load,
         minutes_to_decide=_minutes_to_decide(weighed, terms),
-        note=_EARLY if decided_early else _limit(weighed, terms, terms.rule.first_look),
+        note=_EARLY if decided_early else _note(weighed, terms, terms.rule.first_look),
     )
-
-
-def compare_cells(
-    contrasts: FloatArray, pair: Pair, loads: Sequence[Load], terms: Terms
-) -> tuple[Comparison, ...]:
-    """Return each cell with an interval that allows for the others.
-
-    Up to 10 cells the intervals hold simultaneously. With more, those that are called different
-    are chosen by their false discovery rate, and their intervals keep the false coverage rate;
-    the others keep the simultaneous interval, from which alone they may be called equivalent.
-    """
-    together = _simultaneous(contrasts, pair, loads, terms)
-    return _with_discoveries(together, contrasts, terms)
 
 
 def _simultaneous(
     contrasts: FloatArray, pair: Pair, loads: Sequence[Load], terms: Terms
 ) -> tuple[Comparison, ...]:
-    level = cell_level(terms.rule, len(contrasts), len(loads))
+    is_last = terms.time_is_up
+    level = cell_level(terms.rule, len(contrasts), len(loads), is_last=is_last)
     return tuple(
         _cell(contrasts[:, column], pair, load, level, terms) for column, load in enumerate(loads)
     )
@@ -139,7 +133,7 @@ def _with_discoveries(
         return together
 
     def level_of(called: int) -> float:
-        return cell_level(terms.rule, blocks, cells, called) or 0.0
+        return cell_level(terms.rule, blocks, cells, called, is_last=terms.time_is_up) or 0.0
 
     p_values = np.array([block_p_value(column) for column in contrasts.T])
     called = discoveries(p_values, level_of)
@@ -195,7 +189,7 @@ def _cell(
         level=level,
         contrasts=tuple(contrasts.tolist()),
         minutes_to_decide=_minutes_to_decide(weighed, terms),
-        note=_limit(weighed, terms, terms.rule.cell_first_look),
+        note=_note(weighed, terms, terms.rule.cell_first_look),
     )
 
 
@@ -235,6 +229,14 @@ def _minutes_to_decide(weighed: _Weighed, terms: Terms) -> float | None:
         return None
     missing = blocks_to_decide(weighed.blocks, weighed.width, terms.decide) - weighed.blocks
     return missing * terms.block_s / SECONDS_PER_MINUTE if missing > 0 else None
+
+
+def _note(weighed: _Weighed, terms: Terms, first_look: int) -> str:
+    """Return what limits a statement; of a fixed number of blocks also what its interval is."""
+    limit = _limit(weighed, terms, first_look)
+    by_t = terms.rule.is_fixed and weighed.looked and is_by_t(weighed.blocks, terms.rule.alpha)
+    told = f"t interval over {count(weighed.blocks, 'block')}, not the coin's" if by_t else ""
+    return "; ".join(filter(None, (told, limit)))
 
 
 def _limit(weighed: _Weighed, terms: Terms, first_look: int) -> str:
@@ -279,15 +281,6 @@ def decide(
     return Status.PRECISION if narrow else None
 
 
-def stopped_early(status: Status, rule: StoppingRule, blocks: int) -> bool:
-    """Return whether the verdicts ended a campaign before its last look.
-
-    Only then the estimates are, on average, a little too large (METHOD.md 3.4); a campaign that
-    was interrupted, or that ended at the asked precision, did not stop because of its effect.
-    """
-    return status is Status.DECIDED and blocks < rule.max_blocks
-
-
 def _is_narrow(result: Comparison, half_width: float) -> bool:
     effect = result.effect
     if result.blocks < PRECISION_FROM or effect is None:
@@ -305,5 +298,6 @@ def terms_of(record: CampaignRecord, plan: CampaignPlan, blocks: int) -> Terms:
         margin=experiment.stop.equivalence,
         decide=experiment.stop.decide,
         block_s=plan.block_s,
-        stopped_early=stopped_early(record.status, plan.stopping, blocks),
+        stopped_early=plan.stopping.stopped_early(record.status, blocks),
+        time_is_up=record.status is Status.BUDGET,
     )

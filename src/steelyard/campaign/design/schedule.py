@@ -14,11 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
-from steelyard.core.errors import InputError
-from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost
-from steelyard.core.findings import Finding, Severity
-from steelyard.core.measurement import ServerEnvironment
-from steelyard.core.plan import (
+from steelyard.core.campaign import (
     ASSUMED_NOISE,
     NoiseOrigin,
     NoiseProfile,
@@ -26,6 +22,10 @@ from steelyard.core.plan import (
     WorkloadNoise,
     settling_s,
 )
+from steelyard.core.errors import InputError
+from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost
+from steelyard.core.findings import Finding, Severity
+from steelyard.core.measurement import ServerEnvironment
 from steelyard.core.schedule import (
     CONNECTION_S,
     CellKey,
@@ -57,7 +57,10 @@ def mode_for(switch: SwitchCost, *, single_pass: bool = False, alternates: bool 
 
 def blocks_planned(experiment: Experiment, left_s: float, block_s: float) -> int:
     """Return how many blocks a campaign may take; a single pass is one, however long it takes."""
-    return 1 if experiment.is_single_pass else blocks_within(left_s, block_s)
+    if experiment.is_single_pass:
+        return 1
+    within = blocks_within(left_s, block_s)
+    return within if experiment.stop.blocks is None else min(within, experiment.stop.blocks)
 
 
 def cells_of(experiment: Experiment) -> tuple[CellKey, ...]:

@@ -19,12 +19,11 @@ from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import WrittenFloat, WrittenInt
 from steelyard.campaign.file.form_values import Form, empty_as_mapping, refusal, shown
 from steelyard.core.errors import InputError
-from steelyard.core.experiment import DEFAULT_NEIGHBOURS
-from steelyard.core.latency import LatencyGoal
+from steelyard.core.experiment import DEFAULT_NEIGHBOURS, LatencyGoal
 from steelyard.core.linux import PARSERS
 from steelyard.core.schedule import DEFAULT_TURN_S, LEAST_SETTLING_S
 from steelyard.core.units import parse_fraction
-from steelyard.systems.own_program import complaint
+from steelyard.systems.postgres.load_programs import complaint
 
 CLOSED: Final = "closed"
 GOAL_SHARES: Final = (0.5, 0.6, 0.7, 0.8, 0.9)  # of the capacity, where only `slo` is given
@@ -144,8 +143,10 @@ CapacityRounds = Annotated[
 class LoadsForm(Form):
     """Loads offered to the server; every combination of clients, threads and rates is measured."""
 
-    clients: values.Counts = Field(
-        description="Server sessions open at once, always the total.", examples=[[1, 10, 50]]
+    clients: values.ClientCounts = Field(
+        description="Server sessions open at once, always the total; `8/4` pairs them with threads"
+        " of the generator.",
+        examples=[[1, 10, 50]],
     )
     threads: values.ThreadCounts = Field(
         default=None,

@@ -21,9 +21,8 @@ from steelyard.campaign.file import form_values as kubernetes
 from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import WrittenFloat, WrittenInt
 from steelyard.campaign.file.form_values import Form, empty_as_mapping, refusal, shown
-from steelyard.core.errors import InputError
+from steelyard.core.errors import InputError, choice, did_you_mean, listed
 from steelyard.core.redis import is_redis_uri, parse_redis_uri
-from steelyard.core.spelling import choice, did_you_mean, listed
 from steelyard.core.target import TARGETS, systems
 from steelyard.gateways.sql import parsed_uri
 
@@ -420,6 +419,19 @@ InitdbOptions = Annotated[
 ]
 
 
+class CostForm(Form):
+    """What a machine of one's own costs."""
+
+    per_hour: values.Amount | None = Field(
+        default=None,
+        description="What it costs for an hour, all in all: power, place, price by its years.",
+        examples=[0.42],
+    )
+    currency: values.Currency | None = Field(
+        default=None, description="Three letters; USD when left out.", examples=["EUR"]
+    )
+
+
 RestartCommand = Annotated[
     tuple[str, ...], PlainValidator(values.command_words), WithJsonSchema(values.TEXTS)
 ]
@@ -462,6 +474,11 @@ class ServerForm(Form):
         description="How long a full bucket of the platform's burst credits lasts at full load.",
         examples=["30m"],
     )
+    cost: Annotated[CostForm, BeforeValidator(empty_as_mapping)] | None = Field(
+        default=None,
+        description="What the server costs; inherited as a whole.",
+        examples=[{"per_hour": 0.42, "currency": "EUR"}],
+    )
     uri: Uri | None = Field(
         default=None,
         description="libpq URI of an endpoint, or the URI of a Redis server, without a password.",
@@ -498,6 +515,25 @@ class ServerForm(Form):
         description="Restarts an endpoint's server; run on this machine, without a shell.",
         examples=[["ssh", "db.example.com", "systemctl", "restart", "postgresql"]],
     )
+    reset_command: RestartCommand | None = Field(
+        default=None,
+        description="Brings the data of an endpoint's own database back before every start; run on "
+        "this machine, without a shell.",
+        examples=[["/srv/bench/rollback", "tank/pg@ready"]],
+    )
+    reset_timeout: values.LongLength | None = Field(
+        default=None,
+        description="How long the `reset_command` may take (default: 10m).",
+        examples=["30m"],
+    )
+    memory: values.ToldMemory | None = Field(
+        default=None,
+        description="What the server of an endpoint has, for profiles: nobody sees it from here.",
+        examples=["64GiB"],
+    )
+    cpus: values.ToldCpus | None = Field(
+        default=None, description="CPUs of that server, likewise.", examples=[16]
+    )
 
 
 def _describe_own_keys(schema: dict[str, Any]) -> None:
@@ -507,7 +543,9 @@ def _describe_own_keys(schema: dict[str, Any]) -> None:
 
 
 # Fields of targets whose keys have other names.
-_OF_MODELS: Final = frozenset({"burst_lasts_s", "place", "inside"})
+_OF_MODELS: Final = frozenset(
+    {"burst_lasts_s", "reset_timeout_s", "told_memory_bytes", "told_cpus", "place", "inside"}
+)
 
 
 def _own_keys() -> set[str]:

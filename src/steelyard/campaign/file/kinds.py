@@ -6,7 +6,7 @@ out; ``inheritance`` finds the line.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from steelyard.campaign.file.form_target import (
     MAKING_KEYS,
     REDIS_SERVERS,
+    CostForm,
     GeneratorsForm,
     ResourcesForm,
     ServiceForm,
@@ -24,8 +25,9 @@ from steelyard.campaign.file.form_target import (
     is_version,
 )
 from steelyard.campaign.file.form_values import is_service_name, shown
+from steelyard.core.errors import listed
+from steelyard.core.money import MACHINE, Part, Rates
 from steelyard.core.redis import DEFAULT_PORT, is_redis_uri, parse_redis_uri
-from steelyard.core.spelling import listed
 from steelyard.core.target import (
     TARGETS,
     CloudNativePgTarget,
@@ -33,6 +35,7 @@ from steelyard.core.target import (
     EndpointTarget,
     EngineName,
     GeneratorPods,
+    Here,
     KubernetesPlace,
     LocalTarget,
     PodResources,
@@ -41,13 +44,14 @@ from steelyard.core.target import (
     Synchronous,
     Target,
 )
-from steelyard.core.units import page_bytes_of, parse_quantity
+from steelyard.core.units import page_bytes_of, parse_bytes, parse_quantity
 
 Told = tuple[str, str, str]  # the key below `target`, what is wrong, the way out
 Locate = Callable[[str], str]  # makes the name of a file or directory absolute
 
 
-_OF_ALL: Final = frozenset({"kind", "burst_lasts"})
+TOLD: Final = ("memory", "cpus")  # what a user says of a server that nobody sees
+_OF_ALL: Final = frozenset({"kind", "burst_lasts", "cost"})
 _SEPARATE: Final = ("host", "port", "user", "dbname", "service", "db", "tls")
 _FILES: Final = ("cacert", "cert", "key")
 _PROGRAMS: Final = {
@@ -65,6 +69,10 @@ _WHOLE: Final = ("uri", "host", "port", "user", "service")  # how a server outsi
 _KEYS: Final[Mapping[str, frozenset[str]]] = {
     "kind": frozenset(),
     "burst_lasts_s": frozenset(),
+    "cost": frozenset(),
+    "reset_timeout_s": frozenset({"reset_timeout"}),
+    "told_memory_bytes": frozenset({"memory"}),
+    "told_cpus": frozenset({"cpus"}),
     "place": frozenset({"context", "namespace", "generators"}),
     "inside": frozenset({"kubernetes"}),
 }
@@ -134,7 +142,11 @@ def target_problems(form: TargetForm) -> Iterator[Told]:
         homes = {n: each for n, each in TARGETS.items() if key in keys_of(each)}
         near = [n for n, each in homes.items() if each.system is kind.system] or [*homes]
         message = f"`{key}` belongs to the target {listed(near)}, and this is `{name}`"
-        yield key, message, "Remove it."
+        hint = "Remove it."
+        if key in TOLD and issubclass(kind, Here):
+            message = f"`{key}` is what nobody sees of a server, and Steelyard sees this machine"
+            hint = "Leave it out; `cgroup` gives a server of this machine less than all of it."
+        yield key, message, hint
     yield from _of_other_systems(form, kind, name)
     yield from _PROBLEMS.get(name, _refused_values)(form)
     if form.uri is not None:
@@ -197,6 +209,13 @@ def located(base: Path) -> Locate:
 # A guess: pgbench keeps one CPU busy with a few clients, and its logs of a slice fit into memory.
 _AMOUNTS: Final = (("cpu", "1"), ("memory", "512Mi"))
 _GENERATOR: Final = PodResources(requests=_AMOUNTS, limits=_AMOUNTS)
+
+
+def _rates(form: CostForm | None) -> Rates | None:
+    if form is None or form.per_hour is None:
+        return None
+    plain = Rates(parts=(Part(name=MACHINE, per_hour=form.per_hour),))
+    return replace(plain, currency=form.currency) if form.currency is not None else plain
 
 
 def _cluster_service(form: ServiceForm | None) -> ClusterService | None:
@@ -284,12 +303,16 @@ _LOCATED: Final = frozenset({"bin", "directory", *_FILES})
 _READ: Final[Mapping[str, Callable[[TargetForm], object]]] = {
     "place": lambda form: _generator_place(form.context, form.namespace, form.generators),
     "inside": lambda form: _cluster_service(form.kubernetes),
+    "cost": lambda form: _rates(form.cost),
     "resources": lambda form: _pod_resources(form.resources),
     "synchronous": lambda form: (
         None if form.synchronous is None else _synchronous(form.synchronous)
     ),
     "node_selector": lambda form: _sorted_pairs(form.node_selector),
     "replica": lambda form: _folded(form.replica),
+    "reset_timeout_s": lambda form: form.reset_timeout,
+    "told_memory_bytes": lambda form: None if form.memory is None else parse_bytes(form.memory),
+    "told_cpus": lambda form: None if form.cpus is None else float(form.cpus),
 }
 
 
@@ -396,6 +419,22 @@ def _generator_problems(key: str, asked: GeneratorsForm | None) -> Iterator[Told
         yield from _resource_problems(key, asked.resources)
 
 
+def _endpoint_problems(target: TargetForm) -> Iterator[Told]:
+    yield from _reset_problems(target)
+    yield from _service_problems(target)
+
+
+def _reset_problems(target: TargetForm) -> Iterator[Told]:
+    if target.reset_command is None:
+        if target.reset_timeout is not None:
+            message = "`reset_timeout` is the time of a `reset_command`, and there is none"
+            yield "reset_timeout", message, "Add the command, or remove it."
+        return
+    if target.restore is not None:
+        message = f"`reset_command` and `restore: {target.restore}` exclude each other"
+        yield "restore", message, "Remove one of the two."
+
+
 def _service_problems(target: TargetForm) -> Iterator[Told]:
     asked, given = target.kubernetes, target.model_dump(exclude_none=True)
     if asked is None:
@@ -412,7 +451,7 @@ def _service_problems(target: TargetForm) -> Iterator[Told]:
 
 
 _PROBLEMS: Final[Mapping[str, Callable[[TargetForm], Iterator[Told]]]] = {
-    EndpointTarget().kind: _service_problems,
+    EndpointTarget().kind: _endpoint_problems,
     CloudNativePgTarget().kind: _cluster_problems,
     RedisEndpointTarget().kind: _tls,
     RedisKubernetesTarget().kind: _redis_pod_problems,

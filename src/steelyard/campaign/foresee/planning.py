@@ -29,8 +29,8 @@ from steelyard.campaign.design.schedule import (
     run_s,
 )
 from steelyard.campaign.foresee.forecast import Forecast, forecast
+from steelyard.core.campaign import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.experiment import Attribution, AttributionKind, Design, Experiment
-from steelyard.core.plan import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.schedule import Load, Mode, sub_block_sizes
 from steelyard.stats import factorial
 from steelyard.stats.planning import (
@@ -376,6 +376,7 @@ def outlook_terms(experiment: Experiment, expected: Forecast) -> OutlookTerms:
         max_blocks=expected.max_blocks,
         precision=experiment.stop.precision,
         weights=_weights(experiment),
+        is_fixed=experiment.stop.blocks is not None,
     )
 
 

@@ -5,34 +5,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.core.command import Command, Completed, ServerAddress
-from steelyard.core.errors import TargetError
-from steelyard.core.experiment import Experiment, Setting, SwitchCost, Workload
+from steelyard.core.errors import Complaint, TargetError
+from steelyard.core.experiment import EffectiveSetting, Experiment, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
-from steelyard.core.latency import RunLatency
-from steelyard.core.measurement import (
-    CheckpointAge,
-    EffectiveSetting,
-    Measurement,
-    StatementPlan,
-)
+from steelyard.core.measurement import CheckpointAge, Measurement, RunLatency, StatementPlan
+from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.redis import stored_key
 from steelyard.core.schedule import Stretch
-from steelyard.gateways.clock import Clock
-from steelyard.gateways.host import LOOPBACK
+from steelyard.gateways.host import LOOPBACK, Clock
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql, reload
-from steelyard.systems.own_program import filled, values_of_server
 from steelyard.systems.postgres import pgbench, settings
 from steelyard.systems.postgres import settings as checkpoints
 from steelyard.systems.postgres import settings as checks
 from steelyard.systems.postgres import settings as memory
-from steelyard.systems.postgres.load_programs import load_program
+from steelyard.systems.postgres.load_programs import filled, load_program, values_of_server
 from steelyard.systems.postgres.reader import PostgresCeilings, open_reader, plans_of
 from steelyard.systems.postgres.server import Installation, PostgresProgram
 from steelyard.systems.postgres.settings import SettingEntry
-from steelyard.systems.postgres.transaction_log import SeveralLogs, TransactionLogReader
-from steelyard.systems.protocol import Complaint, Dataset, RunRequest, ServerReader
+from steelyard.systems.protocol import Dataset, LogReader, RunRequest, ServerReader
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
 _EFFECTIVE = (
@@ -82,17 +73,33 @@ class PostgresEngine:
         self._sql = sql
         self._account = account
         self._password = secrets.token_hex(16)
+        self._driver: Installation | None = None
         self._load = load_program(experiment, lambda: self.generator, processes, account)
 
     @property
     def generator(self) -> Installation:
         """Return the installation whose pgbench drives every server: the newest."""
+        if self._driver is not None:
+            return self._driver
         installations = [program.installation for program in self._programs.values()]
         return max(installations, key=lambda installation: installation.version_key)
+
+    def drive_by(self, generator: Installation) -> None:
+        """Let the pgbench of this installation drive all servers: those of other engines, too."""
+        self._driver = generator
+
+    @property
+    def needs_tls(self) -> bool:
+        """Return whether the generator has to speak TLS."""
+        return False
 
     def program(self, configuration: str) -> PostgresProgram:
         """Return the server program of a configuration."""
         return self._programs[configuration]
+
+    def catalogue(self, configuration: str) -> Mapping[str, SettingEntry]:
+        """Return the settings that a configuration's server knows."""
+        return self._catalogues[configuration]
 
     def label(self, configuration: str) -> str:
         """Return what a configuration's server is called."""
@@ -354,7 +361,9 @@ class PostgresEngine:
 
     def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
         """Open a session that reads the server's statistics while a workload runs."""
-        return open_reader(self._sql, address.at(dataset_of(workload).name))
+        dataset = dataset_of(workload).name
+        inside = address.at(dataset)
+        return open_reader(self._sql, inside, is_own=inside.database == dataset)
 
     def pilot(self, request: RunRequest) -> tuple[Command, ...]:  # noqa: ARG002 - by its protocol
         """Return nothing: pgbench takes a time."""
@@ -419,7 +428,7 @@ class PostgresEngine:
         ramp_s: float,
         slice_s: float | None = None,
         stretches: Sequence[Stretch] = (),
-    ) -> TransactionLogReader | SeveralLogs:
+    ) -> LogReader:
         """Return what reads the load generators' logs of a run."""
         return self._load.log_reader(
             request, started_at=started_at, ramp_s=ramp_s, slice_s=slice_s, stretches=stretches

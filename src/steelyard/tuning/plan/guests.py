@@ -14,9 +14,9 @@ from steelyard.core.stack import (
     Place,
     PoolDesign,
     StackDesign,
+    StackFacts,
     StackRequest,
 )
-from steelyard.core.stack_facts import StackFacts
 from steelyard.core.units import MIB, format_bytes
 from steelyard.tuning.facts.domain_xml import domain_facts, parse_domain
 from steelyard.tuning.plan.arithmetic import Budget, summed
@@ -29,11 +29,12 @@ from steelyard.tuning.plan.machine import (
     of_request,
     system_bytes,
 )
-from steelyard.tuning.plan.pods import pool_pages, require_whole_cores
 from steelyard.tuning.plan.topology import (
     DomainPlace,
     Wanted,
     place_domain,
+    pool_pages,
+    require_whole_cores,
     threads_per_core,
     whole_cores,
 )
