@@ -23,7 +23,7 @@ SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
     "files": 351,
     "longest file": 744,
-    "import edges": 2538,
+    "import edges": 2539,
     "modules with one importer": 26,
     "branches on kind or system": 12,
 }

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.core.command import Completed
 from steelyard.core.errors import InputError, MeasurementError
+from steelyard.core.outside import Completed
 from steelyard.core.published import Printed, PublishedRow, exactly, parse_printed
 from steelyard.core.units import MS_PER_S, US_PER_S
 from steelyard.systems.postgres.log_lines import (

@@ -34,7 +34,7 @@ from steelyard.report.document import (
     percent,
     significant,
 )
-from steelyard.stats.intervals import BOUNDED_FROM, Interval, plain_median_interval
+from steelyard.stats.intervals import Interval, plain_median_interval
 
 _TONES: Final = {
     Grade.CONTRADICTS: Tone.ERROR,
@@ -43,6 +43,7 @@ _TONES: Final = {
     Grade.LIMIT: Tone.EVEN,
     Grade.FOLLOWS: Tone.GOOD,
 }
+_BOUNDED_FROM: Final = 6  # runs: with fewer, signed ranks cannot reach 95 %
 _HOW: Final = (
     f"{len(CHECKS)} rules, each in docs/claims.md. A printed figure is a range: what rounding alone"
     " explains is not held against it. Intervals are at 95 %, over all comparisons of this table"
@@ -252,7 +253,7 @@ class _Level:
             return "n = 1, no interval"
         found = self.interval
         if not found.bounded:
-            return f"n = {len(self.values)}, no interval below {BOUNDED_FROM}"
+            return f"n = {len(self.values)}, no interval below {_BOUNDED_FROM}"
         return f"{self.shown(found.low)} to {self.shown(found.high)}"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Final
 
-from steelyard.core.errors import InputError
+from steelyard.core.errors import InputError, did_you_mean
 from steelyard.core.published import (
     METRICS,
     Printed,
@@ -19,7 +19,6 @@ from steelyard.core.published import (
     parse_ratio,
     parts_of,
 )
-from steelyard.core.spelling import did_you_mean
 from steelyard.core.units import MS_PER_S
 
 _MOST_ROWS: Final = 200_000
