@@ -22,6 +22,7 @@ from steelyard.core.target import (
     EndpointTarget,
     Here,
     KubernetesPlace,
+    RdsTarget,
     RedisEndpointTarget,
     Target,
 )
@@ -41,8 +42,9 @@ from steelyard.systems.protocol import Engine
 from steelyard.systems.redis.factory import RedisSurroundings, redis_engine
 from steelyard.targets.cloudnative_pg import clusters_made, servers_in_kubernetes
 from steelyard.targets.differences import Room
-from steelyard.targets.endpoint import assemble_endpoints, assemble_redis_endpoints
+from steelyard.targets.endpoint import Endpoints, assemble_endpoints, assemble_redis_endpoints
 from steelyard.targets.kubernetes_site import Asked, KubernetesSite, Placed, find_site
+from steelyard.targets.rds import assemble_rds
 from steelyard.targets.redis_kubernetes import redis_servers_made, redis_services
 from steelyard.targets.stack import Hooks, HugePageNeeds, StackMeans, StackSettings, TurnedKnobs
 from steelyard.tuning.apply.kernel import stack_doors
@@ -219,6 +221,8 @@ def assemble(
         return target.assembled(
             experiment, doors, campaign_id=campaign_id, ledger=ledger, told=told
         )
+    if isinstance(target, RdsTarget):
+        return _rented(experiment, doors, campaign_id=campaign_id, ledger=ledger, told=told)
     if experiment.is_in_kubernetes:
         return _in_kubernetes(experiment, doors, campaign_id=campaign_id, ledger=ledger, told=told)
     if any(_is_endpoint(configuration.target) for configuration in experiment.configurations):
@@ -239,6 +243,32 @@ def _there(experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Le
     """
     there = assemble_redis_endpoints if experiment.redis_targets else assemble_endpoints
     found = there(experiment, doors, campaign_id=campaign_id, ledger=ledger)
+    return _of_endpoints(found, experiment, doors, ledger)
+
+
+def _rented(
+    experiment: Experiment,
+    doors: Doors,
+    *,
+    campaign_id: str,
+    ledger: Ledger | None,
+    told: Callable[[str], None],
+) -> Assembly:
+    """Return the assembly of instances that AWS makes; for looking nothing is made."""
+    found = assemble_rds(
+        experiment,
+        doors,
+        campaign_id=campaign_id,
+        ledger=ledger or NoLedger(),
+        runs=ledger is not None,
+        told=told,
+    )
+    return _of_endpoints(found, experiment, doors, ledger or NoLedger())
+
+
+def _of_endpoints(
+    found: Endpoints, experiment: Experiment, doors: Doors, ledger: Ledger
+) -> Assembly:
     return Assembly(
         engine=found.engine,
         platforms=found.platforms,
