@@ -335,6 +335,16 @@ def cost_words(experiment: Experiment, seconds: float) -> str:
     )
 
 
+def burst_words(experiment: Experiment, seconds: float) -> tuple[str, ...]:
+    """Return what burst credits of the servers will hide in a campaign of this length."""
+    told = (
+        f"{each.name}: {sentence}"
+        for each in experiment.configurations
+        for sentence in each.target.hidden_by_burst(seconds)
+    )
+    return tuple(told)
+
+
 def cost_json(experiment: Experiment, seconds: float) -> dict[str, Json]:
     """Return the same for programs; nothing where nothing says what a server costs."""
     cost = experiment.cost(seconds)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal, Self
 
-from steelyard.core.aws import CLASSES, Volume, burst_lasts_s, volume_of
+from steelyard.core.aws import CLASSES, Volume, burst_lasts_s, hidden_by_burst, volume_of
 from steelyard.core.errors import InputError
 from steelyard.core.money import Rates
-from steelyard.core.units import GIB, parse_quantity
+from steelyard.core.units import GIB, format_duration, parse_quantity
 
 
 class OpenWord(StrEnum):
@@ -168,6 +168,13 @@ class Server:
     def identity(self) -> Hashable:
         """Return what tells one server from another: how it is reached, not how it is treated."""
         return self
+
+    def hidden_by_burst(self, seconds: float) -> tuple[str, ...]:
+        """Return what a campaign of this length will not show of the place, a sentence each."""
+        if self.burst_lasts_s is None or seconds > self.burst_lasts_s:
+            return ()
+        lasts, took = format_duration(self.burst_lasts_s), format_duration(seconds)
+        return (f"{took} fit into burst credits of {lasts}: they will not show what lasts",)
 
     def at(self, place: "KubernetesPlace") -> Self:  # noqa: ARG002 - it is in none
         """Return the same target elsewhere in a cluster; itself where it is in none."""
@@ -668,6 +675,10 @@ class RdsTarget(Server):
     def is_made(self) -> bool:
         """Return that Steelyard makes it."""
         return True
+
+    def hidden_by_burst(self, seconds: float) -> tuple[str, ...]:
+        """Return what credits of class and storage will hide."""
+        return hidden_by_burst(CLASSES.get(self.instance_class), self.volume, seconds)
 
     @property
     def gib(self) -> int:

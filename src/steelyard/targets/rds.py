@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from steelyard.core.aws import CLASSES, hidden_by_burst
+from steelyard.core.aws import CLASSES
 from steelyard.core.errors import SteelyardError, TargetError
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding, Severity
@@ -26,11 +26,11 @@ from steelyard.places.aws import AwsMaker, await_serving, prefix, require_accoun
 from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger
-from steelyard.systems.postgres.engine import RunningServer, SettingEntry, read_running
+from steelyard.systems.postgres.engine import RunningServer, read_running
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.settings import STARTED_AT, Means, SettingStore
 from steelyard.systems.postgres.factory import Surroundings, endpoint_engine
-from steelyard.systems.postgres.settings import as_boolean, in_unit
+from steelyard.systems.postgres.settings import SettingEntry, as_boolean, in_unit
 from steelyard.targets.differences import Room
 from steelyard.targets.endpoint import Endpoints, dataset_needs, restarts_on, settings_on
 from steelyard.targets.prices import Prices, rates_of
@@ -379,7 +379,6 @@ class PlannedPlatform(EndpointPlatform):
 
     def findings(self) -> tuple[Finding, ...]:
         """Return what its credits will hide."""
-        kind, volume = CLASSES.get(self._asked.instance_class), self._asked.volume
         return tuple(
             Finding(
                 code="burst-hides",
@@ -389,7 +388,7 @@ class PlannedPlatform(EndpointPlatform):
                 ' classes"',
                 subject="campaign",
             )
-            for told in hidden_by_burst(kind, volume, self._seconds)
+            for told in self._asked.hidden_by_burst(self._seconds)
         )
 
 

@@ -57,7 +57,8 @@ class Noted:
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
-    """Serve an empty account."""
+    """Serve an empty account, which answers at once."""
+    monkeypatch.setattr("steelyard.places.aws._POLLS_S", (0.1,))
     with an_account(monkeypatch) as served:
         yield served
 
