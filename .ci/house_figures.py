@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 344,
-    "longest file": 744,
-    "import edges": 2525,
-    "modules with one importer": 28,
+    "files": 345,
+    "longest file": 798,
+    "import edges": 2560,
+    "modules with one importer": 27,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

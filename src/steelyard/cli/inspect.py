@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from steelyard.cli.cluster_facts import asked_cluster, cluster_options
+from steelyard.cli.options import SIZE
 from steelyard.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ _HERE = "this machine"
 @click.option(
     "--data-directory", metavar="DIR", help="Data directory of the database, to find its disk."
 )
+@click.option(
+    "--memory", type=SIZE, metavar="SIZE", help="What the machine of --dsn has, if nobody sees it."
+)
+@click.option("--cpus", type=click.IntRange(1), help="CPUs of that machine, likewise.")
 @cluster_options
 @click.option("--facts", type=_FILE, help="Check the facts in this file instead of a machine.")
 @click.option(
@@ -99,9 +104,10 @@ def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
     """
     from steelyard.cli.cluster_facts import looking_inside
     from steelyard.core.errors import InputError
+    from steelyard.core.units import parse_bytes
     from steelyard.tuning.facts.collecting import Asked
 
-    names = ("on", "dsn", "redis", "data_directory", "instance_metadata")
+    names = ("on", "dsn", "redis", "data_directory", "instance_metadata", "memory", "cpus")
     looking = {f"--{name.replace('_', '-')}": params[name] for name in names}
     file = params["facts"]
     require_one_source(file, {**looking, **looking_inside(params)})
@@ -120,6 +126,8 @@ def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
         data_directory=_text(params["data_directory"]),
         ping_pong=bool(params["ping_pong"]),
         metadata=bool(params["instance_metadata"]),
+        memory_bytes=None if params["memory"] is None else parse_bytes(params["memory"]),
+        cpus=params["cpus"],
     )
 
 

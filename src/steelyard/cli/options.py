@@ -179,6 +179,13 @@ _EXPERIMENT: Final = (
         help="For all configurations: a URI, a version, a directory, or YAML as below `target:`.",
     ),
     click.option(
+        "--memory",
+        type=SIZE,
+        metavar="SIZE",
+        help="What every endpoint's server has, for profiles.",
+    ),
+    click.option("--cpus", type=AMOUNT, metavar="N", help="CPUs of these servers, likewise."),
+    click.option(
         "--allow-existing",
         is_flag=True,
         help="Measure in an endpoint's database, or change a Cluster, that is named.",
@@ -374,3 +381,18 @@ def crash_options(command: _Command) -> _Command:
     """Add them."""
     # Decorators apply from the last to the first: so help lists them in the order written.
     return reduce(lambda decorated, part: part(decorated), reversed(_CRASH_OPTIONS), command)
+
+
+def renaming(text: str) -> tuple[str, str]:
+    """Return the two names of an ``--as OLD=NEW``.
+
+    Raises:
+        InputError: It is none.
+    """
+    old, sign, new = text.partition("=")
+    if not (old and sign and new):
+        raise InputError(
+            f"--as {text}: it renames nothing",
+            hint="Write --as OLD=NEW, such as --as tuned=fitted.",
+        )
+    return old, new

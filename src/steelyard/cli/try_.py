@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.options import GeneratorCommand, gate_options
+from steelyard.cli.options import AMOUNT, SIZE, GeneratorCommand, gate_options
 
 
 @click.command(
@@ -16,6 +16,9 @@ from steelyard.cli.options import GeneratorCommand, gate_options
     "-d", "--dsn", metavar="DSN", help="The server: a URI or libpq's keywords (default: PG*)."
 )
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="A setting to try.")
+@click.option("--profile", metavar="NAME", help="A settings profile to try, such as fitted.")
+@click.option("--memory", type=SIZE, metavar="SIZE", help="What the server has, for a profile.")
+@click.option("--cpus", type=AMOUNT, metavar="N", help="CPUs of the server, for a profile.")
 @click.option(
     "-f",
     "--script",

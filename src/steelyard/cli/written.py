@@ -343,6 +343,9 @@ class TrialOptions:
     flags: tuple[str, ...]
     dsn: str | None
     changes: tuple[str, ...]
+    profile: str | None
+    memory: str | None
+    cpus: str | None
     scripts: tuple[str, ...]
     builtin: str | None
     scale: int | None
@@ -390,7 +393,7 @@ def run_trial(options: TrialOptions) -> None:
 
 
 def _trial_question(options: TrialOptions, seed: int) -> TrialQuestion:
-    if not options.changes:
+    if not options.changes and not options.profile:
         raise InputError(
             "nothing is to be tried", hint="Name a setting, such as --set random_page_cost=1.1."
         )
@@ -399,8 +402,17 @@ def _trial_question(options: TrialOptions, seed: int) -> TrialQuestion:
             "--script, and --builtin or --scale: scripts run on the tables that are there",
             hint="Leave one of them out; a file of `steelyard run` can have both.",
         )
+    if options.reset_command and not options.scripts:
+        raise InputError(
+            "--reset-command brings back data of your own, and without --script Steelyard makes the"
+            " database",
+            hint="Name a script, or leave it out: what Steelyard makes it copies anew each time.",
+        )
     return TrialQuestion(
         target=options.dsn or "",
+        profile=options.profile or "",
+        memory=options.memory or "",
+        cpus=options.cpus or "",
         settings=dict(_change_of(text) for text in options.changes),
         scripts=[_script_of(text) for text in options.scripts],
         builtins=[name.strip() for name in (options.builtin or _BUILTIN).split(",")],
@@ -437,9 +449,12 @@ def _trial_option(path: str) -> str:
         return "--builtin" if path.endswith(".builtin") else "--script" if ".file" in path else ""
     if path.startswith(f"configurations.{CHANGED}.postgres"):
         return "--set"
+    if path in (f"configurations.{CHANGED}", f"configurations.{CHANGED}.profile"):
+        return "--profile"
     if path.startswith(f"configurations.{NOW}.target"):
         key = path.rpartition(".")[2]
-        return f"--{key.replace('_', '-')}" if key.endswith("_command") else "--dsn"
+        is_own = key.endswith("_command") or key in ("memory", "cpus")
+        return f"--{key.replace('_', '-')}" if is_own else "--dsn"
     return next((option for key, option in _TRIAL_KEYS.items() if path.startswith(key)), "")
 
 
@@ -543,6 +558,9 @@ def _trial_command(options: TrialOptions) -> str:
     """Return the command that repeats it in the same order."""
     given = {
         "--dsn": options.dsn,
+        "--profile": options.profile,
+        "--memory": options.memory,
+        "--cpus": options.cpus,
         "--builtin": options.builtin,
         "--scale": options.scale,
         "--client": options.client,

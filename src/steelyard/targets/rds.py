@@ -7,8 +7,10 @@ has ALTER SYSTEM there; static ones take a reboot.
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from steelyard.core.aws import CLASSES
@@ -393,13 +395,20 @@ class PlannedPlatform(EndpointPlatform):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ground:
-    """What all instances of a campaign have in common."""
+class Ground:
+    """What all instances of a campaign have in common.
+
+    Attributes:
+        ledger: Is told of everything before it is made.
+        reach: Returns where the account of servers of this machine reaches programs.
+        runs: They are made; else they are only looked at.
+    """
 
     experiment: Experiment
     doors: Doors
     campaign_id: str
     ledger: Ledger
+    reach: Callable[[Path, tuple[Path, ...], str], Path]
     runs: bool
 
     def instance(self, target: RdsTarget, number: int) -> Instance:
@@ -418,40 +427,40 @@ class _Ground:
 
 
 def assemble_rds(
-    experiment: Experiment,
-    doors: Doors,
-    *,
-    campaign_id: str,
-    ledger: Ledger,
-    runs: bool,
-    told: Callable[[str], None],
-) -> Endpoints:
-    """Return the engine and each configuration's platform; for a run the instances are made.
+    ground: Ground, told: Callable[[str], None]
+) -> tuple[Endpoints, Callable[[], None]]:
+    """Return the engine and each configuration's platform, and what deletes all instances again.
+
+    For a run the instances are made; other configurations may have other servers beside these.
 
     Raises:
         SteelyardError: One cannot be made, or there is no pgbench; what was made is deleted.
     """
     targets = {
         each.name: each.target
-        for each in experiment.configurations
+        for each in ground.experiment.configurations
         if isinstance(each.target, RdsTarget)
     }
-    ground = _Ground(
-        experiment=experiment, doors=doors, campaign_id=campaign_id, ledger=ledger, runs=runs
-    )
     places = {
         target: ground.instance(target, number)
         for number, target in enumerate(dict.fromkeys(targets.values()), 1)
     }
     try:
-        if runs:
+        if ground.runs:
             for place in places.values():
                 place.make(told)
-        return _assembled(ground, targets, places)
+        found = _assembled(ground, targets, places)
     except BaseException as error:
         for place in places.values():
             _leave_after(error, place)
         raise
+
+    def leave() -> None:
+        with ExitStack() as leaving:
+            for place in places.values():
+                leaving.callback(place.leave)
+
+    return found, leave
 
 
 def _leave_after(error: BaseException, place: Instance) -> None:
@@ -464,7 +473,7 @@ def _leave_after(error: BaseException, place: Instance) -> None:
 
 
 def _assembled(
-    ground: _Ground, targets: Mapping[str, RdsTarget], places: Mapping[RdsTarget, Instance]
+    ground: Ground, targets: Mapping[str, RdsTarget], places: Mapping[RdsTarget, Instance]
 ) -> Endpoints:
     experiment, doors = ground.experiment, ground.doors
     servers = {target: _server(target, place, ground) for target, place in places.items()}
@@ -475,7 +484,7 @@ def _assembled(
             processes=doors.processes,
             sql=doors.sql,
             account=None,
-            reach=lambda programs, _parts, _label: programs,
+            reach=ground.reach,
         ),
     )
     needs = dataset_needs(engine.datasets())
@@ -518,7 +527,7 @@ def _assembled(
     )
 
 
-def _server(target: RdsTarget, place: Instance, ground: _Ground) -> RunningServer:
+def _server(target: RdsTarget, place: Instance, ground: Ground) -> RunningServer:
     """Return what is known of a server; of one that is not there what AWS says of its version.
 
     Whoever owns the instance changes by its parameter group what takes a superuser elsewhere.

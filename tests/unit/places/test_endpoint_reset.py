@@ -126,9 +126,20 @@ def _with_builtin() -> EndpointPlatform:
     return platform
 
 
+def _with_own_database() -> EndpointPlatform:
+    platform = _platform("true")
+    target = EndpointTarget(reset_command=("true",))
+    platform._options = replace(platform._options, target=target)
+    return platform
+
+
 @pytest.mark.parametrize(
     ("made", "words"),
-    [(_reads_only, "would have nothing to bring back"), (_with_builtin, "which Steelyard makes")],
+    [
+        (_reads_only, "would have nothing to bring back"),
+        (_with_builtin, "which Steelyard makes once"),
+        (_with_own_database, "Steelyard makes and copies from a template"),
+    ],
 )
 def test_it_is_refused_where_it_makes_no_sense(
     made: Callable[[], EndpointPlatform], words: str

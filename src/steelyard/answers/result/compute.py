@@ -23,6 +23,7 @@ from steelyard.stats.intervals import (
     block_p_value,
     blocks_to_decide,
     has_no_practical_weight,
+    is_by_t,
     verdict_of,
 )
 from steelyard.stats.spending import (
@@ -55,6 +56,8 @@ class Terms:
         decide: Relative effect the user wants decided.
         block_s: Seconds that one more block takes.
         stopped_early: The campaign ended because its results were decided, before its last look.
+        time_is_up: It ended because no further block fitted into the budget, so that this look is
+            the last one whatever it shows.
     """
 
     rule: StoppingRule
@@ -62,6 +65,7 @@ class Terms:
     decide: float
     block_s: float
     stopped_early: bool = False
+    time_is_up: bool = False
 
 
 def compare(
@@ -86,7 +90,7 @@ def compare_result(
     """Return the effect pooled over the cells: one number per block, one test."""
     blocks = len(contrasts)
     pooled = pooled_contrasts(contrasts) if blocks else np.empty(0)
-    level = result_level(terms.rule, blocks)
+    level = result_level(terms.rule, blocks, is_last=terms.time_is_up)
     weighed = _weigh(pooled, level, terms)
     decided_early = terms.stopped_early and weighed.verdict.decided
     return Comparison(
@@ -102,7 +106,7 @@ def compare_result(
         contrasts=tuple(pooled.tolist()),
         depends_on_load=depends_on_load,
         minutes_to_decide=_minutes_to_decide(weighed, terms),
-        note=_EARLY if decided_early else _limit(weighed, terms, terms.rule.first_look),
+        note=_EARLY if decided_early else _note(weighed, terms, terms.rule.first_look),
     )
 
 
@@ -122,7 +126,8 @@ def compare_cells(
 def _simultaneous(
     contrasts: FloatArray, pair: Pair, loads: Sequence[Load], terms: Terms
 ) -> tuple[Comparison, ...]:
-    level = cell_level(terms.rule, len(contrasts), len(loads))
+    is_last = terms.time_is_up
+    level = cell_level(terms.rule, len(contrasts), len(loads), is_last=is_last)
     return tuple(
         _cell(contrasts[:, column], pair, load, level, terms) for column, load in enumerate(loads)
     )
@@ -137,7 +142,7 @@ def _with_discoveries(
         return together
 
     def level_of(called: int) -> float:
-        return cell_level(terms.rule, blocks, cells, called) or 0.0
+        return cell_level(terms.rule, blocks, cells, called, is_last=terms.time_is_up) or 0.0
 
     p_values = np.array([block_p_value(column) for column in contrasts.T])
     called = discoveries(p_values, level_of)
@@ -193,7 +198,7 @@ def _cell(
         level=level,
         contrasts=tuple(contrasts.tolist()),
         minutes_to_decide=_minutes_to_decide(weighed, terms),
-        note=_limit(weighed, terms, terms.rule.cell_first_look),
+        note=_note(weighed, terms, terms.rule.cell_first_look),
     )
 
 
@@ -233,6 +238,14 @@ def _minutes_to_decide(weighed: _Weighed, terms: Terms) -> float | None:
         return None
     missing = blocks_to_decide(weighed.blocks, weighed.width, terms.decide) - weighed.blocks
     return missing * terms.block_s / SECONDS_PER_MINUTE if missing > 0 else None
+
+
+def _note(weighed: _Weighed, terms: Terms, first_look: int) -> str:
+    """Return what limits a statement; of a fixed number of blocks also what its interval is."""
+    limit = _limit(weighed, terms, first_look)
+    by_t = terms.rule.is_fixed and weighed.looked and is_by_t(weighed.blocks, terms.rule.alpha)
+    told = f"t interval over {count(weighed.blocks, 'block')}, not the coin's" if by_t else ""
+    return "; ".join(filter(None, (told, limit)))
 
 
 def _limit(weighed: _Weighed, terms: Terms, first_look: int) -> str:
@@ -295,4 +308,5 @@ def terms_of(record: CampaignRecord, plan: CampaignPlan, blocks: int) -> Terms:
         decide=experiment.stop.decide,
         block_s=plan.block_s,
         stopped_early=plan.stopping.stopped_early(record.status, blocks),
+        time_is_up=record.status is Status.BUDGET,
     )

@@ -21,7 +21,14 @@ from steelyard.core.errors import InputError, choice, did_you_mean, listed
 from steelyard.core.findings import Condition, parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE, LABEL
 from steelyard.core.schedule import LEAST_SETTLING_S, SHORTEST_TURN_S
-from steelyard.core.units import page_bytes_of, parse_duration_s, parse_fraction, parse_quantity
+from steelyard.core.units import (
+    MIB,
+    page_bytes_of,
+    parse_bytes,
+    parse_duration_s,
+    parse_fraction,
+    parse_quantity,
+)
 
 _SHOWN_LENGTH: Final = 60
 # A password in a URI (scheme://user:password@) or in a libpq keyword string.
@@ -73,6 +80,7 @@ REFUSED: Final = "refused"
 SEED_LIMIT: Final = 2**31
 BUILTINS: Final = ("select-only", "simple-update", "tpcb-like")
 _EVERYTHING: Final = re.compile(r"\s*(100\s*%|1(\.0+)?)\s*")
+LEAST_FIXED: Final = 3  # two have one degree of freedom: their interval is 13 standard errors wide
 PROTOCOLS: Final = ("simple", "extended", "prepared")
 DESIGNS: Final = ("auto", "alternating", "one-by-one", "single-pass")
 
@@ -261,6 +269,31 @@ def condition(value: object) -> Condition:
         raise refusal(error.message, error.hint) from error
 
 
+class Sessions(int):
+    """A number of clients; ``threads`` are those of the generator, where the file pairs them."""
+
+    threads: int | None = None
+
+    @property
+    def written(self) -> str:
+        """Return it as a file has it."""
+        return str(int(self)) if self.threads is None else f"{int(self)}/{self.threads}"
+
+
+def sessions(value: object) -> Sessions:
+    """Return a number of clients, or of clients and threads: ``8/8``."""
+    clients, slash, threads = str(value).partition("/")
+    read = whole_number(1)
+    if not slash:
+        return Sessions(read(value))
+    found = Sessions(read(clients))
+    found.threads = read(threads)
+    if found.threads > found:
+        message = f"{shown(value)} has more threads than clients"
+        raise refusal(message, "The generator needs at least one client per thread.")
+    return found
+
+
 def thread_counts(value: object) -> tuple[int, ...] | None:
     """Return thread counts, or None for ``auto``."""
     if value == "auto":
@@ -310,6 +343,13 @@ _SHARE = {"type": ["string", "number"], "examples": ["3%", 0.03]}
 _ALLOWANCE = {"type": ["string", "number"], "examples": ["15%", "ignore"]}
 _COUNT = {"type": "integer", "minimum": 1}
 _COMMA_LIST = {"type": "string", "pattern": r"^\s*[0-9]+(\s*,\s*[0-9]+)*\s*$"}
+_PAIR = {"type": "string", "pattern": r"^\s*[0-9]+\s*/\s*[0-9]+\s*$"}
+_PAIRS_LIST = {"type": "string", "pattern": r"^\s*[0-9]+(/[0-9]+)?(\s*,\s*[0-9]+(/[0-9]+)?)*\s*$"}
+_PAIRED = [
+    _COUNT,
+    _PAIRS_LIST,
+    {"type": "array", "items": {"anyOf": [_COUNT, _PAIR]}, "minItems": 1},
+]
 _COUNTS = [_COUNT, _COMMA_LIST, {"type": "array", "items": _COUNT, "minItems": 1}]
 TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _SETTING = {"type": ["string", "number", "boolean", "null"]}
@@ -322,6 +362,9 @@ def _schema(**keywords: object) -> WithJsonSchema:
 Text = Annotated[str, PlainValidator(as_text), _schema(type="string")]
 Name = Annotated[str, PlainValidator(word), _schema(type=["string", "integer"])]
 Count = Annotated[int, PlainValidator(whole_number(1)), _schema(**_COUNT)]
+FewBlocks = Annotated[
+    int, PlainValidator(whole_number(LEAST_FIXED)), _schema(type="integer", minimum=LEAST_FIXED)
+]
 Port = Annotated[
     int, PlainValidator(whole_number(1, 65535)), _schema(type="integer", minimum=1, maximum=65535)
 ]
@@ -332,6 +375,12 @@ Seed = Annotated[
 ]
 Version = Annotated[int, PlainValidator(version), _schema(const=1)]
 Counts = Annotated[list[Count], BeforeValidator(split_words), MinLen(1), _schema(anyOf=_COUNTS)]
+ClientCounts = Annotated[
+    list[Annotated[Sessions, PlainValidator(sessions)]],
+    BeforeValidator(split_words),
+    MinLen(1),
+    _schema(anyOf=_PAIRED),
+]
 ThreadCounts = Annotated[
     tuple[int, ...] | None,
     PlainValidator(thread_counts),
@@ -375,6 +424,8 @@ DesignWord = Annotated[
     PlainValidator(one_of(*DESIGNS)),
     _schema(enum=list(DESIGNS)),
 ]
+TRACKS = ("as-shipped", "matched")
+TrackWord = Annotated[str, PlainValidator(one_of(*TRACKS)), _schema(enum=list(TRACKS))]
 ResetWord = Annotated[
     str,
     PlainValidator(one_of("auto", "start", "block", "campaign")),
@@ -447,6 +498,27 @@ def quantity(value: object) -> str:
         raise refusal(f"{shown(value)} is no quantity of Kubernetes", error.hint) from None
     if not amount:
         raise refusal(f"{shown(value)} is nothing", "Write more than 0.")
+    return text
+
+
+def told_memory(value: object) -> str:
+    """Return a server's memory as written; a number without a unit is hardly meant."""
+    text = as_text(value)
+    try:
+        size = parse_bytes(text)
+    except InputError as error:
+        raise refusal(f"{shown(value)} is no size of a memory", error.hint) from None
+    if size < MIB:
+        raise refusal(f"{shown(value)} is {size} bytes of memory", "Write it as 64GiB.")
+    return text
+
+
+def told_cpus(value: object) -> str:
+    """Return how many CPUs a server has, as written; 0.5 is half of one."""
+    text = str(value) if isinstance(value, float) else as_text(value)
+    is_number = re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text)
+    if not is_number or not float(text):
+        raise refusal(f"{shown(value)} is no number of CPUs", "Write it as 16.")
     return text
 
 
@@ -601,6 +673,8 @@ Tolerations = Annotated[
     str, PlainValidator(tolerations), _schema(type="array", items={"type": "object"})
 ]
 Affinity = Annotated[str, PlainValidator(affinity), _schema(type="object")]
+ToldMemory = Annotated[str, PlainValidator(told_memory), _schema(type="string")]
+ToldCpus = Annotated[str, PlainValidator(told_cpus), _schema(type="number")]
 Method = Annotated[str, PlainValidator(one_of("any", "first")), _schema(enum=["any", "first"])]
 Durability = Annotated[
     str,

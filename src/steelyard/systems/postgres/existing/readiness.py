@@ -199,12 +199,22 @@ def reset_by_command(target: EndpointTarget, where: str) -> Finding:
     )
 
 
-def require_resettable(datasets: Sequence[DatasetNeeds], where: str, *, writes: bool) -> None:
+def require_resettable(
+    target: EndpointTarget, datasets: Sequence[DatasetNeeds], where: str, *, writes: bool
+) -> None:
     """Raise where a user's command has nothing to bring back, or would take away what is needed.
 
     Raises:
-        PreflightError: Workloads only read, or use tables that Steelyard makes.
+        PreflightError: The database is Steelyard's, workloads only read, or they use tables that
+            Steelyard makes.
     """
+    if not target.allow_existing:
+        raise PreflightError(
+            f"a `reset_command` brings back data of your own, and the database at {where} is one"
+            " that Steelyard makes and copies from a template each time",
+            hint="Name yours with `dbname:` and `allow_existing: true` (or --allow-existing), or"
+            " remove `reset_command`.",
+        )
     if not writes:
         raise PreflightError(
             f"all workloads only read the data at {where}, in read-only sessions: the"
