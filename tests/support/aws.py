@@ -48,6 +48,7 @@ class Account:
         denied: Actions that the account may not do.
         begun: Makes the server behind an instance, from its settings, user and password.
         calls: Every action that came, in order.
+        products: That the Price List API has, JSON each.
     """
 
     url: str = ""
@@ -59,6 +60,7 @@ class Account:
     begun: Callable[[dict[str, str], str, str], Server] | None = None
     servers: dict[str, Server] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    products: list[str] = field(default_factory=list)
 
     def refusal(self, action: str) -> tuple[str, str] | None:
         """Return code and message with which a call is refused; None: it is not."""
@@ -115,6 +117,9 @@ def _app(account: Account) -> Any:
             status = "400 Bad Request" if refused[0] == "Throttling" else "403 Forbidden"
             start(status, [("Content-Type", "text/xml")])
             return [_error(*refused)]
+        if service == "pricing":
+            start("200 OK", [("Content-Type", "application/x-amz-json-1.1")])
+            return [json.dumps({"FormatVersion": "aws_v1", "PriceList": account.products}).encode()]
         if action == "rds:DescribeEngineDefaultParameters":
             start("200 OK", [("Content-Type", "text/xml")])
             return [_default_parameters()]
@@ -277,8 +282,3 @@ def an_account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
         for each in account.servers.values():
             each.stop()
         server.shutdown()
-
-
-def as_json(text: str) -> Any:
-    """Return what JSON says."""
-    return json.loads(text)

@@ -131,6 +131,9 @@ def _change(result: Comparison, rates: Mapping[str, Rates]) -> CostChange:
     )
 
 
+_UNSEEN = "surplus CPU credits are billed by use, which was not measured"
+
+
 def _unset(result: Comparison, rates: Mapping[str, Rates]) -> str:
     """Return why the two sides cannot be set against each other; empty where they can."""
     sides = (result.baseline, result.configuration)
@@ -145,6 +148,8 @@ def _unset(result: Comparison, rates: Mapping[str, Rates]) -> str:
         return "the amounts are in different currencies"
     if any(each.io_per_million is not None for each in found):
         return "I/O is billed by use, which differs by load: read the cells"
+    if any(each.surplus_per_vcpu_hour is not None for each in found):
+        return _UNSEEN
     return "" if bounds(result.effect) is not None else "there is no interval yet"
 
 
@@ -204,6 +209,8 @@ def money_section(analysis: CampaignAnalysis) -> Sequence[Section]:
 def _how_to_read(found: Money) -> str:
     sources = dict.fromkeys(each.rates.source for each in found.cells)
     unknown = dict.fromkeys(told for each in found.cells for told in each.rates.missing)
+    if any(each.rates.surplus_per_vcpu_hour is not None for each in found.cells):
+        unknown |= {_UNSEEN: None}
     missing = f" Not known: {'; '.join(unknown)}." if unknown else ""
     return (
         f"What a million {MANY} cost where the measured rate is kept up for hours; prices from"

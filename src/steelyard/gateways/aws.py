@@ -100,6 +100,10 @@ class AwsApi(Protocol):
         """Yield what a call lists below a key, page after page; raises as ``call`` does."""
         ...
 
+    def texts(self, service: str, action: str, key: str, **given: object) -> Iterator[str]:
+        """Yield the same where what is listed are texts."""
+        ...
+
 
 class Aws(Protocol):
     """Finds an account."""
@@ -176,6 +180,14 @@ class _Region:
     def listed(
         self, service: str, action: str, key: str, **given: object
     ) -> Iterator[Mapping[str, Any]]:
+        return self._pages(service, action, key, given)
+
+    def texts(self, service: str, action: str, key: str, **given: object) -> Iterator[str]:
+        return self._pages(service, action, key, given)
+
+    def _pages(
+        self, service: str, action: str, key: str, given: Mapping[str, object]
+    ) -> Iterator[Any]:
         page: dict[str, object] = {}
         while True:
             answer = self.call(service, action, **given, **page)

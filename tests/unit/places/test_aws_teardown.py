@@ -1,13 +1,17 @@
 """Things in an account of AWS: made with a tag, found, deleted, and never somebody else's."""
 
+import json
 import os
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from steelyard.cli.main import cli
 from steelyard.core.errors import (
+    InputError,
     LeftBehindError,
     LoginError,
     PreflightError,
@@ -27,6 +31,7 @@ from steelyard.places.aws import (
     tagged,
     undo,
 )
+from steelyard.targets.prices import load_prices
 from support.aws import ACCOUNT, REGION, Account, an_account
 
 # Faults of the gate; `STEELYARD_AWS_FAULTS=200` tries more.
@@ -277,3 +282,58 @@ def test_names_follow_from_the_campaign() -> None:
     """As RDS takes them: small letters, digits, single hyphens, a letter first."""
     assert prefix("20261124-Huge_Pages-3f9a2c") == "steelyard-20261124-huge-pages-3f9a2c"
     assert len(prefix("x" * 200)) <= 60
+
+
+def a_product(usage: str, amount: str, **attributes: str) -> str:
+    """Return a product as the Price List API gives it."""
+    return json.dumps(
+        {
+            "product": {"attributes": {"usagetype": usage, **attributes}},
+            "terms": {
+                "OnDemand": {
+                    "a": {
+                        "priceDimensions": {"b": {"unit": "Hrs", "pricePerUnit": {"USD": amount}}}
+                    }
+                }
+            },
+        }
+    )
+
+
+def test_prices_of_a_region_come_from_the_price_list(
+    account: Account, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What is listed and understood; what is not listed stays unknown, other regions stay."""
+    account.products = [
+        a_product("EUC1-InstanceUsage:db.r6g.large", "0.2700000000", databaseEngine="PostgreSQL"),
+        a_product("EUC1-InstanceUsage:db.r6g.large", "0.3100000000", databaseEngine="MySQL"),
+        a_product("EUC1-Multi-AZUsage:db.r6g.large", "0.5400000000", databaseEngine="PostgreSQL"),
+        a_product("EUC1-RDS:GP3-Storage", "0.1370000000"),
+        a_product("EUC1-Aurora:StorageIOUsage", "0.0000002200"),
+    ]
+    cli.main(["prices", "--update", "--region", "eu-central-1"], standalone_mode=False)
+    (tmp_path / "prices.yaml").write_text(capsys.readouterr().out)
+    prices = load_prices(tmp_path / "prices.yaml")
+    found = prices.of("eu-central-1")
+    assert found.rds.instance_hour == {"db.r6g.large": 0.27}
+    assert found.rds.storage_gib_month == {"gp3": 0.137}
+    assert found.aurora.io_per_million == {"standard": pytest.approx(0.22)}
+    assert prices.of("us-east-1") == load_prices().of("us-east-1")
+    account.products = []
+    with pytest.raises(InputError, match="lists no price of nowhere-1"):
+        cli.main(["prices", "--update", "--region", "nowhere-1"], standalone_mode=False)
+
+
+def test_a_price_file_with_mistakes_is_told_with_all_of_them(tmp_path: Path) -> None:
+    """And one that is not there, or no YAML."""
+    wrong = tmp_path / "prices.yaml"
+    wrong.write_text("version: 2\nretrieved: 2026-01-01\ncurrency: dollars\nregions: {}\n")
+    with pytest.raises(InputError) as refused:
+        load_prices(wrong)
+    for place in ("version", "currency", "hours_per_month", "least_seconds"):
+        assert f"  {place}: " in refused.value.message
+    wrong.write_text("a: [")
+    with pytest.raises(InputError, match="is no YAML"):
+        load_prices(wrong)
+    with pytest.raises(InputError, match="is not there"):
+        load_prices(tmp_path / "other.yaml")
