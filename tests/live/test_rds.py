@@ -177,13 +177,11 @@ def test_a_lost_registry_is_cleaned_by_the_tag(
 def test_an_instance_is_weighed_beside_a_server_of_this_machine(
     steelyard: Steelyard, account: Account
 ) -> None:
-    """One campaign, one table; the instance is gone, whoever else took part."""
+    """In the same blocks; after Ctrl-C the instance is gone, whoever else took part."""
     head, _, _ = FILE.partition("  large:")
     text = head.replace("baseline: small", "baseline: here").replace(
         "configurations:\n", "configurations:\n  here: {target: {kind: local, bin: embedded}}\n"
     )
-    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
-    assert done.returncode == 0, done.stderr
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), "--out", "c", "--yes")
     assert {each["configuration"] for each in steelyard.runs} == {"here", "small"}
-    assert any(block["complete"] for block in steelyard.blocks)
     assert left(account) == []
