@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 342,
+    "files": 337,
     "longest file": 744,
-    "import edges": 2519,
+    "import edges": 2472,
     "modules with one importer": 27,
     "branches on kind or system": 12,
 }
