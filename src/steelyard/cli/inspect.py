@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from steelyard.cli.cluster_facts import asked_cluster, cluster_options
+from steelyard.cli.cluster_facts import (
+    asked_cluster,
+    cluster_options,
+    collected_inside,
+    defined_domain,
+    looking_inside,
+    place_inside,
+    system_fact_doors,
+)
 from steelyard.cli.options import SIZE
-from steelyard.core.errors import InputError
+from steelyard.core.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
     from steelyard.answers.stack.inspection import Inspection
@@ -102,8 +110,6 @@ def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
     Raises:
         InputError: Two options contradict each other.
     """
-    from steelyard.cli.cluster_facts import looking_inside
-    from steelyard.core.errors import InputError
     from steelyard.core.units import parse_bytes
     from steelyard.tuning.facts.collecting import Asked
 
@@ -158,8 +164,6 @@ def _compared(facts: "StackFacts", file: Path, *, ask_libvirt: bool) -> "StackFa
     Raises:
         InputError: The file cannot be read, or is no domain.
     """
-    from steelyard.cli.cluster_facts import defined_domain
-    from steelyard.core.errors import InputError
     from steelyard.gateways.files import read_text
     from steelyard.tuning.facts.domain_xml import domain_facts
     from steelyard.tuning.facts.domains import with_asked_domain
@@ -176,7 +180,6 @@ def _compared(facts: "StackFacts", file: Path, *, ask_libvirt: bool) -> "StackFa
 
 
 def _place(asked: "Asked | AskedCluster", facts: "StackFacts") -> str:
-    from steelyard.cli.cluster_facts import place_inside
     from steelyard.tuning.facts.collecting import Asked
 
     if isinstance(asked, Asked):
@@ -185,7 +188,6 @@ def _place(asked: "Asked | AskedCluster", facts: "StackFacts") -> str:
 
 
 def _collected(asked: "Asked | AskedCluster") -> "StackFacts":
-    from steelyard.cli.cluster_facts import collected_inside, system_fact_doors
     from steelyard.tuning.facts.collecting import Asked, collect
 
     if isinstance(asked, Asked):
@@ -194,7 +196,6 @@ def _collected(asked: "Asked | AskedCluster") -> "StackFacts":
 
 
 def _exit_code(inspection: "Inspection", fail_on: str) -> int:
-    from steelyard.core.errors import ExitCode
     from steelyard.core.findings import Severity
 
     grave = {

@@ -65,6 +65,6 @@ def command(context: click.Context, /, **_: object) -> None:
     dropped at the end. Scripts run in the database that the DSN names; what they change stays,
     unless --reset-command brings it back.
     """
-    from steelyard.cli.written import TrialOptions, run_trial
+    from steelyard.cli.questions import TrialOptions, run_trial
 
     run_trial(TrialOptions(**context.params))

@@ -7,7 +7,7 @@ from command_line import Shell
 
 from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.file.overrides import TrialQuestion, trial_text
-from steelyard.cli.written import _script_of
+from steelyard.cli.questions import _script_of
 from steelyard.core.experiment import Experiment
 from steelyard.core.target import EndpointTarget
 from steelyard.tuning.profiles import MachineFacts

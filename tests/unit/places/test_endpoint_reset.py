@@ -16,8 +16,8 @@ from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.target import EndpointTarget
 from steelyard.gateways.process import SystemProcesses
 from steelyard.places import elsewhere
-from steelyard.systems.postgres.existing.databases import COMMAND, DatasetNeeds
 from steelyard.systems.postgres.existing.platform import EndpointPlatform
+from steelyard.systems.postgres.existing.server import COMMAND, DatasetNeeds
 
 _SCRIPTS = DatasetNeeds(name="steelyard_scripts", tables=False, scripts=False)
 _TABLES = DatasetNeeds(name="steelyard_s1", tables=True, scripts=False)

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from steelyard.core.errors import PreflightError
+from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Finding
-from steelyard.core.measurement import EffectiveSetting, Fact
+from steelyard.core.measurement import Fact
 from steelyard.core.outside import Command, OnServer, ServerAddress, ServerProgram
 from steelyard.core.target import EndpointTarget
 from steelyard.core.units import format_bytes
@@ -23,26 +24,30 @@ from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.places.elsewhere import reset_by, token_of
 from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
-from steelyard.systems.existing import Announcing, Anywhere, Changes, OthersServer, ServerPlace
+from steelyard.systems.existing import (
+    Announcing,
+    Anywhere,
+    Changes,
+    OthersServer,
+    ServerPlace,
+    SettingStore,
+)
 from steelyard.systems.postgres.existing import readiness
-from steelyard.systems.postgres.existing.databases import (
+from steelyard.systems.postgres.existing.readiness import undo
+from steelyard.systems.postgres.existing.server import (
     COMMAND,
+    STARTED_AT,
     TEMPLATE,
     VACUUM,
+    AlterSystem,
     Databases,
     DatasetNeeds,
-    Naming,
-    require_usable,
-    with_settings,
-)
-from steelyard.systems.postgres.existing.readiness import undo
-from steelyard.systems.postgres.existing.settings import (
-    STARTED_AT,
-    AlterSystem,
     Means,
-    SettingStore,
+    Naming,
     SystemSettings,
+    require_usable,
     restart,
+    with_settings,
 )
 from steelyard.systems.postgres.pgbench import environment
 

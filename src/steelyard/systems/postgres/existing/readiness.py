@@ -16,9 +16,8 @@ from steelyard.core.units import format_duration
 from steelyard.gateways.sql import Sql, reload
 from steelyard.places.elsewhere import token_of
 from steelyard.systems.existing import require_no_campaign, server_finding, unseen
-from steelyard.systems.postgres.existing import databases as statements
-from steelyard.systems.postgres.existing.databases import DatasetNeeds
-from steelyard.systems.postgres.existing.settings import Means, in_system_file, restart
+from steelyard.systems.postgres.existing import server as statements
+from steelyard.systems.postgres.existing.server import DatasetNeeds, Means, in_system_file, restart
 
 MARK = "steelyard campaign "
 _OUR_SESSIONS = 2  # one for our own checks, one to spare
