@@ -28,9 +28,10 @@ from steelyard.places.aws import AwsMaker, await_serving, prefix, require_accoun
 from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger
+from steelyard.systems.existing import SettingStore
 from steelyard.systems.postgres.engine import RunningServer, read_running
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
-from steelyard.systems.postgres.existing.settings import STARTED_AT, Means, SettingStore
+from steelyard.systems.postgres.existing.server import STARTED_AT, Means
 from steelyard.systems.postgres.factory import Surroundings, endpoint_engine
 from steelyard.systems.postgres.settings import SettingEntry, as_boolean, in_unit
 from steelyard.targets.differences import Room
