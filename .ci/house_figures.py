@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 351,
-    "longest file": 744,
-    "import edges": 2539,
+    "files": 354,
+    "longest file": 798,
+    "import edges": 2581,
     "modules with one importer": 26,
     "branches on kind or system": 12,
 }
