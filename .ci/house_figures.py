@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 342,
+    "files": 337,
     "longest file": 744,
-    "import edges": 2515,
-    "modules with one importer": 28,
+    "import edges": 2472,
+    "modules with one importer": 27,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

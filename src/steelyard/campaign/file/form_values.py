@@ -21,7 +21,14 @@ from steelyard.core.errors import InputError, choice, did_you_mean, listed
 from steelyard.core.findings import Condition, parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE, LABEL
 from steelyard.core.schedule import LEAST_SETTLING_S, SHORTEST_TURN_S
-from steelyard.core.units import page_bytes_of, parse_duration_s, parse_fraction, parse_quantity
+from steelyard.core.units import (
+    MIB,
+    page_bytes_of,
+    parse_bytes,
+    parse_duration_s,
+    parse_fraction,
+    parse_quantity,
+)
 
 _SHOWN_LENGTH: Final = 60
 # A password in a URI (scheme://user:password@) or in a libpq keyword string.
@@ -494,6 +501,27 @@ def quantity(value: object) -> str:
     return text
 
 
+def told_memory(value: object) -> str:
+    """Return a server's memory as written; a number without a unit is hardly meant."""
+    text = as_text(value)
+    try:
+        size = parse_bytes(text)
+    except InputError as error:
+        raise refusal(f"{shown(value)} is no size of a memory", error.hint) from None
+    if size < MIB:
+        raise refusal(f"{shown(value)} is {size} bytes of memory", "Write it as 64GiB.")
+    return text
+
+
+def told_cpus(value: object) -> str:
+    """Return how many CPUs a server has, as written; 0.5 is half of one."""
+    text = str(value) if isinstance(value, float) else as_text(value)
+    is_number = re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text)
+    if not is_number or not float(text):
+        raise refusal(f"{shown(value)} is no number of CPUs", "Write it as 16.")
+    return text
+
+
 def _storage(value: object) -> str:
     text = quantity(value)
     if parse_quantity(text) % 1:
@@ -645,6 +673,8 @@ Tolerations = Annotated[
     str, PlainValidator(tolerations), _schema(type="array", items={"type": "object"})
 ]
 Affinity = Annotated[str, PlainValidator(affinity), _schema(type="object")]
+ToldMemory = Annotated[str, PlainValidator(told_memory), _schema(type="string")]
+ToldCpus = Annotated[str, PlainValidator(told_cpus), _schema(type="number")]
 Method = Annotated[str, PlainValidator(one_of("any", "first")), _schema(enum=["any", "first"])]
 Durability = Annotated[
     str,
