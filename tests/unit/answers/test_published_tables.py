@@ -415,7 +415,9 @@ def test_a_table_is_written_as_it_was_read() -> None:
     assert table_text(read_table(text, "t.csv").rows) == text
 
 
-@pytest.mark.parametrize("text", ["x = 1", "[[claims]]\nid = 3", "= =", "[[claims]]\n"])
+@pytest.mark.parametrize(
+    "text", ["x = 1", f"x = {'9' * 5000}", "[[claims]]\nid = 3", "= =", "[[claims]]\n"]
+)
 def test_claims_that_are_none_are_refused(text: str) -> None:
     """With a sentence, never a traceback."""
     with pytest.raises(InputError):

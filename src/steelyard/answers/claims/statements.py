@@ -320,10 +320,10 @@ def read_claims(text: str, source: str) -> tuple[tuple[Article, ...], tuple[Clai
     """
     try:
         found = TypeAdapter(_File).validate_python(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{source} is no TOML: {error}", hint=_CLAIMS_HINT) from error
     except (ValidationError, RecursionError) as error:
         raise InputError(f"{source}: {_told(error)}", hint=_CLAIMS_HINT) from error
+    except ValueError as error:  # also of a number with thousands of digits
+        raise InputError(f"{source} is no TOML: {error}", hint=_CLAIMS_HINT) from error
     return found.articles, found.claims
 
 
