@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal, Self
 
-from steelyard.core.units import parse_quantity
+from steelyard.core.units import KIB, format_bytes, parse_quantity
 
 
 class OpenWord(StrEnum):
@@ -175,6 +175,41 @@ class Server:
         return self
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """Simulated storage: XFS in a file that is slower than the disk it lies on.
+
+    Attributes:
+        latency_s: What each flush takes longer.
+        iops: Reads and writes together, per second, at most; None: as the disk has them.
+        bandwidth_bytes: Likewise, bytes per second.
+        burst_iops: Likewise while there are credits; None: no bucket of credits.
+        burst_credits: Reads and writes in a full bucket of them, which it is at first.
+        block_bytes: Of the file system.
+        size_bytes: Of the file; what is not written takes no space.
+    """
+
+    latency_s: float = 0.0
+    iops: int | None = None
+    bandwidth_bytes: int | None = None
+    burst_iops: int | None = None
+    burst_credits: int = 0
+    block_bytes: int = 4096
+    size_bytes: int = 16 << 30
+
+    @property
+    def label(self) -> str:
+        """Return what it is, for people."""
+        parts = [
+            f"{self.latency_s * 1000:g} ms per flush" if self.latency_s else "",
+            f"{self.iops:,} IOPS" if self.iops else "",
+            f"{self.burst_iops:,} for {self.burst_credits:,} credits" if self.burst_iops else "",
+            f"{format_bytes(self.bandwidth_bytes)}/s" if self.bandwidth_bytes else "",
+            f"blocks of {format_bytes(self.block_bytes)}" if self.block_bytes != 4 * KIB else "",
+        ]
+        return f"simulated, {', '.join(filter(None, parts)) or 'nothing added'}"
+
+
 class Here(Server):
     """A server that Steelyard starts on this machine."""
 
@@ -183,6 +218,7 @@ class Here(Server):
     restores: ClassVar[tuple[str, ...]] = ("reflink", "copy")
     bin: str
     directory: str | None
+    store: Store | None
     port: int | None
     connection: str
     run_as: str | None
@@ -191,7 +227,8 @@ class Here(Server):
     def label(self) -> str:
         """Return the programs, how the generator connects, and where data directories are made."""
         where = f" in {self.directory}" if self.directory else ""
-        return f"{self.bin} by {self.connection}{where}"
+        on = f" on storage that is {self.store.label}" if self.store else ""
+        return f"{self.bin} by {self.connection}{where}{on}"
 
     @property
     def route(self) -> str:
@@ -201,7 +238,7 @@ class Here(Server):
     @property
     def identity(self) -> Hashable:
         """Return the directory: it is one disk, whatever programs use it."""
-        return (self.is_here, self.directory)
+        return (self.is_here, self.directory, self.store)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +249,7 @@ class LocalTarget(Here):
         bin: Directory of the server's programs, a version such as ``15``, or ``embedded``
             for the PyPI wheel.
         directory: Where data directories are made; None means Steelyard's cache.
+        store: Simulated storage that is made there for the data; None: they lie there themselves.
         port: TCP port on the loopback interface; None means a free one.
         connection: How the generator connects: ``socket`` or ``tcp``.
         run_as: Account for the server when Steelyard runs as root; None means a default one.
@@ -225,6 +263,7 @@ class LocalTarget(Here):
     kind: Literal["local"] = "local"
     bin: str = "embedded"
     directory: str | None = None
+    store: Store | None = None
     port: int | None = None
     connection: str = "socket"
     run_as: str | None = None
@@ -474,7 +513,7 @@ class RedisLocalTarget(Here):
     Attributes:
         bin: Directory of the programs, or the name of the server program as PATH finds it:
             ``redis-server``, ``valkey-server``.
-        directory: As of a local target; so ``port``, ``connection``, ``run_as``, ``restore`` and
+        directory: As of a local target; so ``store``, ``port``, ``connection``, ``run_as``, ``restore`` and
             ``burst_lasts_s``.
         replica: Settings of a replica that is started beside the server and follows it; None:
             there is none. With none of its own it has the server's.
@@ -484,6 +523,7 @@ class RedisLocalTarget(Here):
     kind: Literal["redis-local"] = "redis-local"
     bin: str = "redis-server"
     directory: str | None = None
+    store: Store | None = None
     port: int | None = None
     connection: str = "socket"
     run_as: str | None = None
