@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 356,
-    "longest file": 745,
-    "import edges": 2718,
-    "modules with one importer": 29,
+    "files": 335,
+    "longest file": 744,
+    "import edges": 2458,
+    "modules with one importer": 28,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

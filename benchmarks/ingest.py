@@ -110,8 +110,8 @@ def with_bytes(path: str) -> tuple[Spent, Counts | None]:
 
 def with_steelyard(path: str) -> tuple[Spent, Counts]:
     """Read as a run does: chunk by chunk."""
-    from steelyard.systems.postgres.log_counts import BUCKETS  # noqa: PLC0415
     from steelyard.systems.postgres.log_lines import LogForm  # noqa: PLC0415
+    from steelyard.systems.postgres.transaction_log import BUCKETS  # noqa: PLC0415
     from steelyard.systems.postgres.transaction_log import TransactionLogReader as LogReader  # noqa: PLC0415
 
     def work() -> Any:  # noqa: ANN401

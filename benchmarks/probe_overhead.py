@@ -28,8 +28,7 @@ from overhead import LEVEL, REAPED_S, Rig, Used, rate_of, rig, used_now
 from steelyard.campaign.evidence.watch import Probe
 from steelyard.campaign.run.bench import Bench
 from steelyard.core.errors import ExitCode, MeasurementError, SteelyardError
-from steelyard.core.evidence import Evidence
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Evidence, Run
 from steelyard.core.schedule import PlannedRun
 from steelyard.stats.intervals import block_interval
 

@@ -28,7 +28,7 @@ from provisioned import (
 )
 from simulator import log_effects
 
-from steelyard.core.plan import ASSUMED_NOISE
+from steelyard.core.campaign import ASSUMED_NOISE
 from steelyard.stats.noise import instances_needed, optimal_runs
 
 INSTANCE_SDS = (0.01, 0.02, 0.04)

@@ -18,8 +18,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steelyard.campaign.file.files import load_text
-from steelyard.campaign.file.resolution import Surroundings
+from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.run import session
 from steelyard.campaign.run.runner import Silence
 from steelyard.campaign.run.turns import Seat

@@ -29,7 +29,7 @@ from steelyard.campaign.evidence.turn_watch import ServerProbe, TurnWatch
 from steelyard.cli.main import cli
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import ExitCode, MeasurementError, SteelyardError
-from steelyard.core.evidence import Quantity
+from steelyard.core.measurement import Quantity
 from steelyard.core.schedule import TurnTimes
 from steelyard.record.directory import read_campaign
 from steelyard.stats.intervals import block_interval

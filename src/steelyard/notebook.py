@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.report import build_document, summary
-from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison
-from steelyard.answers.wording import verdict_sentence
+from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, verdict_sentence
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError
 from steelyard.core.findings import Finding
@@ -74,7 +73,7 @@ class Campaign:
 
     @cached_property
     def tables(self) -> dict[str, "pa.Table"]:
-        """Return runs, intervals, waits, counters, host and latency as tables of pyarrow.
+        """Return runs, intervals, waits, counters, statements, host, latency: tables of pyarrow.
 
         Raises:
             InputError: pyarrow is not installed.

@@ -28,6 +28,16 @@ from steelyard.answers.noise.floor import (
 )
 from steelyard.answers.results import CampaignAnalysis, CheckpointPhase, SettingDifference
 from steelyard.answers.settings import InstanceNoise, instance_noise
+from steelyard.core.campaign import (
+    ANEW,
+    ASSUMED_NOISE,
+    CampaignPlan,
+    RoundsFor,
+    Status,
+    StoppingRule,
+    WarmUpChoice,
+    turn_times,
+)
 from steelyard.core.experiment import (
     Configuration,
     Experiment,
@@ -42,16 +52,6 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.findings import Estimate, Finding, Severity, Validity
 from steelyard.core.measurement import Fact, Run, Second
-from steelyard.core.plan import (
-    ANEW,
-    ASSUMED_NOISE,
-    CampaignPlan,
-    RoundsFor,
-    Status,
-    StoppingRule,
-    WarmUpChoice,
-    turn_times,
-)
 from steelyard.core.schedule import (
     Load,
     Mode,

@@ -15,7 +15,7 @@ from steelyard.campaign.run.alternating import Slots
 from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.runner import Campaign
 from steelyard.campaign.run.turns import Slot
-from steelyard.core.campaign import BlockOutcome
+from steelyard.core.campaign import BlockOutcome, CampaignPlan
 from steelyard.core.experiment import (
     Configuration,
     Experiment,
@@ -26,7 +26,6 @@ from steelyard.core.experiment import (
     Workload,
 )
 from steelyard.core.measurement import Fact
-from steelyard.core.plan import CampaignPlan
 from steelyard.core.schedule import Load
 from steelyard.core.target import EngineName, LocalTarget, RedisLocalTarget
 from steelyard.record.directory import CampaignDirectory

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from fakes.clock import FakeClock
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
 from steelyard.core.kubernetes import (
     CLAIM,
@@ -25,12 +24,13 @@ from steelyard.core.kubernetes import (
     Manifest,
     ObjectRef,
 )
+from steelyard.core.outside import ServerAddress
 from steelyard.gateways.sql import SqlSession
 from steelyard.systems.postgres.cloudnative_pg import existing as serving
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as platform
 from steelyard.systems.postgres.cloudnative_pg import rollout
-from steelyard.systems.postgres.cloudnative_pg.diagnosis import HEALTHY, RESTARTED_AT
+from steelyard.systems.postgres.cloudnative_pg.operator import HEALTHY, RESTARTED_AT
 from steelyard.systems.postgres.existing import databases, readiness
 from steelyard.systems.postgres.existing import readiness as undoing
 

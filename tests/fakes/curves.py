@@ -12,8 +12,8 @@ from steelyard.answers.scalability import (
     scalability_curves,
     scalability_findings,
 )
+from steelyard.core.campaign import Status
 from steelyard.core.findings import Estimate
-from steelyard.core.plan import Status
 
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
+from steelyard.core.outside import ServerAddress
 from steelyard.gateways import sql as gateway
 from steelyard.systems.postgres.existing import databases, readiness, settings
 from steelyard.systems.postgres.existing import readiness as undoing

@@ -4,17 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import (
+from steelyard.core.measurement import (
     Absence,
     Evidence,
     ProbeCost,
     Quantity,
+    Run,
+    Second,
     Series,
     WaitClass,
     WaitEvent,
     Waits,
 )
-from steelyard.core.measurement import Run, Second
 
 RAMP_S = 2
 UNSEEN = 0.01  # of a transaction's time

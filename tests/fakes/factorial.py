@@ -6,9 +6,8 @@ from fakes import analyses
 from fakes.scenes import STARTED_AT, Scene, runs_of
 from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, Status
 from steelyard.core.experiment import Attribution, AttributionKind, Experiment, Factor
-from steelyard.core.plan import CampaignPlan, Status
 from steelyard.stats import factorial
 
 LEVELS = {

@@ -6,11 +6,10 @@ from pathlib import Path
 
 from fakes.kubernetes_api import FakeKubernetesApi
 from fakes.pods_here import PodsHere
-from steelyard.core.command import Command
 from steelyard.core.kubernetes import ContainerRef, SecretRef
-from steelyard.core.outside import InCluster
+from steelyard.core.outside import Command, InCluster
 from steelyard.core.target import KubernetesPlace
-from steelyard.gateways.clock import SystemClock
+from steelyard.gateways.host import SystemClock
 from steelyard.places.kubernetes.generators import GeneratorPlan, GeneratorPods
 
 CAMPAIGN_ID = "trial-0a1b2c"

@@ -6,7 +6,7 @@ import numpy as np
 
 from fakes import analyses
 from steelyard.answers.history import History, history_of
-from steelyard.answers.listing import Listed
+from steelyard.answers.report import Listed
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Fact

@@ -16,11 +16,9 @@ from fakes.analyses import analysis_of
 from fakes.scenes import STARTED_AT, Scene, runs_of
 from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
 from steelyard.core.findings import Validity
-from steelyard.core.latency import LatencyWindow, RunLatency, ScriptLatency
-from steelyard.core.measurement import Run, SustainedRun
-from steelyard.core.plan import Status
+from steelyard.core.measurement import LatencyWindow, Run, RunLatency, ScriptLatency, SustainedRun
 from steelyard.core.schedule import CellKey, Load
 from steelyard.stats.histogram import histogram_of, to_text
 

@@ -13,9 +13,9 @@ from steelyard.answers.capacity.compute import (
 )
 from steelyard.answers.latency.results import Basis, LatencyLevels, PercentileLevel, Timed
 from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.campaign import Capacity, CapacityPoint
+from steelyard.core.experiment import LatencyGoal
 from steelyard.core.findings import Estimate
-from steelyard.core.latency import LatencyGoal
-from steelyard.core.plan import Capacity, CapacityPoint
 from steelyard.core.schedule import CellKey, Load
 from steelyard.stats.capacity import Reached
 

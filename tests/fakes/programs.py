@@ -5,8 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steelyard.core.command import Command, Companion, ServerAddress
-from steelyard.core.outside import ControlGroup, InCluster, MadeDirectory, OnServer, Outside
+from steelyard.core.outside import (
+    Command,
+    Companion,
+    ControlGroup,
+    InCluster,
+    MadeDirectory,
+    OnServer,
+    Outside,
+    ServerAddress,
+)
 
 
 @dataclass(kw_only=True)

@@ -8,11 +8,16 @@ from fakes.evidence import Seen, watched
 from fakes.scenes import Scene, runs_of
 from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import BlockOutcome, CampaignRecord
-from steelyard.core.evidence import Absence, Quantity, WaitClass
+from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
 from steelyard.core.experiment import Layer, Setting
-from steelyard.core.measurement import EffectiveSetting, Environment, ServerEnvironment
-from steelyard.core.plan import Status
+from steelyard.core.measurement import (
+    Absence,
+    EffectiveSetting,
+    Environment,
+    Quantity,
+    ServerEnvironment,
+    WaitClass,
+)
 
 _CPU = {
     Quantity.SERVER_CPU_S: 0.00042,

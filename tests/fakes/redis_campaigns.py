@@ -8,7 +8,7 @@ from fakes.latencies import _record_of, script_of
 from fakes.scenes import Scene
 from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import CampaignRecord
+from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.core.experiment import (
     Configuration,
     Experiment,
@@ -20,9 +20,7 @@ from steelyard.core.experiment import (
     Setting,
     Workload,
 )
-from steelyard.core.latency import RunLatency
-from steelyard.core.measurement import Run
-from steelyard.core.plan import Status
+from steelyard.core.measurement import Run, RunLatency
 from steelyard.core.schedule import Mode, Pausing, Turn, TurnTimes, WorkloadTurns
 from steelyard.core.target import EngineName, RedisLocalTarget
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median, stdev
 
 from steelyard.answers.results import CellSummary, Comparison, StallTest, WarmupCheck
+from steelyard.core.campaign import Status
 from steelyard.core.findings import Estimate, Validity, Verdict
 from steelyard.core.measurement import Measurement, Run, Second
-from steelyard.core.plan import Status
 from steelyard.core.schedule import CellKey, Load, Mode
 
 STARTED_AT = 1_795_269_600.0  # 2026-11-21 14:00 UTC

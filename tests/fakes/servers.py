@@ -15,17 +15,24 @@ from signal import SIGALRM
 from fakes.clock import FakeClock
 from fakes.programs import FakeProgram
 from fakes.standing import FakeGenerators, FakeStandstill, FakeTurnLog
-from steelyard.core.command import Command, Completed, ServerAddress
 from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.experiment import Experiment, Layer, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
-from steelyard.core.latency import LatencyWindow, RunLatency, ScriptLatency
 from steelyard.core.linux import KEYS
-from steelyard.core.measurement import CheckpointAge, EffectiveSetting, Fact, Measurement, Second
-from steelyard.core.outside import MadeDirectory
+from steelyard.core.measurement import (
+    CheckpointAge,
+    EffectiveSetting,
+    Fact,
+    LatencyWindow,
+    Measurement,
+    RunLatency,
+    ScriptLatency,
+    Second,
+)
+from steelyard.core.outside import Command, Completed, MadeDirectory, ServerAddress
 from steelyard.core.schedule import Load, Stretch
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import remove_tree
+from steelyard.gateways.host import Clock
 from steelyard.places.protocol import Guarded, Ledger, LimitsInForce, PreparedState, Unfit
 from steelyard.stats.histogram import histogram_of, to_text
 from steelyard.systems.postgres import settings as postgres_settings

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Protocol
 
 from fakes.clock import FakeClock
-from steelyard.core.command import Command, Completed
 from steelyard.core.errors import MeasurementError, TargetError
-from steelyard.core.latency import RunLatency, ScriptLatency
+from steelyard.core.measurement import RunLatency, ScriptLatency
+from steelyard.core.outside import Command, Completed
 from steelyard.core.schedule import Pausing, Stretch
 from steelyard.stats.histogram import histogram_of, to_text
 

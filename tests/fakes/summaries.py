@@ -7,7 +7,7 @@ from fakes import analyses, open_loops
 from steelyard.answers.report import summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.statements.plans import TracedStatement, traced
-from steelyard.core.gate import parse_condition
+from steelyard.core.findings import parse_condition
 from steelyard.core.measurement import StatementPlan
 from steelyard.report.document import Json
 

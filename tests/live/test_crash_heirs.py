@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.crash import CrashTest
+from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import Death
 from steelyard.crash.testing import REDIS_MODES, Asked, Subject, crash_test, redis_subject
 from steelyard.gateways.doors import system_doors

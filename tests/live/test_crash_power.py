@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from steelyard.answers.crashes import CrashSummary, crash_summaries
-from steelyard.core.command import ServerAddress
+from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import Death
 from steelyard.crash.testing import REDIS_MODES, Asked, crash_test, redis_subject
 from steelyard.gateways.doors import system_doors

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from steelyard.core.errors import PreflightError
-from steelyard.core.stack import StackRequest
-from steelyard.core.stack_facts import StackFacts
+from steelyard.core.stack import StackFacts, StackRequest
 from steelyard.core.units import GIB, MIB
 from steelyard.gateways.process import SystemProcesses
 from steelyard.places.local.server import server_account

@@ -14,11 +14,9 @@ import pytest
 
 from fakes.domains import FakeDomains
 from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.stack import DomainDesign, Knob, KnobKind, Scope
-from steelyard.core.stack_facts import DomainFacts
+from steelyard.core.stack import DomainDesign, DomainFacts, Knob, KnobKind, Scope
 from steelyard.core.units import MIB
-from steelyard.gateways.clock import SystemClock
-from steelyard.gateways.host import LocalHost
+from steelyard.gateways.host import LocalHost, SystemClock
 from steelyard.gateways.virsh import Domains, Virsh
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.facts.domain_xml import domain_facts

@@ -15,9 +15,8 @@ import pytest
 
 from steelyard.campaign.evidence.machine import MachineProbe
 from steelyard.campaign.evidence.watch import Watch
-from steelyard.core.evidence import Evidence, Vantage
-from steelyard.gateways.clock import SystemClock
-from steelyard.gateways.host import LocalHost
+from steelyard.core.measurement import Evidence, Vantage
+from steelyard.gateways.host import LocalHost, SystemClock
 from support.lacking import lacking
 from support.live import Steelyard, wait_for
 

@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from steelyard.core.command import ServerAddress
+from steelyard.core.outside import ServerAddress
 from steelyard.gateways.sql import PsycopgSql
 from steelyard.systems.postgres.cloudnative_pg.existing import CLIENTS
 from steelyard.systems.postgres.existing.readiness import MARK

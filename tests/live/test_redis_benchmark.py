@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from steelyard.core.command import Completed
 from steelyard.core.errors import MeasurementError
 from steelyard.core.experiment import KeySpace, RedisWork, Workload
+from steelyard.core.outside import Completed
 from steelyard.core.schedule import Load
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import redis_benchmark as benchmark

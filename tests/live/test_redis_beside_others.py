@@ -8,10 +8,10 @@ import pytest
 import redis
 
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
+from steelyard.core.outside import ServerAddress
 from steelyard.core.target import RedisEndpointTarget
-from steelyard.gateways.clock import SystemClock
+from steelyard.gateways.host import SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisPy
 from steelyard.systems.redis.existing.connection import RedisMeans, address_of

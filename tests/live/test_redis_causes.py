@@ -4,7 +4,7 @@ import pytest
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.costs import Cost
-from steelyard.core.evidence import Quantity
+from steelyard.core.measurement import Quantity
 from steelyard.record.directory import read_campaign
 from support.live import Steelyard
 from support.redis import require_redis

@@ -10,20 +10,22 @@ import pytest
 import redis
 
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.command import Guest, ServerAddress
 from steelyard.core.errors import LeftBehindError, PreflightError, SteelyardError, TargetError
 from steelyard.core.experiment import RedisWork, Workload
-from steelyard.core.outside import Foreign, OnServer, in_undoing_order
+from steelyard.core.outside import Foreign, Guest, OnServer, ServerAddress, in_undoing_order
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.gateways import redis_client as gateway
-from steelyard.gateways.clock import SystemClock
+from steelyard.gateways.host import SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisPy, RedisSession, Reply
 from steelyard.systems.redis.existing.connection import RedisMeans, address_of, asked_number
 from steelyard.systems.redis.existing.databases import MARK_KEY
-from steelyard.systems.redis.existing.platform import RedisEndpointOptions, RedisEndpointPlatform
+from steelyard.systems.redis.existing.platform import (
+    RedisEndpointOptions,
+    RedisEndpointPlatform,
+    undo_on_redis,
+)
 from steelyard.systems.redis.existing.readiness import making
-from steelyard.systems.redis.existing.settings import undo_on_redis
 from steelyard.systems.redis.settings import rights_of
 from support.redis import RedisServer, redis_started
 from support.redis_endpoint import (

@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.campaign.run.runner import Silence
 from steelyard.campaign.run.session import Request, new_campaign
-from steelyard.core.campaign import CampaignRecord
+from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.core.experiment import (
     Configuration,
     Experiment,
@@ -22,7 +22,6 @@ from steelyard.core.experiment import (
     SwitchCost,
     Workload,
 )
-from steelyard.core.plan import Status
 from steelyard.core.schedule import Load, Mode
 from steelyard.core.target import EngineName, RedisLocalTarget
 from steelyard.gateways.doors import system_doors

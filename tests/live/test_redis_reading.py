@@ -12,10 +12,9 @@ import pytest
 from steelyard.campaign.evidence.turn_watch import ServerProbe
 from steelyard.campaign.evidence.watch import Watch
 from steelyard.core.errors import TargetError
-from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.measurement import Evidence, Quantity
 from steelyard.core.units import MS_PER_S, US_PER_S
-from steelyard.gateways.clock import SystemClock
-from steelyard.gateways.host import LocalHost
+from steelyard.gateways.host import LocalHost, SystemClock
 from steelyard.gateways.redis import RedisPy
 from steelyard.systems.redis.reader import RedisReader, open_reader
 from support.redis import RedisServer, redis_started, require_redis

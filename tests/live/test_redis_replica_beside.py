@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fakes.programs import FakeLedger
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
-from steelyard.gateways.clock import SystemClock
+from steelyard.core.outside import ServerAddress
+from steelyard.gateways.host import SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisPy, RedisSession
 from steelyard.places.local.platform import LocalOptions, LocalPlatform

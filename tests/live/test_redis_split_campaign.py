@@ -6,7 +6,7 @@ import pytest
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.durability.results import measured_lags
-from steelyard.core.evidence import Quantity
+from steelyard.core.measurement import Quantity
 from steelyard.record.directory import read_campaign
 from support.live import Steelyard, living_servers
 from support.redis import require_redis

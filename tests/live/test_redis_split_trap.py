@@ -3,7 +3,7 @@
 import pytest
 
 from steelyard.core.findings import State
-from steelyard.core.stack_facts import RedisFacts, StackFacts
+from steelyard.core.stack import RedisFacts, StackFacts
 from support.judged_rules import judged
 from support.redis import RedisServer
 from support.redis_pairs import RedisPair, keys_of, pair_started, wait_until

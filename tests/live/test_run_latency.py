@@ -9,11 +9,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.core.latency import RunLatency
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Run, RunLatency
 from steelyard.gateways.files import free_bytes, is_in_memory
 from steelyard.gateways.process import SystemProcesses
-from steelyard.places.local.states import LEAST_FREE_BYTES, MEMORY
+from steelyard.places.local.server import LEAST_FREE_BYTES, MEMORY
 from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import Histogram, bucket_values, from_text, merged
 from steelyard.systems.postgres.log_lines import LogForm

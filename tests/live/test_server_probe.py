@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,13 @@ import pytest
 from steelyard.campaign.evidence import watch as watching
 from steelyard.campaign.evidence.turn_watch import ServerProbe
 from steelyard.campaign.evidence.watch import Watch
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import SteelyardError
-from steelyard.core.evidence import Evidence, Quantity, WaitClass
-from steelyard.gateways.clock import SystemClock
-from steelyard.gateways.host import LocalHost
+from steelyard.core.measurement import BEGIN, COMMIT, STATEMENTS, Evidence, Quantity, WaitClass
+from steelyard.core.outside import ServerAddress
+from steelyard.gateways.host import LocalHost, SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.sql import PsycopgSql
-from steelyard.places.local.states import staged
+from steelyard.places.local.server import staged
 from steelyard.systems.postgres import pgbench
 from steelyard.systems.postgres.reader import READER_NAME, open_reader
 from steelyard.systems.postgres.server import find_clients, find_installation, wheel_parts
@@ -53,9 +53,22 @@ def watched(request: pytest.FixtureRequest, cache: Path) -> Iterator[Server]:
             *("ALTER SYSTEM SET autovacuum = off", "ALTER SYSTEM SET fsync = on"),
             *("ALTER SYSTEM SET shared_buffers = '64MB'", f"CREATE DATABASE {_DATABASE}"),
         )
+        if _has_library(server):
+            server.do("ALTER SYSTEM SET shared_preload_libraries = pg_stat_statements")
         run(server.restart_command)
         _generate(server, "--initialize", "--quiet")
         yield server
+
+
+def _has_library(server: Server) -> bool:
+    """Return whether pg_stat_statements came with the server."""
+    name = "SELECT name FROM pg_available_extensions WHERE name = 'pg_stat_statements'"
+    return bool(server.rows(name))
+
+
+def _need_library(server: Server) -> None:
+    if not _has_library(server):
+        lacking(f"{server.programs} has no pg_stat_statements")
 
 
 def _address(server: Server, user: str = "postgres") -> ServerAddress:
@@ -80,7 +93,7 @@ def _generate(server: Server, *arguments: str, user: str = "postgres") -> int:
 def _watched_run(server: Server, *arguments: str, seconds: int = 3) -> tuple[int, Evidence]:
     """Return the transactions of a run, and what the probe saw of it."""
     probe = ServerProbe(
-        open_reader=lambda: open_reader(PsycopgSql(), _address(server)),
+        open_reader=lambda: open_reader(PsycopgSql(), _address(server), is_own=True),
         ramp_s=1.0,
         nearby=LocalHost(),
     )
@@ -116,6 +129,57 @@ def test_commits_are_the_generators_to_the_last_one(watched: Server, work: str) 
     assert len(counted.rows) >= 2
     in_series = sum(row[counted.names.index(Quantity.COMMITS)] or 0 for row in counted.rows)
     assert 0 < in_series <= transactions + 2 * _CLIENTS + 3
+
+
+@pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
+def test_statements_are_the_generators_to_the_last_call(watched: Server, protocol: str) -> None:
+    """One call of each per transaction, with its WAL; nothing that the probe asks is among them.
+
+    Of BEGIN and END that a session has prepared, the server counts the first execution only.
+    """
+    _need_library(watched)
+    work = ("--builtin=simple-update", f"--protocol={protocol}")
+    transactions, evidence = _watched_run(watched, *work)
+    assert evidence.statements is not None
+    calls = {each.text: each.calls for each in evidence.statements}
+    counted = _CLIENTS if protocol == "prepared" else transactions
+    assert (calls[BEGIN], calls[COMMIT]) == (counted, counted)
+    each_one = ("UPDATE pgbench_accounts", "SELECT abalance", "INSERT INTO pgbench_history")
+    for start in each_one:
+        assert [calls[text] for text in calls if text.startswith(start)] == [transactions]
+    update = next(each for each in evidence.statements if each.text.startswith("UPDATE"))
+    assert update.rows == transactions
+    assert update.wal_bytes > 50 * transactions
+    assert 0 < update.seconds < evidence.seconds * _CLIENTS
+    assert update.pages_hit > transactions
+    assert not any("pg_stat" in each.text for each in evidence.statements)
+
+
+def test_a_database_of_others_is_not_given_the_extension(watched: Server) -> None:
+    """It is said how to make it; and that statements were forgotten while a run went on."""
+    _need_library(watched)
+    watched.do("CREATE DATABASE others")
+    address = replace(_address(watched), database="others")
+    reader = open_reader(PsycopgSql(), address)
+    assert reader.statements() is None
+    reader.close()
+    (absence,) = [each for each in reader.absent if each.subject == STATEMENTS]
+    assert "CREATE EXTENSION pg_stat_statements" in absence.reason
+    assert watched.rows("SELECT count(*) FROM pg_extension", "others") == [(1,)]
+    watched.do("DROP DATABASE others")
+    probe = ServerProbe(
+        open_reader=lambda: open_reader(PsycopgSql(), _address(watched), is_own=True),
+        ramp_s=0.0,
+        nearby=None,
+    )
+    watch = Watch(probes=[probe], clock=SystemClock())
+    _generate(watched, "--no-vacuum", "--transactions=1")
+    watch.around(lambda: watched.do("SELECT pg_stat_statements_reset()", database=_DATABASE))
+    evidence = watch.evidence()
+    assert evidence is not None
+    assert evidence.statements is None
+    (absence,) = [each for each in evidence.absent if each.subject == STATEMENTS]
+    assert "was reset during the run" in absence.reason
 
 
 def test_an_idle_server_has_counted_nothing(watched: Server) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from steelyard.answers.latency.results import histogram_of_run
-from steelyard.core.latency import RunLatency
+from steelyard.core.measurement import RunLatency
 from steelyard.core.units import US_PER_S
 from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import Histogram

@@ -23,7 +23,7 @@ import pytest
 from steelyard.core.errors import PrivilegeError
 from steelyard.core.linux import Controller
 from steelyard.gateways.cgroups import SystemCgroups, SystemFamilies
-from steelyard.places.local.pausing import is_frozen, thaw
+from steelyard.places.local.groups import is_frozen, thaw
 from support.endpoint import as_account
 from support.lacking import lacking
 from support.live import TINY, wait_for, write_experiment

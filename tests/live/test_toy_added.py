@@ -16,9 +16,9 @@ from fakes.toy_target import ToyInMemory, ToyTarget
 from steelyard.campaign.file.files import ExperimentFileError, load_experiment
 from steelyard.campaign.file.systems import SYSTEMS, System
 from steelyard.cli.main import cli
+from steelyard.core.campaign import Status
 from steelyard.core.experiment import Configuration
 from steelyard.core.findings import Verdict
-from steelyard.core.plan import Status
 from steelyard.core.target import TARGETS
 from steelyard.record.directory import read_campaign
 from steelyard.tuning.profiles import MachineFacts

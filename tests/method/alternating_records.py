@@ -14,9 +14,9 @@ from steelyard.core.experiment import Reset
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.measurement import Measurement
 from steelyard.core.measurement import Run
-from steelyard.core.plan import CampaignPlan
-from steelyard.core.plan import WarmUpChoice
-from steelyard.core.plan import Status
+from steelyard.core.campaign import CampaignPlan
+from steelyard.core.campaign import WarmUpChoice
+from steelyard.core.campaign import Status
 from steelyard.core.schedule import CellKey
 from steelyard.core.schedule import Mode
 from steelyard.core.target import LocalTarget

@@ -14,8 +14,8 @@ from steelyard.campaign.evidence.generator_rules import RunFacts
 from steelyard.campaign.evidence.run_rules import judge
 from steelyard.campaign.evidence.run_rules import validity_of
 from steelyard.core.campaign import BlockOutcome
-from steelyard.core.evidence import Evidence
-from steelyard.core.evidence import Quantity
+from steelyard.core.measurement import Evidence
+from steelyard.core.measurement import Quantity
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import Measurement
 from steelyard.core.findings import NEIGHBOUR_CPU

@@ -7,8 +7,8 @@ from simulator import PROFILES, Simulator, log_effects
 
 from steelyard.answers.outlook.compute import OutlookTerms
 from steelyard.answers.outlook.compute import outlook
-from steelyard.core.plan import ASSUMED_NOISE
-from steelyard.core.plan import WorkloadNoise
+from steelyard.core.campaign import ASSUMED_NOISE
+from steelyard.core.campaign import WorkloadNoise
 from steelyard.core.schedule import Mode
 from steelyard.stats.planning import BlockShape
 

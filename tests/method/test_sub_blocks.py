@@ -21,7 +21,7 @@ from steelyard.core.campaign import BlockOutcome, CampaignRecord
 from steelyard.core.experiment import Configuration, Experiment, Stop, Workload
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import Measurement, Run
-from steelyard.core.plan import Status
+from steelyard.core.campaign import Status
 from steelyard.core.schedule import CellKey, Load, Mode, sub_block_sizes
 from steelyard.core.target import LocalTarget
 from steelyard.stats import factorial

@@ -11,8 +11,8 @@ from pathlib import Path
 from fakes.kubernetes_answers import FakeLines
 from fakes.kubernetes_api import FakeKubernetesApi
 from steelyard.campaign.evidence.pod_script import BOOT, Account
-from steelyard.core.command import Completed
 from steelyard.core.kubernetes import ContainerRef, Manifest, ObjectRef
+from steelyard.core.outside import Completed
 from steelyard.gateways.placed_files import FetchedHost, parse_fetched
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "kubernetes"

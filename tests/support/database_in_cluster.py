@@ -10,7 +10,7 @@ from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, run_pods
 from fakes.sql import FakeSql
 from steelyard.core.kubernetes import CLUSTER, POD, SECRET, STORAGE_CLASS
 from steelyard.core.stack import Knob, KnobKind
-from steelyard.tuning.apply.cluster import SETTINGS_IN_FORCE, ClusterDoor
+from steelyard.tuning.apply.servers import SETTINGS_IN_FORCE, ClusterDoor
 from steelyard.tuning.facts import servers as postgres
 from steelyard.tuning.facts.collecting import ClusterDoors
 from support.containers import Containers

@@ -16,7 +16,7 @@ import pytest
 
 from steelyard.core.errors import SteelyardError
 from steelyard.gateways.process import SystemProcesses
-from steelyard.places.local.states import staged
+from steelyard.places.local.server import staged
 from steelyard.systems.postgres.server import find_installation, wheel_parts
 from support.lacking import lacking
 

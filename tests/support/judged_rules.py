@@ -1,7 +1,6 @@
 """One rule of the stack, judged."""
 
-from steelyard.core.stack import JudgedRule
-from steelyard.core.stack_facts import StackFacts
+from steelyard.core.stack import JudgedRule, StackFacts
 from steelyard.tuning.rules.catalogue import RULES
 from steelyard.tuning.rules.rule import judge_by
 

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from steelyard.answers.campaign import analyse
-from steelyard.core.campaign import CampaignRecord
+from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status
 from steelyard.core.errors import SteelyardError
-from steelyard.core.plan import CampaignPlan, Status
 from steelyard.core.schedule import Schedule
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.journal import (

@@ -15,11 +15,10 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.command import ServerAddress
 from steelyard.core.kubernetes import CLUSTER, Manifest, ObjectRef, SecretRef
-from steelyard.core.outside import InCluster, OnServer, Outside
+from steelyard.core.outside import InCluster, OnServer, Outside, ServerAddress
 from steelyard.core.target import CloudNativePgTarget, PodResources
-from steelyard.gateways.clock import SystemClock
+from steelyard.gateways.host import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.process import SystemProcesses

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from fakes.programs import FakeLedger, SmallRedis
-from steelyard.core.command import ServerAddress
+from steelyard.core.outside import ServerAddress
 from steelyard.core.target import PodResources, RedisKubernetesTarget
-from steelyard.gateways.clock import SystemClock
+from steelyard.gateways.host import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.process import SystemProcesses

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from steelyard.core.linux import IdleState, LinuxFacts, NumaNode, PagePool
-from steelyard.core.stack_facts import StackFacts
+from steelyard.core.stack import StackFacts
 from steelyard.core.units import GIB, MIB
 
 PAGE = 2 * MIB

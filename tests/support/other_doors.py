@@ -13,7 +13,7 @@ from pathlib import Path
 del sys.path[0]  # this folder, which has a module `kubernetes` of its own
 from steelyard.cli.main import main  # noqa: E402
 from steelyard.gateways import doors  # noqa: E402
-from steelyard.gateways.clock import SystemClock  # noqa: E402
+from steelyard.gateways.host import SystemClock  # noqa: E402
 from steelyard.gateways.sql import PsycopgSql  # noqa: E402
 from steelyard.systems.postgres import engine  # noqa: E402
 

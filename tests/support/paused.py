@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from fakes.campaigns import an_experiment
 from steelyard.campaign.cleanup.ledger import JournalLedger
-from steelyard.core.command import Command, ServerAddress
+from steelyard.core.outside import Command, ServerAddress
 from steelyard.gateways.cgroups import SystemCgroups
 from steelyard.gateways.doors import Doors, system_doors
-from steelyard.places.local.groups import GroupPlan, ServerGroups
-from steelyard.places.local.pausing import start_guard
+from steelyard.places.local.groups import GroupPlan, ServerGroups, start_guard
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.protocol import Guarded, Standstill
 from steelyard.record import registry

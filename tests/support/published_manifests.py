@@ -8,7 +8,7 @@ from steelyard.campaign.file.files import load_experiment
 from steelyard.core.kubernetes import Manifest, SecretRef
 from steelyard.core.units import GIB
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
-from steelyard.tuning.files.manifests import MATRIX, class_text
+from steelyard.tuning.files.files import MATRIX, class_text
 from steelyard.tuning.profiles import MachineFacts
 
 PRESETS = ("high-availability", "published-storage", "storage-locality")

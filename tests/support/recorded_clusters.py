@@ -6,7 +6,7 @@ from typing import Any
 
 from fakes.kubernetes_api import FakeKubernetesApi
 from steelyard.core.kubernetes import CLUSTER, ObjectRef
-from steelyard.systems.postgres.cloudnative_pg.diagnosis import ClusterState, look
+from steelyard.systems.postgres.cloudnative_pg.operator import ClusterState, look
 
 HOME = Path(__file__).parent.parent / "recordings" / "kubernetes" / "cloudnative_pg"
 

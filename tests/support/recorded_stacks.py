@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from steelyard.core.stack_facts import StackFacts
+from steelyard.core.stack import StackFacts
 
 STACKS = Path(__file__).parents[1] / "recordings" / "stack"
 PUBLISHED = STACKS / "published.yaml"

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
+from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import Role, SplitPlan, SplitRequest, SplitServer
 from steelyard.core.units import MIB
 from steelyard.gateways.redis import RedisPy, RedisSession

@@ -4,8 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from steelyard.core.linux import LinuxFacts
-from steelyard.core.stack import JudgedRule
-from steelyard.core.stack_facts import DomainFacts, StackFacts
+from steelyard.core.stack import DomainFacts, JudgedRule, StackFacts
 from steelyard.tuning.rules.catalogue import RULES
 from steelyard.tuning.rules.rule import judge_by
 from support.recorded_stacks import recommended

@@ -6,7 +6,7 @@ from typing import Any
 
 from steelyard.core.kubernetes import CLUSTER, NODE, ContainerRef, Manifest, ObjectRef, ref_of
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.systems.postgres.cloudnative_pg.diagnosis import CONTAINER, look
+from steelyard.systems.postgres.cloudnative_pg.operator import CONTAINER, look
 from support.kubernetes import IMAGE, no_cluster, until
 
 HEALTHY_WITHIN_S = 600.0  # with a cold image on a machine that has other work

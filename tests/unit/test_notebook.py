@@ -23,7 +23,8 @@ def test_a_campaign_has_verdicts_tables_charts_and_the_report() -> None:
     by_workload = {each.workload: each for each in campaign.verdicts}
     assert by_workload["reads"].verdict is Verdict.FASTER
     assert by_workload["writes"].verdict is Verdict.EQUIVALENT
-    assert {*campaign.tables} == {"runs", "intervals", "waits", "counters", "host", "latency"}
+    of_all = {"runs", "intervals", "waits", "counters", "statements", "host", "latency"}
+    assert {*campaign.tables} == of_all
     assert campaign.tables["runs"].num_rows == len(campaign.record.runs)
     assert campaign.charts["effects"].to_dict()["vconcat"]
     assert campaign.summary == json.loads((QUICK / "summary.json").read_text("utf-8"))

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
-from steelyard.campaign.file.validation import experiment_schema
+from steelyard.campaign.file.form import experiment_schema
 from steelyard.cli.main import cli
 from steelyard.core.errors import ExitCode
 from steelyard.core.outside import REDIS_MARK

@@ -5,14 +5,19 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations as subsets
 
-from steelyard.answers.drawing import specification
 from steelyard.answers.observations import Observations, count
 from steelyard.answers.result.compute import Pair, Terms, compare_result, terms_of
-from steelyard.answers.results import CampaignAnalysis, Comparison, Grounds
-from steelyard.answers.wording import tone_of, verdict_word
+from steelyard.answers.results import (
+    CampaignAnalysis,
+    Comparison,
+    Grounds,
+    specification,
+    tone_of,
+    verdict_word,
+)
+from steelyard.core.campaign import StoppingRule
 from steelyard.core.experiment import RATE, Attribution, AttributionKind, Effect
 from steelyard.core.findings import Estimate
-from steelyard.core.plan import StoppingRule
 from steelyard.report.document import (
     CONFIDENCE,
     Align,

@@ -34,8 +34,7 @@ from steelyard.answers.settings import (
 )
 from steelyard.answers.sustained.compute import burst_only, summarise_sustained
 from steelyard.answers.validity.work_rules import judged
-from steelyard.core.campaign import CampaignRecord
-from steelyard.core.plan import CampaignPlan
+from steelyard.core.campaign import CampaignPlan, CampaignRecord
 from steelyard.stats.drift import stalled_slices
 from steelyard.stats.spending import looks_taken
 

@@ -13,10 +13,9 @@ from statistics import median
 
 from steelyard.answers.reasons import waits as device
 from steelyard.answers.results import CampaignAnalysis, CellSummary
-from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Evidence, Quantity, Run
 from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind
 from steelyard.core.units import KIB, MIB, US_PER_S, format_bytes, format_percent
 from steelyard.report.document import (

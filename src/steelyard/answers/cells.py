@@ -16,8 +16,14 @@ from steelyard.answers.observations import (
     result_contrasts,
 )
 from steelyard.answers.published import PublishedRow, beside_published
-from steelyard.answers.results import CampaignAnalysis, CellSummary, SettingDifference, StallTest
-from steelyard.answers.wording import LABEL, ending
+from steelyard.answers.results import (
+    LABEL,
+    CampaignAnalysis,
+    CellSummary,
+    SettingDifference,
+    StallTest,
+    ending,
+)
 from steelyard.core.experiment import Attribution, Experiment
 from steelyard.core.findings import Finding, Validity
 from steelyard.core.measurement import Run

@@ -31,18 +31,15 @@ from steelyard.answers.observations import (
 from steelyard.answers.report import summary
 from steelyard.answers.result.compute import Pair, Terms, compare
 from steelyard.answers.result.section import result_section
-from steelyard.answers.results import FORMAT, CampaignAnalysis, Comparison
+from steelyard.answers.results import FORMAT, CampaignAnalysis, Comparison, command_pairs, ending
 from steelyard.answers.scalability import scalability_curves
 from steelyard.answers.settings import differing_settings, shown_settings, without_forecasts
 from steelyard.answers.tables import comparison_section, settings_section
-from steelyard.answers.wording import command_pairs, ending
-from steelyard.core.campaign import CampaignRecord
+from steelyard.core.campaign import CampaignPlan, CampaignRecord
 from steelyard.core.errors import InputError
-from steelyard.core.experiment import Experiment, Measure, SwitchCost
+from steelyard.core.experiment import Experiment, LogPolicy, Measure, SwitchCost
 from steelyard.core.findings import Estimate, Finding, Severity
-from steelyard.core.latency import LogPolicy
 from steelyard.core.measurement import Environment
-from steelyard.core.plan import CampaignPlan
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import (
     Target,

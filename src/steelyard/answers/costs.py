@@ -25,13 +25,11 @@ from steelyard.answers.observations import (
     sum_of,
     whole_transactions,
 )
-from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.results import CampaignAnalysis, cell_name
 from steelyard.answers.statements.compute import SCRIPTS
-from steelyard.answers.wording import cell_name
-from steelyard.core.evidence import Quantity
 from steelyard.core.experiment import ONE, RATE, Experiment, Workload
 from steelyard.core.findings import Estimate
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Quantity, Run
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import EngineName
 from steelyard.core.units import US_PER_S, format_percent

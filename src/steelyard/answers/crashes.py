@@ -27,7 +27,7 @@ from steelyard.core.redis import (
     promised_commits,
     promised_loss,
 )
-from steelyard.core.stack_facts import StorageClassFacts
+from steelyard.core.stack import StorageClassFacts
 from steelyard.core.target import RedisKubernetesTarget, RedisLocalTarget, Target
 from steelyard.core.units import format_bytes, format_share
 from steelyard.report.document import (

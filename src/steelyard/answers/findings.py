@@ -25,11 +25,10 @@ from steelyard.answers.results import (
     StallTest,
     WarmupCheck,
 )
-from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, RoundsFor
 from steelyard.core.experiment import Configuration, Experiment, Workload
 from steelyard.core.findings import BESIDE_NEIGHBOUR, ENVIRONMENT, Finding, Severity, Verdict
 from steelyard.core.measurement import Run
-from steelyard.core.plan import CampaignPlan, RoundsFor
 from steelyard.core.schedule import Mode
 from steelyard.core.target import EngineName, RedisKubernetesTarget, RedisLocalTarget, Target
 from steelyard.core.units import format_duration, format_percent, format_utc

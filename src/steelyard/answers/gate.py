@@ -10,7 +10,7 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from steelyard.answers.results import CampaignAnalysis, Comparison
-from steelyard.core.gate import Condition, Outcome
+from steelyard.core.findings import Condition, Outcome
 from steelyard.report.document import Json, Paragraph, Section, Tone, effect_interval, effect_value
 
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -11,10 +11,15 @@ from typing import Final
 
 import numpy as np
 
-from steelyard.answers.drawing import specification
-from steelyard.answers.listing import Listed
-from steelyard.answers.results import FORMAT, CampaignAnalysis, Comparison
-from steelyard.answers.wording import is_interim, uncompared
+from steelyard.answers.report import Listed
+from steelyard.answers.results import (
+    FORMAT,
+    CampaignAnalysis,
+    Comparison,
+    is_interim,
+    specification,
+    uncompared,
+)
 from steelyard.core.errors import InputError
 from steelyard.core.experiment import Workload
 from steelyard.core.findings import Estimate

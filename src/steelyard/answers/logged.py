@@ -22,7 +22,6 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from steelyard.answers.drawing import specification
 from steelyard.answers.latency.compute import tail_points
 from steelyard.answers.latency.results import (
     MAXIMUM,
@@ -43,9 +42,9 @@ from steelyard.answers.latency.section import (
     level_text,
     tail_values,
 )
-from steelyard.answers.results import FORMAT
+from steelyard.answers.results import FORMAT, specification
 from steelyard.core.findings import Estimate
-from steelyard.core.latency import LoggedInterval, RunLatency, Spread
+from steelyard.core.measurement import LoggedInterval, RunLatency, Spread
 from steelyard.core.target import POSTGRES_WORDS
 from steelyard.core.units import MS_PER_S, US_PER_S
 from steelyard.report.document import (

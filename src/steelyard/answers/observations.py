@@ -18,10 +18,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Attribution, AttributionKind, Experiment
 from steelyard.core.findings import Estimate
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Evidence, Quantity, Run
 from steelyard.core.schedule import CellKey
 from steelyard.stats.factorial import difference, main_effect, removed_last
 from steelyard.stats.intervals import (

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard.answers.drawing import specification
 from steelyard.answers.observations import Observations
-from steelyard.answers.results import CampaignAnalysis, Grounds
+from steelyard.answers.results import CampaignAnalysis, Grounds, specification
 from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT, Experiment
 from steelyard.core.findings import Estimate, Finding, Severity
 from steelyard.core.schedule import CellKey, Load

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from steelyard.answers.observations import Observations, ResultContrast, result_contrasts
 from steelyard.answers.results import CampaignAnalysis, Comparison, Grounds, SettingDifference
+from steelyard.core.campaign import CampaignPlan
 from steelyard.core.experiment import Configuration, Experiment, SwitchCost
 from steelyard.core.measurement import EffectiveSetting, Environment, ServerEnvironment
-from steelyard.core.plan import CampaignPlan
 from steelyard.core.target import CloudNativePgTarget, RedisKubernetesTarget, Target
 from steelyard.report.document import Json, percent
 from steelyard.stats.noise import Components, optimal_runs, pair_components

@@ -8,25 +8,28 @@ from itertools import product
 from steelyard.answers.attribution import compared_names
 from steelyard.answers.ceilings import ceiling_tables
 from steelyard.answers.cells import level_settings
-from steelyard.answers.drawing import specification
 from steelyard.answers.latency.results import LatencyAnalysis
 from steelyard.answers.result.section import rankings
-from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, StallTest
-from steelyard.answers.stack.plan import one_key_label
-from steelyard.answers.sustained.compute import BURST_ONLY
-from steelyard.answers.turns import absolute_words
-from steelyard.answers.wording import (
+from steelyard.answers.results import (
     LABEL,
+    CampaignAnalysis,
+    CellSummary,
+    Comparison,
+    StallTest,
     cell_name,
     cells_together,
     load_name,
     short_load,
+    specification,
     time_to_decide,
     tone_of,
     uncompared,
     verdict_sentence,
     verdict_word,
 )
+from steelyard.answers.stack.plan import one_key_label
+from steelyard.answers.sustained.compute import BURST_ONLY
+from steelyard.answers.turns import absolute_words
 from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import Fact, Run

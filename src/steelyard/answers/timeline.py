@@ -7,13 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from steelyard.answers.drawing import specification
 from steelyard.answers.observations import Observations, ResultContrast, result_contrasts
-from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.wording import cell_name
-from steelyard.core.evidence import Evidence, Quantity, Series, WaitClass
+from steelyard.answers.results import CampaignAnalysis, cell_name, specification
 from steelyard.core.experiment import MANY, RATE, Experiment
-from steelyard.core.measurement import Measurement, Run
+from steelyard.core.measurement import Evidence, Measurement, Quantity, Run, Series, WaitClass
 from steelyard.core.schedule import CellKey
 from steelyard.report.document import ChartKind, Figure, Json, Section, Value, enumeration, number
 

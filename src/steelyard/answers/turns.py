@@ -26,11 +26,9 @@ from steelyard.answers.observations import (
     side_means,
     sum_of,
 )
-from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import Quantity
+from steelyard.core.campaign import CampaignPlan, CampaignRecord
 from steelyard.core.experiment import ONE, RATE, Experiment, SwitchCost
-from steelyard.core.measurement import Run
-from steelyard.core.plan import CampaignPlan
+from steelyard.core.measurement import Quantity, Run
 from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
 from steelyard.core.units import KIB, MIB, format_bytes
 from steelyard.report.document import Json, enumeration, number

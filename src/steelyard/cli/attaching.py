@@ -27,6 +27,7 @@ from steelyard.cli.campaigns import rendered, show, write_reports
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.launching import RunOptions
 from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
+from steelyard.core.campaign import Status
 from steelyard.core.errors import (
     ExitCode,
     InputError,
@@ -38,7 +39,6 @@ from steelyard.core.errors import (
     TargetError,
 )
 from steelyard.core.experiment import Experiment
-from steelyard.core.plan import Status
 from steelyard.core.units import format_bytes
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.kubernetes.api import KubernetesApi

@@ -10,16 +10,13 @@ import click
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.gate import judge, junit
-from steelyard.answers.listing import Listed
-from steelyard.answers.report import build_document, summary
-from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.wording import uncompared
+from steelyard.answers.report import Listed, build_document, summary
+from steelyard.answers.results import CampaignAnalysis, uncompared
 from steelyard.campaign.run.session import as_json
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.command import quoted
-from steelyard.core.errors import ExitCode, InputError, RecordError
+from steelyard.core.errors import ExitCode, InputError, RecordError, quoted
 from steelyard.core.experiment import Experiment
-from steelyard.core.gate import Condition, Outcome, parse_condition, worst
+from steelyard.core.findings import Condition, Outcome, parse_condition, worst
 from steelyard.gateways.files import tree_bytes, write_text
 from steelyard.record.directory import (
     find_campaigns,

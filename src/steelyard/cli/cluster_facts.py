@@ -9,7 +9,7 @@ import click
 from steelyard.cli.options import NAMESPACE
 
 if TYPE_CHECKING:
-    from steelyard.core.stack_facts import StackFacts
+    from steelyard.core.stack import StackFacts
     from steelyard.tuning.facts.collecting import FactDoors
     from steelyard.tuning.facts.kubernetes import AskedCluster
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from steelyard.answers.attribution import design_limits, design_words
 from steelyard.answers.findings import negative_controls
+from steelyard.answers.results import command_pairs, looked_for, uncompared
 from steelyard.answers.turns import (
     plan_json,
     seconds_words,
@@ -12,7 +13,6 @@ from steelyard.answers.turns import (
     turn_words,
     warm_up_words,
 )
-from steelyard.answers.wording import command_pairs, looked_for, uncompared
 from steelyard.campaign.design.schedule import (
     GUESSED_CLUSTER_S,
     GUESSED_POD_START_S,

@@ -14,7 +14,7 @@ from steelyard.core.errors import InputError
 
 if TYPE_CHECKING:
     from steelyard.answers.stack.inspection import Inspection
-    from steelyard.core.stack_facts import StackFacts
+    from steelyard.core.stack import StackFacts
     from steelyard.tuning.facts.collecting import Asked
     from steelyard.tuning.facts.kubernetes import AskedCluster
 

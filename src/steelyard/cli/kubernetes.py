@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from steelyard.campaign.run.runner import Progress
     from steelyard.core.kubernetes import Manifest
     from steelyard.places.kubernetes.permissions import Permission, Purpose
-    from steelyard.tuning.files.manifests import StorageClass
+    from steelyard.tuning.files.files import StorageClass
 
 _VERBS = {
     "rbac": "Print the least RBAC that campaigns need, for kubectl apply -f -.",
@@ -117,7 +117,7 @@ def storage_classes(names: tuple[str, ...], *, longhorn: bool) -> None:
 
     Longhorn must be there, and its disks carry the tags `dedicated` and `shared`.
     """  # noqa: D301 - \b keeps click from joining the lines
-    from steelyard.tuning.files.manifests import class_text
+    from steelyard.tuning.files.files import class_text
 
     click.echo(
         "---\n".join(class_text(each) for each in chosen(names, longhorn=longhorn)), nl=False
@@ -131,9 +131,8 @@ def chosen(names: Sequence[str], *, longhorn: bool) -> "tuple[StorageClass, ...]
         InputError: There is none of a name.
     """
     from steelyard.campaign.file.form_values import shown
-    from steelyard.core.errors import InputError
-    from steelyard.core.spelling import choice
-    from steelyard.tuning.files.manifests import MATRIX
+    from steelyard.core.errors import InputError, choice
+    from steelyard.tuning.files.files import MATRIX
 
     known = {each.name: each for each in MATRIX if each.longhorn or not longhorn}
     for name in names:

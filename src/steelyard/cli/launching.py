@@ -20,11 +20,11 @@ from steelyard.campaign.cleanup.ledger import release_frozen, require_nothing_le
 from steelyard.campaign.design.noise_profiles import keep_profile, profile_for
 from steelyard.campaign.file.files import (
     LoadedExperiment,
+    Surroundings,
     allow_existing,
     load_experiment,
     load_text,
 )
-from steelyard.campaign.file.resolution import Surroundings
 from steelyard.campaign.foresee import forecast as forecasts
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.run import session

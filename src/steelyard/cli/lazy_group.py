@@ -61,7 +61,7 @@ class LazyGroup(click.Group):
         word = args[0]
         is_option = word.startswith("-")
         if not is_option and not context.resilient_parsing and not self._has(word):
-            from steelyard.core.spelling import did_you_mean
+            from steelyard.core.errors import did_you_mean
 
             raise InputError(
                 f"`{context.command_path}` has no command `{word}`",

@@ -10,7 +10,7 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(directories: tuple[Path, ...], *, as_json: bool) -> None:
     """List the campaigns below DIRECTORIES, or below campaigns/, oldest first."""
-    from steelyard.answers.listing import listing_document, listing_json
+    from steelyard.answers.report import listing_document, listing_json
     from steelyard.cli import campaigns
 
     found = campaigns.listed_campaigns(directories)

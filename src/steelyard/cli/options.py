@@ -19,7 +19,7 @@ from click.core import ParameterSource
 
 from steelyard.cli.completion import complete_source
 from steelyard.core.errors import InputError
-from steelyard.core.gate import parse_condition
+from steelyard.core.findings import parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE
 from steelyard.core.units import MIB, format_duration, parse_bytes, parse_quantity
 

@@ -24,12 +24,10 @@ from steelyard.answers.logged import (
     logged_document,
     logged_json,
 )
-from steelyard.answers.results import FORMAT, CampaignAnalysis
-from steelyard.answers.wording import cell_name
+from steelyard.answers.results import FORMAT, CampaignAnalysis, cell_name
 from steelyard.cli import campaigns
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.command import quoted
-from steelyard.core.errors import InputError, RecordError
+from steelyard.core.errors import InputError, RecordError, quoted
 from steelyard.core.experiment import MANY
 from steelyard.core.measurement import Run, SustainedRun
 from steelyard.core.units import US_PER_S, format_bytes, parse_duration_s
@@ -48,7 +46,6 @@ from steelyard.report.document import (
 )
 from steelyard.report.html import render_html
 from steelyard.stats.histogram import from_text
-from steelyard.systems.postgres.log_counts import TransactionLog
 from steelyard.systems.postgres.log_lines import (
     MOST_SCRIPTS,
     LogForm,
@@ -58,7 +55,11 @@ from steelyard.systems.postgres.log_lines import (
     last_end_us,
     transaction_lines,
 )
-from steelyard.systems.postgres.transaction_log import TransactionLogReader, parse_aggregated
+from steelyard.systems.postgres.transaction_log import (
+    TransactionLog,
+    TransactionLogReader,
+    parse_aggregated,
+)
 
 ONE_GROUP = "log"
 _HEAD_BYTES = 1 << 16

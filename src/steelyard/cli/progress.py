@@ -10,10 +10,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.answers.results import CampaignAnalysis, Comparison
-from steelyard.answers.wording import durability_word
-from steelyard.core.campaign import BlockOutcome
-from steelyard.core.plan import CampaignPlan
+from steelyard.answers.results import CampaignAnalysis, Comparison, durability_word
+from steelyard.core.campaign import BlockOutcome, CampaignPlan
 from steelyard.core.schedule import Mode
 from steelyard.core.units import format_duration, format_percent
 

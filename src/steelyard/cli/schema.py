@@ -18,6 +18,6 @@ def command(*, summary: bool) -> None:
 
         click.echo(json.dumps(summary_schema(), indent=2))
         return
-    from steelyard.campaign.file.validation import experiment_schema
+    from steelyard.campaign.file.form import experiment_schema
 
     click.echo(json.dumps(experiment_schema(), indent=2))

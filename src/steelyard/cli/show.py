@@ -15,7 +15,7 @@ def command(directory: Path, *, as_json: bool) -> None:
 
     Also while it runs. `steelyard report` shows its results.
     """
-    from steelyard.answers.listing import campaign_document, campaign_json
+    from steelyard.answers.report import campaign_document, campaign_json
     from steelyard.cli import campaigns
     from steelyard.core.errors import RecordError
     from steelyard.record.directory import require_campaign

@@ -31,6 +31,9 @@ from steelyard.cli.options import GeneratorCommand, gate_options
 @click.option(
     "--restart-command", metavar="COMMAND", help="Restarts the server, for settings that need it."
 )
+@click.option(
+    "--reset-command", metavar="COMMAND", help="Brings back what scripts change, before each start."
+)
 @click.option("--decide", metavar="SHARE", help="The effect that matters (default: 5%).")
 @click.option("--budget", metavar="TIME", help="End after this long (default: 10m).")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given.")
@@ -56,7 +59,8 @@ def command(context: click.Context, /, **_: object) -> None:
     server, and are undone at the end.
 
     Without --script pgbench's reads are measured in a database of Steelyard's own, which is
-    dropped at the end. Scripts run in the database that the DSN names; what they change stays.
+    dropped at the end. Scripts run in the database that the DSN names; what they change stays,
+    unless --reset-command brings it back.
     """
     from steelyard.cli.written import TrialOptions, run_trial
 

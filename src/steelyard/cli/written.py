@@ -41,6 +41,7 @@ from steelyard.cli.launching import (
     real_doors,
     start,
 )
+from steelyard.core.campaign import RoundsFor
 from steelyard.core.errors import (
     ExperimentFileError,
     InputError,
@@ -48,7 +49,6 @@ from steelyard.core.errors import (
     RecordError,
 )
 from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCost
-from steelyard.core.plan import RoundsFor
 from steelyard.core.schedule import Mode
 from steelyard.core.units import format_bytes, format_duration, parse_duration_s
 from steelyard.gateways.doors import Doors, system_doors
@@ -349,6 +349,7 @@ class TrialOptions:
     client: str | None
     protocol: str | None
     restart_command: str | None
+    reset_command: str | None
     decide: str | None
     budget: str | None
     seed: int | None
@@ -407,6 +408,7 @@ def _trial_question(options: TrialOptions, seed: int) -> TrialQuestion:
         clients=options.client or _CLIENTS,
         protocol=options.protocol or _PROTOCOL,
         restart_command=shlex.split(options.restart_command or ""),
+        reset_command=shlex.split(options.reset_command or ""),
         decide=options.decide or _DECIDE,
         budget=options.budget or _BUDGET,
         seed=seed,
@@ -436,7 +438,8 @@ def _trial_option(path: str) -> str:
     if path.startswith(f"configurations.{CHANGED}.postgres"):
         return "--set"
     if path.startswith(f"configurations.{NOW}.target"):
-        return "--restart-command" if path.endswith("restart_command") else "--dsn"
+        key = path.rpartition(".")[2]
+        return f"--{key.replace('_', '-')}" if key.endswith("_command") else "--dsn"
     return next((option for key, option in _TRIAL_KEYS.items() if path.startswith(key)), "")
 
 
@@ -508,10 +511,17 @@ def _settings_touched(experiment: Experiment, facts: dict[str, str]) -> str:
 def _data_touched(experiment: Experiment, assembly: Assembly, facts: dict[str, str]) -> str:
     if any(workload.scripts for workload in experiment.workloads) and facts:
         reads = all(map(assembly.engine.only_reads, experiment.workloads))
-        what = "the scripts only read" if reads else "what the scripts change stays changed"
+        what = "the scripts only read" if reads else _changes_of(facts)
         return f"database {facts['database']}, which was there before: {what}"
     size = sum(each.expected_bytes for each in assembly.engine.datasets())
     return f"a database of Steelyard's own of about {format_bytes(size)}, dropped at the end"
+
+
+def _changes_of(facts: dict[str, str]) -> str:
+    command = facts.get("data brought back by")
+    if command is None:
+        return "what the scripts change stays changed"
+    return f"what the scripts change is brought back by `{command}`, run here before every start"
 
 
 def _trial_run(options: TrialOptions) -> RunOptions:
@@ -538,6 +548,7 @@ def _trial_command(options: TrialOptions) -> str:
         "--client": options.client,
         "--protocol": options.protocol,
         "--restart-command": options.restart_command,
+        "--reset-command": options.reset_command,
         "--decide": options.decide,
         "--budget": options.budget,
         "--seed": options.seed,

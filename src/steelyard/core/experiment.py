@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from steelyard.core.gate import Condition
-from steelyard.core.latency import LatencyGoal, LogPolicy
+from steelyard.core.findings import Condition
 from steelyard.core.schedule import CeilingsAsked, Load, Mode, TurnTimes
 from steelyard.core.target import (
     CloudNativePgTarget,
@@ -31,6 +30,36 @@ from steelyard.core.target import (
     Target,
     WorkWords,
 )
+
+
+class LogPolicy(StrEnum):
+    """What becomes of the generator's log of every transaction."""
+
+    HISTOGRAMS = "histograms"  # counted into histograms, then dropped
+    KEEP = "keep"  # counted, and kept compressed in the record
+    OFF = "off"  # not written: there are mean latencies only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyGoal:
+    """A service level: this share of all transactions is faster than a limit.
+
+    Attributes:
+        share: Between 0 and 1; 0.99 for p99.
+        limit_s: Latency that this percentile must stay below, from the scheduled start.
+    """
+
+    share: float
+    limit_s: float
+
+    @property
+    def label(self) -> str:
+        """Return it as in an experiment file: ``p99 < 10 ms``."""
+        factor, unit = (1e3, "ms") if self.limit_s < 1.0 else (1.0, "s")
+        if self.limit_s < 1e-3:
+            factor, unit = 1e6, "us"
+        return f"p{100.0 * self.share:.6g} < {self.limit_s * factor:.6g} {unit}"
+
 
 TargetT = TypeVar("TargetT", bound=Target)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from steelyard.core.measurement import Fact
-from steelyard.core.stack_facts import StorageClassFacts
+from steelyard.core.stack import StorageClassFacts
 
 Manifest = Mapping[str, Any]
 """An object as Kubernetes writes it: ``apiVersion``, ``kind``, ``metadata`` and so on."""

@@ -445,6 +445,8 @@ class EndpointTarget(Server):
         service: Name of a section of the service file.
         allow_existing: Measure in the named database, which Steelyard did not make.
         restart_command: Restarts the server; without it nothing that needs a restart is changed.
+        reset_command: Brings the data of the named database back; empty: by what Steelyard can.
+        reset_timeout_s: How long that may take.
         restore: ``template`` or ``vacuum``; None means the best that works.
         burst_lasts_s: How long full burst credits of the platform last at full load; None where
             it has none, or where that is not known. It makes no target another one.
@@ -462,6 +464,8 @@ class EndpointTarget(Server):
     service: str | None = None
     allow_existing: bool = False
     restart_command: tuple[str, ...] = ()
+    reset_command: tuple[str, ...] = ()
+    reset_timeout_s: float = 600.0  # a guess: a database of some GiB by pg_restore
     restore: str | None = None
     burst_lasts_s: float | None = field(default=None, compare=False)
     inside: ClusterService | None = None

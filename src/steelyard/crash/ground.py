@@ -11,9 +11,8 @@ from typing import Final, Protocol
 
 from steelyard.campaign.cleanup.leftovers import unmounted
 from steelyard.campaign.run.session import new_id
-from steelyard.core.command import Command
 from steelyard.core.errors import PreflightError
-from steelyard.core.outside import MadeDirectory
+from steelyard.core.outside import Command, MadeDirectory
 from steelyard.core.redis import Death
 from steelyard.core.units import MIB, format_bytes
 from steelyard.gateways.doors import Doors

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
 
-from steelyard.core.command import Command, ServerAddress, ServerProgram
 from steelyard.core.crash import Crash, CrashMode, CrashTest
 from steelyard.core.errors import (
     MeasurementError,
@@ -24,14 +23,14 @@ from steelyard.core.errors import (
     SteelyardError,
     TargetError,
 )
+from steelyard.core.outside import Command, ServerAddress, ServerProgram
 from steelyard.core.redis import Death
 from steelyard.crash.ground import Belongings, CutVolume, Directory, Ended, Ground, belongings
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import existing_parent, make_directory, reachable_by
+from steelyard.gateways.host import Clock
 from steelyard.places.local.platform import Beside
-from steelyard.places.local.server import LocalServer
-from steelyard.places.local.states import staged
+from steelyard.places.local.server import LocalServer, staged
 from steelyard.systems.existing import NumberedWriter, NumberedWrites, ReplicaWatch, Succession
 from steelyard.systems.postgres.pgbench import NumberedRows
 from steelyard.systems.postgres.server import PostgresProgram, find_installation, wheel_parts

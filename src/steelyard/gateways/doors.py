@@ -11,13 +11,14 @@ from steelyard.gateways.cgroups import (
     SystemFamilies,
     SystemGuards,
 )
-from steelyard.gateways.clock import Clock, SystemClock
 from steelyard.gateways.host import (
+    Clock,
     CpuLatency,
     Host,
     KernelFiles,
     LocalHost,
     LocalKernelFiles,
+    SystemClock,
     SystemCpuLatency,
 )
 from steelyard.gateways.kubernetes.api import Kubernetes

@@ -9,8 +9,9 @@ wherever they were read: here, over ssh, in a container.
 keeps the request as long as the file is open, and drops it when its holder ends, however it ends:
 nothing is left to undo. Source: Linux, power/pm_qos_interface.rst.
 
-Free ports are found here, too. A cloud's metadata of the machine are asked only when the user says
-so: Amazon's service with a token (IMDSv2), one request for the token, one for the type.
+The clock is here, too, so that tests can turn it, and free ports are found. A cloud's metadata of
+the machine are asked only when the user says so: Amazon's service with a token (IMDSv2), one
+request for the token, one for the type.
 """
 
 import errno
@@ -22,6 +23,7 @@ import resource
 import socket
 import struct
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -30,6 +32,70 @@ from typing import Final, Protocol
 
 from steelyard.core.errors import InputError, PreflightError, PrivilegeError, TargetError
 from steelyard.core.linux import parse_cpu_list
+
+
+class Clock(Protocol):
+    """Wall and monotonic time, and waiting."""
+
+    def now(self) -> float:
+        """Return the wall clock in seconds since the epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never jump, from an arbitrary start."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> float:
+        """Return the wall clock in seconds since the epoch."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Return seconds of CLOCK_MONOTONIC."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+def looks(clock: Clock, within_s: float, *pauses_s: float) -> Iterator[float]:
+    """Yield the seconds that were waited before each look at something, at once and after pauses.
+
+    The last look is the first one that begins too late: ``else`` of the loop is where what was
+    waited for did not come. So a process that slept through its time looks once more.
+
+    Args:
+        clock: To wait by.
+        within_s: How long to go on.
+        pauses_s: Between the looks, one after the other; the last one again and again.
+    """
+    begun, pauses, pause_s = clock.monotonic(), iter(pauses_s), 0.0
+    while True:
+        waited_s = clock.monotonic() - begun
+        yield waited_s
+        if waited_s > within_s:
+            return
+        pause_s = next(pauses, pause_s)
+        clock.sleep(pause_s)
+
+
+def until(holds: Callable[[], bool], clock: Clock, within_s: float, *pauses_s: float) -> bool:
+    """Return whether something holds within a time; see ``looks``."""
+    return any(holds() for _ in looks(clock, within_s, *pauses_s))
+
+
+def thread_cpu_s() -> float:
+    """Return the seconds of CPU that the calling thread has used."""
+    return time.thread_time()
+
 
 _CHUNK_BYTES = 1 << 16  # most files of /proc come in one piece
 # The kernel hands out whole lines of a page's worth at least (fs/seq_file.c): after so short a

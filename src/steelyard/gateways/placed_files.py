@@ -20,8 +20,8 @@ from secrets import token_hex
 from typing import Final, Protocol, Self
 from urllib.parse import urlsplit
 
-from steelyard.core.command import Command
 from steelyard.core.errors import InputError, PrivilegeError, TargetError
+from steelyard.core.outside import Command
 from steelyard.gateways.files import remove_unfinished, sync_directory, translated
 from steelyard.gateways.host import Space
 from steelyard.gateways.process import Processes

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from steelyard.core.command import Command, Completed
 from steelyard.core.errors import MeasurementError, PrivilegeError, TargetError
+from steelyard.core.outside import Command, Completed
 
 _KILL_GRACE_S = 5.0
 _READ_BYTES = 1 << 16

@@ -12,6 +12,10 @@ Prepared statements and timed round trips go to libpq itself, and never wait for
 a server asks ten times a second, and its CPU time is taken from what it watches; psycopg's own way
 of executing takes several times as much: it makes a cursor, adapts, and keeps account of
 transactions.
+
+A statement may take hours, so no time limit tells a long one from a server that hangs or a network
+that swallows packets. What tells them apart is a second connection: where it gets no answer, or
+nobody of ours is at work, the first is given up.
 """
 
 import os
@@ -19,18 +23,97 @@ import re
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 import psycopg
 from psycopg import adapt, errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import InputError, LoginError, RefusedError, TargetError
-from steelyard.gateways.clock import PATIENCE_S, Clock, PatientConnection, until
+from steelyard.core.outside import ServerAddress
+from steelyard.gateways.host import Clock, SystemClock, until
+
+PATIENCE_S = 60.0  # as long as a run may stay without an end; a guess
+_Result = TypeVar("_Result")
+
+
+class PatientConnection(psycopg.Connection[tuple[object, ...]]):
+    """A connection whose statements end with the server that works on them."""
+
+    _patience_s = PATIENCE_S
+    _is_at_work: Callable[[], bool] = staticmethod(lambda: False)
+    _is_unwanted: Callable[[], bool] = staticmethod(lambda: False)
+
+    def be_patient(
+        self,
+        patience_s: float,
+        is_at_work: Callable[[], bool],
+        is_unwanted: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Ask, each time an answer takes longer than ``patience_s``, whether to go on waiting.
+
+        Args:
+            patience_s: How long nobody asks.
+            is_at_work: Whether the server still works on a statement of ours.
+            is_unwanted: Asked at every wake-up: whether nobody needs the answer any more.
+        """
+        self._patience_s = patience_s
+        self._is_at_work = is_at_work
+        self._is_unwanted = is_unwanted
+
+    def wait(self, gen: Generator[Any, Any, _Result], *args: Any, **kwargs: Any) -> _Result:  # noqa: ANN401 - psycopg's
+        """Wait as psycopg does, which wakes up several times a second."""
+        return super().wait(self._heeded(gen), *args, **kwargs)
+
+    def _heeded(self, gen: Generator[Any, Any, _Result]) -> Generator[Any, Any, _Result]:
+        clock = SystemClock()
+        asked_at = clock.monotonic()
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and self.heed(asked_at):
+                    asked_at = clock.monotonic()
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    def heed(self, asked_at: float) -> bool:
+        """Return whether patience was at an end and is had anew, an answer being on its way.
+
+        Args:
+            asked_at: When the statement was sent, or patience was had anew; monotonic seconds.
+
+        Raises:
+            psycopg.OperationalError: The answer is not to be waited for any more.
+        """
+        if self._is_unwanted():
+            self._give_up("nobody waits for the answer any more")
+        if SystemClock().monotonic() - asked_at <= self._patience_s:
+            return False
+        self._require_work()
+        return True
+
+    def _require_work(self) -> None:
+        """Raise when nobody works on the statement.
+
+        Raises:
+            psycopg.OperationalError: The server does not answer, or has no such statement.
+        """
+        try:
+            if self._is_at_work():
+                return
+        except psycopg.Error:
+            pass
+        self._give_up(f"no answer within {self._patience_s:.0f} s: it hangs")
+
+    def _give_up(self, why: str) -> NoReturn:
+        # Without this psycopg would try to roll back on it, and say that it could not.
+        self.pgconn.finish()
+        raise psycopg.OperationalError(why)
 
 
 def last_result(

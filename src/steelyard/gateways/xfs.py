@@ -13,10 +13,10 @@ from pathlib import Path
 from shutil import which
 from typing import Final, Protocol
 
-from steelyard.core.command import Command
 from steelyard.core.errors import LeftBehindError, PreflightError, PrivilegeError, TargetError
-from steelyard.gateways.clock import Clock
+from steelyard.core.outside import Command
 from steelyard.gateways.files import free_bytes, read_text, translated
+from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Processes
 
 PROGRAMS: Final = ("mkfs.xfs", "mount", "umount", "sync")

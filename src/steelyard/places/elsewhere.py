@@ -2,7 +2,7 @@
 
 Nobody limits the server from here or looks into its files; the generator runs where its processes
 are, from a directory of this machine. A restart is its owner's own command, waited for until the
-server is another one.
+server is another one; so is what brings data back that Steelyard did not make.
 """
 
 from abc import ABC, abstractmethod
@@ -14,15 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, Final
 
-from steelyard.core.command import Command, Completed, ServerProgram
 from steelyard.core.errors import PreflightError, SteelyardError, TargetError
-from steelyard.core.evidence import Vantage
-from steelyard.core.outside import MadeDirectory
+from steelyard.core.measurement import Vantage
+from steelyard.core.outside import Command, Completed, MadeDirectory, ServerProgram
 from steelyard.core.redis import stored_key
-from steelyard.gateways.clock import Clock, looks
 from steelyard.gateways.files import cache_directory, free_bytes
+from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.process import Processes, RunningProcess, RunningPrograms
-from steelyard.places.local.states import WithCampaignDirectory
+from steelyard.places.local.server import WithCampaignDirectory
 from steelyard.places.protocol import (
     Guarded,
     Ledger,
@@ -182,27 +181,59 @@ def restart_by(
         TargetError: The command failed, or the server was not restarted by it.
     """
     before = started_at()
-    _run(command, means.here or means.processes, environment or {})
-    _await_other(before, started_at, means.clock)
+    order = Command(argv=command, environment=environment or {})
+    _run("restart", order, means.here or means.processes, _TIMEOUT_S)
+    _await(
+        lambda: started_at() != before,
+        means.clock,
+        "restart",
+        trouble="it has not been started anew",
+    )
 
 
-def _run(command: tuple[str, ...], processes: Processes, environment: Mapping[str, str]) -> None:
-    """Run the command to its end.
+def reset_by(
+    command: Command,
+    means: RestartMeans,
+    started_at: Callable[[], object],
+    *,
+    timeout_s: float,
+) -> None:
+    """Bring data back by their owner's command and return when the server answers.
+
+    Args:
+        command: Of the user, run on this machine; it may stop and start the server.
+        means: To run it and to wait.
+        started_at: Asks the server for anything.
+        timeout_s: For the command.
+
+    Raises:
+        TargetError: The command failed or did not end, or the server does not answer after it.
+    """
+    _run("reset", command, means.here or means.processes, timeout_s)
+    _await(
+        lambda: started_at() is not None, means.clock, "reset", trouble="it gives no time of start"
+    )
+
+
+_SHOWN_WORDS: Final = 200  # of what a command said at its end: the record keeps them
+
+
+def _run(name: str, command: Command, processes: Processes, timeout_s: float) -> None:
+    """Run a user's command to its end.
 
     Raises:
         TargetError: It failed, or did not end.
     """
-    order = Command(argv=command, environment=environment)
-    with _started(order, processes) as (process, output):
-        ended = process.wait(_TIMEOUT_S)
+    with _started(command, processes) as (process, output):
+        ended = process.wait(timeout_s)
         status = process.exit_status()
-        # What it started would go on, and may restart the server in a later run.
+        # What it started would go on, and may act on the server in a later run.
         left = () if ended else process.kill_all()
-        said = " ".join(output.read().decode(errors="replace").split()[-40:])
+        said = " ".join(output.read().decode(errors="replace").split()[-_SHOWN_WORDS:])
     if not ended or status != 0:
-        how = f"exited with {status}" if ended else f"did not end within {_TIMEOUT_S:.0f} s"
+        how = f"exited with {status}" if ended else f"did not end within {timeout_s:.0f} s"
         raise TargetError(
-            f"the restart command {how}: {said}",
+            f"the {name} command {how}: {said or 'it printed nothing'}",
             hint=" ".join((*_warning(left), "Try it by hand, as the account that runs Steelyard.")),
         )
 
@@ -228,20 +259,19 @@ def _started(command: Command, processes: Processes) -> Iterator[tuple[RunningPr
         yield process, output
 
 
-def _await_other(before: object, started_at: Callable[[], object], clock: Clock) -> None:
-    """Return once the server answers and says another start than before.
+def _await(is_back: Callable[[], bool], clock: Clock, name: str, *, trouble: str) -> None:
+    """Return once the server is back.
 
     Raises:
-        TargetError: It does not come back, or was not restarted.
+        TargetError: It does not come back, or not as asked: ``trouble`` says what it lacks then.
     """
-    trouble = "it has not been started anew"
     for _ in looks(clock, _TIMEOUT_S, _POLL_S):
         try:
-            if started_at() != before:
+            if is_back():
                 return
         except (TargetError, PreflightError) as error:  # a pod may not be there for a moment
             trouble = error.message
     raise TargetError(
-        f"{_TIMEOUT_S:.0f} s after the restart command the server is not back: {trouble}",
+        f"{_TIMEOUT_S:.0f} s after the {name} command the server is not back: {trouble}",
         hint="Look at the server's log.",
     )

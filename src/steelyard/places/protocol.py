@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from steelyard.core.command import Command, Completed, ServerAddress, ServerProgram
-from steelyard.core.evidence import Vantage
 from steelyard.core.findings import Finding
-from steelyard.core.measurement import EffectiveSetting, Fact
-from steelyard.core.outside import Outside
+from steelyard.core.measurement import EffectiveSetting, Fact, Vantage
+from steelyard.core.outside import Command, Completed, Outside, ServerAddress, ServerProgram
 from steelyard.core.schedule import Pausing
 from steelyard.gateways.process import RunningPrograms
 from steelyard.places.kubernetes.outcomes import PodSight

@@ -9,11 +9,9 @@ from typing import BinaryIO, cast
 from pydantic import TypeAdapter
 
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.command import quoted
-from steelyard.core.errors import RecordError
+from steelyard.core.errors import RecordError, quoted
 from steelyard.core.measurement import Environment
 from steelyard.core.schedule import Schedule
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import (
     Lock,
     make_directory,
@@ -25,6 +23,7 @@ from steelyard.gateways.files import (
     unfinished_files,
     write_text,
 )
+from steelyard.gateways.host import Clock
 from steelyard.record.journal import Created, Journal, Line, Standing, read_lines, replay, standing
 
 COPY_NOTE = "in-cluster.json"  # in a copy of a record whose campaign runs in a cluster

@@ -17,11 +17,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from steelyard.core.campaign import BlockOutcome, CampaignRecord, ServerMade
+from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, ServerMade, Status
 from steelyard.core.errors import RecordError
-from steelyard.core.experiment import Experiment
+from steelyard.core.experiment import Experiment, LogPolicy
 from steelyard.core.findings import Finding
-from steelyard.core.latency import LogPolicy
 from steelyard.core.measurement import Environment, Run, SustainedRun
 from steelyard.core.outside import (
     ControlGroup,
@@ -31,10 +30,9 @@ from steelyard.core.outside import (
     Outside,
     TurnedKnob,
 )
-from steelyard.core.plan import CampaignPlan, Status
 from steelyard.core.stack import Knob
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import sync_directory, translated
+from steelyard.gateways.host import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,14 @@ import numpy as np
 
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError, RecordError
-from steelyard.core.evidence import Evidence, Quantity
-from steelyard.core.latency import RunLatency
-from steelyard.core.measurement import Measurement, Run, SustainedRun
+from steelyard.core.measurement import (
+    Evidence,
+    Measurement,
+    Quantity,
+    Run,
+    RunLatency,
+    SustainedRun,
+)
 from steelyard.core.schedule import Load
 from steelyard.gateways.files import write_bytes
 from steelyard.stats.histogram import bucket_bounds, from_text
@@ -83,7 +88,7 @@ def write_tables(record: CampaignRecord, path: Path) -> None:
 
 
 def tables_of(record: CampaignRecord) -> dict[str, "pa.Table"]:
-    """Return a table of runs, of their seconds, wait events, counters and latencies, of hosts.
+    """Return a table of runs, their seconds, waits, counters, statements and latencies, of hosts.
 
     Raises:
         InputError: The package that makes tables is not installed.
@@ -100,6 +105,7 @@ def tables_of(record: CampaignRecord) -> dict[str, "pa.Table"]:
     seen += [(_sustained_key(long), long.evidence) for long in record.sustained]
     waits = [row for key, evidence in seen for row in _wait_rows(key, evidence)]
     totals = [row for key, evidence in seen for row in _counter_rows(key, evidence)]
+    uses = [row for key, evidence in seen for row in _use_rows(key, evidence)]
     host = [row for key, evidence in seen for row in _host_rows(key, evidence)]
     logged = [(_key(run), run.latency) for run in record.runs]
     logged += [(_sustained_key(long), long.latency) for long in record.sustained]
@@ -109,6 +115,7 @@ def tables_of(record: CampaignRecord) -> dict[str, "pa.Table"]:
         "intervals": _table(seconds, _INTERVAL_COLUMNS),
         "waits": _table(waits, _WAIT_COLUMNS),
         "counters": _table(totals, _COUNTER_COLUMNS),
+        "statements": _table(uses, _USE_COLUMNS),
         "host": _table(host, _HOST_COLUMNS),
         "latency": _table_of_parts(parts, {**_KEY_COLUMNS, **LATENCY_COLUMNS}),
     }
@@ -183,6 +190,16 @@ _WAIT_COLUMNS = {
     "sessions": "float64",
 }
 _COUNTER_COLUMNS = {**_KEY_COLUMNS, "name": "string", "total": "float64"}
+_USE_COLUMNS = {
+    **_KEY_COLUMNS,
+    "statement": "string",
+    "calls": "float64",
+    "seconds": "float64",
+    "rows": "float64",
+    "pages_hit": "float64",
+    "pages_read": "float64",
+    "wal_bytes": "float64",
+}
 
 
 def _key(run: Run) -> dict[str, Any]:
@@ -302,6 +319,24 @@ def _counter_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[s
     """Return a row per quantity that was counted over the run."""
     totals = evidence.totals if evidence is not None else {}
     return [{**key, "name": str(name), "total": total} for name, total in totals.items()]
+
+
+def _use_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[str, Any]]:
+    """Return a row per statement that was called; none for a run in which that was not read."""
+    used = None if evidence is None else evidence.statements
+    return [
+        {
+            **key,
+            "statement": each.text,
+            "calls": each.calls,
+            "seconds": each.seconds,
+            "rows": each.rows,
+            "pages_hit": each.pages_hit,
+            "pages_read": each.pages_read,
+            "wal_bytes": each.wal_bytes,
+        }
+        for each in used or ()
+    ]
 
 
 def _table(rows: list[dict[str, Any]], columns: dict[str, str]) -> "pa.Table":

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from steelyard.core.plan import ASSUMED_TURNS, TurnNoise, WorkloadNoise
+from steelyard.core.campaign import ASSUMED_TURNS, TurnNoise, WorkloadNoise
 from steelyard.core.schedule import CONNECTION_S, Mode, TurnTimes
 from steelyard.stats import special
 from steelyard.stats.factorial import TRIMMED_FROM

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from steelyard.core.plan import StoppingRule
+from steelyard.core.campaign import StoppingRule
 from steelyard.stats import special
 from steelyard.stats.intervals import FloatArray
 

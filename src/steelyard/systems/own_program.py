@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from steelyard.core.command import Completed, ServerAddress
 from steelyard.core.errors import MeasurementError
 from steelyard.core.experiment import Figure, LoadCommand, Workload
 from steelyard.core.measurement import Measurement
+from steelyard.core.outside import Completed, ServerAddress
 from steelyard.systems.protocol import RunRequest
 
 OF_THE_SERVER: Final = ("host", "port", "user", "database")

@@ -10,20 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from steelyard.core.command import Command, Completed, ServerAddress, ServerProgram
 from steelyard.core.errors import MeasurementError, TargetError
-from steelyard.core.evidence import Absence, WaitClass
 from steelyard.core.experiment import KeySpace, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
-from steelyard.core.latency import RunLatency
 from steelyard.core.measurement import (
+    Absence,
     CheckpointAge,
     EffectiveSetting,
     Measurement,
+    RunLatency,
     StatementPlan,
+    StatementUse,
+    WaitClass,
 )
+from steelyard.core.outside import Command, Completed, ServerAddress, ServerProgram
 from steelyard.core.schedule import Load, Pausing, Stretch
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.systems.postgres.server import shared_memory_residue
 
 
@@ -122,6 +124,10 @@ class ServerReader(Protocol):
 
     def levels(self) -> Mapping[str, float]:
         """Return readings that are no counters, by ``Quantity``."""
+        ...
+
+    def statements(self) -> tuple[StatementUse, ...] | None:
+        """Return what each statement has used since an arbitrary start; None where not told."""
         ...
 
     def close(self) -> None:

@@ -28,12 +28,10 @@ from steelyard.core.target import (
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
-from steelyard.places.local.groups import GroupPlan, ServerGroups
+from steelyard.places.local.groups import GroupPlan, ServerGroups, pausing_of
 from steelyard.places.local.machine import capacity
-from steelyard.places.local.pausing import pausing_of
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
-from steelyard.places.local.server import server_account
-from steelyard.places.local.states import staged
+from steelyard.places.local.server import server_account, staged
 from steelyard.places.protocol import Ledger, PausablePlatform, Platform
 from steelyard.record import registry
 from steelyard.systems.postgres.cloudnative_pg.operator import require_installed

@@ -21,7 +21,7 @@ from steelyard.places.kubernetes.generators import GeneratorPlan, pods_that_fit
 from steelyard.places.kubernetes.pods import resources_of
 from steelyard.places.kubernetes.reaching import Reach, make_secret, nodes_of, pod_behind, sql_knock
 from steelyard.places.kubernetes.volumes import StorageQuestion, probe_storage, require_class
-from steelyard.systems.existing import ServerPlace
+from steelyard.systems.existing import ENTRANCE, ServerPlace, ServiceMeans, ServicePlace
 from steelyard.systems.postgres.cloudnative_pg.existing import (
     ExistingCluster,
     ExistingOptions,
@@ -46,7 +46,6 @@ from steelyard.systems.postgres.existing.settings import Means
 from steelyard.systems.postgres.factory import EndpointEngine, InImageEngine, Surroundings
 from steelyard.systems.postgres.reader import PostgresCeilings
 from steelyard.systems.protocol import Dataset
-from steelyard.systems.service_place import ENTRANCE, ServiceMeans, ServicePlace
 from steelyard.targets.differences import Room, switch_cost
 from steelyard.targets.endpoint import (
     dataset_needs,

@@ -7,8 +7,15 @@ from itertools import accumulate, combinations
 from typing import Final
 
 from steelyard.core.errors import InputError
-from steelyard.core.experiment import Configuration, Design, Experiment, Layer, Reset, SwitchCost
-from steelyard.core.latency import LogPolicy
+from steelyard.core.experiment import (
+    Configuration,
+    Design,
+    Experiment,
+    Layer,
+    LogPolicy,
+    Reset,
+    SwitchCost,
+)
 from steelyard.core.linux import switch_cost_of
 from steelyard.core.schedule import (
     LATENCIES_IN_A_TURN,

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.experiment import Experiment, Layer, SwitchCost
+from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import (
     EndpointTarget,
@@ -17,7 +17,7 @@ from steelyard.core.target import (
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.redis import own_password
 from steelyard.gateways.sql import Sql
-from steelyard.places.local.pausing import PausedGenerators
+from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger, PausablePlatform
 from steelyard.systems.postgres.engine import RunningServer, read_running
 from steelyard.systems.postgres.existing.databases import DatasetNeeds

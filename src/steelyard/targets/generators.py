@@ -33,8 +33,8 @@ from steelyard.core.target import (
     KubernetesPlace,
     RedisKubernetesTarget,
 )
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import cache_directory
+from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Processes
 from steelyard.places.kubernetes.belongings import Belongings, object_name
 from steelyard.places.kubernetes.generators import (
@@ -46,7 +46,7 @@ from steelyard.places.kubernetes.generators import (
 from steelyard.places.kubernetes.pod_processes import PausedInPods, PodProcesses
 from steelyard.places.kubernetes.pods import image_pod
 from steelyard.places.kubernetes.reaching import SUPERUSER
-from steelyard.places.local.states import MEMORY
+from steelyard.places.local.server import MEMORY
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
 from steelyard.systems.postgres.factory import CLIENTS, ImagePrograms, describe_image, find_in_image
 from steelyard.systems.postgres.server import Installation

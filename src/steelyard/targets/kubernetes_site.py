@@ -30,8 +30,8 @@ from steelyard.core.target import (
     RedisKubernetesTarget,
 )
 from steelyard.core.units import GIB, MIB, format_bytes, parse_quantity_bytes
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.doors import Doors
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.job.manifests import job_name
 from steelyard.places.kubernetes.belongings import Belongings, object_name

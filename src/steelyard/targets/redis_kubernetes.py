@@ -10,7 +10,7 @@ from steelyard.core.experiment import Experiment, GeneratorName
 from steelyard.core.kubernetes import SECRET, ObjectRef, SecretRef
 from steelyard.core.outside import ServerInCluster
 from steelyard.core.target import ClusterService, RedisKubernetesTarget
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import RedisDoor
 from steelyard.places.kubernetes.generators import NO_CREDENTIALS, GeneratorPlan
@@ -18,6 +18,7 @@ from steelyard.places.kubernetes.outcomes import LoadPods
 from steelyard.places.kubernetes.reaching import PodBehind, Reach, nodes_of, pod_behind, redis_knock
 from steelyard.places.kubernetes.volumes import require_class
 from steelyard.places.protocol import Platform
+from steelyard.systems.existing import ServiceMeans, ServicePlace
 from steelyard.systems.redis.datasets import fill_by_script
 from steelyard.systems.redis.engine import Generator
 from steelyard.systems.redis.existing.connection import RedisMeans
@@ -37,7 +38,6 @@ from steelyard.systems.redis.statefulset.own_server import (
     StatefulSetOptions,
     make_redis_secret,
 )
-from steelyard.systems.service_place import ServiceMeans, ServicePlace
 from steelyard.targets.endpoint import redis_options, require_different, running
 from steelyard.targets.generators import (
     Generators,

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from steelyard.core import linux as host_settings
-from steelyard.core.command import Command
 from steelyard.core.errors import (
     LeftBehindError,
     MeasurementError,
@@ -23,13 +22,13 @@ from steelyard.core.errors import (
     RecordError,
     SteelyardError,
     TargetError,
+    did_you_mean,
 )
 from steelyard.core.experiment import Configuration, Experiment, Layer, ManualStep, Setting
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.linux import HUGE_PAGES
 from steelyard.core.measurement import EffectiveSetting
-from steelyard.core.outside import TurnedKnob
-from steelyard.core.spelling import did_you_mean
+from steelyard.core.outside import Command, TurnedKnob
 from steelyard.core.stack import Knob, KnobKind, Scope
 from steelyard.core.units import KIB, format_bytes, format_duration
 from steelyard.gateways.host import CpuLatency, Host

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.core.command import Command, Completed, ServerAddress
 from steelyard.core.errors import MeasurementError, TargetError
-from steelyard.core.evidence import Absence, Quantity
 from steelyard.core.experiment import Experiment, Setting, SwitchCost, Workload
-from steelyard.core.measurement import EffectiveSetting, Measurement
+from steelyard.core.measurement import Absence, EffectiveSetting, Measurement, Quantity
+from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import DatabaseSystem, EngineName, WorkWords
 from steelyard.systems.protocol import Dataset, PlainEngine, RunRequest, Waiting
 
@@ -123,6 +122,9 @@ class ToyReader:
     def levels(self) -> Mapping[str, float]:
         """Return none."""
         return {}
+
+    def statements(self) -> None:
+        """Return nothing."""
 
     def close(self) -> None:
         """Do nothing: no session stays open."""

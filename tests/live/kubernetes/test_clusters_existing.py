@@ -13,11 +13,11 @@ from steelyard.core.errors import PreflightError
 from steelyard.core.kubernetes import ObjectRef
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.undoing import undo
+from steelyard.systems.existing import reached
 from steelyard.systems.postgres.cloudnative_pg.existing import ExistingCluster
 from steelyard.systems.postgres.cloudnative_pg.rollout import ROLLED_WITHIN_S, ClusterWait
 from steelyard.systems.postgres.existing.readiness import undo as undo_on_server
 from steelyard.systems.postgres.existing.settings import Means
-from steelyard.systems.service_place import reached
 from support.kubernetes import namespace_in
 from support.live_clusters import (
     PROGRAM,

@@ -15,7 +15,7 @@ from kubernetes import client, config
 
 import steelyard
 from steelyard.core.kubernetes import POD, RUNNER, campaign_labels
-from steelyard.gateways.clock import SystemClock
+from steelyard.gateways.host import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.job import finding
 from steelyard.places.job import manifests as making

@@ -9,10 +9,9 @@ import pytest
 
 from steelyard.campaign.evidence.pods import PodProbe
 from steelyard.campaign.evidence.watch import Watch
-from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.kubernetes import CLUSTER, POD, ContainerRef, ObjectRef
-from steelyard.gateways.clock import SystemClock
-from steelyard.gateways.host import LocalHost
+from steelyard.core.measurement import Evidence, Quantity
+from steelyard.gateways.host import LocalHost, SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.tuning.facts.file import read_facts

@@ -6,11 +6,10 @@ import numpy as np
 
 from steelyard.answers.observations import result_count
 from steelyard.campaign.design.schedule import make_schedule, mode_for
-from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, Status, WarmUpChoice
 from steelyard.core.experiment import Configuration, Experiment, Reset, Stop, SwitchCost, Workload
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import Measurement, Run
-from steelyard.core.plan import CampaignPlan, Status, WarmUpChoice
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import LocalTarget
 from steelyard.stats.spending import stopping_rule

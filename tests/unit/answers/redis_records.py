@@ -7,9 +7,8 @@ import numpy as np
 from made_records import a_record, an_experiment
 
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import Absence, Evidence, Quantity
 from steelyard.core.experiment import Experiment, Layer, Measure, Setting
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Absence, Evidence, Quantity, Run
 from steelyard.core.schedule import Load
 from steelyard.core.target import EngineName, RedisLocalTarget
 

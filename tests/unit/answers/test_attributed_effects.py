@@ -18,9 +18,9 @@ from steelyard.answers.comparison import compare_pair
 from steelyard.answers.observations import result_contrasts, result_count
 from steelyard.answers.result.compute import decide
 from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.campaign import Status
 from steelyard.core.experiment import AttributionKind, Combination
 from steelyard.core.findings import Verdict
-from steelyard.core.plan import Status
 from steelyard.stats.spending import result_level, stopping_rule
 
 LADDER, ABLATION = AttributionKind.LADDER, AttributionKind.ABLATION

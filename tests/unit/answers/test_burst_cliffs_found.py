@@ -12,9 +12,18 @@ from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.sustained.compute import SustainedSummary, joined, last_try
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import Evidence, Quantity, Series, WaitClass
 from steelyard.core.findings import Finding, Validity
-from steelyard.core.measurement import Environment, Fact, Measurement, Second, SustainedRun
+from steelyard.core.measurement import (
+    Environment,
+    Evidence,
+    Fact,
+    Measurement,
+    Quantity,
+    Second,
+    Series,
+    SustainedRun,
+    WaitClass,
+)
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import EndpointTarget, LocalTarget
 from steelyard.record.directory import read_campaign

@@ -18,10 +18,9 @@ from steelyard.answers.ceilings import (
     read_findings,
 )
 from steelyard.answers.results import CellSummary
-from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Experiment, Layer, Script, Setting, Workload
 from steelyard.core.findings import Estimate, Finding, Severity, Validity
-from steelyard.core.measurement import Environment, Run
+from steelyard.core.measurement import Environment, Evidence, Quantity, Run
 from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind, CellKey, Load
 
 SYNC = Ceiling(

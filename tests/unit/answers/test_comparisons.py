@@ -12,8 +12,8 @@ from steelyard.answers.result.compute import (
     decide,
     disagree,
 )
+from steelyard.core.campaign import Status
 from steelyard.core.findings import Verdict
-from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
 from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.intervals import block_interval

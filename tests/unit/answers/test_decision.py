@@ -6,8 +6,8 @@ import pytest
 
 from steelyard.answers.result.compute import decide
 from steelyard.answers.results import Comparison
+from steelyard.core.campaign import Status
 from steelyard.core.findings import Estimate, Verdict
-from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
 from steelyard.stats.spending import stopping_rule
 

@@ -9,7 +9,7 @@ from watched import seen
 
 from steelyard.answers.reasons import waits as device
 from steelyard.campaign.evidence.sources import DeviceCounters
-from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.measurement import Evidence, Quantity
 from support.recorded_iostat import SECONDS, printed_by_iostat, used_as_recorded
 
 _KIB = 1024

@@ -19,8 +19,8 @@ from steelyard.answers.costs import Cost
 from steelyard.answers.latency.results import Part
 from steelyard.answers.observations import is_clear
 from steelyard.answers.reasons.compute import Explanation
-from steelyard.core.evidence import Quantity
 from steelyard.core.experiment import Layer, Setting
+from steelyard.core.measurement import Quantity
 
 ASYNC = with_totals(with_parts(DEFAULT, wal=0.0001), {Quantity.WAL_SYNCS: 0.01})
 

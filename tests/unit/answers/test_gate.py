@@ -11,10 +11,9 @@ from fakes import analyses
 from steelyard.answers.gate import gate_json, gate_section, judge, judge_results, junit
 from steelyard.answers.result.compute import decide
 from steelyard.answers.results import Comparison
+from steelyard.core.campaign import Status
 from steelyard.core.errors import InputError
-from steelyard.core.findings import Estimate
-from steelyard.core.gate import Condition, Direction, Outcome, parse_condition, worst
-from steelyard.core.plan import Status
+from steelyard.core.findings import Condition, Direction, Estimate, Outcome, parse_condition, worst
 
 SLOWER = parse_condition("slower > 3%")
 FASTER = parse_condition("faster > 3%")

@@ -9,9 +9,9 @@ import pytest
 from fakes import analyses, histories
 from fakes.histories import STEP_AT, listed, on, stepped, with_effect
 from steelyard.answers.history import history_document, history_json, history_of
-from steelyard.answers.listing import Listed
+from steelyard.answers.report import Listed
+from steelyard.core.campaign import Status
 from steelyard.core.errors import InputError
-from steelyard.core.plan import Status
 from steelyard.report.html import render_html
 from steelyard.report.terminal import render_terminal
 

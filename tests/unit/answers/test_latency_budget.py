@@ -11,8 +11,7 @@ from steelyard.answers.budget.compute import _latencies, _split, split_latency
 from steelyard.answers.latency.results import Part
 from steelyard.answers.observations import by_block, observe
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import Absence, Quantity, WaitClass
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Absence, Quantity, Run, WaitClass
 
 ASYNC = with_parts(DEFAULT, wal=0.0001)
 

@@ -16,8 +16,7 @@ from steelyard.answers.latency.results import MAXIMUM, Basis, LatencyAnalysis, P
 from steelyard.answers.observations import ResultContrast
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Validity
-from steelyard.core.latency import RunLatency
-from steelyard.core.measurement import Run, SustainedRun
+from steelyard.core.measurement import Run, RunLatency, SustainedRun
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import POSTGRES_WORDS
 from steelyard.stats.histogram import histogram_of

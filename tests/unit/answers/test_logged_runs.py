@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from steelyard.answers.latency.results import MAXIMUM, Basis, Timed
 from steelyard.answers.logged import LoggedGroup, intervals_together, logged_times
-from steelyard.core.latency import LoggedInterval, RunLatency, ScriptLatency, Spread
+from steelyard.core.measurement import LoggedInterval, RunLatency, ScriptLatency, Spread
 from steelyard.stats.histogram import histogram_of, to_text
 
 

@@ -10,9 +10,9 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.findings import collected
 from steelyard.answers.validity.machine_rules import AMPLIFICATION, DISK_FREE_SHARE
 from steelyard.core.campaign import BlockOutcome, CampaignRecord
-from steelyard.core.evidence import Absence, Quantity
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import NOT_JUDGED, Finding, Severity, Validity
+from steelyard.core.measurement import Absence, Quantity
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 
 MIB = 2.0**20

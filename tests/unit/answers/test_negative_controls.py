@@ -10,8 +10,12 @@ from made_records import a_record, an_experiment
 from steelyard.answers.campaign import analyse
 from steelyard.answers.findings import is_read_only, negative_controls
 from steelyard.answers.report import summary
-from steelyard.answers.results import CampaignAnalysis, SettingDifference
-from steelyard.answers.wording import verdict_sentence, verdict_word
+from steelyard.answers.results import (
+    CampaignAnalysis,
+    SettingDifference,
+    verdict_sentence,
+    verdict_word,
+)
 from steelyard.core.experiment import (
     Configuration,
     Experiment,

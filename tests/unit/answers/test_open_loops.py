@@ -13,8 +13,7 @@ from steelyard.answers.report import build_document, summary
 from steelyard.answers.result.compute import decide
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError
-from steelyard.core.experiment import Experiment
-from steelyard.core.latency import LatencyGoal
+from steelyard.core.experiment import Experiment, LatencyGoal
 from steelyard.core.schedule import Load
 from steelyard.report.html import render_markdown
 

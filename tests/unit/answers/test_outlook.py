@@ -12,7 +12,7 @@ from steelyard.answers.outlook.compute import (
     outlook,
     precision_s,
 )
-from steelyard.core.plan import ASSUMED_NOISE, WorkloadNoise
+from steelyard.core.campaign import ASSUMED_NOISE, WorkloadNoise
 from steelyard.core.schedule import Mode
 from steelyard.stats.planning import BlockShape
 from steelyard.stats.spending import cell_level, result_level, stopping_rule

@@ -9,12 +9,10 @@ from made_records import a_record, an_experiment
 from steelyard.answers.campaign import analyse
 from steelyard.answers.capacity.compute import OpenLoops, RatePoint, _Taken, open_loops
 from steelyard.answers.latency.results import Basis, Timed
-from steelyard.core.campaign import CampaignRecord
-from steelyard.core.experiment import Experiment
+from steelyard.core.campaign import CampaignRecord, CellRate
+from steelyard.core.experiment import Experiment, LatencyGoal
 from steelyard.core.findings import Estimate
-from steelyard.core.latency import LatencyGoal, RunLatency, ScriptLatency
-from steelyard.core.measurement import Run
-from steelyard.core.plan import CellRate
+from steelyard.core.measurement import Run, RunLatency, ScriptLatency
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.units import US_PER_S
 from steelyard.stats.histogram import histogram_of, rank_of, to_text

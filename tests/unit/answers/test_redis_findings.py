@@ -9,9 +9,8 @@ from watched import both, found, missing, rulings, seen, watched, with_settings
 
 from steelyard.answers.validity.work_rules import CAMPAIGN_RULES
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.findings import State
-from steelyard.core.measurement import Environment, Fact, Run
+from steelyard.core.measurement import Environment, Evidence, Fact, Quantity, Run
 from steelyard.core.redis import promised_loss
 from steelyard.core.target import (
     EngineName,

@@ -16,9 +16,8 @@ from steelyard.answers.durability.results import (
 )
 from steelyard.answers.durability.section import durability_json
 from steelyard.answers.report import build_document
-from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.findings import Validity
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Evidence, Quantity, Run
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import EngineName
 from steelyard.report.html import render_markdown

@@ -8,9 +8,8 @@ from made_records import a_record, an_experiment, noise
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.observations import log_rate, observe
-from steelyard.core.campaign import CampaignRecord
+from steelyard.core.campaign import CampaignRecord, RoundsFor
 from steelyard.core.experiment import SwitchCost
-from steelyard.core.plan import RoundsFor
 
 
 def in_rounds(

@@ -7,8 +7,8 @@ from watched_records import DEFAULT, a_watched_record, reasons_of, the_experimen
 
 from steelyard.answers.costs import Cost, Ledger
 from steelyard.answers.observations import whole_transactions
-from steelyard.core.evidence import Absence, Quantity
 from steelyard.core.experiment import Workload
+from steelyard.core.measurement import Absence, Quantity
 
 DEVICE = {Quantity.DEVICE_READ_BYTES: 16384.0, Quantity.RELATION_READ_BYTES: 8192.0}
 

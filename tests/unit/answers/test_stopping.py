@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.core.plan import StoppingRule
+from steelyard.core.campaign import StoppingRule
 from steelyard.stats.spending import (
     blocks_within,
     cell_level,

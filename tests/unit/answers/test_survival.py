@@ -7,7 +7,7 @@ import pytest
 from fakes.durable import LOCAL, TWICE
 from steelyard.answers.crashes import Footing, Keeper, survivals
 from steelyard.answers.durability.results import Fate, Loss, Survival
-from steelyard.core.stack_facts import StorageClassFacts
+from steelyard.core.stack import StorageClassFacts
 
 MACHINE = Footing(keeper=Keeper.MACHINE)
 OTHERS = Footing(keeper=Keeper.OTHERS)

@@ -11,10 +11,9 @@ from watched import missing, rulings, seen
 
 from steelyard.answers.campaign import analyse
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import Quantity
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding, Severity, State
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Quantity, Run
 from steelyard.core.schedule import Load
 from steelyard.core.units import GIB, MIB
 

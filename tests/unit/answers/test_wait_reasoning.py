@@ -13,11 +13,10 @@ from steelyard.answers.observations import whole_transactions
 from steelyard.answers.reasons.waits import WaitCause, WaitReasoning, reason_waits, waits_of
 from steelyard.answers.statements.compute import StatementDifference, StatementFit
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import Absence, Quantity
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Estimate
 from steelyard.core.linux import IdleState, LinuxFacts, wake_up_facts
-from steelyard.core.measurement import Environment, Fact, Run
+from steelyard.core.measurement import Absence, Environment, Fact, Quantity, Run
 from steelyard.core.schedule import CellKey, Load
 
 SCRIPTS = ("select-only", "simple-update", "tpcb-like")

@@ -9,7 +9,7 @@ from watched_records import DEFAULT, a_watched_record, reasons_of, with_parts
 from steelyard.answers.campaign import analyse
 from steelyard.answers.observations import observe
 from steelyard.answers.timeline import TrackName
-from steelyard.core.evidence import Absence, Quantity
+from steelyard.core.measurement import Absence, Quantity
 
 WATCHED = replace(
     DEFAULT,

@@ -11,10 +11,9 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.noise.compute import analyse_noise
 from steelyard.answers.noise.floor import MINUTES, NoiseFloor
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import CampaignRecord
+from steelyard.core.campaign import ALL_NAMED, ASSUMED_NOISE, CampaignRecord, Status
 from steelyard.core.experiment import Experiment, Stop, SwitchCost, TwinOf
 from steelyard.core.measurement import Second
-from steelyard.core.plan import ALL_NAMED, ASSUMED_NOISE, Status
 from steelyard.stats.planning import BlockShape, half_width, optimal_slice_s
 from steelyard.stats.spending import cell_level, result_level, stopping_rule
 

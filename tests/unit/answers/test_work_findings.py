@@ -11,10 +11,9 @@ from watched import asking, both, found, missing, rulings, seen, watched, with_s
 
 from steelyard.answers.validity.work_rules import CAMPAIGN_RULES, half_change
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Layer
 from steelyard.core.findings import State
-from steelyard.core.measurement import Environment, Run, Second
+from steelyard.core.measurement import Environment, Evidence, Quantity, Run, Second
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.core.target import LocalTarget
 

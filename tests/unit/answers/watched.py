@@ -9,10 +9,19 @@ from steelyard.answers.observations import observe
 from steelyard.answers.validity.facts import CampaignFacts
 from steelyard.answers.validity.work_rules import CAMPAIGN_RULES, judged
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import Absence, Evidence, WaitClass, WaitEvent, Waits
 from steelyard.core.experiment import Experiment, Layer, Setting
 from steelyard.core.findings import Finding, Ruling
-from steelyard.core.measurement import EffectiveSetting, Environment, Run, ServerEnvironment
+from steelyard.core.measurement import (
+    Absence,
+    EffectiveSetting,
+    Environment,
+    Evidence,
+    Run,
+    ServerEnvironment,
+    WaitClass,
+    WaitEvent,
+    Waits,
+)
 
 RUN_S = 7.0
 Numbers = Mapping[str, float]

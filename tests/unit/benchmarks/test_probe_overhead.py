@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from steelyard.core.errors import MeasurementError
-from steelyard.core.evidence import Absence, Evidence, ProbeCost
+from steelyard.core.measurement import Absence, Evidence, ProbeCost
 
 _BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 

@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 
 from fakes import reasons
 from fakes.campaigns import Stage, an_experiment
-from steelyard.answers.listing import Listed
 from steelyard.answers.reasons.section import NOTHING
+from steelyard.answers.report import Listed
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.cli import campaigns
 from steelyard.cli.main import cli

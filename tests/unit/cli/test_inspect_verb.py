@@ -10,8 +10,7 @@ from fakes.facts import FakeStack
 from steelyard.cli import cluster_facts, inspect
 from steelyard.core.errors import ExitCode
 from steelyard.core.findings import Severity, State
-from steelyard.core.stack import JudgedRule
-from steelyard.core.stack_facts import StackFacts
+from steelyard.core.stack import JudgedRule, StackFacts
 from steelyard.tuning.facts.collecting import Asked, collect
 from steelyard.tuning.facts.file import read_facts
 from steelyard.tuning.rules import catalogue as judging

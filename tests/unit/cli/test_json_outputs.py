@@ -10,8 +10,7 @@ from command_line import EXPERIMENT, Shell, a_campaign
 
 from fakes.campaigns import Stage, an_experiment
 from steelyard.cli.main import cli
-from steelyard.core.experiment import Measure
-from steelyard.core.latency import LogPolicy
+from steelyard.core.experiment import LogPolicy, Measure
 from steelyard.core.stack import KnobKind
 from support.stack import knob, stack_plan, write_plan
 

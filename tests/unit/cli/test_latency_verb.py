@@ -14,7 +14,7 @@ from hdrh.log import HistogramLogReader
 import steelyard.cli.percentiles as verb
 from steelyard.answers.logged import NO_INTERVALS, NO_PERCENTILES
 from steelyard.cli import percentiles as log_reading
-from steelyard.core.latency import RunLatency
+from steelyard.core.measurement import RunLatency
 from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import LARGEST, histogram_of, merged, to_text
 

@@ -11,8 +11,8 @@ from fakes.campaigns import Stage, an_experiment
 from steelyard.answers import report
 from steelyard.answers.noise.compute import analyse_noise
 from steelyard.campaign.design.noise_profiles import find_profile
+from steelyard.core.campaign import NoiseOrigin, Status
 from steelyard.core.experiment import Experiment, Measure, Stop, SwitchCost, TwinOf
-from steelyard.core.plan import NoiseOrigin, Status
 from steelyard.gateways.doors import system_doors
 from steelyard.record.directory import read_campaign
 

@@ -11,8 +11,7 @@ from fakes.processes import Answer, FakeProcesses
 from steelyard.cli.stack import plan as command
 from steelyard.cli.stack.planning import PlanOptions, _domain_here
 from steelyard.core.errors import ExitCode
-from steelyard.core.stack import Place, StackRequest
-from steelyard.core.stack_facts import StackFacts
+from steelyard.core.stack import Place, StackFacts, StackRequest
 from steelyard.core.units import GIB
 from steelyard.gateways.doors import system_doors
 from steelyard.tuning.facts.domain_xml import domain_facts

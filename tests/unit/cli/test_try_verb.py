@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from command_line import Shell
 
-from steelyard.campaign.file.files import load_text
+from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.file.overrides import TrialQuestion, trial_text
-from steelyard.campaign.file.resolution import Surroundings
 from steelyard.cli.written import _script_of
 from steelyard.core.experiment import Experiment
 from steelyard.core.target import EndpointTarget
@@ -23,6 +22,7 @@ ASKED = TrialQuestion(
     clients="1,8",
     protocol="prepared",
     restart_command=[],
+    reset_command=[],
     decide="5%",
     budget="10m",
     seed=5,
@@ -91,6 +91,16 @@ def test_a_restart_command_is_the_targets(tmp_path: Path) -> None:
     assert target.restart_command == ("ssh", "db", "it")
 
 
+def test_a_reset_command_is_the_targets(tmp_path: Path) -> None:
+    """With scripts, whose database is named by whoever names them."""
+    (tmp_path / "orders.sql").write_text("SELECT 1;")
+    scripts = [("orders.sql", 1)]
+    experiment = experiment_of(tmp_path, scripts=scripts, reset_command=["zfs", "it"])
+    target = experiment.configurations[0].target
+    assert isinstance(target, EndpointTarget)
+    assert (target.reset_command, target.allow_existing) == (("zfs", "it"), True)
+
+
 @pytest.mark.parametrize(
     ("text", "script"),
     [("a.sql", ("a.sql", 1)), ("a.sql@9", ("a.sql", 9)), ("a@b.sql", ("a@b.sql", 1))],
@@ -115,6 +125,7 @@ def test_a_script_has_a_weight_as_for_pgbench(text: str, script: tuple[str, int]
         (["--set", "jit=off", "-d", "postgresql://u:hunter2@h/x"], "--dsn: the URI has a password"),
         (["--set", "jit=off", "-d", "host=h password=hunter2"], "--dsn: the URI has a password"),
         (["--set", "jit=off", "-d", "host= x"], "`host= x` is no list of libpq's keywords"),
+        (["--set", "jit=off", "--reset-command", "x"], "--reset-command: `reset_command` brings"),
         (["--set", "jit=off", "-d", "redis://h"], "settings of Redis hold for all its sessions"),
     ],
 )

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.core.command import Command, Completed
 from steelyard.core.experiment import Configuration, Experiment, Layer, Setting, SwitchCost
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.measurement import Measurement
+from steelyard.core.outside import Command, Completed
 from steelyard.core.schedule import Load
 from steelyard.core.target import LocalTarget
 

@@ -9,7 +9,7 @@ from steelyard.core.kubernetes import (
     replicas,
 )
 from steelyard.core.measurement import Fact
-from steelyard.core.stack_facts import StorageClassFacts
+from steelyard.core.stack import StorageClassFacts
 
 TWICE = StorageClassFacts(
     name="longhorn-2r",

@@ -17,8 +17,7 @@ from pydantic import TypeAdapter
 
 from fakes.campaigns import Stage, an_experiment
 from steelyard.campaign.file.files import load_experiment
-from steelyard.campaign.file.form import LATER_LAYERS, SECTIONS
-from steelyard.campaign.file.validation import experiment_schema
+from steelyard.campaign.file.form import LATER_LAYERS, SECTIONS, experiment_schema
 from steelyard.cli.main import cli
 from steelyard.core.errors import ExitCode, ExperimentFileError, PreflightError
 from steelyard.core.experiment import Experiment, KeySpace, Stop

@@ -3,7 +3,7 @@
 import pytest
 
 from fakes.clock import FakeClock
-from steelyard.gateways.clock import Clock, SystemClock, looks, until
+from steelyard.gateways.host import Clock, SystemClock, looks, until
 
 
 @pytest.fixture(params=[SystemClock, FakeClock])

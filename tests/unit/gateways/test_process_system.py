@@ -17,8 +17,8 @@ from types import FrameType
 
 import pytest
 
-from steelyard.core.command import Command
 from steelyard.core.errors import MeasurementError, PrivilegeError, TargetError
+from steelyard.core.outside import Command
 from steelyard.gateways import process
 from steelyard.gateways.process import SystemProcesses, account_entry
 from support.waiting import eventually
@@ -154,7 +154,7 @@ _PARENT = """
 import sys, time
 from pathlib import Path
 from steelyard.gateways.process import SystemProcesses
-from steelyard.core.command import Command
+from steelyard.core.outside import Command
 command = Command(argv=("/bin/sleep", "60"), parent_death_signal=int(sys.argv[2]))
 running = SystemProcesses().start(command, output=Path("/dev/null"))
 Path(sys.argv[1]).write_text(f"{running.pid}\\n")

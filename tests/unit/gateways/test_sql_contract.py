@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fakes.sql import FakeSql
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import ExitCode, TargetError
+from steelyard.core.outside import ServerAddress
 from steelyard.gateways.sql import PsycopgSql, Sql, _without_libpq_environment
 
 

@@ -9,18 +9,16 @@ from fakes.endpoint import FakeEndpoint
 from fakes.kubernetes_api import FakeKubernetesApi
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.kubernetes import POD, SERVICE, ContainerRef, SecretRef
-from steelyard.core.outside import ServerInCluster
+from steelyard.core.outside import ServerAddress, ServerInCluster
 from steelyard.core.target import EndpointTarget
 from steelyard.places.kubernetes.outcomes import LoadPods
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
-from steelyard.systems.existing import Anywhere
+from steelyard.systems.existing import Anywhere, ServiceMeans, ServicePlace
 from steelyard.systems.postgres.existing.databases import DatasetNeeds
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.settings import Means, SettingStore
-from steelyard.systems.service_place import ServiceMeans, ServicePlace
 
 _FOUND = ServerInCluster(
     context="lab",

@@ -9,9 +9,8 @@ from fakes.clock import FakeClock
 from fakes.endpoint import Died, FakeEndpoint
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import LeftBehindError, PreflightError, SteelyardError, TargetError
-from steelyard.core.outside import Foreign, OnServer
+from steelyard.core.outside import Foreign, OnServer, ServerAddress
 from steelyard.core.target import EndpointTarget
 from steelyard.systems.postgres.existing.databases import GENERATOR_TABLES, DatasetNeeds
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform

@@ -12,12 +12,12 @@ from fakes.endpoint import FakeEndpoint
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeProgram
 from fakes.sql import FakeSql, Row
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
 from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
-from steelyard.places.local.pausing import PausedGenerators
+from steelyard.places.local.groups import PausedGenerators
 from steelyard.systems.postgres.existing.platform import (
     _BACKEND,
     _SHOWN,

@@ -10,8 +10,8 @@ from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.command import Command
 from steelyard.core.errors import PrivilegeError, TargetError
+from steelyard.core.outside import Command
 from steelyard.core.schedule import Pausing
 from steelyard.places.local.groups import GroupPlan, ServerGroups
 from steelyard.places.local.platform import LocalOptions, LocalPlatform

@@ -9,11 +9,10 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcess, FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.command import Command, ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.outside import Outside
+from steelyard.core.outside import Command, Outside, ServerAddress
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
-from steelyard.places.local.states import state_key
+from steelyard.places.local.server import state_key
 from steelyard.places.protocol import PreparedState
 
 _CONTENT = ("pgbench", 10)

@@ -7,8 +7,8 @@ import pytest
 
 from fakes.programs import FakeLedger
 from steelyard.core.errors import PreflightError
-from steelyard.places.local import states as log_place
-from steelyard.places.local.states import LogPlace
+from steelyard.places.local import server as log_place
+from steelyard.places.local.server import LogPlace
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from steelyard.core.errors import PrivilegeError, TargetError
 from steelyard.core.linux import Controller
 from steelyard.core.schedule import Pausing
 from steelyard.gateways.cgroups import SystemCgroups
-from steelyard.places.local.pausing import (
+from steelyard.places.local.groups import (
     PATIENCE_S,
     FrozenGroups,
     StoppedProcesses,

@@ -11,7 +11,7 @@ import pytest
 
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.core.kubernetes import Manifest
-from steelyard.tuning.files.manifests import MATRIX, class_text
+from steelyard.tuning.files.files import MATRIX, class_text
 from support.published_manifests import PRESETS, class_manifests, preset_manifests
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kubernetes"

@@ -5,7 +5,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.places.local.states import state_key
+from steelyard.places.local.server import state_key
 from steelyard.systems.protocol import Dataset
 
 _SCRIPTS = (("orders.sql", "CREATE TABLE orders (id int)"),)

@@ -11,11 +11,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from hypothesis import strategies as st
 
 from fakes.clock import FakeClock
-from steelyard.core.campaign import BlockOutcome
+from steelyard.core.campaign import BlockOutcome, Status
 from steelyard.core.experiment import Configuration, Experiment, Workload
 from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.measurement import Measurement, Run, Second
-from steelyard.core.plan import Status
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import TARGETS, LocalTarget, Server
 from steelyard.record import journal as entries

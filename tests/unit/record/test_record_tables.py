@@ -11,8 +11,17 @@ from sample_entries import a_story
 
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import RecordError
-from steelyard.core.evidence import Evidence, Quantity, Series, WaitClass, WaitEvent, Waits
-from steelyard.core.latency import RunLatency, ScriptLatency
+from steelyard.core.measurement import (
+    Evidence,
+    Quantity,
+    RunLatency,
+    ScriptLatency,
+    Series,
+    StatementUse,
+    WaitClass,
+    WaitEvent,
+    Waits,
+)
 from steelyard.core.schedule import Load
 from steelyard.record.journal import Line, RunFinished, replay
 from steelyard.record.tables import HOST_QUANTITIES, write_tables
@@ -181,6 +190,17 @@ def _with_evidence() -> CampaignRecord:
         series=(),
         others=(),
         absent=(),
+        statements=(
+            StatementUse(
+                text="END",
+                calls=5003.0,
+                seconds=1.5,
+                rows=0.0,
+                pages_hit=1.0,
+                pages_read=0.0,
+                wal_bytes=34.0,
+            ),
+        ),
     )
     story = [
         replace(entry, run=replace(entry.run, evidence=evidence))
@@ -202,6 +222,14 @@ def test_wait_events_are_rows_with_their_run(tmp_path: Path) -> None:
     assert table["class"].to_pylist() == ["wal", "cpu"]
     assert table["name"].to_pylist() == ["WalSync", ""]
     assert table["sessions"].to_pylist() == [1.5, 0.25]
+
+
+def test_statements_are_rows_with_their_run(tmp_path: Path) -> None:
+    """One row per statement that was called; no row for a run in which nobody read them."""
+    write_tables(_with_evidence(), tmp_path)
+    (row,) = pq.read_table(tmp_path / "statements.parquet").to_pylist()
+    assert row["configuration"] == "b"
+    assert (row["statement"], row["calls"], row["wal_bytes"]) == ("END", 5003.0, 34.0)
 
 
 def test_counters_are_rows_with_their_run(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ import pytest
 from fakes import durable
 from fakes.analyses import quick
 from steelyard.answers.campaign import analyse
-from steelyard.answers.listing import Listed, listing_document, listing_json
-from steelyard.answers.report import build_document, summary
+from steelyard.answers.report import Listed, build_document, listing_document, listing_json, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.cli.progress import standing
 from steelyard.core.findings import Finding, Severity, Verdict

@@ -11,9 +11,9 @@ from steelyard.answers.stack.inspection import (
 )
 from steelyard.core.findings import Severity, State
 from steelyard.core.linux import BlockDevice, LinuxFacts, NumaNode, PagePool
-from steelyard.core.stack import JudgedRule
-from steelyard.core.stack_facts import (
+from steelyard.core.stack import (
     DomainFacts,
+    JudgedRule,
     Kubelet,
     KubernetesFacts,
     Origin,

@@ -7,8 +7,8 @@ import pytest
 from fakes import analyses, open_loops
 from steelyard.answers.result.method import limits_section
 from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.campaign import CampaignPlan, Status
 from steelyard.core.experiment import Layer, Reset, Setting, SwitchCost
-from steelyard.core.plan import CampaignPlan, Status
 from steelyard.core.schedule import Load
 from steelyard.report.document import BulletList
 

@@ -6,10 +6,15 @@ import pytest
 
 from fakes.analyses import quick
 from fakes.campaigns import an_experiment
-from steelyard.answers.listing import Listed, _asked, campaign_document, short_verdicts
-from steelyard.answers.report import build_document
+from steelyard.answers.report import (
+    Listed,
+    _asked,
+    build_document,
+    campaign_document,
+    short_verdicts,
+)
+from steelyard.core.campaign import Status
 from steelyard.core.experiment import Layer, Setting
-from steelyard.core.plan import Status
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 

@@ -4,10 +4,9 @@ from fakes.analyses import analysis_of
 from fakes.scenes import Scene
 from steelyard.answers.result.method import method_section
 from steelyard.answers.result.section import result_section
-from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.results import CampaignAnalysis, verdict_sentence
 from steelyard.answers.tables import comparison_section
-from steelyard.answers.wording import verdict_sentence
-from steelyard.core.plan import Status
+from steelyard.core.campaign import Status
 from steelyard.report.document import KeyValues, Table
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses
-from steelyard.answers import wording
+from steelyard.answers import results
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.core.campaign import Status
 from steelyard.core.findings import Verdict
-from steelyard.core.plan import Status
 from steelyard.core.target import EndpointTarget
 from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal
@@ -36,7 +36,7 @@ def of_pair(instances: int | None = 1) -> CampaignAnalysis:
 
 def sentence(analysis: CampaignAnalysis, **changes: object) -> str:
     """Return the sentence of the first result."""
-    return wording.verdict_sentence(analysis, replace(analysis.results[0], **changes))
+    return results.verdict_sentence(analysis, replace(analysis.results[0], **changes))
 
 
 def test_the_result_speaks_of_servers_and_refuses_the_cause() -> None:
@@ -63,7 +63,7 @@ def test_six_instances_or_one_shared_allow_the_claim(instances: int | None) -> N
     assert "fitted is faster than default by" in told
     assert "server" not in told
     assert "not the settings" not in told
-    assert wording.verdict_word(analysis.results[0], 0.01) == "faster"
+    assert results.verdict_word(analysis.results[0], 0.01) == "faster"
 
 
 def test_equivalence_and_doubt_are_of_the_pair_too() -> None:
@@ -81,9 +81,9 @@ def test_equivalence_and_doubt_are_of_the_pair_too() -> None:
 def test_the_word_in_tables_says_it() -> None:
     """Where there is no room for a sentence."""
     decided: Comparison = of_pair().results[0]
-    assert wording.verdict_word(decided, 0.01) == "faster, this pair only"
+    assert results.verdict_word(decided, 0.01) == "faster, this pair only"
     undecided = replace(decided, verdict=Verdict.NO_CLEAR_DIFFERENCE)
-    assert wording.verdict_word(undecided, 0.01) == "no clear difference"
+    assert results.verdict_word(undecided, 0.01) == "no clear difference"
 
 
 def test_the_whole_report_says_it() -> None:

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses
-from steelyard.answers import wording
+from steelyard.answers import results
 from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.core.campaign import Status
 from steelyard.core.findings import Estimate, Verdict
-from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
 
 FASTER = Comparison(
@@ -83,12 +83,12 @@ def test_a_verdict_is_one_sentence(
     full: CampaignAnalysis, comparison: Comparison, sentence: str
 ) -> None:
     """Word, effect, interval, confidence and blocks stand in one sentence."""
-    assert wording.verdict_sentence(full, comparison) == sentence
+    assert results.verdict_sentence(full, comparison) == sentence
 
 
 def test_an_early_stop_puts_the_interval_first() -> None:
     """After an early stop the estimate is biased, so the interval leads and the stop is named."""
-    sentence = wording.verdict_sentence(analyses.quick(), FASTER)
+    sentence = results.verdict_sentence(analyses.quick(), FASTER)
     assert sentence == (
         "reads: fitted is faster than default by +8.1 % to +16.9 % (95 %), estimate +12.3 %, "
         "9 blocks, stopped early"
@@ -98,21 +98,21 @@ def test_an_early_stop_puts_the_interval_first() -> None:
 @pytest.mark.parametrize("status", [Status.INTERRUPTED, Status.PRECISION, Status.BUDGET])
 def test_only_a_verdict_stops_early(status: Status) -> None:
     """An end that did not depend on the effect does not bias it."""
-    assert not wording.stopped_early(replace(analyses.quick(), status=status))
+    assert not results.stopped_early(replace(analyses.quick(), status=status))
 
 
 def test_a_decision_at_the_last_look_is_not_early() -> None:
     """A campaign that used all its blocks did not stop early."""
     analysis = analyses.quick()
     assert analysis.plan is not None
-    assert not wording.stopped_early(replace(analysis, blocks=analysis.plan.stopping.max_blocks))
+    assert not results.stopped_early(replace(analysis, blocks=analysis.plan.stopping.max_blocks))
 
 
 def test_an_effect_that_depends_on_load_is_never_one_number() -> None:
     """Instead of the pooled estimate stand the least and the largest cell with their intervals."""
     analysis = analyses.many_loads()
     result = next(c for c in analysis.results if c.depends_on_load)
-    sentence = wording.verdict_sentence(analysis, result)
+    sentence = results.verdict_sentence(analysis, result)
     assert "depends on load: from +4.8 % [+3.4 %, +6.3 %] at 1 client to " in sentence
     assert "+11.1 %" not in sentence
 
@@ -120,7 +120,7 @@ def test_an_effect_that_depends_on_load_is_never_one_number() -> None:
 def test_an_effect_that_depends_on_load_without_cells_points_to_them() -> None:
     """Even when no cell has an interval yet, no single number stands for all."""
     analysis = replace(analyses.many_loads(), comparisons=())
-    sentence = wording.verdict_sentence(analysis, replace(FASTER, depends_on_load=True))
+    sentence = results.verdict_sentence(analysis, replace(FASTER, depends_on_load=True))
     assert "read the cells" in sentence
 
 
@@ -129,17 +129,17 @@ def test_before_the_first_look_there_is_no_verdict(full: CampaignAnalysis) -> No
     early = replace(
         FASTER, effect=Estimate(value=0.1), note="3 blocks; the first interim result is at 6"
     )
-    assert wording.verdict_sentence(full, early) == (
+    assert results.verdict_sentence(full, early) == (
         "reads: no verdict yet on fitted against default: 3 blocks; the first interim result is at"
         " 6; "
         "+10.0 % so far, without an interval"
     )
-    assert wording.verdict_word(early, 0.01) == "no verdict yet"
+    assert results.verdict_word(early, 0.01) == "no verdict yet"
 
 
 def test_before_any_block_nothing_is_measured(full: CampaignAnalysis) -> None:
     """No block, no number."""
-    assert wording.pending(replace(FASTER, effect=None)) == "no block is complete"
+    assert results.pending(replace(FASTER, effect=None)) == "no block is complete"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_before_any_block_nothing_is_measured(full: CampaignAnalysis) -> None:
 )
 def test_more_time(minutes: float | None, text: str) -> None:
     """The time that would decide is said in minutes, from two hours on in hours."""
-    assert wording.more_minutes(replace(OPEN, minutes_to_decide=minutes), 0.03) == text
+    assert results.more_minutes(replace(OPEN, minutes_to_decide=minutes), 0.03) == text
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_more_time(minutes: float | None, text: str) -> None:
 )
 def test_how_it_ended(status: Status, blocks: int, text: str) -> None:
     """Every way to end has its words."""
-    assert wording.ending(replace(analyses.quick(), status=status, blocks=blocks)) == text
+    assert results.ending(replace(analyses.quick(), status=status, blocks=blocks)) == text
 
 
 def test_the_asked_precision_is_named() -> None:
@@ -179,14 +179,14 @@ def test_the_asked_precision_is_named() -> None:
     stop = replace(analysis.experiment.stop, precision=0.015)
     experiment = replace(analysis.experiment, stop=stop)
     ended = replace(analysis, status=Status.PRECISION, experiment=experiment)
-    assert wording.ending(ended).startswith("asked half-width of ±1.5 % reached, after 9")
+    assert results.ending(ended).startswith("asked half-width of ±1.5 % reached, after 9")
 
 
 def test_threads_are_named_only_where_clients_do_not_tell_loads_apart() -> None:
     """Two loads with as many clients differ by their threads."""
     experiment = analyses.quick().experiment
     both = replace(experiment, loads=(Load(clients=8, threads=1), Load(clients=8, threads=4)))
-    assert wording.cell_name(experiment, experiment.loads[0]) == "8 clients"
-    assert wording.cell_name(both, both.loads[1]) == "8 clients, 4 threads"
-    assert wording.short_load(both, both.loads[0]) == "8 (1 thread)"
-    assert wording.short_load(both, Load(clients=2, threads=1, rate_per_s=500.0)) == "2 at 500/s"
+    assert results.cell_name(experiment, experiment.loads[0]) == "8 clients"
+    assert results.cell_name(both, both.loads[1]) == "8 clients, 4 threads"
+    assert results.short_load(both, both.loads[0]) == "8 (1 thread)"
+    assert results.short_load(both, Load(clients=2, threads=1, rate_per_s=500.0)) == "2 at 500/s"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from steelyard.core.plan import (
+from steelyard.core.campaign import (
     ALL_NAMED,
     ASSUMED_NOISE,
     ASSUMED_TURNS,

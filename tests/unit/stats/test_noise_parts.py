@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from chance import lowest_rate
 
-from steelyard.core.plan import ASSUMED_NOISE, WorkloadNoise
+from steelyard.core.campaign import ASSUMED_NOISE, WorkloadNoise
 from steelyard.core.schedule import Mode
 from steelyard.stats.noise import NoiseParts, NoiseSample, mean_variance, noise_parts
 from steelyard.stats.planning import BlockShape, optimal_slice_s, width_ratio

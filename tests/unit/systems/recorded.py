@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.core.command import Completed
 from steelyard.core.errors import TargetError
+from steelyard.core.outside import Completed
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 VERSIONS = (15, 16, 18)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from recorded import RECORDINGS
 
-from steelyard.core.command import Completed
+from steelyard.core.outside import Completed
 
 _HOME = RECORDINGS / "redis_benchmark"
 

@@ -7,7 +7,6 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.core.command import Command, Completed, ServerAddress
 from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import (
     Configuration,
@@ -17,6 +16,7 @@ from steelyard.core.experiment import (
     SwitchCost,
     Workload,
 )
+from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import EndpointTarget
 from steelyard.systems.postgres import engine as running

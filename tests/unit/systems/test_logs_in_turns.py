@@ -9,9 +9,12 @@ import pytest
 
 from steelyard.core.schedule import Stretch
 from steelyard.stats.histogram import from_text, histogram_of
-from steelyard.systems.postgres.log_counts import TransactionLog
 from steelyard.systems.postgres.log_lines import LogForm
-from steelyard.systems.postgres.transaction_log import SeveralLogs, TransactionLogReader
+from steelyard.systems.postgres.transaction_log import (
+    SeveralLogs,
+    TransactionLog,
+    TransactionLogReader,
+)
 
 EPOCH_S = 1_795_296_543
 FORM = LogForm(scripts=("reads", "writes"), open_loop=False, retries=True)

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.processes import FakeProcesses
-from steelyard.core.command import Completed, ServerAddress
 from steelyard.core.errors import InputError, MeasurementError, PreflightError
 from steelyard.core.experiment import (
     Configuration,
@@ -21,6 +20,7 @@ from steelyard.core.experiment import (
     Measure,
     Workload,
 )
+from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import LocalTarget
 from steelyard.systems import own_program as own

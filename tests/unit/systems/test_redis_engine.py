@@ -9,7 +9,6 @@ from recorded_redis import recordings
 
 from fakes.clock import FakeClock
 from fakes.redis_sessions import ToldDoor, ToldSession
-from steelyard.core.command import Completed, Guest, ServerAddress
 from steelyard.core.errors import InputError, MeasurementError, TargetError
 from steelyard.core.experiment import (
     Configuration,
@@ -22,6 +21,7 @@ from steelyard.core.experiment import (
     SwitchCost,
     Workload,
 )
+from steelyard.core.outside import Completed, Guest, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import EngineName, RedisLocalTarget
 from steelyard.gateways.redis import Reply

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fakes.redis_sessions import ToldDoor, ToldSession
-from steelyard.core.command import ServerAddress
+from steelyard.core.outside import ServerAddress
 from steelyard.gateways.redis import Reply
 from steelyard.systems.redis.server import RedisInstallation, RedisProgram
 

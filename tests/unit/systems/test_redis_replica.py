@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fakes.redis_sessions import ToldDoor, ToldSession
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
 from steelyard.core.experiment import Configuration
+from steelyard.core.outside import ServerAddress
 from steelyard.core.target import RedisLocalTarget
 from steelyard.systems.redis.server import (
     RedisInstallation,

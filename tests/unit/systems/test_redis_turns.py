@@ -6,9 +6,9 @@ import pytest
 from test_redis_engine import _ADDRESS, _EXPERIMENT, _GET, _SET, _engine
 
 from fakes.redis_sessions import ToldSession
-from steelyard.core.command import Completed
 from steelyard.core.errors import MeasurementError
 from steelyard.core.experiment import RedisWork, Workload
+from steelyard.core.outside import Completed
 from steelyard.core.schedule import Load, Pausing
 from steelyard.gateways.redis import Reply
 from steelyard.systems.protocol import RunRequest

@@ -9,16 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded import VERSIONS, recorded
 
-from steelyard.core.command import Completed, ServerAddress
 from steelyard.core.errors import MeasurementError
 from steelyard.core.experiment import Workload
+from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.systems.postgres import pgbench
 from steelyard.systems.postgres import pgbench as generators
-from steelyard.systems.postgres.log_counts import TransactionLog
 from steelyard.systems.postgres.log_lines import LogForm
 from steelyard.systems.postgres.pgbench import divided
-from steelyard.systems.postgres.transaction_log import SeveralLogs, TransactionLogReader
+from steelyard.systems.postgres.transaction_log import (
+    SeveralLogs,
+    TransactionLog,
+    TransactionLogReader,
+)
 from steelyard.systems.protocol import RunRequest
 
 _AT = 1_795_297_411.0

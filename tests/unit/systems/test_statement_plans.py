@@ -3,8 +3,8 @@
 import pytest
 
 from fakes.sql import FakeSql
-from steelyard.core.command import ServerAddress
 from steelyard.core.experiment import Script, Workload
+from steelyard.core.outside import ServerAddress
 from steelyard.systems.postgres.pgbench import parametrised, statements
 from steelyard.systems.postgres.reader import plans_of
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from steelyard.core.errors import InputError, MeasurementError
 from steelyard.stats.histogram import bucket_indices, from_text, histogram_of, merged
-from steelyard.systems.postgres.log_counts import TransactionLog, merge
 from steelyard.systems.postgres.log_lines import LogForm, form_of
-from steelyard.systems.postgres.transaction_log import TransactionLogReader
+from steelyard.systems.postgres.transaction_log import TransactionLog, TransactionLogReader, merge
 
 BEGAN = 1795296543.25
 CLOSED = LogForm(scripts=("reads", "writes"), open_loop=False, retries=False)

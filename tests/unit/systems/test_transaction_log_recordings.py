@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.stats.histogram import from_text, merged
-from steelyard.systems.postgres.log_counts import TransactionLog
 from steelyard.systems.postgres.log_lines import LogForm, form_of
 from steelyard.systems.postgres.transaction_log import (
     AggregatedLog,
+    TransactionLog,
     TransactionLogReader,
     parse_aggregated,
 )

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from recorded import RECORDINGS
 
-from steelyard.core.evidence import WaitClass
+from steelyard.core.measurement import WaitClass
 from steelyard.systems.postgres import reader as waits
 from steelyard.systems.postgres.reader import hidden_sessions, read_waits, wait_class
 

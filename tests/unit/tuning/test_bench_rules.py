@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.core.findings import State
 from steelyard.core.linux import LinuxFacts, PingPong
-from steelyard.core.stack_facts import BenchFacts, PostgresFacts, ScriptLatencies, StackFacts, Step
+from steelyard.core.stack import BenchFacts, JourneyStep, PostgresFacts, ScriptLatencies, StackFacts
 from steelyard.core.units import GIB
 from steelyard.tuning.rules.bench import RULES
 from support.judged_rules import HOLDS, NOTHING, judged, said
@@ -65,9 +65,14 @@ def test_a_pods_huge_pages_count_as_its_memory() -> None:
 @pytest.mark.parametrize(
     ("facts", "told"),
     [
-        (stack(steps=(Step(name="a", knobs=("governor",)), Step(name="b", knobs=()))), HOLDS),
         (
-            stack(steps=(Step(name="a", knobs=("governor", "pinning")),)),
+            stack(
+                steps=(JourneyStep(name="a", knobs=("governor",)), JourneyStep(name="b", knobs=()))
+            ),
+            HOLDS,
+        ),
+        (
+            stack(steps=(JourneyStep(name="a", knobs=("governor", "pinning")),)),
             "a changes 2 things at once: governor, pinning",
         ),
         (stack(), NOTHING),

@@ -10,8 +10,7 @@ import pytest
 from fakes import stack_designs
 from steelyard.core.errors import InputError
 from steelyard.core.findings import Severity, State
-from steelyard.core.stack import DomainDesign
-from steelyard.core.stack_facts import GuestCell, StackFacts
+from steelyard.core.stack import DomainDesign, GuestCell, StackFacts
 from steelyard.core.units import GIB, MIB
 from steelyard.tuning.facts.domain_xml import domain_facts
 from steelyard.tuning.files.domain import domain_xml, patch_domain

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.core.errors import InputError
-from steelyard.core.stack_facts import DomainDisk
+from steelyard.core.stack import DomainDisk
 from steelyard.core.units import GIB, KIB, MIB
 from steelyard.tuning.facts.domain_xml import (
     as_bytes,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from steelyard.core.errors import InputError
 from steelyard.core.linux import IdleState, LinuxFacts, NumaNode, PingPong
-from steelyard.core.stack_facts import (
+from steelyard.core.stack import (
     DomainFacts,
     Kubelet,
     KubernetesFacts,

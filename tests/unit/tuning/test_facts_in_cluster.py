@@ -7,7 +7,7 @@ import pytest
 from steelyard.core.errors import InputError, PreflightError, TargetError
 from steelyard.core.kubernetes import NODE as NODE_KIND
 from steelyard.core.kubernetes import POD, STORAGE_CLASS, Kind
-from steelyard.core.stack_facts import StackFacts, Visibility
+from steelyard.core.stack import StackFacts, Visibility
 from steelyard.core.units import KIB, MIB
 from steelyard.tuning.facts.collecting import collect_in_cluster
 from steelyard.tuning.facts.file import facts_yaml, parse_facts

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from steelyard.core.errors import PreflightError
 from steelyard.core.findings import Severity, State
 from steelyard.core.linux import LinuxFacts
-from steelyard.core.stack import Place, StackDesign, StackRequest
-from steelyard.core.stack_facts import StackFacts
+from steelyard.core.stack import Place, StackDesign, StackFacts, StackRequest
 from steelyard.core.units import GIB, MIB
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack

@@ -10,11 +10,19 @@ from fakes.host import FakeHost
 from steelyard.answers.stack.plan import plan_document
 from steelyard.core.errors import PreflightError
 from steelyard.core.linux import IdleState, LinuxFacts, PoolUser
-from steelyard.core.stack import Place, PoolDesign, Scope, StackPlan, StackRequest
-from steelyard.core.stack_facts import DomainFacts, Origin, StackFacts
+from steelyard.core.stack import (
+    DomainFacts,
+    Origin,
+    Place,
+    PoolDesign,
+    Scope,
+    StackFacts,
+    StackPlan,
+    StackRequest,
+)
 from steelyard.core.units import GIB, KIB, MIB
 from steelyard.tuning.facts.linux import pool_facts
-from steelyard.tuning.files.manifests import UNIT_PATH, huge_page_unit
+from steelyard.tuning.files.files import UNIT_PATH, huge_page_unit
 from steelyard.tuning.plan import foreseen as foresight
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import knobs_of

@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.core.findings import Severity, State
 from steelyard.core.linux import LinuxFacts
-from steelyard.core.stack_facts import Origin, StackFacts, Visibility
+from steelyard.core.stack import Origin, StackFacts, Visibility
 from steelyard.tuning.rules.catalogue import RULES, judge
 from steelyard.tuning.rules.rule import (
     HOLDS,

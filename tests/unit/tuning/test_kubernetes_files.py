@@ -12,11 +12,11 @@ from ruamel.yaml import YAML
 from fakes import stack_designs
 from steelyard.core.stack import Place, PlannedSetting, StackRequest
 from steelyard.core.units import GIB, KIB, MIB
-from steelyard.tuning.files.files import render
-from steelyard.tuning.files.manifests import (
+from steelyard.tuning.files.files import (
     cluster,
     kubelet_configuration,
     quantity,
+    render,
     rendered,
     storage_class,
 )

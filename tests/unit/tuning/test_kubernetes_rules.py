@@ -9,7 +9,7 @@ import pytest
 from steelyard.core.findings import State
 from steelyard.core.kubernetes import REFUSED
 from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
-from steelyard.core.stack_facts import (
+from steelyard.core.stack import (
     ClusterFacts,
     Intent,
     Kubelet,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fakes.host import FakeHost
 from steelyard.core.linux import BlockDevice, IdleState, LinuxFacts, PagePool, PoolUser
-from steelyard.core.stack_facts import Origin, Visibility
+from steelyard.core.stack import Origin, Visibility
 from steelyard.core.units import GIB, KIB, MIB
 from steelyard.gateways.host import LocalHost
 from steelyard.tuning.facts.linux import collect_linux, steal

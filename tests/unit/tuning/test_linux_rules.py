@@ -6,7 +6,7 @@ import pytest
 
 from steelyard.core.findings import State
 from steelyard.core.linux import BlockDevice, NumaNode, PagePool, PoolUser
-from steelyard.core.stack_facts import (
+from steelyard.core.stack import (
     BenchFacts,
     DomainFacts,
     Intent,

@@ -12,7 +12,7 @@ import pytest
 from fakes import stack_designs
 from steelyard.core.stack import PoolDesign
 from steelyard.core.units import GIB, MIB
-from steelyard.tuning.files.manifests import (
+from steelyard.tuning.files.files import (
     PROFILE_PATH,
     SYSCTL_PATH,
     UNIT_PATH,

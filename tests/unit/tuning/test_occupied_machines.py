@@ -6,8 +6,15 @@ import pytest
 
 from steelyard.core.errors import InputError, PreflightError
 from steelyard.core.linux import LinuxFacts, PagePool, PoolUser
-from steelyard.core.stack import Place, StackDesign, StackRequest
-from steelyard.core.stack_facts import DomainFacts, GuestCell, PostgresFacts, StackFacts
+from steelyard.core.stack import (
+    DomainFacts,
+    GuestCell,
+    Place,
+    PostgresFacts,
+    StackDesign,
+    StackFacts,
+    StackRequest,
+)
 from steelyard.core.units import GIB, KIB, MIB
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from steelyard.core.errors import PreflightError
 from steelyard.core.linux import LinuxFacts
-from steelyard.core.stack import Place, StackRequest
-from steelyard.core.stack_facts import DomainFacts, StackFacts
+from steelyard.core.stack import DomainFacts, Place, StackFacts, StackRequest
 from steelyard.core.units import GIB, MIB, parse_bytes
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack

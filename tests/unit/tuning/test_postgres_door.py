@@ -9,8 +9,8 @@ from fakes.clock import FakeClock
 from fakes.kernel import PAGE_BYTES, FakeKernel
 from fakes.processes import FakeProcesses
 from fakes.settings import FakeSettings
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, PrivilegeError
+from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import KnobKind
 from steelyard.core.units import MIB
 from steelyard.gateways.sql import Row
@@ -22,7 +22,7 @@ from steelyard.tuning.apply.huge_pages import (
     find_process,
     huge_page_mapping,
 )
-from steelyard.tuning.apply.postgres import PostgresDoor
+from steelyard.tuning.apply.servers import PostgresDoor
 from support.stack import MemoryLedger, knob
 
 _ON = knob(KnobKind.POSTGRES, "huge_pages", "on")

@@ -7,8 +7,7 @@ import pytest
 from fakes.domains import FakeDomains
 from fakes.host import FakeHost
 from steelyard.core.errors import InputError
-from steelyard.core.stack import KnobKind, Place, StackPlan, StackRequest
-from steelyard.core.stack_facts import StackFacts
+from steelyard.core.stack import KnobKind, Place, StackFacts, StackPlan, StackRequest
 from steelyard.core.units import GIB
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.facts.domain_xml import domain_facts

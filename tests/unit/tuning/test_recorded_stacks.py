@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from steelyard.core.stack_facts import StackFacts, Visibility
+from steelyard.core.stack import StackFacts, Visibility
 from support.recorded_stacks import PUBLISHED, RECOMMENDED, document, published, read
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from steelyard.core.findings import State
-from steelyard.core.stack_facts import KubernetesFacts, RedisFacts, StackFacts
+from steelyard.core.stack import KubernetesFacts, RedisFacts, StackFacts
 from steelyard.tuning.rules.redis import RULES
 from support.judged_rules import HOLDS, NOTHING, judged, said
 from support.recorded_stacks import published

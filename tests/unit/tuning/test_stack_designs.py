@@ -7,8 +7,15 @@ import pytest
 from steelyard.core.errors import InputError, PreflightError
 from steelyard.core.findings import State
 from steelyard.core.linux import BlockDevice, PoolUser
-from steelyard.core.stack import Place, Scope, StackDesign, StackRequest
-from steelyard.core.stack_facts import DomainFacts, PostgresFacts, StackFacts
+from steelyard.core.stack import (
+    DomainFacts,
+    Place,
+    PostgresFacts,
+    Scope,
+    StackDesign,
+    StackFacts,
+    StackRequest,
+)
 from steelyard.core.units import GIB, KIB, MIB
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack

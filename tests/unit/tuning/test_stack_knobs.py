@@ -8,8 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from steelyard.core.errors import InputError
-from steelyard.core.stack import Knob, KnobKind, Place, Scope, StackPlan, StackRequest
-from steelyard.core.stack_facts import StackFacts
+from steelyard.core.stack import Knob, KnobKind, Place, Scope, StackFacts, StackPlan, StackRequest
 from steelyard.core.units import GIB
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import knobs_of

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from steelyard.core.findings import Severity, State
-from steelyard.core.stack_facts import StackFacts
+from steelyard.core.stack import StackFacts
 from steelyard.tuning.rules.catalogue import judge
 from support.recorded_stacks import published, recommended
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from steelyard.core.findings import State
-from steelyard.core.stack_facts import ClusterFacts, KubernetesFacts, StackFacts, StorageClassFacts
+from steelyard.core.stack import ClusterFacts, KubernetesFacts, StackFacts, StorageClassFacts
 from steelyard.tuning.rules.storage import RULES
 from support.judged_rules import HOLDS, NOTHING, judged, said
 

@@ -27,10 +27,9 @@ from steelyard.answers.observations import (
     sum_of,
     whole_transactions,
 )
-from steelyard.core.evidence import Quantity, WaitClass
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Quantity, Run, WaitClass
 from steelyard.core.schedule import CellKey
 from steelyard.stats.intervals import FloatArray
 

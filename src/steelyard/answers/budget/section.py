@@ -10,12 +10,10 @@ from itertools import accumulate
 
 from steelyard.answers.budget.compute import BudgetChange, CellBudget, PartChange
 from steelyard.answers.costs import POINTWISE
-from steelyard.answers.drawing import specification
 from steelyard.answers.latency.results import Part
 from steelyard.answers.observations import Watching
 from steelyard.answers.reasons.compute import Explanation, Reasons
-from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.wording import cell_name
+from steelyard.answers.results import CampaignAnalysis, cell_name, specification
 from steelyard.core.experiment import MANY, ONE, RATE
 from steelyard.core.findings import Estimate
 from steelyard.core.target import EngineName

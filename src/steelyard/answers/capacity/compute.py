@@ -32,12 +32,10 @@ from steelyard.answers.observations import (
     runs_by_block,
 )
 from steelyard.answers.results import Grounds
-from steelyard.core.campaign import CampaignRecord
-from steelyard.core.experiment import Experiment
+from steelyard.core.campaign import CampaignRecord, Capacity, CapacityPoint
+from steelyard.core.experiment import Experiment, LatencyGoal
 from steelyard.core.findings import Estimate, Finding, Severity
-from steelyard.core.latency import LatencyGoal
 from steelyard.core.measurement import Run
-from steelyard.core.plan import Capacity, CapacityPoint
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.units import US_PER_S
 from steelyard.stats.capacity import (

@@ -12,16 +12,13 @@ from steelyard.answers.capacity.compute import (
     RatePoint,
     open_loops,
 )
-from steelyard.answers.drawing import specification
 from steelyard.answers.latency.results import MAXIMUM, Timed
 from steelyard.answers.latency.section import TITLE as LATENCY
 from steelyard.answers.latency.section import level_text
-from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.wording import pool_name, short_pool
-from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT, Experiment
+from steelyard.answers.results import CampaignAnalysis, pool_name, short_pool, specification
+from steelyard.core.campaign import Capacity, CapacityPoint
+from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT, Experiment, LatencyGoal
 from steelyard.core.findings import Estimate
-from steelyard.core.latency import LatencyGoal
-from steelyard.core.plan import Capacity, CapacityPoint
 from steelyard.core.units import format_percent
 from steelyard.report.document import (
     CONFIDENCE,

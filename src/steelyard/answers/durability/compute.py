@@ -19,13 +19,13 @@ from steelyard.answers.durability.results import (
 )
 from steelyard.answers.observations import Observations, ResultContrast, count, result_contrasts
 from steelyard.answers.results import CellSummary, Comparison
+from steelyard.core.campaign import ANEW, CampaignPlan
 from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost, Workload
 from steelyard.core.kubernetes import class_in
 from steelyard.core.measurement import Environment, Fact
-from steelyard.core.plan import ANEW, CampaignPlan
 from steelyard.core.redis import changes_keys, folded_switch
 from steelyard.core.schedule import CellKey, Mode
-from steelyard.core.stack_facts import StorageClassFacts
+from steelyard.core.stack import StorageClassFacts
 from steelyard.core.target import (
     CloudNativePgTarget,
     EngineName,

@@ -11,8 +11,7 @@ from statistics import median
 from typing import Final
 
 from steelyard.answers.results import Grounds
-from steelyard.core.evidence import Quantity
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Quantity, Run
 from steelyard.core.schedule import CellKey
 
 

@@ -12,8 +12,7 @@ from steelyard.answers.durability.results import (
     WriteLatency,
     measured_lags,
 )
-from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.wording import short_load
+from steelyard.answers.results import CampaignAnalysis, short_load
 from steelyard.core.experiment import Experiment
 from steelyard.core.target import EngineName
 from steelyard.core.units import format_bytes, format_latencies

@@ -39,8 +39,7 @@ from steelyard.answers.sustained.compute import last_try, usable_parts
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import MANY
 from steelyard.core.findings import Estimate, Validity
-from steelyard.core.latency import RunLatency
-from steelyard.core.measurement import Run, SustainedRun
+from steelyard.core.measurement import Run, RunLatency, SustainedRun
 from steelyard.core.schedule import CellKey
 from steelyard.core.units import MS_PER_S, US_PER_S
 from steelyard.stats.histogram import Histogram, from_text, values_needed

@@ -20,9 +20,8 @@ from enum import StrEnum
 import numpy as np
 
 from steelyard.answers.observations import RunsOfBlock
-from steelyard.core.evidence import Quantity, WaitClass
 from steelyard.core.findings import Estimate
-from steelyard.core.latency import RunLatency, ScriptLatency
+from steelyard.core.measurement import Quantity, RunLatency, ScriptLatency, WaitClass
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.units import US_PER_S
 from steelyard.stats.histogram import Histogram, from_text, merged, values_needed

@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator, Sequence
 
 from steelyard.answers.attribution import compared_names
-from steelyard.answers.drawing import specification
 from steelyard.answers.latency.results import (
     MAXIMUM,
     SHARES,
@@ -23,10 +22,17 @@ from steelyard.answers.latency.results import (
     Timed,
     percentile_name,
 )
-from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.answers.results import (
+    CampaignAnalysis,
+    Comparison,
+    cell_name,
+    contestants,
+    durability_word,
+    short_load,
+    specification,
+)
 from steelyard.answers.stack.plan import is_clipped, latency_label
 from steelyard.answers.turns import ABSOLUTE_LATENCY, CUT_LATENCY
-from steelyard.answers.wording import cell_name, contestants, durability_word, short_load
 from steelyard.core.experiment import GENERATOR, MANY, ONE, RATE
 from steelyard.core.findings import Verdict
 from steelyard.core.schedule import CellKey, Pausing

@@ -21,19 +21,19 @@ from steelyard.answers.noise.floor import (
 )
 from steelyard.answers.observations import Observations
 from steelyard.answers.results import CampaignAnalysis, Comparison, Grounds
-from steelyard.core.campaign import CampaignRecord
-from steelyard.core.experiment import Experiment
-from steelyard.core.findings import Estimate, Finding, Severity, Verdict
-from steelyard.core.measurement import Run
-from steelyard.core.plan import (
+from steelyard.core.campaign import (
     ALL_NAMED,
     ASSUMED_NOISE,
     LEAST_STARTS,
     CampaignPlan,
+    CampaignRecord,
     Status,
     WorkloadNoise,
     turn_times,
 )
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Estimate, Finding, Severity, Verdict
+from steelyard.core.measurement import Run
 from steelyard.core.schedule import Load, Mode
 from steelyard.core.units import format_percent
 from steelyard.stats.drift import LEAST_BLOCKS as DRIFT_FROM

@@ -13,10 +13,10 @@ import numpy as np
 from steelyard.answers.observations import Observations
 from steelyard.answers.outlook.compute import OutlookTerms, looks_of, needed_at_s
 from steelyard.answers.turns import block_turns
+from steelyard.core.campaign import ALL_NAMED, TurnNoise, WorkloadNoise
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Run
-from steelyard.core.plan import ALL_NAMED, TurnNoise, WorkloadNoise
 from steelyard.core.schedule import Load, Mode, TurnTimes
 from steelyard.stats.noise import LEAST_NOISE_BLOCKS
 from steelyard.stats.planning import BlockShape, contrast_sd, half_width

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from steelyard.answers.drawing import specification
 from steelyard.answers.noise.compute import analyse_noise
 from steelyard.answers.noise.floor import (
     EFFECTS,
@@ -14,11 +13,10 @@ from steelyard.answers.noise.floor import (
     Sight,
     WorkloadFloor,
 )
-from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.answers.results import CampaignAnalysis, Comparison, cell_name, specification
 from steelyard.answers.turns import TAKEN
-from steelyard.answers.wording import cell_name
+from steelyard.core.campaign import LEAST_STARTS
 from steelyard.core.findings import Estimate, Verdict
-from steelyard.core.plan import LEAST_STARTS
 from steelyard.core.schedule import Mode, TurnTimes
 from steelyard.core.units import format_duration, format_percent
 from steelyard.report.document import (

@@ -10,8 +10,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from steelyard.core.campaign import NoiseProfile, StoppingRule, WorkloadNoise
 from steelyard.core.experiment import Experiment, SwitchCost
-from steelyard.core.plan import NoiseProfile, StoppingRule, WorkloadNoise
 from steelyard.core.schedule import Mode, Pausing, SharedMemory
 from steelyard.stats.planning import (
     PAIR,

@@ -13,7 +13,7 @@ from steelyard.answers.outlook.compute import (
     SliceOutlook,
     WorkloadOutlook,
 )
-from steelyard.answers.results import FORMAT
+from steelyard.answers.results import FORMAT, command_pairs, looked_for, uncompared
 from steelyard.answers.turns import (
     plan_json,
     seconds_words,
@@ -22,10 +22,15 @@ from steelyard.answers.turns import (
     turn_words,
     warm_up_words,
 )
-from steelyard.answers.wording import command_pairs, looked_for, uncompared
-from steelyard.core.command import quoted
+from steelyard.core.campaign import (
+    LEAST_STARTS,
+    NoiseOrigin,
+    NoiseProfile,
+    TurnNoise,
+    WorkloadNoise,
+)
+from steelyard.core.errors import quoted
 from steelyard.core.experiment import MANY, Experiment
-from steelyard.core.plan import LEAST_STARTS, NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
 from steelyard.core.schedule import Mode
 from steelyard.core.units import format_bytes, format_duration, format_percent
 from steelyard.report.document import (

@@ -25,10 +25,9 @@ from steelyard.answers.observations import (
 from steelyard.answers.reasons import waits as device
 from steelyard.answers.timeline import Timeline, timelines
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Estimate
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Evidence, Quantity, Run
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import EngineName
 from steelyard.core.units import format_bytes, format_latencies, format_percent

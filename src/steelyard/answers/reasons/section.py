@@ -12,9 +12,8 @@ from steelyard.answers.costs import change_table as cost_table
 from steelyard.answers.observations import Watching
 from steelyard.answers.reasons.compute import Explanation, Reasons
 from steelyard.answers.reasons.waits import WAITS_TITLE, wait_blocks, waits_of
-from steelyard.answers.results import FORMAT, CampaignAnalysis
+from steelyard.answers.results import FORMAT, CampaignAnalysis, cell_name, ending, verdict_sentence
 from steelyard.answers.statements.section import measured_apart, waits_json
-from steelyard.answers.wording import cell_name, ending, verdict_sentence
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import CellKey
 from steelyard.report.document import (

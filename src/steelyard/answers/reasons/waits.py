@@ -20,11 +20,10 @@ from steelyard.answers.statements.compute import (
     StatementFit,
     fit_of_statements,
 )
-from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.linux import recorded_suspects
-from steelyard.core.measurement import Fact, Run
+from steelyard.core.measurement import Evidence, Fact, Quantity, Run
 from steelyard.core.schedule import CellKey
 from steelyard.core.units import format_share
 from steelyard.report.document import BulletList, milliseconds, signed_ms

@@ -12,10 +12,8 @@ import numpy as np
 from steelyard.answers.gate import judge_results
 from steelyard.answers.observations import count
 from steelyard.answers.results import Comparison
-from steelyard.core.campaign import CampaignRecord
-from steelyard.core.findings import Estimate, Verdict
-from steelyard.core.gate import Condition, Outcome
-from steelyard.core.plan import CampaignPlan, Status, StoppingRule
+from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status, StoppingRule
+from steelyard.core.findings import Condition, Estimate, Outcome, Verdict
 from steelyard.core.schedule import Load
 from steelyard.core.units import format_percent
 from steelyard.stats.factorial import pooled_contrasts
@@ -279,15 +277,6 @@ def decide(
     return Status.PRECISION if narrow else None
 
 
-def stopped_early(status: Status, rule: StoppingRule, blocks: int) -> bool:
-    """Return whether the verdicts ended a campaign before its last look.
-
-    Only then the estimates are, on average, a little too large (METHOD.md 3.4); a campaign that
-    was interrupted, or that ended at the asked precision, did not stop because of its effect.
-    """
-    return status is Status.DECIDED and blocks < rule.max_blocks
-
-
 def _is_narrow(result: Comparison, half_width: float) -> bool:
     effect = result.effect
     if result.blocks < PRECISION_FROM or effect is None:
@@ -305,5 +294,5 @@ def terms_of(record: CampaignRecord, plan: CampaignPlan, blocks: int) -> Terms:
         margin=experiment.stop.equivalence,
         decide=experiment.stop.decide,
         block_s=plan.block_s,
-        stopped_early=stopped_early(record.status, plan.stopping, blocks),
+        stopped_early=plan.stopping.stopped_early(record.status, blocks),
     )

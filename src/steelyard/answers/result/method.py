@@ -7,21 +7,20 @@ import math
 from collections.abc import Iterator
 
 from steelyard.answers.attribution import warnings
-from steelyard.answers.results import CampaignAnalysis, CheckpointPhase
-from steelyard.answers.settings import InstanceNoise, instance_noise
-from steelyard.answers.stack.plan import asked, later, one_key_label
-from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
-from steelyard.answers.wording import (
+from steelyard.answers.results import (
     LABEL,
+    CampaignAnalysis,
+    CheckpointPhase,
     blocks_of_all,
     cell_name,
     ending,
     stopped_early,
     what_it_runs,
 )
-from steelyard.core.experiment import ONE, RATE, Experiment, Reset, SwitchCost, Workload
-from steelyard.core.findings import Verdict
-from steelyard.core.plan import (
+from steelyard.answers.settings import InstanceNoise, instance_noise
+from steelyard.answers.stack.plan import asked, later, one_key_label
+from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
+from steelyard.core.campaign import (
     ANEW,
     CampaignPlan,
     RoundsFor,
@@ -30,6 +29,8 @@ from steelyard.core.plan import (
     WarmUpChoice,
     settling_s,
 )
+from steelyard.core.experiment import ONE, RATE, Experiment, Reset, SwitchCost, Workload
+from steelyard.core.findings import Verdict
 from steelyard.core.schedule import Mode, Pausing
 from steelyard.core.target import EngineName
 from steelyard.core.units import format_duration, format_percent

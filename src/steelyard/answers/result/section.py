@@ -7,8 +7,10 @@ from dataclasses import replace
 from steelyard.answers import findings
 from steelyard.answers.capacity.section import rate_answers
 from steelyard.answers.latency.section import tail_warnings
-from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison
-from steelyard.answers.wording import (
+from steelyard.answers.results import (
+    CampaignAnalysis,
+    CellSummary,
+    Comparison,
     cell_name,
     cells_together,
     contestants,
@@ -25,9 +27,9 @@ from steelyard.answers.wording import (
     verdict_sentence,
     verdict_word,
 )
+from steelyard.core.campaign import Status
 from steelyard.core.experiment import RATE
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
 from steelyard.report.document import (
     CONFIDENCE,

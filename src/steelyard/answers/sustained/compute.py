@@ -19,9 +19,8 @@ import numpy as np
 
 from steelyard.answers.results import Grounds
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import Quantity, WaitClass
 from steelyard.core.findings import Finding, Severity, Validity
-from steelyard.core.measurement import SustainedRun
+from steelyard.core.measurement import Quantity, SustainedRun, WaitClass
 from steelyard.core.units import format_duration, format_percent
 from steelyard.stats.capacity import LEAST_S, SKIPPED_S, CliffScan, consistency, scan_for_cliff
 from steelyard.stats.intervals import FloatArray

@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from steelyard.answers.drawing import specification
 from steelyard.answers.findings import finding_json
-from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.results import CampaignAnalysis, cell_name, specification
 from steelyard.answers.sustained.compute import BURST_ONLY, BurstCliff, SustainedSummary
-from steelyard.answers.wording import cell_name
 from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT
 from steelyard.core.measurement import SustainedRun
 from steelyard.core.units import format_duration, format_percent

@@ -10,10 +10,9 @@ from typing import Final, TypeVar
 
 from steelyard.answers.observations import Observations, ResultContrast, count, result_contrasts
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Configuration, Experiment
 from steelyard.core.findings import KEPT, Ruling, Threshold, broken, lacking
-from steelyard.core.measurement import Run, ServerEnvironment
+from steelyard.core.measurement import Evidence, Quantity, Run, ServerEnvironment
 from steelyard.core.schedule import Ceiling
 from steelyard.stats.drift import stalls_p_value
 

@@ -21,7 +21,6 @@ from steelyard.answers.validity.facts import (
     totals,
     weighed,
 )
-from steelyard.core.evidence import Quantity
 from steelyard.core.experiment import Configuration, Layer
 from steelyard.core.findings import (
     BESIDE_NEIGHBOUR,
@@ -37,7 +36,7 @@ from steelyard.core.findings import (
     lacking,
 )
 from steelyard.core.linux import THROTTLES
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Quantity, Run
 from steelyard.core.target import (
     EngineName,
 )

@@ -18,7 +18,6 @@ from steelyard.answers.validity.facts import (
     totals,
     weighed,
 )
-from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.findings import (
     KEPT,
     NOTHING_TO_JUDGE,
@@ -30,6 +29,7 @@ from steelyard.core.findings import (
     broken,
     lacking,
 )
+from steelyard.core.measurement import Evidence, Quantity
 from steelyard.core.redis import Death, PromisedLoss, promised_loss
 from steelyard.core.target import EngineName, RedisLocalTarget
 from steelyard.core.units import KIB, format_bytes, format_share

@@ -24,8 +24,7 @@ from steelyard.answers.turns import (
 from steelyard.answers.validity.facts import BY_RUNS, CampaignFacts, Runs, events_differ
 from steelyard.answers.validity.machine_rules import MACHINE_RULES, STORAGE_RULES
 from steelyard.answers.validity.redis_rules import KEYSPACE_RULES, PERSISTENCE_RULES
-from steelyard.core.campaign import CampaignRecord
-from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.campaign import RUN_NEEDS, CampaignRecord, missing_for
 from steelyard.core.findings import (
     KEPT,
     NOTHING_TO_JUDGE,
@@ -40,8 +39,7 @@ from steelyard.core.findings import (
     lacking,
     not_judged,
 )
-from steelyard.core.measurement import Run
-from steelyard.core.plan import RUN_NEEDS, missing_for
+from steelyard.core.measurement import Evidence, Quantity, Run
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.core.target import EngineName
 from steelyard.core.units import MS_PER_S, format_percent, format_share

@@ -28,8 +28,8 @@ from steelyard.core.errors import (
 )
 from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.measurement import Run, SustainedRun
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import make_directory, read_text, remove_tree, translated, write_text
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.job.finding import (
     JOURNAL,

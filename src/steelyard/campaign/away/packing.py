@@ -15,18 +15,17 @@ from pydantic import TypeAdapter, ValidationError
 
 import steelyard
 from steelyard.campaign.run.session import Request
-from steelyard.core.campaign import CampaignRecord
+from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.core.errors import ExitCode, InputError, PreflightError
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding
 from steelyard.core.kubernetes import CLAIM, NAMESPACE, ObjectRef
-from steelyard.core.plan import Status
 from steelyard.core.target import (
     Target,
 )
 from steelyard.core.units import format_bytes
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import translated
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.job import finding
 from steelyard.places.job import manifests as making

@@ -61,26 +61,26 @@ from steelyard.core.outside import (
     TurnedKnob,
 )
 from steelyard.gateways.cgroups import Cgroups
-from steelyard.gateways.clock import looks
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import remove_tree
+from steelyard.gateways.host import looks
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import own_password
 from steelyard.places.kubernetes.reaching import redis_knock, sql_knock
 from steelyard.places.kubernetes.undoing import undo as undo_in_cluster
 from steelyard.places.local.groups import remove_group
-from steelyard.places.local.states import MEMORY
+from steelyard.places.local.server import MEMORY
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory, is_held, read_campaign, read_standing
 from steelyard.record.journal import Created, Removed
+from steelyard.systems.existing import reached
 from steelyard.systems.postgres.existing import readiness as undoing
 from steelyard.systems.postgres.existing.readiness import undo
 from steelyard.systems.postgres.existing.settings import Means
 from steelyard.systems.protocol import residue_of
-from steelyard.systems.redis.existing import settings as redis_undoing
+from steelyard.systems.redis.existing import platform as redis_undoing
 from steelyard.systems.redis.existing.connection import RedisMeans
-from steelyard.systems.redis.existing.settings import undo_on_redis
-from steelyard.systems.service_place import reached
+from steelyard.systems.redis.existing.platform import undo_on_redis
 from steelyard.tuning.apply.kernel import stack_doors
 
 _CONFIGURATION: Final = TypeAdapter(Configuration)

@@ -13,9 +13,9 @@ from pydantic import TypeAdapter
 
 from steelyard.answers.noise.compute import analyse_noise
 from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.campaign import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.plan import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.redis import stored_key
 from steelyard.core.target import (
     Target,

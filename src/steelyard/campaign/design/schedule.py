@@ -14,11 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
-from steelyard.core.errors import InputError
-from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost
-from steelyard.core.findings import Finding, Severity
-from steelyard.core.measurement import ServerEnvironment
-from steelyard.core.plan import (
+from steelyard.core.campaign import (
     ASSUMED_NOISE,
     NoiseOrigin,
     NoiseProfile,
@@ -26,6 +22,10 @@ from steelyard.core.plan import (
     WorkloadNoise,
     settling_s,
 )
+from steelyard.core.errors import InputError
+from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost
+from steelyard.core.findings import Finding, Severity
+from steelyard.core.measurement import ServerEnvironment
 from steelyard.core.schedule import (
     CONNECTION_S,
     CellKey,

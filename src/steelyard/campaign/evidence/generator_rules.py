@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.campaign import RUN_NEEDS
 from steelyard.core.experiment import DEFAULT_NEIGHBOURS
 from steelyard.core.findings import (
     GENERATOR_SATURATED,
@@ -22,8 +22,7 @@ from steelyard.core.findings import (
     broken,
     lacking,
 )
-from steelyard.core.measurement import Measurement
-from steelyard.core.plan import RUN_NEEDS
+from steelyard.core.measurement import Evidence, Measurement, Quantity
 from steelyard.core.schedule import Load
 from steelyard.core.target import POSTGRES_WORDS, WorkWords
 from steelyard.core.units import format_share

@@ -35,7 +35,7 @@ from steelyard.campaign.evidence.neighbours import Seen as SeenProcesses
 from steelyard.campaign.evidence.processes import GeneratorProcesses, tree
 from steelyard.campaign.evidence.sources import Counted, Sources
 from steelyard.campaign.evidence.watch import Part
-from steelyard.core.evidence import (
+from steelyard.core.measurement import (
     SERVERS_MACHINE,
     Absence,
     OtherProcess,
@@ -43,8 +43,7 @@ from steelyard.core.evidence import (
     Series,
     Vantage,
 )
-from steelyard.gateways.clock import Clock, thread_cpu_s
-from steelyard.gateways.host import Host, cpu_times, memory_bytes, named_number
+from steelyard.gateways.host import Clock, Host, cpu_times, memory_bytes, named_number, thread_cpu_s
 from steelyard.record.tables import HOST_QUANTITIES
 
 # A guess: numa_maps of a process that maps many small pages takes the kernel long.

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from steelyard.campaign.evidence.processes import Process, all_processes, parse_device_use, process
-from steelyard.core.evidence import OtherProcess, Vantage
-from steelyard.gateways.clock import Clock
+from steelyard.core.measurement import OtherProcess, Vantage
 from steelyard.gateways.host import (
+    Clock,
     Host,
     Throttling,
     files_of,

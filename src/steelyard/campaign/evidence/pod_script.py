@@ -20,10 +20,10 @@ from steelyard.campaign.evidence.processes import parse_scheduled
 from steelyard.campaign.evidence.sources import DeviceCounters, parse_device
 from steelyard.core.errors import SteelyardError
 from steelyard.core.kubernetes import ContainerRef
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.host import (
     GROUPS,
     TICKS_PER_S,
+    Clock,
     Throttling,
     cpu_times,
     group_cpus,

@@ -30,10 +30,9 @@ from steelyard.campaign.evidence.sources import (
 )
 from steelyard.campaign.evidence.watch import Part
 from steelyard.core.errors import MeasurementError, SteelyardError
-from steelyard.core.evidence import Absence, OtherProcess, Quantity
 from steelyard.core.kubernetes import ContainerRef
-from steelyard.gateways.clock import Clock
-from steelyard.gateways.host import Host, cpu_times, memory_bytes, named_number
+from steelyard.core.measurement import Absence, OtherProcess, Quantity
+from steelyard.gateways.host import Clock, Host, cpu_times, memory_bytes, named_number
 from steelyard.gateways.placed_files import new_mark, parse_fetched
 from steelyard.places.kubernetes.outcomes import PodSight, StartSkew
 

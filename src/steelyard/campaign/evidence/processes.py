@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
-from steelyard.core.evidence import Absence, Quantity
+from steelyard.core.measurement import Absence, Quantity
 from steelyard.gateways.host import (
     TICKS_PER_S,
     Host,

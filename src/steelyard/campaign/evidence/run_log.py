@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol, Self
 
 from steelyard.core.errors import MeasurementError, RecordError
-from steelyard.core.latency import LogPolicy, RunLatency
+from steelyard.core.experiment import LogPolicy
+from steelyard.core.measurement import RunLatency
 from steelyard.core.units import MIB
 from steelyard.gateways.files import GrowingFiles, free_bytes, translated
 from steelyard.stats.intervals import chance_of_so_few

@@ -17,7 +17,7 @@ from steelyard.campaign.evidence.generator_rules import (
     THROTTLED,
     RunFacts,
 )
-from steelyard.core.evidence import SERVERS_MACHINE, Evidence, OtherProcess, Quantity
+from steelyard.core.campaign import RUN_NEEDS
 from steelyard.core.experiment import DEFAULT_NEIGHBOURS
 from steelyard.core.findings import (
     ENVIRONMENT,
@@ -37,8 +37,13 @@ from steelyard.core.findings import (
     broken,
     lacking,
 )
-from steelyard.core.measurement import Measurement
-from steelyard.core.plan import RUN_NEEDS
+from steelyard.core.measurement import (
+    SERVERS_MACHINE,
+    Evidence,
+    Measurement,
+    OtherProcess,
+    Quantity,
+)
 from steelyard.core.units import MS_PER_S, format_bytes, format_share
 
 DONE_SHARE: Final = 0.98

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from steelyard.campaign.evidence.neighbours import group_with_quota, throttling
 from steelyard.campaign.evidence.processes import GeneratorProcesses, ServerProcesses, process, tree
-from steelyard.core.evidence import Absence, Quantity, Vantage
+from steelyard.core.measurement import Absence, Quantity, Vantage
 from steelyard.gateways.host import (
     CpuTimes,
     Host,

@@ -26,25 +26,28 @@ from steelyard.campaign.evidence.watch import (
     END_WITHIN_S,
     Part,
     Probe,
+    StatementProbe,
     Worker,
     evidence_of,
+    used_between,
 )
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import SteelyardError, TargetError
-from steelyard.core.evidence import (
+from steelyard.core.experiment import Workload
+from steelyard.core.measurement import (
+    STATEMENTS,
     Absence,
     Evidence,
     Quantity,
     Series,
+    StatementUse,
     Vantage,
     WaitClass,
     WaitEvent,
     Waits,
 )
-from steelyard.core.experiment import Workload
+from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import TurnTimes
-from steelyard.gateways.clock import Clock, thread_cpu_s
-from steelyard.gateways.host import Host
+from steelyard.gateways.host import Clock, Host, thread_cpu_s
 from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.systems.protocol import Engine, ServerReader, Waiting
 
@@ -308,6 +311,11 @@ _OF_ALL_SESSIONS = Absence(
     reason="Sessions of other configurations are on the same server, which counts what all of them"
     " do.",
 )
+_IN_ONE_DATABASE = Absence(
+    subject=STATEMENTS,
+    reason="Sessions of other configurations are in the same database by the same role, for which"
+    " the server counts what all of them do.",
+)
 
 _OF_PODS = Absence(
     subject="the database's container",
@@ -329,6 +337,14 @@ class PlaceInTurns:
     generators: Callable[[], Sequence[int]]
     is_shared: bool = False
 
+    @property
+    def account(self) -> tuple[object, ...]:
+        """Return what the server counts statements by: databases and role."""
+        address = None if self.place is None else self.place.address
+        if address is None:
+            return ()
+        return address.host, address.port, address.user, address.databases, address.database
+
 
 def turn_watches(places: Sequence[PlaceInTurns], host: Host, clock: Clock) -> tuple[TurnWatch, ...]:
     """Return what watches runs that take turns with one another, one per place.
@@ -339,15 +355,22 @@ def turn_watches(places: Sequence[PlaceInTurns], host: Host, clock: Clock) -> tu
     own = own_process(host)
     ours = {pid for each in vantages if each is not None for pid in (each.pid, *each.beside)}
     crowd = Crowd(host=host, clock=clock, ours=frozenset(ours | ({own.pid} if own else set())))
-    return tuple(_turn_watch(one, crowd, host, clock) for one in places)
+    of_one = [one.account for one in places if one.is_shared]
+    return tuple(
+        _turn_watch(one, crowd, host, clock, is_apart=of_one.count(one.account) < 2)
+        for one in places
+    )
 
 
-def _turn_watch(one: PlaceInTurns, crowd: Crowd, host: Host, clock: Clock) -> TurnWatch:
+def _turn_watch(
+    one: PlaceInTurns, crowd: Crowd, host: Host, clock: Clock, *, is_apart: bool
+) -> TurnWatch:
     place = one.place
     if place is None:
         return TurnWatch(clock=clock)
+    opening = partial(place.engine.reader, place.address, place.workload)
     server = ServerProbe(
-        open_reader=lambda: place.engine.reader(place.address, place.workload),
+        open_reader=opening,
         ramp_s=0.0,
         nearby=host if place.vantage is not None else None,
         pace=_PACE_IN_TURNS,
@@ -357,8 +380,8 @@ def _turn_watch(one: PlaceInTurns, crowd: Crowd, host: Host, clock: Clock) -> Tu
         return TurnWatch(clock=clock, server=server, absent=(_OF_PODS,))
     return TurnWatch(
         clock=clock,
-        server=None if one.is_shared else server,
-        absent=(_OF_ALL_SESSIONS,) if one.is_shared else (),
+        server=_of_one(opening, is_apart=is_apart) if one.is_shared else server,
+        absent=_unseen_of_one(is_apart=is_apart) if one.is_shared else (),
         machine=partial(
             MachineInTurns,
             host=host,
@@ -368,6 +391,15 @@ def _turn_watch(one: PlaceInTurns, crowd: Crowd, host: Host, clock: Clock) -> Tu
             clock=clock,
         ),
     )
+
+
+def _of_one(opening: Callable[[], ServerReader], *, is_apart: bool) -> TurnProbe | None:
+    """Return what watches one configuration of several on a server: its statements, if at all."""
+    return StatementProbe(open_reader=opening) if is_apart else None
+
+
+def _unseen_of_one(*, is_apart: bool) -> tuple[Absence, ...]:
+    return (_OF_ALL_SESSIONS,) if is_apart else (_OF_ALL_SESSIONS, _IN_ONE_DATABASE)
 
 
 _UNINTERRUPTIBLE = "D"  # the field after the name; see proc_pid_stat(5)
@@ -484,6 +516,7 @@ class ServerProbe:
     _abandoned: threading.Event = field(default_factory=threading.Event)
     _sightings: list[Sighting] = field(default_factory=list)
     _readings: list[Reading] = field(default_factory=list)
+    _used: tuple[StatementUse, ...] | None = None
     _behind_s: float = 0.0  # the run's seconds behind those of the clock
 
     def begin(self) -> None:
@@ -495,6 +528,7 @@ class ServerProbe:
                 raise TargetError("it was given up before it began")
             if self.nearby is not None and reader.serving_pid is not None:
                 self._thread = MainThread(host=self.nearby, pid=reader.serving_pid)
+            self._used = reader.statements()  # before the counters, which leave nothing of it over
             self._readings.append(Reading(at_s=0.0, counters=reader.counters()))
             if self.clock is not None:
                 self._behind_s = self.clock.monotonic()
@@ -526,6 +560,7 @@ class ServerProbe:
             self._skip_pauses(at_s)
             settled = reader.settled_counters()
             levels = reader.levels()
+            statements, gone = used_between(self._used, reader.statements())
             source = f"{reader.source} {self.pace}"
             waits = average(self._sightings, source, ramp_s=self.ramp_s, lost=lost)
             totals, reset = differences(self._readings[0].counters, settled)
@@ -534,7 +569,8 @@ class ServerProbe:
                 levels=levels,
                 waits=waits,
                 series=self._series(at_s, seen=waits is not None),
-                absent=(*_absent(reader.absent, waits), *reset, *self._unseen(reader)),
+                absent=(*_absent(reader.absent, waits), *reset, *gone, *self._unseen(reader)),
+                statements=statements,
                 server_cpu_s=self._server_cpu_s(reader),
             )
         reader.close()

@@ -6,9 +6,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from steelyard.core.errors import SteelyardError
-from steelyard.core.evidence import Absence, Evidence, OtherProcess, ProbeCost, Series, Waits
-from steelyard.gateways.clock import Clock, thread_cpu_s
+from steelyard.core.errors import SteelyardError, TargetError
+from steelyard.core.measurement import (
+    STATEMENTS,
+    Absence,
+    Evidence,
+    OtherProcess,
+    ProbeCost,
+    Series,
+    StatementUse,
+    Waits,
+)
+from steelyard.gateways.host import Clock, thread_cpu_s
+from steelyard.systems.protocol import ServerReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +36,7 @@ class Part:
     others: tuple[OtherProcess, ...] = ()
     absent: tuple[Absence, ...] = ()
     server_cpu_s: float | None = None
+    statements: tuple[StatementUse, ...] | None = None
 
 
 class Probe(Protocol):
@@ -128,6 +139,7 @@ def evidence_of(parts: Sequence[Part], seconds: float, *, own_cpu_s: float) -> E
             own_cpu_s=round(own_cpu_s, 4),
             server_cpu_s=_sum([part.server_cpu_s for part in parts]),
         ),
+        statements=next((each.statements for each in parts if each.statements is not None), None),
     )
 
 
@@ -222,3 +234,80 @@ def _merged(mappings: Iterable[Mapping[str, float]]) -> dict[str, float]:
 def _sum(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return round(sum(known), 4) if known else None
+
+
+@dataclass(slots=True, kw_only=True)
+class StatementProbe:
+    """Reads what each statement used in a run, and nothing else: the server serves others, too."""
+
+    open_reader: Callable[[], ServerReader]
+    subject: str = STATEMENTS
+    interval_s: float = END_WITHIN_S
+    _reader: ServerReader | None = None
+    _used: tuple[StatementUse, ...] | None = None
+
+    def begin(self) -> None:
+        """Open the session and read what was used so far."""
+        self._reader = self.open_reader()
+        self._used = self._reader.statements()
+
+    def sample(self, at_s: float) -> None:
+        """Do nothing."""
+
+    def forget(self, at_s: float) -> None:
+        """Do nothing."""
+
+    def finish(self, at_s: float, *, lost: int) -> Part:  # noqa: ARG002 - by its protocol
+        """Read it once more when the generator's sessions are gone."""
+        reader = self._reader
+        if reader is None:
+            raise TargetError("it never began")
+        statements, gone = used_between(self._used, reader.statements())
+        told = (each for each in reader.absent if each.subject == STATEMENTS)
+        reader.close()
+        return Part(statements=statements, absent=(*told, *gone))
+
+    def abandon(self) -> None:
+        """End the session, also while a statement hangs."""
+        if self._reader is not None:
+            self._reader.close()
+
+
+_MOST_STATEMENTS = 100  # of a run, kept in the record; others take part in no figure
+_FORGOTTEN = Absence(
+    subject=STATEMENTS,
+    reason="pg_stat_statements was reset during the run, or forgot statements: raise"
+    " pg_stat_statements.max.",
+)
+
+
+def used_between(
+    before: Sequence[StatementUse] | None, after: Sequence[StatementUse] | None
+) -> tuple[tuple[StatementUse, ...] | None, tuple[Absence, ...]]:
+    """Return what each statement used, the longest first, and what is not known of them.
+
+    What the server has forgotten since might have been used: then nothing is sure.
+    """
+    if before is None or after is None:
+        return None, ()
+    known = {each.text: each for each in after}
+    earlier = {each.text: each for each in before}
+    if any(text not in known or known[text].calls < each.calls for text, each in earlier.items()):
+        return None, (_FORGOTTEN,)
+    used = [_used_since(earlier.get(text), each) for text, each in known.items()]
+    called = sorted((each for each in used if each.calls), key=lambda each: -each.seconds)
+    return tuple(called[:_MOST_STATEMENTS]), ()
+
+
+def _used_since(before: StatementUse | None, after: StatementUse) -> StatementUse:
+    if before is None:
+        return after
+    return StatementUse(
+        text=after.text,
+        calls=after.calls - before.calls,
+        seconds=round(after.seconds - before.seconds, 9),
+        rows=after.rows - before.rows,
+        pages_hit=after.pages_hit - before.pages_hit,
+        pages_read=after.pages_read - before.pages_read,
+        wal_bytes=after.wal_bytes - before.wal_bytes,
+    )

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from pydantic_core import PydanticCustomError
 
 from steelyard.campaign.file.document import Issue, KeyPath, Value
-from steelyard.campaign.file.form import LevelForm
+from steelyard.campaign.file.form import Draft, LevelForm, level_paths
 from steelyard.campaign.file.form_parts import (
     CLOSED,
     LoadsForm,
@@ -32,15 +32,17 @@ from steelyard.campaign.file.form_values import (
     strings,
     word,
 )
-from steelyard.campaign.file.generators import generator_issues
 from steelyard.campaign.file.kinds import model_of
-from steelyard.campaign.file.systems import SYSTEMS, builtin_issues, stray_keys, system_issues
-from steelyard.campaign.file.validation import Draft, level_paths
+from steelyard.campaign.file.systems import (
+    SYSTEMS,
+    builtin_issues,
+    generator_issues,
+    stray_keys,
+    system_issues,
+)
 from steelyard.core import linux as host_settings
-from steelyard.core.errors import InputError
-from steelyard.core.experiment import Design, SwitchCost
-from steelyard.core.latency import LogPolicy
-from steelyard.core.spelling import choice, did_you_mean
+from steelyard.core.errors import InputError, choice, did_you_mean
+from steelyard.core.experiment import Design, LogPolicy, SwitchCost
 from steelyard.systems.postgres.settings import refused_names
 from steelyard.tuning.facts.domain_xml import name_of_domain
 
@@ -223,7 +225,7 @@ def _log(draft: Draft) -> Iterator[Issue]:
 
 
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII)
-_COMMANDS: Final = ("command", "prepare_command", "restart_command")
+_COMMANDS: Final = ("command", "prepare_command", "restart_command", "reset_command")
 _OF_TURNS: Final = ("turn", "settling", "reconnections")
 
 

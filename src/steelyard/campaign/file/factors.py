@@ -9,11 +9,10 @@ from itertools import combinations
 from typing import Final
 
 from steelyard.campaign.file.document import Document, Issue, KeyPath, Place, Value
-from steelyard.campaign.file.form import LevelForm, setting_keys
+from steelyard.campaign.file.form import Draft, LevelForm, missing_key, setting_keys
 from steelyard.campaign.file.form_target import redis_value
 from steelyard.campaign.file.form_values import setting_value, shown, word
 from steelyard.campaign.file.inheritance import Merged, merge
-from steelyard.campaign.file.validation import Draft, missing_key
 from steelyard.core.experiment import Attribution, AttributionKind, Combination, Design, Factor
 from steelyard.stats import factorial
 from steelyard.stats.factorial import MOST_FACTORS

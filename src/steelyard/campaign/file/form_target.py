@@ -21,9 +21,8 @@ from steelyard.campaign.file import form_values as kubernetes
 from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import WrittenFloat, WrittenInt
 from steelyard.campaign.file.form_values import Form, empty_as_mapping, refusal, shown
-from steelyard.core.errors import InputError
+from steelyard.core.errors import InputError, choice, did_you_mean, listed
 from steelyard.core.redis import is_redis_uri, parse_redis_uri
-from steelyard.core.spelling import choice, did_you_mean, listed
 from steelyard.core.target import TARGETS, systems
 from steelyard.gateways.sql import parsed_uri
 
@@ -539,6 +538,17 @@ class ServerForm(Form):
         description="Restarts an endpoint's server; run on this machine, without a shell.",
         examples=[["ssh", "db.example.com", "systemctl", "restart", "postgresql"]],
     )
+    reset_command: RestartCommand | None = Field(
+        default=None,
+        description="Brings the data of an endpoint's own database back before every start; run on "
+        "this machine, without a shell.",
+        examples=[["/srv/bench/rollback", "tank/pg@ready"]],
+    )
+    reset_timeout: values.LongLength | None = Field(
+        default=None,
+        description="How long the `reset_command` may take (default: 10m).",
+        examples=["30m"],
+    )
 
 
 def _describe_own_keys(schema: dict[str, Any]) -> None:
@@ -548,7 +558,7 @@ def _describe_own_keys(schema: dict[str, Any]) -> None:
 
 
 # Fields of targets whose keys have other names.
-_OF_MODELS: Final = frozenset({"burst_lasts_s", "place", "inside"})
+_OF_MODELS: Final = frozenset({"burst_lasts_s", "reset_timeout_s", "place", "inside"})
 
 
 def _own_keys() -> set[str]:

@@ -17,11 +17,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, Wit
 from pydantic_core import PydanticCustomError
 
 from steelyard.campaign.file.document import Value, WrittenFloat, WrittenInt
-from steelyard.core.errors import InputError
-from steelyard.core.gate import Condition, parse_condition
+from steelyard.core.errors import InputError, choice, did_you_mean, listed
+from steelyard.core.findings import Condition, parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE, LABEL
 from steelyard.core.schedule import LEAST_SETTLING_S, SHORTEST_TURN_S
-from steelyard.core.spelling import choice, did_you_mean, listed
 from steelyard.core.units import page_bytes_of, parse_duration_s, parse_fraction, parse_quantity
 
 _SHOWN_LENGTH: Final = 60

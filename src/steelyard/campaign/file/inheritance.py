@@ -9,14 +9,13 @@ from typing import Final, Protocol
 
 from steelyard.campaign.file.checks import host_issues
 from steelyard.campaign.file.document import Issue, Value
-from steelyard.campaign.file.form import ConfigurationForm, LevelForm
+from steelyard.campaign.file.form import ConfigurationForm, Draft, LevelForm
 from steelyard.campaign.file.form_parts import ManualForm
 from steelyard.campaign.file.form_target import NESTED, TargetForm
 from steelyard.campaign.file.form_values import shown
 from steelyard.campaign.file.kinds import keys_of, kind_of, model_of, target_problems
-from steelyard.campaign.file.validation import Draft
+from steelyard.core.errors import choice, did_you_mean, listed
 from steelyard.core.experiment import SwitchCost
-from steelyard.core.spelling import choice, did_you_mean, listed
 from steelyard.core.target import EngineName, kind_here
 from steelyard.tuning.profiles import MachineFacts, follows_the_machine, profiled_settings
 

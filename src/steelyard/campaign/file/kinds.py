@@ -24,8 +24,8 @@ from steelyard.campaign.file.form_target import (
     is_version,
 )
 from steelyard.campaign.file.form_values import is_service_name, shown
+from steelyard.core.errors import listed
 from steelyard.core.redis import DEFAULT_PORT, is_redis_uri, parse_redis_uri
-from steelyard.core.spelling import listed
 from steelyard.core.target import (
     TARGETS,
     CloudNativePgTarget,
@@ -65,6 +65,7 @@ _WHOLE: Final = ("uri", "host", "port", "user", "service")  # how a server outsi
 _KEYS: Final[Mapping[str, frozenset[str]]] = {
     "kind": frozenset(),
     "burst_lasts_s": frozenset(),
+    "reset_timeout_s": frozenset({"reset_timeout"}),
     "place": frozenset({"context", "namespace", "generators"}),
     "inside": frozenset({"kubernetes"}),
 }
@@ -290,6 +291,7 @@ _READ: Final[Mapping[str, Callable[[TargetForm], object]]] = {
     ),
     "node_selector": lambda form: _sorted_pairs(form.node_selector),
     "replica": lambda form: _folded(form.replica),
+    "reset_timeout_s": lambda form: form.reset_timeout,
 }
 
 
@@ -396,6 +398,29 @@ def _generator_problems(key: str, asked: GeneratorsForm | None) -> Iterator[Told
         yield from _resource_problems(key, asked.resources)
 
 
+def _endpoint_problems(target: TargetForm) -> Iterator[Told]:
+    yield from _reset_problems(target)
+    yield from _service_problems(target)
+
+
+def _reset_problems(target: TargetForm) -> Iterator[Told]:
+    if target.reset_command is None:
+        if target.reset_timeout is not None:
+            message = "`reset_timeout` is the time of a `reset_command`, and there is none"
+            yield "reset_timeout", message, "Add the command, or remove it."
+        return
+    if not target.allow_existing:
+        message = "`reset_command` brings back data of your own, and Steelyard makes the database"
+        hint = (
+            "Name yours with `dbname:` and `allow_existing: true`, or remove the command: what"
+            " Steelyard makes it copies from a template each time."
+        )
+        yield "reset_command", message, hint
+    if target.restore is not None:
+        message = f"`reset_command` and `restore: {target.restore}` exclude each other"
+        yield "restore", message, "Remove one of the two."
+
+
 def _service_problems(target: TargetForm) -> Iterator[Told]:
     asked, given = target.kubernetes, target.model_dump(exclude_none=True)
     if asked is None:
@@ -412,7 +437,7 @@ def _service_problems(target: TargetForm) -> Iterator[Told]:
 
 
 _PROBLEMS: Final[Mapping[str, Callable[[TargetForm], Iterator[Told]]]] = {
-    EndpointTarget().kind: _service_problems,
+    EndpointTarget().kind: _endpoint_problems,
     CloudNativePgTarget().kind: _cluster_problems,
     RedisEndpointTarget().kind: _tls,
     RedisKubernetesTarget().kind: _redis_pod_problems,

@@ -29,10 +29,9 @@ from steelyard.campaign.file.form_target import (
 )
 from steelyard.campaign.file.form_values import BUILTINS, shown
 from steelyard.campaign.file.kinds import model_of
-from steelyard.core.errors import InputError, Problem
+from steelyard.core.errors import InputError, Problem, choice, listed
 from steelyard.core.experiment import AttributionKind
 from steelyard.core.redis import is_redis_uri
-from steelyard.core.spelling import choice, listed
 from steelyard.core.target import TARGETS, CloudNativePgTarget, EngineName
 from steelyard.systems.redis.redis_benchmark import BUILTINS as TESTS
 
@@ -555,6 +554,7 @@ class TrialQuestion:
         scale: Of these.
         clients: As in ``loads.clients``, a list as written.
         restart_command: Words; empty: the server is not restarted.
+        reset_command: Words; empty: what scripts change stays.
         decide: As written: ``5%``.
         budget: As written: ``10m``.
     """
@@ -567,6 +567,7 @@ class TrialQuestion:
     clients: str
     protocol: str
     restart_command: Sequence[str]
+    reset_command: Sequence[str]
     decide: str
     budget: str
     seed: int
@@ -590,6 +591,8 @@ def trial_text(asked: TrialQuestion) -> str:
         target = {**target, "allow_existing": True}
     if asked.restart_command:
         target = {**target, "restart_command": list(asked.restart_command)}
+    if asked.reset_command:
+        target = {**target, "reset_command": list(asked.reset_command)}
     clients = [int(each) if each.isdecimal() else each for each in asked.clients.split(",")]
     changes = ", ".join(f"{name} = {value}" for name, value in asked.settings.items())
     return f"""\

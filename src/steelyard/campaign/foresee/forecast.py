@@ -24,6 +24,7 @@ from steelyard.campaign.file.files import LoadedExperiment
 from steelyard.campaign.run import capacity as sustained
 from steelyard.campaign.run.capacity import capacity_s
 from steelyard.campaign.run.ceilings import ceilings_s
+from steelyard.core.campaign import ASSUMED_NOISE, NoiseProfile, RoundsFor, StoppingRule
 from steelyard.core.errors import InputError, PreflightError
 from steelyard.core.experiment import (
     Configuration,
@@ -36,7 +37,6 @@ from steelyard.core.experiment import (
     SwitchCost,
     TwinOf,
 )
-from steelyard.core.plan import ASSUMED_NOISE, NoiseProfile, RoundsFor, StoppingRule
 from steelyard.core.schedule import Mode, Pausing, SharedMemory
 from steelyard.core.units import GIB, MIB, format_bytes, format_duration, parse_bytes
 from steelyard.gateways.files import free_bytes

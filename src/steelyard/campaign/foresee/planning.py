@@ -29,8 +29,8 @@ from steelyard.campaign.design.schedule import (
     run_s,
 )
 from steelyard.campaign.foresee.forecast import Forecast, forecast
+from steelyard.core.campaign import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.experiment import Attribution, AttributionKind, Design, Experiment
-from steelyard.core.plan import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.schedule import Load, Mode, sub_block_sizes
 from steelyard.stats import factorial
 from steelyard.stats.planning import (

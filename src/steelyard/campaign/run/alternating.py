@@ -21,16 +21,15 @@ from steelyard.campaign.evidence.run_rules import generator_failed, not_in_force
 from steelyard.campaign.run.bench import Start
 from steelyard.campaign.run.blocks import Place, Void, require_valid, run_of
 from steelyard.campaign.run.turns import Seat, Slot, TurnTaker, Work, seat_of
-from steelyard.core.campaign import CampaignRecord
+from steelyard.core.campaign import CampaignPlan, CampaignRecord, turn_times
 from steelyard.core.errors import MeasurementError, PreflightError, SteelyardError, TargetError
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import Run, RunPlace
-from steelyard.core.plan import CampaignPlan, turn_times
 from steelyard.core.schedule import PlannedBlock, PlannedRun, PlannedStart
 from steelyard.gateways.cgroups import Guard, Guards, SystemGuards
-from steelyard.gateways.clock import Clock
-from steelyard.places.local.pausing import start_guard
+from steelyard.gateways.host import Clock
+from steelyard.places.local.groups import start_guard
 from steelyard.systems.protocol import Engine
 
 _WARMING: Final = 0  # which part of a cell a coin is for

@@ -10,15 +10,14 @@ from pathlib import Path
 
 from steelyard.campaign.evidence.turn_watch import Place, probes_for
 from steelyard.campaign.evidence.watch import Probe
-from steelyard.core.command import Completed, ServerAddress
+from steelyard.core.campaign import ANEW, CellRate
 from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError, TargetError
 from steelyard.core.experiment import Configuration, Experiment, Layer, Workload
 from steelyard.core.measurement import CheckpointAge, EffectiveSetting
-from steelyard.core.plan import ANEW, CellRate
+from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import CellKey, Load, PlannedRun
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import make_directory, write_text
-from steelyard.gateways.host import Host
+from steelyard.gateways.host import Clock, Host
 from steelyard.places.protocol import LimitsInForce, Platform, PreparedState
 from steelyard.systems.protocol import Engine, RunRequest
 from steelyard.targets.assembly import Assembly

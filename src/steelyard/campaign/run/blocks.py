@@ -28,15 +28,20 @@ from steelyard.campaign.evidence.run_rules import (
 )
 from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.taking import Taken, Taker
-from steelyard.core.campaign import BlockOutcome, CampaignRecord, ServerMade
-from steelyard.core.command import quoted
-from steelyard.core.errors import MeasurementError, PreflightError, TargetError
+from steelyard.core.campaign import (
+    ANEW,
+    BlockOutcome,
+    CampaignPlan,
+    CampaignRecord,
+    ServerMade,
+    settling_s,
+)
+from steelyard.core.errors import MeasurementError, PreflightError, TargetError, quoted
 from steelyard.core.experiment import Experiment, Reset
 from steelyard.core.findings import ENVIRONMENT, Finding, Severity, Validity
 from steelyard.core.measurement import Run, RunPlace
-from steelyard.core.plan import ANEW, CampaignPlan, settling_s
 from steelyard.core.schedule import Mode, PlannedBlock, PlannedRun, PlannedStart
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.journal import BlockEnded, BlockStarted, RunFinished
 from steelyard.systems.protocol import Engine

@@ -15,15 +15,14 @@ from steelyard.campaign.evidence.run_rules import validity_of
 from steelyard.campaign.run.bench import TEMPLATE, Bench
 from steelyard.campaign.run.blocks import MAX_TRIES
 from steelyard.campaign.run.taking import Taker
+from steelyard.core.campaign import ANEW, WarmUpChoice
 from steelyard.core.errors import MeasurementError, PreflightError, TargetError
-from steelyard.core.experiment import Calibration, Experiment
+from steelyard.core.experiment import Calibration, Experiment, LogPolicy
 from steelyard.core.findings import Finding, Severity, Validity
-from steelyard.core.latency import LogPolicy
 from steelyard.core.measurement import Fact, Measurement
-from steelyard.core.plan import ANEW, WarmUpChoice
 from steelyard.core.schedule import CellKey, PlannedRun
 from steelyard.core.units import format_percent
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.stats.drift import residual_loss, settled_after_s
 
 

@@ -26,11 +26,11 @@ from steelyard.campaign.evidence.run_log import WINDOW_S, RawStore, log_order
 from steelyard.campaign.evidence.run_rules import validity_of
 from steelyard.campaign.run.blocks import MAX_TRIES
 from steelyard.campaign.run.taking import Taken, Taker
+from steelyard.core.campaign import CampaignPlan, Capacity, CapacityPoint, CellRate
 from steelyard.core.errors import MeasurementError, PreflightError, TargetError
 from steelyard.core.experiment import CapacityAsked, Experiment
 from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.measurement import SustainedRun
-from steelyard.core.plan import CampaignPlan, Capacity, CapacityPoint, CellRate
 from steelyard.core.schedule import CellKey, Load, PlannedRun
 from steelyard.core.units import format_duration
 from steelyard.stats.capacity import LEAST_S, find_capacity

@@ -46,13 +46,18 @@ from steelyard.campaign.run.capacity import (
 )
 from steelyard.campaign.run.ceilings import CeilingTaker
 from steelyard.campaign.run.taking import Taker
-from steelyard.core.campaign import BlockOutcome, CampaignRecord
-from steelyard.core.command import quoted
-from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError
+from steelyard.core.campaign import (
+    BlockOutcome,
+    CampaignPlan,
+    CampaignRecord,
+    Capacity,
+    Status,
+    WarmUpChoice,
+)
+from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError, quoted
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Environment, Fact, ServerEnvironment, StatementPlan
-from steelyard.core.plan import CampaignPlan, Capacity, Status, WarmUpChoice
 from steelyard.core.schedule import (
     LONGEST_TURN_S,
     CellKey,
@@ -62,7 +67,7 @@ from steelyard.core.schedule import (
     WorkloadTurns,
 )
 from steelyard.core.units import format_duration
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.record.journal import (
     Ended,

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 
-from steelyard.core.command import ServerAddress, quoted
 from steelyard.core.errors import (
     ExitCode,
     InputError,
@@ -18,8 +17,9 @@ from steelyard.core.errors import (
     LeftBehindError,
     PreflightError,
     TargetError,
+    quoted,
 )
-from steelyard.core.outside import OnServer
+from steelyard.core.outside import OnServer, ServerAddress
 from steelyard.core.stack import Knob, KnobKind, Outcome, Scope, Site, StackPlan, Step
 from steelyard.core.units import printable
 from steelyard.record.journal import StackBegun

@@ -20,10 +20,8 @@ from steelyard.cli.cluster_facts import (
     system_fact_doors,
 )
 from steelyard.cli.inspect import require_no_machine, require_one_source
-from steelyard.core.command import quoted
-from steelyard.core.errors import InputError, PreflightError
-from steelyard.core.stack import Place, StackRequest
-from steelyard.core.stack_facts import StackFacts
+from steelyard.core.errors import InputError, PreflightError, quoted
+from steelyard.core.stack import Place, StackFacts, StackRequest
 from steelyard.core.units import parse_bytes
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import read_text

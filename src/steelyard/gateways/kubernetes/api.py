@@ -21,7 +21,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from steelyard.core.command import Completed
 from steelyard.core.errors import (
     InputError,
     PreflightError,
@@ -30,6 +29,7 @@ from steelyard.core.errors import (
     TargetError,
 )
 from steelyard.core.kubernetes import ContainerRef, Kind, Manifest, ObjectRef
+from steelyard.core.outside import Completed
 
 
 class Lines(Protocol):

@@ -16,7 +16,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from steelyard.core.command import Completed
 from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.kubernetes import (
     NAMESPACE,
@@ -27,7 +26,8 @@ from steelyard.core.kubernetes import (
     ObjectRef,
     ref_of,
 )
-from steelyard.gateways.clock import Clock
+from steelyard.core.outside import Completed
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes import api
 from steelyard.gateways.kubernetes.api import Answered, Asked, refused
 from steelyard.gateways.kubernetes.requests import Access, Request, Requests

@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from steelyard.core.errors import InputError, PreflightError, UnconfiguredError
-from steelyard.gateways.clock import Clock, SystemClock
+from steelyard.gateways.host import Clock, SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from steelyard.core.errors import (
     PrivilegeError,
     SteelyardError,
 )
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import Answered, Asked, refused, unreachable
 
 _PLUGIN_HINT: Final = "Log in again, as for kubectl; `kubectl --context {context} version` tells."

@@ -32,7 +32,7 @@ from steelyard.core.kubernetes import (
     campaign_labels,
     ref_of,
 )
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.job import manifests
 from steelyard.places.job.manifests import (

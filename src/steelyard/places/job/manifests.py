@@ -34,7 +34,7 @@ from steelyard.core.kubernetes import (
     owned_by,
     ref_of,
 )
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import permissions as rbac
 from steelyard.places.kubernetes.belongings import object_name

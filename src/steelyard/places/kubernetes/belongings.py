@@ -28,7 +28,7 @@ from steelyard.core.kubernetes import (
     ref_of,
 )
 from steelyard.core.outside import InCluster
-from steelyard.gateways.clock import Clock, SystemClock
+from steelyard.gateways.host import Clock, SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.undoing import (
     belongs_to,

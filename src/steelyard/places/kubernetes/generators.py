@@ -13,7 +13,6 @@ from fractions import Fraction
 from importlib.resources import files
 from typing import Any, Final, Self, TypeVar
 
-from steelyard.core.command import Command
 from steelyard.core.errors import (
     MeasurementError,
     PreflightError,
@@ -35,13 +34,13 @@ from steelyard.core.kubernetes import (
     campaign_value,
     ref_of,
 )
+from steelyard.core.outside import Command
 from steelyard.core.target import KubernetesPlace, PodResources
 from steelyard.core.units import KIB, parse_quantity, parse_quantity_bytes
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.kubernetes.agent import LOGS, SCRIPT, WORK, Agent
+from steelyard.places.kubernetes.agent import LOGS, SCRIPT, WORK, Agent, Order
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.orders import Order
 from steelyard.places.kubernetes.outcomes import Outcome
 from steelyard.places.kubernetes.pods import (
     ANY_USER,

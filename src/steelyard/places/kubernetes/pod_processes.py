@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.command import Command, Completed
 from steelyard.core.errors import MeasurementError, TargetError
+from steelyard.core.outside import Command, Completed
 from steelyard.core.schedule import Pausing
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.kubernetes.agent import Agent, Reins, order_path
+from steelyard.places.kubernetes.agent import Agent, Collector, Reins, compose, order_path
 from steelyard.places.kubernetes.generators import (
     GeneratorPods,
     Member,
@@ -23,7 +23,6 @@ from steelyard.places.kubernetes.generators import (
     PodKnowledge,
     ReadyPod,
 )
-from steelyard.places.kubernetes.orders import Collector, compose
 from steelyard.places.kubernetes.outcomes import Outcome, PodRun, StartSkew, start_skew
 from steelyard.places.kubernetes.pods import NothingGoesOn
 

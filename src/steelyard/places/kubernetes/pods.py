@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from steelyard.core.command import Command, Completed
 from steelyard.core.errors import MeasurementError, PreflightError, SteelyardError, TargetError
 from steelyard.core.kubernetes import POD, PROBE, ContainerRef, Manifest, ObjectRef, ref_of
+from steelyard.core.outside import Command, Completed
 from steelyard.core.target import PodResources
 from steelyard.core.units import format_duration
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import RunningProcess
 from steelyard.places.kubernetes.belongings import Belongings

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.core.command import Command, ServerAddress
 from steelyard.core.errors import (
     LoginError,
     PreflightError,
@@ -29,7 +28,8 @@ from steelyard.core.kubernetes import (
     ObjectRef,
     SecretRef,
 )
-from steelyard.gateways.clock import Clock
+from steelyard.core.outside import Command, ServerAddress
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor

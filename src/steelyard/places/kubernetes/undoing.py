@@ -51,7 +51,7 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.core.outside import InCluster
 from steelyard.core.units import parse_quantity
-from steelyard.gateways.clock import Clock, SystemClock
+from steelyard.gateways.host import Clock, SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 
 _ALWAYS_THERE: Final = "kube-system"

@@ -27,9 +27,9 @@ from steelyard.core.kubernetes import (
     ref_of,
 )
 from steelyard.core.measurement import Fact
-from steelyard.core.stack_facts import StorageClassFacts
+from steelyard.core.stack import StorageClassFacts
 from steelyard.core.units import MS_PER_S
-from steelyard.gateways.clock import Clock, SystemClock
+from steelyard.gateways.host import Clock, SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.pods import (

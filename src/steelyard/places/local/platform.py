@@ -15,16 +15,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.command import Command, Companion, Completed, ServerAddress, ServerProgram
 from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.evidence import Vantage
 from steelyard.core.findings import Finding
 from steelyard.core.linux import limits_of
-from steelyard.core.measurement import Fact
-from steelyard.core.outside import MadeDirectory
+from steelyard.core.measurement import Fact, Vantage
+from steelyard.core.outside import (
+    Command,
+    Companion,
+    Completed,
+    MadeDirectory,
+    ServerAddress,
+    ServerProgram,
+)
 from steelyard.core.redis import canonical
 from steelyard.gateways.cgroups import Families, SystemFamilies
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import (
     existing_parent,
     free_bytes,
@@ -34,16 +38,17 @@ from steelyard.gateways.files import (
     short_directory,
     tree_bytes,
 )
-from steelyard.gateways.host import require_free_port
+from steelyard.gateways.host import Clock, require_free_port
 from steelyard.gateways.process import ProcessesHere, RunningPrograms
 from steelyard.places.kubernetes.outcomes import PodSight
-from steelyard.places.local.groups import ServerGroups
-from steelyard.places.local.pausing import StoppedProcesses
-from steelyard.places.local.server import LocalServer, ServerLogs, end_all
-from steelyard.places.local.states import (
+from steelyard.places.local.groups import ServerGroups, StoppedProcesses
+from steelyard.places.local.server import (
     COPY_MEANS,
+    LocalServer,
     PreparedStates,
+    ServerLogs,
     WithCampaignDirectory,
+    end_all,
     state_key,
 )
 from steelyard.places.protocol import (

@@ -5,21 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.core.command import Command, Completed, ServerAddress
 from steelyard.core.errors import TargetError
 from steelyard.core.experiment import Experiment, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
-from steelyard.core.latency import RunLatency
 from steelyard.core.measurement import (
     CheckpointAge,
     EffectiveSetting,
     Measurement,
+    RunLatency,
     StatementPlan,
 )
+from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.redis import stored_key
 from steelyard.core.schedule import Stretch
-from steelyard.gateways.clock import Clock
-from steelyard.gateways.host import LOOPBACK
+from steelyard.gateways.host import LOOPBACK, Clock
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql, reload
 from steelyard.systems.own_program import filled, values_of_server
@@ -354,7 +353,9 @@ class PostgresEngine:
 
     def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
         """Open a session that reads the server's statistics while a workload runs."""
-        return open_reader(self._sql, address.at(dataset_of(workload).name))
+        dataset = dataset_of(workload).name
+        inside = address.at(dataset)
+        return open_reader(self._sql, inside, is_own=inside.database == dataset)
 
     def pilot(self, request: RunRequest) -> tuple[Command, ...]:  # noqa: ARG002 - by its protocol
         """Return nothing: pgbench takes a time."""

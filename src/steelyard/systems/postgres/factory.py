@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.command import Command
 from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Configuration, Experiment, Layer, Setting
 from steelyard.core.findings import Finding, Severity
+from steelyard.core.outside import Command
 from steelyard.core.target import CloudNativePgTarget
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from steelyard.core.command import Command, Completed, ServerAddress
 from steelyard.core.errors import InputError, MeasurementError, PreflightError
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.measurement import Measurement
+from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Pausing, Stretch
 from steelyard.gateways.process import Processes
 from steelyard.systems import own_program as own

@@ -28,16 +28,24 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.command import Command, ServerAddress
 from steelyard.core.errors import TargetError
-from steelyard.core.evidence import Absence, Quantity, WaitClass
 from steelyard.core.experiment import Workload
-from steelyard.core.measurement import EffectiveSetting, StatementPlan
-from steelyard.gateways.clock import Clock, SystemClock, until
+from steelyard.core.measurement import (
+    STATEMENTS,
+    Absence,
+    EffectiveSetting,
+    Quantity,
+    StatementPlan,
+    StatementUse,
+    WaitClass,
+)
+from steelyard.core.outside import Command, ServerAddress
+from steelyard.gateways.host import Clock, SystemClock, until
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Row, Sql, SqlSession
 from steelyard.systems.postgres.pgbench import SESSION_NAME, parametrised, statements
 from steelyard.systems.postgres.server import Installation, find_program
+from steelyard.systems.postgres.statement_uses import StatementCounts
 from steelyard.systems.protocol import SyncRate, Waiting
 
 _MAJOR: Final = 10000  # server_version_num is 10000 times the major version plus the minor
@@ -355,9 +363,14 @@ class PostgresReader:
     """Reads wait events and counters; what it does itself is not among them.
 
     Every statement is a transaction, so that the server shows no snapshot of an earlier one.
+
+    Args:
+        session: In the workload's database.
+        clock: To wait by.
+        is_own: The database is one that Steelyard made, by the server that it is on.
     """
 
-    def __init__(self, session: SqlSession, clock: Clock) -> None:
+    def __init__(self, session: SqlSession, clock: Clock, *, is_own: bool = False) -> None:
         self._session = session
         self._clock = clock
         self._own_commits = 0
@@ -373,6 +386,9 @@ class PostgresReader:
         )
         self._warm = False
         self._lacking.extend(absences_of(self._version))
+        self._uses: StatementCounts | None = StatementCounts(
+            session, self._rows, self._version, is_own=is_own
+        )
 
     @property
     def source(self) -> str:
@@ -443,6 +459,17 @@ class PostgresReader:
             Quantity.SHARED_BUFFERS_BYTES: float(str(buffers)),
         }
 
+    def statements(self) -> tuple[StatementUse, ...] | None:
+        """Return what each statement has used so far; once it was refused, nothing."""
+        if self._uses is None:
+            return None
+        try:
+            return self._uses.read()
+        except TargetError as error:
+            self._uses = None
+            self._lacking.append(Absence(subject=STATEMENTS, reason=f"{error.message}."))
+            return None
+
     def close(self) -> None:
         """End the session; also from another thread, while a statement hangs."""
         self._session.close()
@@ -497,15 +524,15 @@ class PostgresReader:
         return rows
 
 
-def open_reader(sql: Sql, address: ServerAddress) -> PostgresReader:
-    """Return a reader on a new session in the workload's database.
+def open_reader(sql: Sql, address: ServerAddress, *, is_own: bool = False) -> PostgresReader:
+    """Return a reader on a new session in the workload's database, which may be our own.
 
     Raises:
         TargetError: The server lets nobody in.
     """
     session = sql.session(address, READER_NAME, patience_s=_PATIENCE_S)
     try:
-        return PostgresReader(session, SystemClock())
+        return PostgresReader(session, SystemClock(), is_own=is_own)
     except TargetError:
         session.close()
         raise

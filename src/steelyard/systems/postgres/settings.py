@@ -18,11 +18,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from steelyard.core.command import Command, ServerAddress
 from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Configuration, Layer, Setting, SwitchCost
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge, EffectiveSetting
+from steelyard.core.outside import Command, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.units import MIB
 from steelyard.gateways.process import Processes

@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
 from steelyard.core.experiment import Experiment, KeySpace, RedisWork, Workload
 from steelyard.core.findings import Finding, Severity
+from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import READ_ONLY, in_bytes
 from steelyard.core.units import GIB, MIB, format_bytes
 from steelyard.gateways.redis import RedisDoor, RedisSession, ReplyError, opened

@@ -5,17 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.command import Command, Completed, ServerAddress
 from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.experiment import Experiment, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
-from steelyard.core.latency import RunLatency
-from steelyard.core.measurement import EffectiveSetting, Measurement
+from steelyard.core.measurement import EffectiveSetting, Measurement, RunLatency
+from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.redis import changes_keys
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.units import MIB
-from steelyard.gateways.clock import Clock, until
-from steelyard.gateways.host import LOOPBACK
+from steelyard.gateways.host import LOOPBACK, Clock, until
 from steelyard.gateways.redis import RedisDoor, RedisSession, opened
 from steelyard.systems.protocol import Complaint, Dataset, PlainEngine, RunRequest, ServerReader
 from steelyard.systems.redis import reader as figures

@@ -20,11 +20,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import MeasurementError, TargetError
-from steelyard.core.evidence import Absence, Quantity
+from steelyard.core.measurement import Absence, Quantity
+from steelyard.core.outside import ServerAddress
 from steelyard.core.units import MS_PER_S, US_PER_S
-from steelyard.gateways.clock import Clock, SystemClock
+from steelyard.gateways.host import Clock, SystemClock
 from steelyard.gateways.redis import RedisDoor, RedisSession, Reply, ReplyError, parse_info
 from steelyard.systems.protocol import CountedAt, Waiting
 
@@ -522,6 +522,9 @@ class RedisReader:
             entries = self._asked("SLOWLOG", "GET", ENTRIES)
             found |= slow_commands(entries, after=self._slow)
         return {**found, **self._worst()}
+
+    def statements(self) -> None:
+        """Return nothing: it has no statements."""
 
     def close(self) -> None:
         """End the session; also from another thread, while a command hangs."""

@@ -25,11 +25,10 @@ from typing import Final
 
 import numpy as np
 
-from steelyard.core.command import Completed, ServerAddress
 from steelyard.core.errors import InputError, MeasurementError, PreflightError
 from steelyard.core.experiment import RedisWork, Workload
-from steelyard.core.latency import RunLatency, ScriptLatency
-from steelyard.core.measurement import Measurement, Second
+from steelyard.core.measurement import Measurement, RunLatency, ScriptLatency, Second
+from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.units import MS_PER_S
 from steelyard.gateways.redis import CACERT, CERT, KEY, TLS, socket_path

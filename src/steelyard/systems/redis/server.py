@@ -14,11 +14,11 @@ from pathlib import Path
 from shutil import which
 from typing import Final, Literal, Protocol
 
-from steelyard.core.command import Command, Companion, Completed, ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.experiment import Configuration, Experiment, Layer, Setting
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.outside import Command, Companion, Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import RedisLocalTarget
 from steelyard.gateways.files import read_text, remove_tree, short_directory, write_text

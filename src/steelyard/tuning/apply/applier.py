@@ -30,8 +30,8 @@ from steelyard.core.errors import (
     TargetError,
 )
 from steelyard.core.stack import Knob, KnobKind, Outcome, Step
-from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import Lock, add_line, cache_directory, make_directory, read_text
+from steelyard.gateways.host import Clock
 from steelyard.record.journal import (
     ENTRY,
     Entry,

@@ -19,11 +19,9 @@ from pathlib import PurePath
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
-from steelyard.core.command import quoted
-from steelyard.core.errors import InputError, PreflightError, PrivilegeError, TargetError
+from steelyard.core.errors import InputError, PreflightError, PrivilegeError, TargetError, quoted
 from steelyard.core.linux import cpu_list, parse_cpu_list
-from steelyard.core.stack import Knob
-from steelyard.core.stack_facts import DomainFacts
+from steelyard.core.stack import DomainFacts, Knob
 from steelyard.core.units import KIB, MIB
 from steelyard.gateways.host import Host
 from steelyard.gateways.virsh import Domains

@@ -17,14 +17,19 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from steelyard import __version__
-from steelyard.core.command import ServerAddress, quoted
-from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError
+from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError, quoted
 from steelyard.core.kubernetes import CLUSTER, OF_CLUSTER, POD
-from steelyard.core.outside import Foreign, OnServer
+from steelyard.core.outside import Foreign, OnServer, ServerAddress
 from steelyard.core.stack import Knob, KnobKind, Site, StackPlan
-from steelyard.gateways.clock import Clock, SystemClock
 from steelyard.gateways.files import read_text
-from steelyard.gateways.host import Host, KernelFiles, LocalHost, LocalKernelFiles
+from steelyard.gateways.host import (
+    Clock,
+    Host,
+    KernelFiles,
+    LocalHost,
+    LocalKernelFiles,
+    SystemClock,
+)
 from steelyard.gateways.kubernetes.api import Kubernetes, KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.placed_files import LocalFiles, PlacedFiles, Wanted
@@ -33,12 +38,11 @@ from steelyard.gateways.sql import PsycopgSql, Sql, parsed_uri
 from steelyard.gateways.virsh import Virsh
 from steelyard.record.journal import AppliedCluster, StackBegun
 from steelyard.systems.postgres.existing.settings import Means
-from steelyard.tuning.apply.cluster import ClusterDoor, KubeletDoor
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.apply.door import Check, KnobDoor, LookingDoor
 from steelyard.tuning.apply.huge_pages import HugePageNeed
 from steelyard.tuning.apply.kernel import FileDoor, ManualDoor, RenderedDoor, kernel_doors
-from steelyard.tuning.apply.postgres import NoServerDoor, PostgresDoor
+from steelyard.tuning.apply.servers import ClusterDoor, KubeletDoor, NoServerDoor, PostgresDoor
 from steelyard.tuning.facts.kubernetes import AskedCluster, find_database
 from steelyard.tuning.facts.node_probe import PodMachine, probe_on, wanted_of_kernel
 

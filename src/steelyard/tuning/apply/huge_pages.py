@@ -23,8 +23,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
+from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import Knob
 from steelyard.core.units import GIB, KIB, MIB, format_bytes
 from steelyard.gateways.host import Host, KernelFiles, Mount, memory_bytes, parse_mounts

@@ -25,8 +25,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from steelyard.core.command import Command
 from steelyard.core.errors import PreflightError, PrivilegeError, SteelyardError, TargetError
+from steelyard.core.outside import Command
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Host, KernelFiles, LocalHost

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, SteelyardError, TargetError
 from steelyard.core.kubernetes import SECRET, ObjectRef, SecretRef
 from steelyard.core.linux import LinuxFacts
-from steelyard.core.stack_facts import DomainFacts, Origin, PostgresFacts, StackFacts
-from steelyard.gateways.clock import Clock
-from steelyard.gateways.host import Host, instance_type, mount_of
+from steelyard.core.outside import ServerAddress
+from steelyard.core.stack import DomainFacts, Origin, PostgresFacts, StackFacts
+from steelyard.gateways.host import Clock, Host, instance_type, mount_of
 from steelyard.gateways.kubernetes.api import Kubernetes
 from steelyard.gateways.placed_files import FetchedHost, SshMachine, Wanted, parse_destination
 from steelyard.gateways.process import Processes

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 
 from steelyard.core.errors import InputError
 from steelyard.core.linux import parse_cpu_list
-from steelyard.core.stack_facts import DomainDisk, DomainFacts, GuestCell
+from steelyard.core.stack import DomainDisk, DomainFacts, GuestCell
 from steelyard.core.units import MIB
 
 _DEEPEST: Final = 64  # libvirt's own documents are ten deep; deeper ones are no domains

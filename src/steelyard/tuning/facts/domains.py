@@ -13,10 +13,9 @@ from xml.etree.ElementTree import Element
 
 from steelyard.core.errors import InputError, SteelyardError
 from steelyard.core.linux import parse_cpu_list
-from steelyard.core.stack_facts import DomainFacts, Origin, StackFacts, Visibility
+from steelyard.core.stack import DomainFacts, Origin, StackFacts, Visibility
 from steelyard.core.units import KIB
-from steelyard.gateways.clock import Clock
-from steelyard.gateways.host import Host
+from steelyard.gateways.host import Clock, Host
 from steelyard.gateways.virsh import Domains
 from steelyard.tuning.facts.domain_xml import described, domain_facts, lost_elements, parse_domain
 

@@ -22,7 +22,7 @@ from ruamel.yaml.representer import SafeRepresenter
 
 from steelyard.core.errors import InputError, Problem
 from steelyard.core.linux import parse_cpu_list
-from steelyard.core.stack_facts import Origin, StackFacts, Visibility
+from steelyard.core.stack import Origin, StackFacts, Visibility
 from steelyard.core.units import parse_bytes
 from steelyard.gateways.files import read_text, write_text
 from steelyard.gateways.host import Host

@@ -27,7 +27,7 @@ from steelyard.core.kubernetes import (
     ObjectRef,
 )
 from steelyard.core.linux import LinuxFacts, parse_cpu_list
-from steelyard.core.stack_facts import (
+from steelyard.core.stack import (
     ClusterFacts,
     Kubelet,
     KubernetesFacts,
@@ -39,7 +39,7 @@ from steelyard.core.units import parse_quantity
 from steelyard.gateways.host import Host
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.placed_files import FetchedHost
-from steelyard.systems.postgres.cloudnative_pg.diagnosis import CONTAINER
+from steelyard.systems.postgres.cloudnative_pg.operator import CONTAINER
 from steelyard.tuning.facts import node_probe as files
 from steelyard.tuning.facts.file import Found, hidden, origins_of, parsed, seen, unknown, values_of
 from steelyard.tuning.facts.servers import outside_of_pods

@@ -24,7 +24,7 @@ from steelyard.core.linux import (
     wake_up_facts,
 )
 from steelyard.core.measurement import Fact
-from steelyard.core.stack_facts import Origin, Visibility
+from steelyard.core.stack import Origin, Visibility
 from steelyard.core.units import KIB, US_PER_S, parse_bytes
 from steelyard.gateways import trials
 from steelyard.gateways.host import Host, cpu_times, memory_bytes, parse_mounts
@@ -44,7 +44,7 @@ from steelyard.tuning.facts.file import (
 )
 from steelyard.tuning.facts.machine import balloon_fact, device_fact, identity_facts, virtualization
 from steelyard.tuning.facts.servers import pool_users
-from steelyard.tuning.files.manifests import UNIT_PATH
+from steelyard.tuning.files.files import UNIT_PATH
 
 _VM = {
     "swappiness": "/proc/sys/vm/swappiness",
@@ -93,7 +93,7 @@ POOLS: Final = "/sys/kernel/mm/hugepages"
 SYSCTL_PLACES: Final = ("/usr/lib/sysctl.d", "/run/sysctl.d", "/etc/sysctl.d")  # later ones win
 _SYSCTL_FILE: Final = "/etc/sysctl.conf"
 _REQUEST: Final = re.compile(r"^\s*-?\s*vm[./]nr_hugepages\s*=\s*(\d+)\s*$", re.MULTILINE)
-# As `tuning.files.manifests` writes it.
+# As `tuning.files.files` writes it.
 _ALLOCATION: Final = re.compile(r"echo (\d+) >\S*/hugepages-(\d+)kB/nr_hugepages")
 _DIRECTORY: Final = re.compile(r"hugepages-(\d+)kB")
 

@@ -23,7 +23,7 @@ from steelyard.core.linux import (
     halt_suspects,
     idle_suspects,
 )
-from steelyard.core.stack_facts import StackFacts, Visibility
+from steelyard.core.stack import StackFacts, Visibility
 from steelyard.core.units import KIB, format_latencies, format_share
 from steelyard.gateways.host import GROUPS, Host, Mount, mount_of
 from steelyard.tuning.facts.file import Finds, Found, hidden, read_fact, seen, selected, unknown

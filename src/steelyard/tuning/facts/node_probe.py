@@ -28,15 +28,14 @@ from steelyard.core.kubernetes import (
     Manifest,
     ref_of,
 )
-from steelyard.gateways.clock import Clock
-from steelyard.gateways.host import GROUPS, group_cpus, group_quota, mount_of, named_numbers
+from steelyard.gateways.host import GROUPS, Clock, group_cpus, group_quota, mount_of, named_numbers
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
 from steelyard.places.kubernetes.pods import ReadyWait, mortal_pod, restricted_container
 from steelyard.tuning.facts.linux import CPUS, NODES, POOLS, SYSCTL_PLACES
 from steelyard.tuning.facts.machine import DMI, VIRTIO
 from steelyard.tuning.facts.servers import HOLDING
-from steelyard.tuning.files.manifests import UNIT_PATH
+from steelyard.tuning.files.files import UNIT_PATH
 
 _QUEUE: Final = ("rotational", "read_ahead_kb", "scheduler", "write_cache")
 # What the kernel shows to everybody on its machine, in containers too.

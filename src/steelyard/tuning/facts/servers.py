@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
 from steelyard.core.linux import PoolUser
-from steelyard.core.stack_facts import Origin, PostgresFacts, RedisFacts
+from steelyard.core.outside import ServerAddress
+from steelyard.core.stack import Origin, PostgresFacts, RedisFacts
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.units import KIB
 from steelyard.gateways.host import GROUPS, Host, mount_of

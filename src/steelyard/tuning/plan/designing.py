@@ -25,11 +25,11 @@ from steelyard.core.stack import (
     RenderedFile,
     Scope,
     StackDesign,
+    StackFacts,
     StackRequest,
 )
-from steelyard.core.stack_facts import StackFacts
 from steelyard.core.units import MIB, format_bytes
-from steelyard.tuning.files.manifests import PROFILE_PATH, UNIT_PATH
+from steelyard.tuning.files.files import PROFILE_PATH, UNIT_PATH
 from steelyard.tuning.plan.arithmetic import (
     POD_MARGIN,
     POOL_MARGIN,

@@ -12,39 +12,35 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from steelyard.core.command import quoted
-from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.errors import InputError, PreflightError, quoted
 from steelyard.core.findings import Severity, State
 from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
 from steelyard.core.stack import (
+    ClusterFacts,
     DomainDesign,
+    DomainDisk,
+    DomainFacts,
+    GuestCell,
     JudgedRule,
+    Kubelet,
+    KubernetesFacts,
     MachineDesign,
     Place,
     PlannedSetting,
     PodDesign,
+    PodFacts,
     PoolDesign,
+    PostgresFacts,
     RenderedFile,
     StackDesign,
+    StackFacts,
     StackPlan,
     StackRequest,
-)
-from steelyard.core.stack_facts import (
-    ClusterFacts,
-    DomainDisk,
-    DomainFacts,
-    GuestCell,
-    Kubelet,
-    KubernetesFacts,
-    PodFacts,
-    PostgresFacts,
-    StackFacts,
     StorageClassFacts,
 )
 from steelyard.core.units import KIB, MIB
 from steelyard.gateways.files import make_directory, write_text
-from steelyard.tuning.files.files import render
-from steelyard.tuning.files.manifests import class_name, quantity
+from steelyard.tuning.files.files import class_name, quantity, render
 from steelyard.tuning.plan.arithmetic import PageCounter
 from steelyard.tuning.plan.designing import below_of, design_stack, knobs_of, storage_of
 from steelyard.tuning.plan.guests import counted_bytes, design_for, design_without, facts_with

@@ -14,9 +14,9 @@ from steelyard.core.stack import (
     Place,
     PoolDesign,
     StackDesign,
+    StackFacts,
     StackRequest,
 )
-from steelyard.core.stack_facts import StackFacts
 from steelyard.core.units import MIB, format_bytes
 from steelyard.tuning.facts.domain_xml import domain_facts, parse_domain
 from steelyard.tuning.plan.arithmetic import Budget, summed

@@ -13,17 +13,20 @@ from steelyard.core.linux import IdleState, LinuxFacts, NumaNode
 from steelyard.core.stack import (
     ArithmeticLine,
     DomainDesign,
+    DomainFacts,
     MachineDesign,
+    Origin,
     Place,
     PlannedSetting,
     PodDesign,
     PoolDesign,
     Scope,
+    StackFacts,
     StackRequest,
+    Visibility,
 )
-from steelyard.core.stack_facts import DomainFacts, Origin, StackFacts, Visibility
 from steelyard.core.units import GIB, KIB, MIB, format_bytes
-from steelyard.tuning.files.manifests import UNIT_PATH
+from steelyard.tuning.files.files import UNIT_PATH
 from steelyard.tuning.plan.arithmetic import Budget, DoesNotFitError, summed
 from steelyard.tuning.plan.pods import (
     SYSTEM_BYTES,

@@ -10,8 +10,7 @@ from typing import Final
 
 from steelyard.core.errors import InputError
 from steelyard.core.linux import LinuxFacts, NumaNode
-from steelyard.core.stack import Place, PodDesign, PoolDesign, StackRequest
-from steelyard.core.stack_facts import StackFacts
+from steelyard.core.stack import Place, PodDesign, PoolDesign, StackFacts, StackRequest
 from steelyard.core.units import GIB, KIB, MIB, format_bytes
 from steelyard.systems.postgres.settings import in_unit
 from steelyard.tuning.plan.arithmetic import POOL_MARGIN, Budget, DoesNotFitError, pages_with_margin

@@ -13,8 +13,13 @@ from pydantic import TypeAdapter
 from steelyard.core.errors import InputError, PreflightError
 from steelyard.core.findings import Severity, State
 from steelyard.core.redis import MOST_LAG_S, Risk, SplitDesign, SplitPlan, SplitRequest, SplitServer
-from steelyard.core.stack import ArithmeticLine, PlannedSetting, RenderedFile
-from steelyard.core.stack_facts import RedisFacts, StackFacts
+from steelyard.core.stack import (
+    ArithmeticLine,
+    PlannedSetting,
+    RedisFacts,
+    RenderedFile,
+    StackFacts,
+)
 from steelyard.core.units import GIB, MIB, format_bytes
 from steelyard.tuning.files.files import START, render_split
 from steelyard.tuning.plan.arithmetic import DoesNotFitError

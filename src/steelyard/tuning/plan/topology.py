@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
-from steelyard.core.stack_facts import DomainFacts, StackFacts
+from steelyard.core.stack import DomainFacts, StackFacts
 from steelyard.core.units import format_bytes
 from steelyard.tuning.plan.arithmetic import DoesNotFitError
 from steelyard.tuning.rules.domain_memory import FOR_GUESTS

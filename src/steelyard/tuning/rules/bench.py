@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from steelyard.core.findings import Severity
-from steelyard.core.stack_facts import BenchFacts, ScriptLatencies, StackFacts
+from steelyard.core.stack import BenchFacts, ScriptLatencies, StackFacts
 from steelyard.core.units import MIB, format_bytes, format_latencies
 from steelyard.stats.intervals import FloatArray
 from steelyard.stats.scalability import REMOTE_ACCESS_S, WaitChange, change_of_waits

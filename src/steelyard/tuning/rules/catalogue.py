@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from steelyard.core.stack import JudgedRule
-from steelyard.core.stack_facts import StackFacts
+from steelyard.core.stack import JudgedRule, StackFacts
 from steelyard.tuning.rules import (
     bench,
     domain_cpus,

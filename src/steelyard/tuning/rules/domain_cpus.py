@@ -9,7 +9,7 @@ from typing import Final
 
 from steelyard.core.findings import Severity
 from steelyard.core.linux import WAITED_FRACTION, LinuxFacts, NumaNode
-from steelyard.core.stack_facts import DomainFacts, StackFacts
+from steelyard.core.stack import DomainFacts, StackFacts
 from steelyard.core.units import US_PER_S, format_share
 from steelyard.tuning.rules.rule import (
     HOLDS,

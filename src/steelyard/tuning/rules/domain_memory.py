@@ -6,7 +6,7 @@ from typing import Final
 
 from steelyard.core.findings import Severity
 from steelyard.core.linux import NumaNode
-from steelyard.core.stack_facts import DomainFacts, StackFacts
+from steelyard.core.stack import DomainFacts, StackFacts
 from steelyard.core.units import GIB, format_bytes
 from steelyard.tuning.rules.rule import (
     NOTHING,

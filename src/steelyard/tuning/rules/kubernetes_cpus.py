@@ -11,7 +11,7 @@ from steelyard.core.errors import InputError
 from steelyard.core.findings import Severity
 from steelyard.core.kubernetes import OVERWRITTEN, REFUSED
 from steelyard.core.linux import NumaNode, cpu_list, parse_cpu_list
-from steelyard.core.stack_facts import ClusterFacts, Kubelet, KubernetesFacts, PodFacts, StackFacts
+from steelyard.core.stack import ClusterFacts, Kubelet, KubernetesFacts, PodFacts, StackFacts
 from steelyard.core.units import format_bytes
 from steelyard.tuning.rules.rule import (
     HOLDS,

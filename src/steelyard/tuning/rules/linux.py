@@ -9,7 +9,7 @@ from typing import Final
 
 from steelyard.core.findings import Severity
 from steelyard.core.linux import PRESSED_FRACTION, WAITED_FRACTION, LinuxFacts, PagePool, PoolUser
-from steelyard.core.stack_facts import DomainFacts, StackFacts, Visibility
+from steelyard.core.stack import DomainFacts, StackFacts, Visibility
 from steelyard.core.units import GIB, KIB, MIB, format_bytes, format_latencies, format_share
 from steelyard.tuning.facts.machine import WakeUps, wake_ups
 from steelyard.tuning.rules.rule import (

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Final
 
 from steelyard.core.findings import Severity
-from steelyard.core.stack_facts import PostgresFacts, StackFacts
+from steelyard.core.stack import PostgresFacts, StackFacts
 from steelyard.core.units import MIB, format_bytes, format_share
 from steelyard.tuning.rules.rule import (
     HOLDS,

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from steelyard.core.findings import Severity
-from steelyard.core.stack_facts import RedisFacts, StackFacts
+from steelyard.core.stack import RedisFacts, StackFacts
 from steelyard.core.units import GIB, KIB, MIB, format_bytes, format_duration
 from steelyard.tuning.rules.rule import (
     HOLDS,

@@ -4,7 +4,7 @@ from typing import Final
 
 from steelyard.core.findings import Severity
 from steelyard.core.kubernetes import LATE, is_longhorn, is_node_bound, is_strict, replicas
-from steelyard.core.stack_facts import StackFacts, StorageClassFacts
+from steelyard.core.stack import StackFacts, StorageClassFacts
 from steelyard.tuning.rules.rule import HOLDS, NOTHING, Rulings, StackRule, of_each, violated
 
 

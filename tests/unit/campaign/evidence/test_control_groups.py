@@ -6,7 +6,7 @@ import pytest
 
 from fakes.host import FakeHost
 from steelyard.campaign.evidence.neighbours import group_with_quota, throttling
-from steelyard.core.evidence import Vantage
+from steelyard.core.measurement import Vantage
 from steelyard.gateways.host import Throttling, parse_throttling
 
 _V1 = "nr_periods 120\nnr_throttled 45\nthrottled_time 1500000000\nnr_bursts 0\n"

@@ -11,7 +11,7 @@ from steelyard.campaign.evidence.machine import MachineInTurns
 from steelyard.campaign.evidence.neighbours import Bystanders, Crowd, LinkSums
 from steelyard.campaign.evidence.processes import parse_major_faults
 from steelyard.campaign.evidence.watch import Part
-from steelyard.core.evidence import Quantity, Vantage
+from steelyard.core.measurement import Quantity, Vantage
 from support.recorded_host import DATA, SERVER, process_line, recorded_files, recorded_host
 
 _VANTAGE = Vantage(pid=SERVER, data=Path(DATA))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fakes.host import FakeHost
 from steelyard.campaign.evidence.machine import MachineProbe
 from steelyard.campaign.evidence.watch import Part
-from steelyard.core.evidence import Quantity, Vantage
+from steelyard.core.measurement import Quantity, Vantage
 from steelyard.record.tables import HOST_QUANTITIES
 from support.recorded_host import (
     DATA,

@@ -7,7 +7,7 @@ import pytest
 from fakes.host import FakeHost
 from steelyard.campaign.evidence.processes import ServerProcesses
 from steelyard.campaign.evidence.turn_watch import MainThread
-from steelyard.core.evidence import Quantity
+from steelyard.core.measurement import Quantity
 
 _PLACE = "/proc/7/task/7"
 

@@ -8,7 +8,7 @@ import pytest
 from fakes.host import FakeHost
 from steelyard.campaign.evidence.machine import server_levels
 from steelyard.campaign.evidence.neighbours import bytes_by_node, huge_bytes, remote_fraction
-from steelyard.core.evidence import Quantity, Vantage
+from steelyard.core.measurement import Quantity, Vantage
 from support.recorded_host import RECORDINGS, SERVER, recorded_files, recorded_host
 
 _MIB = 1 << 20

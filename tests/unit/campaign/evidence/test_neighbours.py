@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fakes.host import FakeHost
 from steelyard.campaign.evidence.neighbours import census, heaviest
-from steelyard.core.evidence import OtherProcess
+from steelyard.core.measurement import OtherProcess
 from support.recorded_host import process_line
 
 _KERNEL = 0x00200000

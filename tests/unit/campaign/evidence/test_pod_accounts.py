@@ -12,7 +12,7 @@ from steelyard.campaign.evidence.pods import (
     server_counters,
     server_levels,
 )
-from steelyard.core.evidence import Quantity
+from steelyard.core.measurement import Quantity
 from support.containers import account, generator_files, recorded, server_files
 
 

@@ -11,8 +11,8 @@ from steelyard.campaign.evidence.pod_script import BOOT
 from steelyard.campaign.evidence.pods import PodProbe
 from steelyard.campaign.evidence.watch import Part
 from steelyard.core.errors import SteelyardError, TargetError
-from steelyard.core.evidence import Quantity
 from steelyard.core.kubernetes import ContainerRef
+from steelyard.core.measurement import Quantity
 from steelyard.places.kubernetes.outcomes import PodSight, StartSkew
 from support.containers import Containers, generator_files, server_files
 

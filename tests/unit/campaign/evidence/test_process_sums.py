@@ -6,7 +6,7 @@ import pytest
 
 from fakes.host import FakeHost
 from steelyard.campaign.evidence.processes import GeneratorProcesses, ServerProcesses, TaskSet
-from steelyard.core.evidence import Quantity
+from steelyard.core.measurement import Quantity
 from support.recorded_host import (
     GENERATOR,
     SERVER,

@@ -11,8 +11,8 @@ from fakes.host import FakeHost
 from steelyard.campaign.evidence.turn_watch import ServerProbe
 from steelyard.campaign.evidence.watch import Part, Watch
 from steelyard.core.errors import TargetError
-from steelyard.core.evidence import Absence, Quantity, WaitClass
-from steelyard.gateways.clock import SystemClock
+from steelyard.core.measurement import Absence, Quantity, WaitClass
+from steelyard.gateways.host import SystemClock
 from steelyard.systems.protocol import Waiting
 
 _CPU = Waiting(kind="CPU", name="", group=WaitClass.CPU, sessions=1)
@@ -70,6 +70,9 @@ class FakeReader:
         """Return one."""
         self._called("levels")
         return {Quantity.DATABASE_BYTES: 7.0}
+
+    def statements(self) -> None:
+        """Tell nothing of statements."""
 
     def close(self) -> None:
         """End, also what hangs."""

@@ -19,12 +19,12 @@ from steelyard.campaign.evidence.turn_watch import (
     turn_watches,
 )
 from steelyard.campaign.evidence.watch import Part
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
-from steelyard.core.evidence import Absence
 from steelyard.core.experiment import Workload
+from steelyard.core.measurement import Absence
+from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import TurnTimes
-from steelyard.gateways.clock import SystemClock
+from steelyard.gateways.host import SystemClock
 
 _TIMES = TurnTimes(turn_s=0.06, settling_s=0.01)
 _PATIENCE_S = 30.0
@@ -307,29 +307,41 @@ def test_what_nobody_can_know_is_told_with_its_reason() -> None:
     assert evidence.totals == {}
 
 
-def test_a_server_that_is_shared_is_asked_for_nothing() -> None:
-    """Its counters are of all its sessions; where it is not shared, it is asked."""
-    asked: list[ServerAddress] = []
+def test_a_server_that_is_shared_is_asked_for_statements_alone() -> None:
+    """And only where databases or roles tell configurations apart; else it is asked for nothing."""
+    asked: list[str] = []
 
     class _Engine(FakeEngine):
         def reader(self, address: ServerAddress, workload: Workload) -> NoReturn:
-            asked.append(address)
+            asked.append(address.database)
             raise TargetError(f"no reader of {workload.name}")
 
     experiment = an_experiment()
-    place = Place(
-        engine=_Engine(World(clock=FakeClock(), experiment=experiment)),
-        address=ServerAddress(host="/s", port=1),
-        workload=experiment.workloads[0],
-        vantage=None,
-    )
-    for is_shared in (True, False):
-        one = PlaceInTurns(place=place, generators=tuple, is_shared=is_shared)
-        (watch,) = turn_watches([one], FakeHost(), SystemClock())
-        watch.begin()
-        watch.finish()
-        evidence = watch.evidence()
-        assert evidence is not None
-        told = {each.subject: each.reason for each in evidence.absent}
-        assert ("what all of them do" in told["server"]) is is_shared
-        assert bool(asked) is not is_shared
+    engine = _Engine(World(clock=FakeClock(), experiment=experiment))
+    for is_shared, databases, reasons in (
+        (True, ("a", "a"), {"server": "what all of them do", "statements": "by the same role"}),
+        (True, ("a", "b"), {"server": "what all of them do", "statements": "no reader of"}),
+        (False, ("a", "a"), {"server": "no reader of"}),
+    ):
+        asked.clear()
+        places = [
+            PlaceInTurns(
+                place=Place(
+                    engine=engine,
+                    address=ServerAddress(host="/s", port=1, database=database),
+                    workload=experiment.workloads[0],
+                    vantage=None,
+                ),
+                generators=tuple,
+                is_shared=is_shared,
+            )
+            for database in databases
+        ]
+        for watch in turn_watches(places, FakeHost(), SystemClock()):
+            watch.begin()
+            watch.finish()
+            evidence = watch.evidence()
+            assert evidence is not None
+            told = {each.subject: each.reason for each in evidence.absent}
+            assert all(words in told[subject] for subject, words in reasons.items())
+        assert len(asked) == (0 if is_shared and databases == ("a", "a") else 2)

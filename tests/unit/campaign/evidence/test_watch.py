@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.campaign.evidence.watch import Part, Watch
 from steelyard.core.errors import TargetError
-from steelyard.gateways.clock import SystemClock
+from steelyard.gateways.host import SystemClock
 
 
 @dataclass

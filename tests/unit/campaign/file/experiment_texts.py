@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from steelyard.campaign.file.files import LoadedExperiment, load_text
-from steelyard.campaign.file.resolution import Surroundings
+from steelyard.campaign.file.files import LoadedExperiment, Surroundings, load_text
 from steelyard.core.errors import ExperimentFileError, Problem
 from steelyard.core.units import GIB
 from steelyard.tuning.profiles import MachineFacts

@@ -16,13 +16,14 @@ from steelyard.core.experiment import (
     Design,
     Experiment,
     GeneratorName,
+    LatencyGoal,
     Layer,
+    LogPolicy,
     Reset,
     Script,
     Setting,
     SwitchCost,
 )
-from steelyard.core.latency import LatencyGoal, LogPolicy
 from steelyard.core.schedule import Load, Pausing, TurnTimes, WorkloadTurns
 from steelyard.core.target import (
     EndpointTarget,

@@ -37,6 +37,17 @@ def test_every_key_is_inherited() -> None:
     )
 
 
+def test_data_of_ones_own_are_brought_back_by_a_command() -> None:
+    """With its time; in a database that is named and allowed."""
+    keys = "dbname: d, allow_existing: yes, reset_command: 'sh reset', reset_timeout: 30m"
+    assert load(at(keys)).experiment.configuration("other").target == EndpointTarget(
+        dbname="d",
+        allow_existing=True,
+        reset_command=("sh", "reset"),
+        reset_timeout_s=1800.0,
+    )
+
+
 def test_the_record_keeps_the_kind() -> None:
     """An experiment comes back from JSON with the same targets."""
     adapter = TypeAdapter(Experiment)
@@ -53,6 +64,10 @@ def test_the_record_keeps_the_kind() -> None:
         ("allow_existing: yes, restore: template", "cannot be restored by template"),
         ("restart_command: []", "is no command"),
         ('restart_command: "a \'b"', "has an open quote"),
+        ("reset_command: a", "and Steelyard makes the database"),
+        ("reset_command: a, allow_existing: yes, restore: vacuum", "exclude each other"),
+        ("reset_timeout: 5m", "and there is none"),
+        ("allow_existing: yes, reset_command: 'a --password=hunter2'", "has a password in it"),
         ("uri: nonsense", "no URI that libpq understands"),
         ("password: hunter2", "has no place in an experiment file"),
     ],

@@ -11,11 +11,17 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from steelyard.campaign.file.validation import experiment_schema
+from steelyard.campaign.file.form import experiment_schema
 from steelyard.campaign.foresee.forecast import aa_twin
 from steelyard.core.errors import InputError
-from steelyard.core.experiment import CapacityAsked, Experiment, Measure, SwitchCost
-from steelyard.core.latency import LatencyGoal, LogPolicy
+from steelyard.core.experiment import (
+    CapacityAsked,
+    Experiment,
+    LatencyGoal,
+    LogPolicy,
+    Measure,
+    SwitchCost,
+)
 from steelyard.core.schedule import Load
 
 ONE_CONFIGURATION = SMALL.replace("  other: {extends: default}\n", "")

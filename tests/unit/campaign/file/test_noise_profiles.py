@@ -16,8 +16,8 @@ from steelyard.campaign.design.noise_profiles import (
     place_of,
     profile_for,
 )
+from steelyard.core.campaign import ASSUMED_NOISE, NoiseOrigin, TurnNoise
 from steelyard.core.experiment import Experiment, Script, Workload
-from steelyard.core.plan import ASSUMED_NOISE, NoiseOrigin, TurnNoise
 from steelyard.core.schedule import Mode
 from steelyard.core.target import EndpointTarget
 

@@ -18,7 +18,7 @@ from steelyard.core.target import (
     RedisLocalTarget,
     Synchronous,
 )
-from steelyard.tuning.files.manifests import MATRIX
+from steelyard.tuning.files.files import MATRIX
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
 
 IN_KUBERNETES = {"high-availability", "published-storage", "storage-locality"}

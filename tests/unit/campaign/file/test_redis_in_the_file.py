@@ -7,7 +7,7 @@ from experiment_texts import SMALL, load, only_problem, problems_of
 from pydantic import TypeAdapter
 
 from steelyard.campaign.file.files import allow_existing
-from steelyard.campaign.file.validation import experiment_schema
+from steelyard.campaign.file.form import experiment_schema
 from steelyard.core.errors import InputError
 from steelyard.core.experiment import Experiment, GeneratorName, KeySpace, Layer, RedisWork, Setting
 from steelyard.core.schedule import Load

@@ -8,8 +8,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from steelyard.campaign.file.files import ExperimentFileError, LoadedExperiment, load_experiment
+from steelyard.campaign.file.form import experiment_schema
 from steelyard.campaign.file.systems import SYSTEMS
-from steelyard.campaign.file.validation import experiment_schema
 from steelyard.core.experiment import Configuration
 from steelyard.core.target import TARGETS, LocalTarget, systems
 from steelyard.tuning.profiles import MachineFacts

@@ -4,8 +4,8 @@ import pytest
 from experiment_texts import SMALL, load, only_problem
 from pydantic import TypeAdapter
 
+from steelyard.core.campaign import CampaignPlan, RoundsFor
 from steelyard.core.experiment import Calibration, Experiment, SwitchCost
-from steelyard.core.plan import CampaignPlan, RoundsFor
 
 
 def with_measure(keys: str, text: str = SMALL) -> str:

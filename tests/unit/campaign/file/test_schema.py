@@ -8,7 +8,7 @@ from experiment_texts import CANONICAL, LINUX_LAYER, SMALL, with_line, with_othe
 from ruamel.yaml import YAML
 
 from steelyard.campaign.file.files import preset_names, preset_text
-from steelyard.campaign.file.validation import experiment_schema
+from steelyard.campaign.file.form import experiment_schema
 
 
 def errors(text: str) -> list[Any]:

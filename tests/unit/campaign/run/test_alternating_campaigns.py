@@ -15,12 +15,11 @@ from steelyard.answers.observations import observe
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.foresee.forecast import forecast
-from steelyard.core.campaign import CampaignRecord
+from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.core.errors import Interrupted, MeasurementError
 from steelyard.core.experiment import Design, Experiment, Measure, Reset, SwitchCost
 from steelyard.core.findings import Verdict
 from steelyard.core.measurement import Run
-from steelyard.core.plan import Status
 from steelyard.core.schedule import Mode, Pausing, TurnTimes
 from steelyard.core.units import MIB
 from steelyard.record.directory import read_campaign, read_schedule

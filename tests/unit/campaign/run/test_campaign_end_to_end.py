@@ -7,10 +7,10 @@ import pytest
 from fakes.campaigns import Stage, an_experiment, asks
 from fakes.clock import FakeClock
 from steelyard.answers.campaign import analyse
+from steelyard.core.campaign import Status
 from steelyard.core.errors import Interrupted, MeasurementError, TargetError
 from steelyard.core.experiment import Configuration, Experiment, Measure, Reset, Stop
 from steelyard.core.findings import Validity, Verdict
-from steelyard.core.plan import Status
 from steelyard.core.schedule import Mode
 from steelyard.core.target import LocalTarget
 from steelyard.record.directory import read_campaign, read_schedule

@@ -9,8 +9,7 @@ import pytest
 from fakes.campaigns import Killed, Stage, an_experiment
 from fakes.clock import FakeClock
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import CampaignRecord
-from steelyard.core.plan import Status
+from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.journal import read_lines
 

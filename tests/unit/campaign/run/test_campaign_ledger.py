@@ -16,10 +16,9 @@ from fakes.processes import Answer, FakeProcess, FakeProcesses
 from fakes.sql import FakeSql
 from steelyard.campaign.cleanup import ledger, leftovers
 from steelyard.campaign.cleanup.ledger import JournalLedger
-from steelyard.core.command import Command
+from steelyard.core.campaign import Status
 from steelyard.core.errors import ExitCode, LeftBehindError, RecordError
-from steelyard.core.outside import ControlGroup, Foreign, MadeDirectory, OnServer
-from steelyard.core.plan import Status
+from steelyard.core.outside import Command, ControlGroup, Foreign, MadeDirectory, OnServer
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory

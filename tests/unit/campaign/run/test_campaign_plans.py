@@ -12,8 +12,8 @@ from steelyard.answers.outlook.section import ASSUMED, outlook_document, outlook
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.foresee.planning import _spread as planning_spread
 from steelyard.campaign.foresee.planning import plan_campaign
+from steelyard.core.campaign import ASSUMED_NOISE, NoiseOrigin, NoiseProfile
 from steelyard.core.experiment import Design, Experiment, Measure, Stop, SwitchCost
-from steelyard.core.plan import ASSUMED_NOISE, NoiseOrigin, NoiseProfile
 from steelyard.core.schedule import Mode
 from steelyard.report.terminal import render_terminal
 from steelyard.targets.assembly import Assembly

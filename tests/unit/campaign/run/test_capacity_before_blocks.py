@@ -10,9 +10,9 @@ from fakes.servers import generator_fails, server_dies
 from steelyard.campaign.foresee.forecast import forecast
 from steelyard.campaign.run.capacity import closed_loads, order_of_rounds
 from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.core.campaign import CampaignPlan
 from steelyard.core.errors import MeasurementError
 from steelyard.core.experiment import Calibration, CapacityAsked, Experiment, Measure, Stop
-from steelyard.core.plan import CampaignPlan
 from steelyard.core.schedule import CellKey, Load
 from steelyard.record.directory import read_campaign
 from steelyard.record.journal import Planned, read_lines

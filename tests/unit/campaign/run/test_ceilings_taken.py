@@ -24,10 +24,10 @@ from steelyard.campaign.run.ceilings import (
     ceilings_s,
     device_refused,
 )
-from steelyard.core.command import Command, ServerAddress
 from steelyard.core.errors import Interrupted, PreflightError, SteelyardError, TargetError
 from steelyard.core.experiment import Experiment, Measure, Stop
 from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.outside import Command, ServerAddress
 from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.core.target import LocalTarget
 from steelyard.record.directory import read_campaign

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import MeasurementError, TargetError
+from steelyard.core.outside import ServerAddress
 from steelyard.crash.ground import Ended
 from steelyard.crash.testing import Answers, Died, Load, counted
-from steelyard.gateways.clock import SystemClock
+from steelyard.gateways.host import SystemClock
 
 _NOWHERE = ServerAddress(host="/nowhere", port=1)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.crash import Crash, CrashMode
 from steelyard.core.errors import MeasurementError, SilentError, TargetError
+from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import Death
 from steelyard.crash.ground import Ended
 from steelyard.crash.testing import crash, why_unusable
-from steelyard.gateways.clock import SystemClock
+from steelyard.gateways.host import SystemClock
 from steelyard.gateways.redis import ReplyError
 
 _NOWHERE = ServerAddress(host="/nowhere", port=1)

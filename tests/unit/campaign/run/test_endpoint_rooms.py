@@ -8,8 +8,8 @@ from fakes.campaigns import an_experiment, asks
 from fakes.clock import FakeClock
 from fakes.servers import FakeEngine, World
 from fakes.sql import FakeSql, Row
-from steelyard.core.command import ServerAddress
 from steelyard.core.experiment import Design, Experiment
+from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
 from steelyard.systems.postgres.existing.platform import _BACKEND, _SHOWN

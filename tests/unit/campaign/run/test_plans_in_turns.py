@@ -17,8 +17,8 @@ from steelyard.campaign.foresee.forecast import Forecast, forecast
 from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.cli.forecasts import forecast_json, forecast_text
 from steelyard.cli.progress import PlainProgress
+from steelyard.core.campaign import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
 from steelyard.core.experiment import Design, Experiment, Measure, Stop
-from steelyard.core.plan import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
 from steelyard.core.schedule import Mode, Pausing, SharedMemory, TurnTimes
 from steelyard.core.units import GIB
 from steelyard.record.directory import read_campaign

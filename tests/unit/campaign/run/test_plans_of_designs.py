@@ -13,6 +13,7 @@ from steelyard.campaign.design.noise_profiles import find_profile, keep_profile
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.foresee.forecast import expected_warm_up_s
 from steelyard.campaign.foresee.planning import _fewer_factors, plan_campaign
+from steelyard.core.campaign import ALL_NAMED, ASSUMED_NOISE, NoiseOrigin, NoiseProfile
 from steelyard.core.experiment import (
     Attribution,
     AttributionKind,
@@ -23,7 +24,6 @@ from steelyard.core.experiment import (
     Measure,
     Stop,
 )
-from steelyard.core.plan import ALL_NAMED, ASSUMED_NOISE, NoiseOrigin, NoiseProfile
 from steelyard.core.target import LocalTarget
 from steelyard.report.terminal import render_terminal
 from steelyard.stats import factorial

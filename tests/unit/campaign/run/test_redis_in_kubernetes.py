@@ -17,7 +17,6 @@ from fakes.redis_sessions import ToldSession
 from fakes.sql import FakeSql
 from steelyard.campaign.away.packing import at_home
 from steelyard.cli.kubernetes import manifest_text
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 from steelyard.core.experiment import (
     Configuration,
@@ -29,6 +28,7 @@ from steelyard.core.experiment import (
     Workload,
 )
 from steelyard.core.kubernetes import NAMESPACE, NODE, POD, SECRET, SERVICE, STATEFUL_SET
+from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import (
     ClusterService,

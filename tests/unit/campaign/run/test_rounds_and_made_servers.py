@@ -21,10 +21,17 @@ from steelyard.campaign.design.schedule import (
 )
 from steelyard.campaign.foresee.forecast import Forecast, forecast, require_disk, require_first_look
 from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.core.campaign import (
+    ANEW,
+    NoiseOrigin,
+    NoiseProfile,
+    RoundsFor,
+    Status,
+    WorkloadNoise,
+)
 from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Design, Experiment, Measure, Reset, Setting, Stop, SwitchCost
 from steelyard.core.measurement import EffectiveSetting, ServerEnvironment
-from steelyard.core.plan import ANEW, NoiseOrigin, NoiseProfile, RoundsFor, Status, WorkloadNoise
 from steelyard.core.schedule import Mode
 from steelyard.record.directory import read_campaign
 from steelyard.report.html import render_markdown

@@ -19,9 +19,8 @@ from fakes.servers import FakeLogReader, generator_fails
 from steelyard.campaign.evidence import run_log
 from steelyard.campaign.evidence.run_log import LogOrder, RunLog, trouble_of
 from steelyard.core.errors import RecordError
-from steelyard.core.experiment import Measure, Stop
+from steelyard.core.experiment import LogPolicy, Measure, Stop
 from steelyard.core.findings import Validity
-from steelyard.core.latency import LogPolicy
 from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import from_text
 

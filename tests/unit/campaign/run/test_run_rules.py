@@ -23,11 +23,17 @@ from steelyard.campaign.evidence.run_rules import (
     rule_of,
     validity_of,
 )
-from steelyard.core.evidence import SERVERS_MACHINE, Absence, Evidence, OtherProcess, Quantity
+from steelyard.core.campaign import OTHERS_IO, RUN_NEEDS, missing_for
 from steelyard.core.experiment import DEFAULT_NEIGHBOURS
 from steelyard.core.findings import Finding, Ruling, Severity, State, Validity
-from steelyard.core.measurement import Measurement
-from steelyard.core.plan import OTHERS_IO, RUN_NEEDS, missing_for
+from steelyard.core.measurement import (
+    SERVERS_MACHINE,
+    Absence,
+    Evidence,
+    Measurement,
+    OtherProcess,
+    Quantity,
+)
 from steelyard.core.schedule import Load
 from steelyard.core.target import REDIS_WORDS
 

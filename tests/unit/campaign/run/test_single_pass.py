@@ -10,14 +10,12 @@ from fakes.campaigns import Killed, Stage, an_experiment
 from fakes.servers import Fault, generator_fails, server_dies
 from steelyard.answers.campaign import analyse
 from steelyard.answers.cells import published_section
-from steelyard.answers.listing import short_verdicts
 from steelyard.answers.published import beside_published
-from steelyard.answers.report import build_document, summary
+from steelyard.answers.report import build_document, short_verdicts, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
 from steelyard.core.experiment import Design, Experiment, Stop, Workload
 from steelyard.core.findings import Validity
-from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
 from steelyard.core.units import format_utc
 from steelyard.record.directory import read_campaign, read_schedule

@@ -7,8 +7,8 @@ import pytest
 
 from fakes.clock import FakeClock
 from steelyard.campaign.run.taking import ByCounter, TurnsTaken
-from steelyard.core.command import ServerAddress
 from steelyard.core.experiment import Workload
+from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Load, Pausing, Stretch, TurnTimes
 from steelyard.systems.protocol import CountedAt, RunRequest
 

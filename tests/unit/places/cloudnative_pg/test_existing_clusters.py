@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from fakes.programs import FakeProgram
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.kubernetes import CLUSTER, POD, SECRET, SecretRef
+from steelyard.core.outside import ServerAddress
 from steelyard.core.target import CloudNativePgTarget
 from steelyard.places.kubernetes.undoing import undo
+from steelyard.systems.existing import reached
 from steelyard.systems.postgres.cloudnative_pg.existing import (
     ExistingCluster,
     ExistingOptions,
@@ -24,7 +25,6 @@ from steelyard.systems.postgres.existing.databases import DatasetNeeds
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.readiness import undo as undo_on_server
 from steelyard.systems.postgres.existing.settings import Means
-from steelyard.systems.service_place import reached
 from support.cluster_world import World
 
 _PROGRAM = FakeProgram()

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.systems.postgres.cloudnative_pg.diagnosis import last_words, plain_log
+from steelyard.systems.postgres.cloudnative_pg.operator import last_words, plain_log
 from support.recorded_clusters import log
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.core.command import Command
-from steelyard.places.kubernetes.orders import compose
+from steelyard.core.outside import Command
+from steelyard.places.kubernetes.agent import compose
 from steelyard.places.kubernetes.outcomes import read_outcome
 
 _SHA = hashlib.sha256(b"out\n").hexdigest()

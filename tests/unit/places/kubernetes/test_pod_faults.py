@@ -17,11 +17,11 @@ import pytest
 
 from fakes.generator_pods import TwoPods, is_running, runs_in, shell
 from fakes.pods_here import AGENT
-from steelyard.core.command import Command
 from steelyard.core.errors import MeasurementError
 from steelyard.core.kubernetes import POD
+from steelyard.core.outside import Command
+from steelyard.places.kubernetes import agent as collecting
 from steelyard.places.kubernetes import generators as members
-from steelyard.places.kubernetes import orders as collecting
 from steelyard.places.kubernetes import pod_processes
 from steelyard.places.kubernetes.pod_processes import PodProcesses
 

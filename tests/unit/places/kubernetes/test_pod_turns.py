@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from fakes.generator_pods import TwoPods, is_running, shell
-from steelyard.core.command import Command
 from steelyard.core.errors import TargetError
 from steelyard.core.kubernetes import POD
+from steelyard.core.outside import Command
 from steelyard.core.schedule import Pausing
 from steelyard.places.kubernetes.pod_processes import PausedInPods, PodProcesses
 

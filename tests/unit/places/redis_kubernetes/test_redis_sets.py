@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from fakes.programs import SmallRedis
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import LeftBehindError, TargetError
 from steelyard.core.kubernetes import (
     CLAIM,
@@ -18,6 +17,7 @@ from steelyard.core.kubernetes import (
     VOLUME,
     ContainerRef,
 )
+from steelyard.core.outside import ServerAddress
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.redis.statefulset.own_server import CHANGE, RedisKubernetesPlatform

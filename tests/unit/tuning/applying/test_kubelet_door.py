@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.core.kubernetes import NODE as NODE_KIND
 from steelyard.core.stack import KnobKind
-from steelyard.tuning.apply.cluster import KubeletDoor
+from steelyard.tuning.apply.servers import KubeletDoor
 from support.database_in_cluster import CONFIGZ, KUBELET, NODE, World
 from support.stack import knob
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.command import quoted
-from steelyard.core.errors import InputError
+from steelyard.core.errors import InputError, quoted
 from steelyard.core.stack import KnobKind
 from steelyard.gateways.placed_files import LocalFiles
 from steelyard.tuning.apply.doors import read_plan

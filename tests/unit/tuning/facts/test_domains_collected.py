@@ -6,8 +6,7 @@ from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
 from steelyard.answers.stack.inspection import fact_tables
 from steelyard.core.findings import State
-from steelyard.core.stack import DomainDesign
-from steelyard.core.stack_facts import StackFacts, Visibility
+from steelyard.core.stack import DomainDesign, StackFacts, Visibility
 from steelyard.core.units import MIB
 from steelyard.gateways.virsh import Virsh
 from steelyard.report.document import Table

@@ -3,7 +3,7 @@
 from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.core.stack_facts import DomainFacts, Origin, StackFacts, Visibility
+from steelyard.core.stack import DomainFacts, Origin, StackFacts, Visibility
 from steelyard.core.units import GIB
 from steelyard.gateways.host import LocalHost
 from steelyard.tuning.facts.collecting import Asked, Domains, FactDoors, collect

@@ -12,20 +12,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, SteelyardError, TargetError
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.kubernetes import CLUSTER, SECRET, Manifest, ObjectRef, SecretRef
 from steelyard.core.measurement import Fact
-from steelyard.core.outside import ServerInCluster
+from steelyard.core.outside import ServerAddress, ServerInCluster
 from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.made_server import moved
 from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
-from steelyard.systems.postgres.cloudnative_pg.diagnosis import RESTARTED_AT, ClusterState, look
 from steelyard.systems.postgres.cloudnative_pg.operator import (
     CHANGE,
+    RESTARTED_AT,
+    ClusterState,
+    look,
     postgresql_spec,
     require_taken,
     settings_in,

@@ -1,27 +1,47 @@
-"""The CloudNativePG operator of a cluster: whether it is there, its version, and what it takes.
+"""The CloudNativePG operator of a cluster: what it takes, and how a Cluster stands by its word.
 
 PostgreSQL's settings go into a Cluster as texts, without those that the operator keeps to itself. A
 Cluster has one list beside the parameters, ``shared_preload_libraries``; here it is a setting like
 any other.
+
+Why a Cluster does not become healthy is looked for in its claims, jobs and pods, in the order in
+which a Cluster comes up. What it takes to see is listed anew each time, so who asks does not ask
+often.
+
+Its server's last words are in the log of its pod. The instance manager writes JSON, one object a
+line: what PostgreSQL logged once it runs in the key ``record``, what it wrote to standard error
+before that in ``msg``, and its own messages between.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-from steelyard.core.errors import InputError, PreflightError, PrivilegeError
+from steelyard.core.errors import InputError, PreflightError, PrivilegeError, SteelyardError
 from steelyard.core.kubernetes import (
+    CLAIM,
     CLUSTER,
     CRD,
     DEPLOYMENT,
+    EVENT,
+    JOB,
+    OF_CLUSTER,
     OVERWRITTEN,
+    POD,
+    QUOTA,
     REFUSED,
+    ContainerRef,
+    Kind,
     Manifest,
     ObjectRef,
+    ref_of,
 )
 from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.places.kubernetes.pods import is_ready, obstacle
+from steelyard.places.kubernetes.volumes import claim_obstacle
 
 _DEFINITION: Final = ObjectRef(kind=CRD, name="clusters.postgresql.cnpg.io")
 # As its release manifest and its Helm chart label it.
@@ -238,3 +258,424 @@ def settings_in(spec: Mapping[str, Any], names: Iterable[str]) -> dict[str, str 
 
 def _listed(libraries: str) -> list[str]:
     return [each.strip().strip('"') for each in libraries.split(",") if each.strip()]
+
+
+RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
+CONTAINER: Final = "postgres"
+HEALTHY: Final = "Cluster in healthy state"
+_POD_ROLE: Final = "cnpg.io/podRole"
+_OPERATOR: Final = "cnpg.io/operatorVersion"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """The pod of one server of a Cluster.
+
+    Attributes:
+        restarted_at: What the Cluster's annotation was when the pod was made.
+        crashes: How often its container ended and was started anew.
+        operator: Version of the operator that made it; empty in old ones.
+        qos: Its class of service.
+    """
+
+    where: ContainerRef
+    uid: str
+    node: str
+    is_ready: bool
+    is_ending: bool
+    restarted_at: str
+    crashes: int
+    has_ended: bool
+    operator: str = ""
+    qos: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the pod's name: that of the instance, too."""
+        return self.where.pod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterState:
+    """A Cluster at one instant.
+
+    Attributes:
+        phase: In the operator's words; ``reason`` says more.
+        asked: How many instances there are to be.
+        primary: Name of the instance that takes writes; empty where there is none yet.
+        target: Of the one that is to.
+    """
+
+    ref: ObjectRef
+    phase: str
+    reason: str
+    asked: int
+    primary: str
+    target: str
+    instances: tuple[Instance, ...]
+    restarted_at: str = ""
+
+    @property
+    def ready(self) -> int:
+        """Return how many instances are ready and stay."""
+        return sum(each.is_ready and not each.is_ending for each in self.instances)
+
+    @property
+    def is_healthy(self) -> bool:
+        """Return whether everything is as it is to be, and nothing is in motion."""
+        return (
+            self.phase == HEALTHY
+            and self.ready == self.asked == len(self.instances)
+            and self.primary == self.target
+            and self.primary_instance is not None
+        )
+
+    @property
+    def primary_instance(self) -> Instance | None:
+        """Return the pod of the primary; None while it is away."""
+        return next((each for each in self.instances if each.name == self.primary), None)
+
+    @property
+    def progress(self) -> str:
+        """Return how far it is, for people."""
+        reason = f" ({self.reason})" if self.reason else ""
+        return (
+            f"{self.phase or 'accepted by the operator'}{reason},"
+            f" {self.ready} of {self.asked} instances ready"
+        )
+
+
+def look(api: KubernetesApi, ref: ObjectRef) -> ClusterState | None:
+    """Return a Cluster as it is now, or None where there is none."""
+    found = api.read(ref)
+    return None if found is None else state_of(ref, found, instance_pods(api, ref))
+
+
+def instance_pods(api: KubernetesApi, ref: ObjectRef) -> tuple[Manifest, ...]:
+    """Return the pods of a Cluster's servers."""
+    return api.list(POD, ref.namespace, {OF_CLUSTER: ref.name, _POD_ROLE: "instance"})
+
+
+def state_of(ref: ObjectRef, cluster: Manifest, pods: tuple[Manifest, ...]) -> ClusterState:
+    """Return what a Cluster's status and its pods say together."""
+    status: Mapping[str, Any] = cluster.get("status") or {}
+    return ClusterState(
+        ref=ref,
+        phase=str(status.get("phase") or ""),
+        reason=str(status.get("phaseReason") or ""),
+        asked=int(cluster["spec"].get("instances") or 1),
+        primary=str(status.get("currentPrimary") or ""),
+        target=str(status.get("targetPrimary") or ""),
+        instances=tuple(sorted(map(_instance, pods), key=lambda each: each.name)),
+        restarted_at=str(_annotations(cluster).get(RESTARTED_AT) or ""),
+    )
+
+
+def _instance(pod: Manifest) -> Instance:
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    containers = status.get("containerStatuses") or ()
+    server: Mapping[str, Any] = next((c for c in containers if c["name"] == CONTAINER), {})
+    return Instance(
+        where=ContainerRef(
+            namespace=metadata["namespace"], pod=metadata["name"], container=CONTAINER
+        ),
+        uid=str(metadata.get("uid") or ""),
+        node=str(pod["spec"].get("nodeName") or ""),
+        is_ready=is_ready(pod),
+        is_ending=bool(metadata.get("deletionTimestamp")),
+        restarted_at=str(_annotations(pod).get(RESTARTED_AT) or ""),
+        crashes=int(server.get("restartCount") or 0),
+        has_ended="terminated" in (server.get("state") or {}),
+        operator=str(_annotations(pod).get(_OPERATOR) or ""),
+        qos=str(status.get("qosClass") or ""),
+    )
+
+
+def _annotations(manifest: Manifest) -> Mapping[str, Any]:
+    return manifest["metadata"].get("annotations") or {}
+
+
+_SERVER: Final = "postgres"  # the logger that passes on what PostgreSQL says
+_GRAVE: Final = frozenset({"FATAL", "PANIC"})
+# The server is on its way up or down; somebody came with a wrong password.
+_PASSING: Final = frozenset({"57P03", "57P01", "28P01"})
+_PLAIN: Final = re.compile(r"^\S+ \S+ \S+ \[\d+\] (?P<severity>[A-Z]+):\s+(?P<message>.*)$")
+_BEFORE: Final = 2  # lines that a refusal of the configuration explains itself in
+_SHOWN: Final = 300
+
+
+def last_words(log: str) -> str:
+    """Return why a server ended, as it said it; empty where it said nothing grave.
+
+    That is the last grave message, and the lines of the server just before it, which name the
+    setting where it was the configuration.
+    """
+    said = list(_said(log))
+    grave = [n for n, (severity, _) in enumerate(said) if severity in _GRAVE]
+    if not grave:
+        return _own_errors(log)
+    last = grave[-1]
+    words = [text for _, text in said[max(0, last - _BEFORE) : last] if _explains(text)]
+    return "; ".join([*words, said[last][1]])[:_SHOWN]
+
+
+def plain_log(log: str) -> str:
+    """Return what PostgreSQL itself said, a message a line."""
+    return "".join(f"{severity}: {message}\n" for severity, message in _said(log))
+
+
+def _explains(text: str) -> bool:
+    return "parameter" in text or "configuration" in text or "invalid" in text
+
+
+def _said(log: str) -> Iterator[tuple[str, str]]:
+    """Yield severity and message of all that the server said."""
+    for line in _lines(log):
+        if line.get("logger") != _SERVER:
+            continue
+        record = line.get("record")
+        if isinstance(record, Mapping):
+            if str(record.get("sql_state_code")) not in _PASSING:
+                detail = f" ({record['detail']})" if record.get("detail") else ""
+                yield str(record.get("error_severity")), f"{record.get('message')}{detail}"
+            continue
+        found = _PLAIN.match(str(line.get("msg") or ""))
+        if found:
+            yield found["severity"], found["message"]
+
+
+def _own_errors(log: str) -> str:
+    """Return the last error of a program that ran before the server, or of the manager itself."""
+    lines = list(_lines(log))
+    printed = [str(line.get("msg") or "").strip() for line in lines if line.get("pipe") == "stderr"]
+    told = [text for text in printed if "error" in text.lower()]
+    own = [
+        ": ".join(filter(None, (str(line.get("msg") or ""), str(line.get("error") or ""))))
+        for line in lines
+        if line.get("level") == "error"
+    ]
+    return (told or own or [""])[-1][:_SHOWN]
+
+
+def _lines(log: str) -> Iterator[Mapping[str, Any]]:
+    for line in log.splitlines():
+        try:
+            parsed = json.loads(line)
+        except ValueError:  # cut off, or not from the instance manager
+            continue
+        if isinstance(parsed, Mapping):
+            yield parsed
+
+
+# How long something is borne before waiting is given up; guesses all.
+_AT_ONCE_S: Final = 0.0
+_SHORTLY_S: Final = 20.0  # a class or a quota may be made by the same hand, a moment later
+_WHILE_S: Final = 90.0  # a node may come, a registry answer again, a slow provisioner work
+_LOG_LINES: Final = 300
+_FINAL_PHASES: Final = (
+    "Cluster is unrecoverable",
+    "Cluster has incomplete or invalid image catalog",
+    "Cluster cannot proceed to reconciliation",
+    "Unable to create required cluster objects",
+    "Waiting for user action",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """What keeps a Cluster from becoming healthy.
+
+    Attributes:
+        message: A sentence of fact.
+        borne_s: How long it may last before waiting is given up.
+    """
+
+    message: str
+    hint: str = ""
+    borne_s: float = _WHILE_S
+
+
+def trouble_of(api: KubernetesApi, state: ClusterState) -> Trouble | None:
+    """Return what is stuck, or None where nothing is known to be."""
+    return next(_troubles(api, state), None)
+
+
+def _troubles(api: KubernetesApi, state: ClusterState) -> Iterator[Trouble]:
+    labels = {OF_CLUSTER: state.ref.name}
+    claims = api.list(CLAIM, state.ref.namespace, labels)
+    yield from _of_phase(api, state, claims)
+    for claim in claims:
+        yield from _of_claim(api, claim)
+    events = seen(api, EVENT, state.ref.namespace)
+    for job in seen(api, JOB, state.ref.namespace, labels):
+        yield from _of_job(api, job, events)
+    yield from _of_quota(state, events)
+    for pod in api.list(POD, state.ref.namespace, labels):
+        yield from _of_pod(api, pod)
+
+
+def seen(
+    api: KubernetesApi, kind: Kind, namespace: str, labels: Mapping[str, str] | None = None
+) -> tuple[Manifest, ...]:
+    """Return objects that only say more, nothing where this account may not see them."""
+    try:
+        return api.list(kind, namespace, labels)
+    except PrivilegeError:
+        return ()
+
+
+def _of_phase(
+    api: KubernetesApi, state: ClusterState, claims: tuple[Manifest, ...]
+) -> Iterator[Trouble]:
+    if not state.phase.startswith(_FINAL_PHASES):
+        return
+    quotas = [] if claims else list(_full_quotas(api, state.ref.namespace))
+    if quotas:  # the operator forgets why it got no claim, and speaks of a lost one
+        yield Trouble(
+            message=f"a quota of the namespace leaves no room for its volumes: {'; '.join(quotas)}",
+            hint="Raise the ResourceQuota, or use another namespace.",
+            borne_s=_AT_ONCE_S,
+        )
+    reason = f": {state.reason}" if state.reason else ""
+    yield Trouble(
+        message=f"the operator says: {state.phase}{reason}",
+        hint="The log of the operator says more: kubectl -n cnpg-system logs"
+        " deployment/cnpg-controller-manager.",
+        borne_s=_SHORTLY_S,
+    )
+
+
+def _full_quotas(api: KubernetesApi, namespace: str) -> Iterator[str]:
+    """Yield what is used up of storage."""
+    for quota in seen(api, QUOTA, namespace):
+        status: Mapping[str, Any] = quota.get("status") or {}
+        for resource, hard in (status.get("hard") or {}).items():
+            used = (status.get("used") or {}).get(resource, "0")
+            if "persistentvolumeclaims" in resource or resource.endswith("storage"):
+                yield f"{quota['metadata']['name']} has {used} of {hard} {resource}"
+
+
+def _of_claim(api: KubernetesApi, claim: Manifest) -> Iterator[Trouble]:
+    ref = ref_of(claim)
+    found = claim_obstacle(api, ref)
+    if found is not None:
+        absent = "not found" in found.message
+        yield Trouble(
+            message=found.message,
+            hint="Name a storage class that is there; `kubectl get storageclass` lists them."
+            if absent
+            else found.hint,
+            borne_s=_SHORTLY_S if absent else _WHILE_S,
+        )
+    elif (claim.get("status") or {}).get("phase") == "Pending":
+        yield from _unanswered(api, ref)
+
+
+def _unanswered(api: KubernetesApi, claim: ObjectRef) -> Iterator[Trouble]:
+    """Yield that a provisioner was asked for a volume and nothing has come."""
+    for event in _about(seen(api, EVENT, claim.namespace), CLAIM, claim.name):
+        if event.get("reason") == "ExternalProvisioning":
+            yield Trouble(
+                message=f"{claim.label} gets no volume yet: {event.get('message')}",
+                hint="Does the provisioner of the storage class run?",
+            )
+            return
+
+
+def _of_job(api: KubernetesApi, job: Manifest, events: tuple[Manifest, ...]) -> Iterator[Trouble]:
+    name, status = str(job["metadata"]["name"]), job.get("status") or {}
+    conditions = {each["type"]: each for each in status.get("conditions") or ()}
+    if (conditions.get("Failed") or {}).get("status") == "True" or status.get("failed"):
+        said = _job_words(api, job)
+        yield Trouble(
+            message=f"its job {name} failed{f': {said}' if said else ''}",
+            hint="Look at it with `kubectl describe job`.",
+            borne_s=_SHORTLY_S,
+        )
+    made = status.get("active") or status.get("succeeded")
+    for event in () if made else _about(events, JOB, name):
+        if event.get("reason") == "FailedCreate":
+            yield _refused_pod(str(event.get("message")))
+
+
+def _of_quota(state: ClusterState, events: tuple[Manifest, ...]) -> Iterator[Trouble]:
+    """Yield that the operator itself got no pod."""
+    for event in _about(events, state.ref.kind, state.ref.name):
+        if event.get("type") == "Warning" and "exceeded quota" in str(event.get("message")):
+            yield _refused_pod(str(event["message"]))
+
+
+def _refused_pod(message: str) -> Trouble:
+    exceeded = "exceeded quota" in message
+    return Trouble(
+        message=f"its pod is refused: {message.removeprefix('Error creating: ')}",
+        hint="Ask for less with `resources:`, raise the ResourceQuota, or use another namespace."
+        if exceeded
+        else "An admission rule of the cluster refuses it.",
+        borne_s=_SHORTLY_S,
+    )
+
+
+def _of_pod(api: KubernetesApi, pod: Manifest) -> Iterator[Trouble]:
+    status = pod.get("status") or {}
+    gone = pod["metadata"].get("deletionTimestamp") or status.get("phase") == "Succeeded"
+    if gone or is_ready(pod):
+        return
+    name = pod["metadata"]["name"]
+    found = obstacle(pod)
+    crashed = any(each.get("restartCount") for each in status.get("containerStatuses") or ())
+    if crashed:
+        said = f": {words}" if (words := _pod_words(api, pod)) else ""
+        yield Trouble(
+            message=f"the container of pod {name} ends again and again{said}",
+            hint="`kubectl logs` shows the whole log.",
+        )
+    elif found is not None and not _ended_well(status):
+        unpulled = "image cannot be pulled" in found.message
+        yield Trouble(
+            message=f"pod {name}: {found.message}",
+            hint=found.hint,
+            borne_s=_SHORTLY_S if unpulled or not found.passes else _WHILE_S,
+        )
+
+
+def _ended_well(status: Mapping[str, Any]) -> bool:
+    """Return whether containers only ended as they were told: a restart is on its way."""
+    states = [each.get("state") or {} for each in status.get("containerStatuses") or ()]
+    ended = [state["terminated"] for state in states if state.get("terminated")]
+    return bool(ended) and not any(each.get("exitCode") for each in ended)
+
+
+def _job_words(api: KubernetesApi, job: Manifest) -> str:
+    name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
+    pods = api.list(POD, namespace, {"job-name": name})
+    failed = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Failed"]
+    return _pod_words(api, failed[-1]) if failed else ""
+
+
+def _pod_words(api: KubernetesApi, pod: Manifest) -> str:
+    where = ContainerRef(
+        namespace=pod["metadata"]["namespace"],
+        pod=pod["metadata"]["name"],
+        container=pod["spec"]["containers"][0]["name"],
+    )
+    return words_of(api, where)
+
+
+def words_of(api: KubernetesApi, where: ContainerRef) -> str:
+    """Return why the server in a container ended; empty where nothing of it can be read."""
+    try:
+        return last_words(api.logs(where, lines=_LOG_LINES))
+    except SteelyardError:
+        return ""
+
+
+def _about(events: tuple[Manifest, ...], kind: Kind, name: str) -> list[Manifest]:
+    """Return the events of one object, newest first."""
+    found = [
+        event
+        for event in events
+        if (event.get("involvedObject") or {}).get("kind") == kind.name
+        and (event.get("involvedObject") or {}).get("name") == name
+    ]
+    return sorted(found, key=lambda each: str(each.get("lastTimestamp") or ""), reverse=True)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from steelyard.core.command import ServerAddress, ServerProgram
 from steelyard.core.errors import TargetError
 from steelyard.core.findings import Finding
 from steelyard.core.kubernetes import (
@@ -32,8 +31,9 @@ from steelyard.core.kubernetes import (
     ref_of,
 )
 from steelyard.core.measurement import Fact
+from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.target import CloudNativePgTarget
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.belongings import Belongings
@@ -52,9 +52,10 @@ from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.kubernetes.undoing import Departure, Held, held_by
 from steelyard.places.kubernetes.volumes import storage_class_facts, volume_facts
 from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
-from steelyard.systems.postgres.cloudnative_pg.diagnosis import ClusterState, plain_log
 from steelyard.systems.postgres.cloudnative_pg.operator import (
+    ClusterState,
     discover,
+    plain_log,
     postgresql_spec,
     require_known,
     require_taken,

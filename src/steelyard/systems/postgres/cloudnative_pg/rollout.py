@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError
 from steelyard.core.kubernetes import (
     JOB,
@@ -27,22 +26,24 @@ from steelyard.core.kubernetes import (
     ObjectRef,
     SecretRef,
 )
+from steelyard.core.outside import ServerAddress
 from steelyard.core.units import format_duration
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.reaching import Reach
-from steelyard.systems.postgres.cloudnative_pg.diagnosis import (
+from steelyard.systems.postgres.cloudnative_pg.operator import (
+    CHANGE,
     RESTARTED_AT,
     ClusterState,
     Instance,
     Trouble,
     look,
+    postgresql_spec,
     seen,
     trouble_of,
     words_of,
 )
-from steelyard.systems.postgres.cloudnative_pg.operator import CHANGE, postgresql_spec
 
 MADE_WITHIN_S: Final = 1800.0  # a large volume, a large image, a base backup; a guess
 ROLLED_WITHIN_S: Final = 900.0  # the operator gives a smart shutdown three minutes; a guess

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.outside import Foreign
+from steelyard.core.outside import Foreign, ServerAddress
 from steelyard.gateways.sql import Sql
 
 # Lists whose items the server quotes one by one (GUC_LIST_QUOTE): written as one literal, a list
@@ -97,6 +96,7 @@ def mark_tables(names: Iterable[str], mark: str) -> list[str]:
 
 TEMPLATE = "template database"
 VACUUM = "vacuum"
+COMMAND = "reset command"
 GENERATOR_TABLES = ("pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers")
 _HISTORY = "pgbench_history"
 _IS_THERE = "SELECT 1 FROM pg_database WHERE datname = %s"

@@ -7,24 +7,25 @@ Several configurations may be up at the same time on one server: the sessions of
 settings, and nothing is altered.
 """
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.core.command import ServerAddress, ServerProgram
 from steelyard.core.errors import PreflightError
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import EffectiveSetting, Fact
-from steelyard.core.outside import OnServer
+from steelyard.core.outside import Command, OnServer, ServerAddress, ServerProgram
 from steelyard.core.target import EndpointTarget
 from steelyard.gateways.sql import Sql, parsed_uri
-from steelyard.places.elsewhere import token_of
+from steelyard.places.elsewhere import reset_by, token_of
 from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
 from steelyard.systems.existing import Announcing, Anywhere, Changes, OthersServer, ServerPlace
 from steelyard.systems.postgres.existing import readiness
 from steelyard.systems.postgres.existing.databases import (
+    COMMAND,
     TEMPLATE,
     VACUUM,
     Databases,
@@ -42,6 +43,7 @@ from steelyard.systems.postgres.existing.settings import (
     SystemSettings,
     restart,
 )
+from steelyard.systems.postgres.pgbench import environment
 
 
 def keywords_of(target: EndpointTarget) -> Mapping[str, str]:
@@ -183,6 +185,10 @@ class EndpointPlatform(OthersServer):
         if self._options.settings and self._store is self._alter_system:
             readiness.require_alter_system(state, self._where)
         self._require_database()
+        if self._options.target.reset_command:
+            readiness.require_resettable(
+                self._options.datasets, self._where, writes=self._options.writes
+            )
 
     def _require_database(self) -> None:
         named, target = named_database(self._options.target), self._options.target
@@ -225,7 +231,9 @@ class EndpointPlatform(OthersServer):
             await_service(self._entrance, self._means.processes, len(sight.generators))
 
     def means(self) -> tuple[str, ...]:
-        """Return how data go back here: from templates where we may, else by vacuum."""
+        """Return how data go back here: by command, from templates where we may, or by vacuum."""
+        if self._options.target.reset_command:
+            return (COMMAND,)
         if self._options.target.allow_existing or self._options.target.restore == VACUUM:
             return (VACUUM,)
         return (TEMPLATE,)
@@ -234,11 +242,25 @@ class EndpointPlatform(OthersServer):
         """Bring the data back as far as the means goes; return the seconds."""
         begun = self._means.clock.monotonic()
         self._since = None
-        if means == TEMPLATE:
+        if means == COMMAND:
+            self._reset()
+        elif means == TEMPLATE:
             self._databases.copy(self._entrance, self.state.version_num)
         else:
             self._databases.vacuum(replace(self._entrance, databases=self._databases.live))
         return self._means.clock.monotonic() - begun
+
+    def _reset(self) -> None:
+        """Run the user's command, which finds the database as every client of libpq does.
+
+        Raises:
+            TargetError: It failed, or the server does not answer after it.
+        """
+        target = self._options.target
+        place = replace(self._entrance, database=named_database(target) or "", inside=None)
+        variables = {**environment(place), "PGAPPNAME": _RESETTING}
+        command = Command(argv=target.reset_command, environment=variables)
+        reset_by(command, self._means, self._started_at, timeout_s=target.reset_timeout_s)
 
     @property
     def _made_kind(self) -> str:
@@ -278,12 +300,14 @@ class EndpointPlatform(OthersServer):
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the server."""
         state, target, store = self.state, self._options.target, self._store
+        reset = {"data brought back by": shlex.join(target.reset_command)}
         facts = {
             "address": self._where,
             "user": f"{self._entrance.user}, {'' if state.superuser else 'not '}a superuser",
             "TLS": "yes" if state.tls else "no",
             "settings": "of own sessions only" if store is None else store.label,
             "restarted for a configuration": "yes" if self._options.restarts else "never",
+            **(reset if target.reset_command else {}),
             "database": named_database(target) or ""
             if target.allow_existing
             else "Steelyard's own",
@@ -297,7 +321,9 @@ class EndpointPlatform(OthersServer):
         found = self._with_place(said)
         weakly = self._options.writes and self.means() == (VACUUM,)
         weaker = (readiness.weaker_reset(self._where),) if weakly else ()
-        return (*found, *weaker)
+        target = self._options.target
+        told = (readiness.reset_by_command(target, self._where),) if target.reset_command else ()
+        return (*found, *weaker, *told)
 
     def _undo_there(self, thing: OnServer, password: str, reached: ServerAddress | None) -> None:
         undo(thing, self._means, password=password, reached=reached)
@@ -312,6 +338,7 @@ def _naming(options: EndpointOptions, mark: str) -> Naming:
     )
 
 
+_RESETTING: Final = "steelyard-reset"
 _READ_ONLY: Final = "default_transaction_read_only"
 _SESSIONS: Final = 3  # a pooler in transaction mode has one backend for all that are idle
 _NAME: Final = "steelyard-sessions"

@@ -5,17 +5,19 @@ dropped that does not carry the campaign's mark, and doing it twice is no error.
 """
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.outside import Foreign, OnServer
+from steelyard.core.outside import Foreign, OnServer, ServerAddress
+from steelyard.core.target import EndpointTarget
+from steelyard.core.units import format_duration
 from steelyard.gateways.sql import Sql, reload
 from steelyard.places.elsewhere import token_of
 from steelyard.systems.existing import require_no_campaign, server_finding, unseen
 from steelyard.systems.postgres.existing import databases as statements
+from steelyard.systems.postgres.existing.databases import DatasetNeeds
 from steelyard.systems.postgres.existing.settings import Means, in_system_file, restart
 
 MARK = "steelyard campaign "
@@ -183,6 +185,38 @@ def weaker_reset(where: str) -> Finding:
         remedy="Let Steelyard make its own database: it is copied from a template each time.",
         severity=Severity.WARNING,
     )
+
+
+def reset_by_command(target: EndpointTarget, where: str) -> Finding:
+    """Return what a user's command does, before it is run for the first time."""
+    return server_finding(
+        "reset-command",
+        f"the data at {where} are brought back by `{shlex.join(target.reset_command)}`, run on this"
+        " machine by the account of Steelyard before every start with fresh data, for at most"
+        f" {format_duration(target.reset_timeout_s)} each: what it brings back Steelyard does not"
+        " see, and it undoes nothing of it",
+        where,
+    )
+
+
+def require_resettable(datasets: Sequence[DatasetNeeds], where: str, *, writes: bool) -> None:
+    """Raise where a user's command has nothing to bring back, or would take away what is needed.
+
+    Raises:
+        PreflightError: Workloads only read, or use tables that Steelyard makes.
+    """
+    if not writes:
+        raise PreflightError(
+            f"all workloads only read the data at {where}, in read-only sessions: the"
+            " `reset_command` would have nothing to bring back",
+            hint="Remove `reset_command`.",
+        )
+    if any(each.tables for each in datasets):
+        raise PreflightError(
+            "a `builtin` workload uses pgbench's tables, which Steelyard makes once, and the"
+            " `reset_command` brings the data back to before that",
+            hint="Use `scripts` on tables of your own, or remove `reset_command`.",
+        )
 
 
 _PENDING = "SELECT 1 FROM pg_settings WHERE pending_restart AND lower(name) = ANY(%s)"

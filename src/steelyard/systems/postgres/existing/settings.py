@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from steelyard.core.command import ServerAddress
-from steelyard.core.outside import SavedSetting
+from steelyard.core.outside import SavedSetting, ServerAddress
 from steelyard.gateways.sql import Sql, reload
 from steelyard.places.elsewhere import RestartMeans, restart_by
 from steelyard.systems.postgres.existing import databases as statements

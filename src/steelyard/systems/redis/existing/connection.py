@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError
+from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import DEFAULT_PORT, RedisUri, parse_redis_uri
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.gateways.redis import CACERT, CERT, KEY, TLS, RedisDoor, ReplyError

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.core.command import ServerAddress
 from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.outside import REDIS_MARK
+from steelyard.core.outside import REDIS_MARK, ServerAddress
 from steelyard.core.redis import in_bytes
 from steelyard.core.units import format_bytes
 from steelyard.gateways.redis import RedisSession, ReplyError, opened

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from steelyard.core.command import Guest, ServerAddress
 from steelyard.core.errors import PreflightError
 from steelyard.core.findings import Finding, Severity
+from steelyard.core.outside import Guest, ServerAddress
 from steelyard.core.units import format_bytes
 from steelyard.gateways.redis import RedisSession, ReplyError, opened
 from steelyard.systems.existing import server_finding, unseen

@@ -23,7 +23,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from steelyard.core.command import ServerAddress, ServerProgram
 from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 from steelyard.core.findings import Finding
 from steelyard.core.kubernetes import (
@@ -44,9 +43,10 @@ from steelyard.core.kubernetes import (
     ref_of,
 )
 from steelyard.core.measurement import Fact
+from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.core.units import format_duration
-from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import RedisDoor
 from steelyard.places.kubernetes.belongings import Belongings

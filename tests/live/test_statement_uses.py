@@ -1,0 +1,125 @@
+"""What each statement takes, in whole campaigns: own servers, and one that configurations share."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.endpoint import Server, run, started
+from support.live import Steelyard
+
+pytestmark = [pytest.mark.live, pytest.mark.slow]
+
+LOCAL = """\
+version: 1
+name: statements of own servers
+baseline: fast
+workloads:
+  - {name: writes, builtin: simple-update, scale_factor: 1}
+loads: {clients: 2, threads: 1}
+measure: {slice: 2s, warm_up: 1s}
+stop: {budget: 20m, precision: 0.1%}
+seed: 7
+configurations:
+  fast:
+    target: {kind: local, version: VERSION}
+    postgres: {shared_preload_libraries: pg_stat_statements}
+  durable:
+    extends: fast
+    postgres: {fsync: "off", commit_delay: 10000, commit_siblings: 0}
+"""
+SHARED = """\
+version: 1
+name: statements of sessions
+baseline: one
+design: alternating
+workloads:
+  - name: shop
+    prepare: [make.sql]
+    scripts: [{file: shop.sql}]
+loads: {clients: 2, threads: 1}
+measure: {slice: 2s, warm_up: 1s}
+stop: {budget: 20m, precision: 0.1%}
+seed: 7
+configurations:
+  one:
+    target: {kind: endpoint, uri: PLACE}
+    postgres: {enable_indexscan: "on"}
+  two:
+    extends: one
+    postgres: {enable_indexscan: "off", enable_bitmapscan: "off", enable_indexonlyscan: "off"}
+"""
+MAKE = """\
+CREATE TABLE orders AS SELECT g id, g % 1000 customer, 0 n FROM generate_series(1, 20000) g;
+CREATE INDEX ON orders (customer);
+ANALYZE orders;
+"""
+COUNT = "SELECT count(*) FROM orders WHERE customer = :c;\n"
+NOTE = "UPDATE orders SET n = n + 1 WHERE ctid = '(0,1)';\n"
+
+
+@pytest.fixture(scope="module")
+def counting(programs: Path) -> Iterator[Server]:
+    """A server of somebody who has loaded pg_stat_statements."""
+    with started(programs) as made:
+        made.do("ALTER SYSTEM SET shared_preload_libraries = pg_stat_statements")
+        run(made.restart_command)
+        yield made
+
+
+def uses_in(steelyard: Steelyard) -> Any:
+    """Return what the summary says of statements, after the report was made again."""
+    assert steelyard.run("report", "c").returncode == 0
+    return json.loads((steelyard.directory / "c" / "summary.json").read_text())["statement_uses"]
+
+
+@pytest.mark.parametrize("version", ["15", "embedded"])
+def test_own_servers_tell_what_each_statement_takes(steelyard: Steelyard, version: str) -> None:
+    """The extension is made in Steelyard's own database; figures are of each configuration."""
+    file = steelyard.experiment(LOCAL.replace("VERSION", f'"{version}"'))
+    done = steelyard.until_blocks(2, "run", file, "--out", "c", "--yes")
+    assert done.returncode == 130, done.stderr
+    for taken in steelyard.runs:
+        calls = {each["text"].split(" ")[0]: each for each in taken["evidence"]["statements"]}
+        assert calls["UPDATE"]["calls"] == calls["COMMIT"]["calls"] > 0
+    (tally,) = uses_in(steelyard)
+    per = {each["statement"].split(" ")[0]: each for each in tally["statements"]}
+    assert per["UPDATE"]["calls_per_transaction"] == pytest.approx([1.0, 1.0], rel=0.05)
+    assert per["UPDATE"]["wal_bytes_per_call"]["baseline"] > 50
+    assert "Statements on the server" in (steelyard.directory / "c" / "report.md").read_text()
+
+
+def test_sessions_that_write_have_a_database_each_and_are_told_apart(
+    steelyard: Steelyard, counting: Server
+) -> None:
+    """The statement without its index is the one that adds; the other does not."""
+    databases = counting.databases
+    (steelyard.directory / "make.sql").write_text(MAKE)
+    (steelyard.directory / "shop.sql").write_text("\\set c random(1, 1000)\n" + COUNT + NOTE)
+    file = steelyard.experiment(SHARED.replace("PLACE", json.dumps(counting.uri)))
+    done = steelyard.until_blocks(2, "run", file, "--out", "c", "--yes")
+    assert done.returncode == 130, done.stderr
+    (tally,) = uses_in(steelyard)
+    first = tally["statements"][0]
+    assert first["statement"].startswith("SELECT count(*) FROM orders")
+    assert first["seconds_per_transaction"]["value"] > 0
+    assert first["seconds_per_call"]["change"]["value"] > 1.0
+    assert first["pages_hit_per_call"]["change"]["value"] > 1.0
+    assert counting.databases == databases
+
+
+def test_sessions_that_read_the_same_database_cannot_be_told_apart(
+    steelyard: Steelyard, counting: Server
+) -> None:
+    """It is absent, with the reason; not the sum of both."""
+    (steelyard.directory / "make.sql").write_text(MAKE)
+    (steelyard.directory / "shop.sql").write_text("\\set c random(1, 1000)\n" + COUNT)
+    file = steelyard.experiment(SHARED.replace("PLACE", json.dumps(counting.uri)))
+    done = steelyard.until_blocks(1, "run", file, "--out", "c", "--yes")
+    assert done.returncode == 130, done.stderr
+    for taken in steelyard.runs:
+        assert taken["evidence"]["statements"] is None
+        reasons = {each["subject"]: each["reason"] for each in taken["evidence"]["absent"]}
+        assert "in the same database by the same role" in reasons["statements"]

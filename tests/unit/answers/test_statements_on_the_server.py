@@ -1,0 +1,200 @@
+"""What each statement took on the server: sums, differences over blocks, and their order."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from jsonschema import Draft7Validator
+from watched_records import DEFAULT, a_watched_record
+
+from steelyard.answers.campaign import analyse
+from steelyard.answers.observations import whole_transactions
+from steelyard.answers.report import build_document, summary_schema
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.statements.uses import StatementTally, tallied, use_section, uses_json
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.measurement import COMMIT, Evidence, Run, StatementUse
+from steelyard.report.document import Paragraph, Table
+
+UPDATE = "UPDATE accounts SET balance = balance + $1 WHERE aid = $2"
+SELECT = "SELECT balance FROM accounts WHERE aid = $1"
+RAMP_S = 2.0
+
+
+def using(run: Run, **seconds: float) -> Evidence:
+    """Return evidence of a run: so long per call, one call of each per transaction."""
+    calls = whole_transactions(run, RAMP_S)
+    assert calls is not None
+    texts = {"update": UPDATE, "select": SELECT, "commit": COMMIT}
+    uses = tuple(
+        StatementUse(
+            text=texts[name],
+            calls=calls,
+            seconds=calls * each_s,
+            rows=calls,
+            pages_hit=4 * calls,
+            pages_read=0.0,
+            wal_bytes=calls * (250.0 if name == "update" else 0.0),
+        )
+        for name, each_s in seconds.items()
+    )
+    assert run.evidence is not None
+    return replace(run.evidence, statements=uses)
+
+
+def watched(by_run: Callable[[Run], Evidence], blocks: int = 12) -> CampaignRecord:
+    """Return a record of equal configurations whose runs carry evidence."""
+    record = a_watched_record(DEFAULT, DEFAULT, blocks=blocks)
+    return replace(record, runs=tuple(replace(run, evidence=by_run(run)) for run in record.runs))
+
+
+def compared(blocks: int = 12) -> CampaignRecord:
+    """Return a record in which the commit is 0.5 ms shorter and the update 0.1 ms longer.
+
+    Each block is a little different, so that there are intervals.
+    """
+
+    def by_run(run: Run) -> Evidence:
+        drift = 1.0 + 0.01 * (run.block % 3)
+        if run.configuration == "t0":
+            return using(run, update=0.2e-3 * drift, select=0.1e-3 * drift, commit=1e-3 * drift)
+        return using(run, update=0.3e-3 * drift, select=0.1e-3 * drift, commit=0.5e-3 * drift)
+
+    return watched(by_run, blocks)
+
+
+def tallies_of(record: CampaignRecord) -> tuple[StatementTally, ...]:
+    """Return what an analysis computed."""
+    return analyse(record).answer(tallied) or ()
+
+
+def test_statements_come_in_the_order_of_what_they_add() -> None:
+    """The commit first, by its size and not its sign; the sums are those of the runs."""
+    tally = tallies_of(compared())[0]
+    assert [each.text for each in tally.statements] == [COMMIT, UPDATE, SELECT]
+    commit, update, select = tally.statements
+    assert commit.added.value == pytest.approx(-0.5e-3, rel=0.02)
+    assert update.added.value == pytest.approx(0.1e-3, rel=0.02)
+    assert select.added.value == pytest.approx(0.0, abs=1e-9)
+    assert tally.added.value == pytest.approx(-0.4e-3, rel=0.02)
+    assert commit.clear
+    assert not select.clear
+    assert tally.blocks == 12
+
+
+def test_a_call_has_its_own_figures() -> None:
+    """Time, WAL and pages of one call on both sides; relative where both are above 0."""
+    commit, update, _ = tallies_of(compared())[0].statements
+    time = commit.per_call["seconds"]
+    assert time is not None
+    assert time.relative
+    assert time.change.value == pytest.approx(-0.5, rel=0.01)
+    assert (time.baseline, time.configuration) == pytest.approx((1.01e-3, 0.505e-3), rel=0.02)
+    wal = update.per_call["wal_bytes"]
+    assert wal is not None
+    assert wal.baseline == pytest.approx(250.0)
+    read = update.per_call["pages_read"]
+    assert read is not None
+    assert not read.relative
+    assert commit.calls == pytest.approx((1.0, 1.0))
+    assert commit.shares == pytest.approx((1 / 1.3, 0.5 / 0.9), rel=0.01)
+
+
+def test_few_blocks_have_no_bounds() -> None:
+    """Below six blocks nothing is clear."""
+    tally = tallies_of(compared(4))[0]
+    assert tally.added.low is None
+    assert not any(each.clear for each in tally.statements)
+
+
+def test_a_statement_of_one_side_adds_all_its_time_and_has_no_call_to_compare() -> None:
+    """What a configuration does not send takes 0, and nothing is known of a call of it."""
+
+    def by_run(run: Run) -> Evidence:
+        more = {} if run.configuration == "t0" else {"select": 1e-3}
+        return using(run, update=1e-3, **more)
+
+    found = {each.text: each for each in tallies_of(watched(by_run))[0].statements}
+    assert found[SELECT].added.value == pytest.approx(1e-3)
+    assert found[SELECT].per_call["seconds"] is None
+    assert found[SELECT].calls == pytest.approx((0.0, 1.0))
+
+
+def test_blocks_in_which_one_run_was_not_read_are_left_out() -> None:
+    """Missing is not 0: the block is out, on both sides."""
+
+    def by_run(run: Run) -> Evidence:
+        assert run.evidence is not None
+        unread = (run.block, run.configuration) == (0, "t0")
+        return run.evidence if unread else using(run, update=1e-3)
+
+    assert tallies_of(watched(by_run))[0].blocks == 11
+
+
+def test_without_statements_there_is_nothing() -> None:
+    """No section and no key, also where runs were watched."""
+    analysis = analyse(a_watched_record(DEFAULT, DEFAULT))
+    assert analysis.answer(tallied) == ()
+    assert use_section(analysis) == ()
+    assert uses_json(analysis) == {}
+
+
+def _section_of(analysis: CampaignAnalysis) -> list[object]:
+    (section,) = use_section(analysis)
+    return list(section.blocks)
+
+
+def test_the_section_says_which_statement_it_is() -> None:
+    """In a sentence, then both tables; the report has it."""
+    analysis = analyse(compared())
+    _, said, times, calls, *_ = _section_of(analysis)
+    assert isinstance(said, Paragraph)
+    assert "most of what is clear is `COMMIT` with -0.5" in said.text
+    assert isinstance(times, Table)
+    assert [row.cells[0] for row in times.rows] == [COMMIT, UPDATE, SELECT]
+    assert isinstance(calls, Table)
+    assert ("WAL bytes", "250", "250") in [row.cells[1:4] for row in calls.rows]
+    titles = [each.title for each in build_document(analysis).sections]
+    assert "Statements on the server" in titles
+
+
+@pytest.mark.parametrize(("protocol", "is_told"), [("simple", False), ("prepared", True)])
+def test_under_prepared_it_is_told_that_commits_are_not_counted(
+    protocol: str, *, is_told: bool
+) -> None:
+    """The server counts the first of a session alone; under other protocols it counts all."""
+    record = compared()
+    record = replace(record, experiment=replace(record.experiment, protocol=protocol))
+    told = [each.text for each in _section_of(analyse(record)) if isinstance(each, Paragraph)]
+    assert any("the first execution alone" in text for text in told) is is_told
+
+
+def test_programs_get_every_cell() -> None:
+    """All loads, with units in the names."""
+    tallies = uses_json(analyse(compared()))["statement_uses"]
+    assert isinstance(tallies, list)
+    first = tallies[0]
+    assert isinstance(first, dict)
+    statements = first["statements"]
+    assert isinstance(statements, list)
+    commit = statements[0]
+    assert isinstance(commit, dict)
+    assert commit["statement"] == COMMIT
+    assert isinstance(commit["seconds_per_call"], dict)
+    assert commit["seconds_per_call"]["relative"] is True
+
+
+def test_the_schema_describes_what_programs_get() -> None:
+    """Every key of it, and no other."""
+    schema = summary_schema()
+    uses = {**schema["properties"]["statement_uses"], "$defs": schema["$defs"]}
+    told = uses_json(analyse(compared()))["statement_uses"]
+    Draft7Validator(uses).validate(told)
+    assert isinstance(told, list)
+    assert isinstance(told[0], dict)
+    assert set(told[0]) <= set(uses["items"]["properties"])
+    statements = told[0]["statements"]
+    assert isinstance(statements, list)
+    assert isinstance(statements[0], dict)
+    of_statement = uses["items"]["properties"]["statements"]["items"]["properties"]
+    assert set(statements[0]) == set(of_statement)
