@@ -27,7 +27,7 @@ from typing import Final, Protocol
 from steelyard.core.command import Command
 from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 from steelyard.core.target import Store
-from steelyard.gateways.clock import Clock, looks
+from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.files import make_directory, translated
 from steelyard.gateways.process import Processes
 

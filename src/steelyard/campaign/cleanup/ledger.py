@@ -204,8 +204,8 @@ def undo(leftover: Leftover, doors: Doors) -> None:
             being undone; what was undone is noted.
     """
     _end_all_of(leftover, doors)
-    for place in leftover.mounts:  # before their directories
-        unmounted(place, doors)
+    for place in reversed(leftover.mounts):  # before their directories, and what is on it first
+        unmounted(place, doors.volumes, doors.clock)
     raise_all([*_undone(leftover, doors), *_left_alone(leftover)])
     if leftover.record is None:
         registry.unregister(leftover.campaign_id)

@@ -56,7 +56,7 @@ class StoreForm(Form):
         description="Reads and writes together, per second, at most.",
         examples=[900, 3000],
     )
-    bandwidth: values.Bytes | None = Field(
+    bandwidth: values.Bandwidth | None = Field(
         default=None, description="Bytes per second at most.", examples=["48MB"]
     )
     burst_iops: values.Count | None = Field(
@@ -68,10 +68,10 @@ class StoreForm(Form):
         " second fill it.",
         examples=[5400000],
     )
-    block_size: values.Bytes | None = Field(
+    block_size: values.BlockSize | None = Field(
         default=None, description="Of the file system.", examples=["4KiB", "16KiB", "64KiB"]
     )
-    size: values.Bytes | None = Field(
+    size: values.VolumeSize | None = Field(
         default=None,
         description="Of the file; what is not written takes no space.",
         examples=["16GiB"],

@@ -18,6 +18,7 @@ from steelyard.campaign.file.form_target import (
     GeneratorsForm,
     ResourcesForm,
     ServiceForm,
+    StoreForm,
     SynchronousForm,
     TargetForm,
     is_directory,
@@ -38,10 +39,11 @@ from steelyard.core.target import (
     PodResources,
     RedisEndpointTarget,
     RedisKubernetesTarget,
+    Store,
     Synchronous,
     Target,
 )
-from steelyard.core.units import page_bytes_of, parse_quantity
+from steelyard.core.units import format_bytes, page_bytes_of, parse_quantity
 
 Told = tuple[str, str, str]  # the key below `target`, what is wrong, the way out
 Locate = Callable[[str], str]  # makes the name of a file or directory absolute
@@ -58,6 +60,7 @@ _OF_A_SERVICE: Final = frozenset({"secret", "port", "user_key", "password_key", 
 _OF_A_STATEFUL_SET: Final = frozenset(
     {"image", "storage", "storage_class", "resources", "node_selector", "tolerations"}
 )
+_LONGEST_LATENCY_S: Final = 10.0  # a guess: beyond it servers and generators give up
 _WHOLE: Final = ("uri", "host", "port", "user", "service")  # how a server outside is reached
 
 
@@ -138,6 +141,8 @@ def target_problems(form: TargetForm) -> Iterator[Told]:
         yield key, message, "Remove it."
     yield from _of_other_systems(form, kind, name)
     yield from _PROBLEMS.get(name, _refused_values)(form)
+    if form.store is not None:
+        yield from _store_problems(form.store)
     if form.uri is not None:
         for key in _SEPARATE:
             if key in given:
@@ -280,6 +285,21 @@ def _redis_service(form: TargetForm) -> ClusterService | None:
     )
 
 
+def _store(form: StoreForm | None) -> Store | None:
+    if form is None:
+        return None
+    given = {
+        "latency_s": form.latency,
+        "iops": form.iops,
+        "bandwidth_bytes": form.bandwidth,
+        "burst_iops": form.burst_iops,
+        "burst_credits": form.burst_credits,
+        "block_bytes": form.block_size,
+        "size_bytes": form.size,
+    }
+    return Store(**{name: value for name, value in given.items() if value is not None})
+
+
 # Fields whose value in a file has another form.
 _LOCATED: Final = frozenset({"bin", "directory", *_FILES})
 _READ: Final[Mapping[str, Callable[[TargetForm], object]]] = {
@@ -292,7 +312,25 @@ _READ: Final[Mapping[str, Callable[[TargetForm], object]]] = {
     "node_selector": lambda form: _sorted_pairs(form.node_selector),
     "replica": lambda form: _folded(form.replica),
     "reset_timeout_s": lambda form: form.reset_timeout,
+    "store": lambda form: _store(form.store),
 }
+
+
+def _store_problems(asked: StoreForm) -> Iterator[Told]:
+    if asked.latency is not None and asked.latency > _LONGEST_LATENCY_S:
+        yield "store", f"a flush of {asked.latency:g} s is no disk's", "Write `latency: 2ms`."
+    block = asked.block_size
+    if block is not None and block & (block - 1):
+        message = f"a file system has no blocks of {format_bytes(block)}"
+        yield "store", message, "Write a power of two: 4KiB, 16KiB or 64KiB."
+    if (asked.burst_iops is None) != (asked.burst_credits is None):
+        there, lacking = "burst_iops", "burst_credits"
+        if asked.burst_iops is None:
+            there, lacking = lacking, there
+        yield "store", f"`{there}` is of no use without `{lacking}`", f"Add `{lacking}`."
+    elif asked.burst_iops is not None and asked.burst_iops <= (asked.iops or asked.burst_iops):
+        message = "`burst_iops` is to be more than `iops`, which fills the bucket"
+        yield "store", message, "Write both, as in {iops: 900, burst_iops: 3000, ...}."
 
 
 def _tls(target: TargetForm) -> Iterator[Told]:
