@@ -517,8 +517,8 @@ class RedisLocalTarget(Here):
     Attributes:
         bin: Directory of the programs, or the name of the server program as PATH finds it:
             ``redis-server``, ``valkey-server``.
-        directory: As of a local target; so ``store``, ``port``, ``connection``, ``run_as``, ``restore`` and
-            ``burst_lasts_s``.
+        directory: As of a local target; so ``store``, ``port``, ``connection``, ``run_as``,
+            ``restore`` and ``burst_lasts_s``.
         replica: Settings of a replica that is started beside the server and follows it; None:
             there is none. With none of its own it has the server's.
     """

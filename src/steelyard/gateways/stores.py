@@ -24,11 +24,11 @@ from pathlib import Path
 from shutil import which
 from typing import Final, Protocol
 
-from steelyard.core.command import Command
+from steelyard.core.outside import Command
 from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 from steelyard.core.target import Store
-from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.files import make_directory, translated
+from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.process import Processes
 
 PROGRAMS: Final = ("mkfs.xfs", "mount", "umount", "losetup")

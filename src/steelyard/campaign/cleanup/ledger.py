@@ -13,7 +13,6 @@ from steelyard.campaign.cleanup.leftovers import (
     raise_all,
     trouble_of,
     undo_thing,
-    unmounted,
 )
 from steelyard.core.errors import (
     LeftBehindError,
@@ -25,6 +24,7 @@ from steelyard.core.outside import ControlGroup, MadeDirectory, Outside, in_undo
 from steelyard.core.units import printable
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import tree_bytes
+from steelyard.gateways.xfs import unmounted
 from steelyard.places.local.groups import is_frozen, thaw
 from steelyard.places.local.server import end_all
 from steelyard.record import registry

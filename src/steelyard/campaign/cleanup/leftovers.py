@@ -63,7 +63,6 @@ from steelyard.core.outside import (
 from steelyard.gateways.cgroups import Cgroups
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import remove_tree
-from steelyard.gateways.host import looks
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import own_password
 from steelyard.places.kubernetes.reaching import redis_knock, sql_knock
