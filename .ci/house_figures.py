@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 335,
+    "files": 341,
     "longest file": 744,
-    "import edges": 2458,
+    "import edges": 2484,
     "modules with one importer": 28,
     "branches on kind or system": 12,
 }

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from fakes.toy import TOY, toy_engine
 from steelyard.core.experiment import Experiment
+from steelyard.core.money import Rates
 from steelyard.core.target import DatabaseSystem, Here
 from steelyard.gateways.doors import Doors
 from steelyard.places.protocol import Ledger
@@ -30,6 +31,7 @@ class ToyTarget(Here):
     run_as: str | None = None
     restore: str | None = None
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
     def assembled(
         self,

@@ -6,8 +6,10 @@ machine, its neighbour and the clock are made here.
 
 from dataclasses import dataclass, field
 
+import adapter
 import numpy as np
 
+from steelyard.answers.result import compute as comparisons
 from steelyard.campaign.run.blocks import bears_neighbours
 from steelyard.campaign.run.blocks import pause_before_s
 from steelyard.campaign.evidence.generator_rules import RunFacts
@@ -17,8 +19,10 @@ from steelyard.core.campaign import BlockOutcome
 from steelyard.core.measurement import Evidence
 from steelyard.core.measurement import Quantity
 from steelyard.core.findings import Validity
+from steelyard.core.findings import Verdict
 from steelyard.core.measurement import Measurement
 from steelyard.core.findings import NEIGHBOUR_CPU
+from steelyard.stats import spending
 from steelyard.stats.intervals import block_interval
 
 CPUS, RUN_S, START_S = 2, 5.0, 25.0  # a restart and the warm-up come before each run
@@ -134,3 +138,59 @@ def called_different(campaigns, seed, *, on_s, off_s, budget_s=1800.0, **how):
         found += not interval.low <= 0.0 <= interval.high
         tries, blocks = tries + len(outcomes), blocks + len(contrasts)
     return found / campaigns, tries / blocks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How campaigns ended that look after every block and have a budget.
+
+    Attributes:
+        called: Share that call equal configurations different.
+        by_time: Share that the budget ended before the planned number of blocks.
+        narrower: Mean half-width of those at their end, over that of a look before the end.
+    """
+
+    called: float
+    by_time: float
+    narrower: float
+
+
+def looked_at(campaigns, seed, *, on_s, off_s, budget_s=1800.0):
+    """Return how campaigns end whose plan knows nothing of the neighbour that delays them."""
+    planned = spending.blocks_within(budget_s, 2 * (START_S + RUN_S))
+    rule = spending.stopping_rule(results=1, cells_per_result=1, max_blocks=planned, precision=None)
+    called, by_time, ratios = 0, 0, []
+    for number in range(campaigns):
+        machine = Machine(rng=np.random.default_rng([seed, number]), on_s=on_s, off_s=off_s)
+        contrasts, _ = campaign(machine, budget_s=budget_s, voids=lambda _: True)
+        last = _last_look(contrasts[:planned], rule)
+        called += last.verdict in (Verdict.FASTER, Verdict.SLOWER)
+        if last.blocks == len(contrasts) < planned and not last.verdict.decided:
+            by_time += 1
+            before = comparisons.compare_result(contrasts[:, None], adapter.PAIR, _terms(rule))
+            ratios.append(_width(last) / _width(before))
+    return Ended(
+        called=called / campaigns,
+        by_time=by_time / campaigns,
+        narrower=float(np.mean(ratios)) if ratios else 1.0,
+    )
+
+
+def _last_look(contrasts, rule):
+    """Return the result at the first look that decides, or when the time is up."""
+    for blocks in range(rule.first_look, len(contrasts) + 1):
+        result = comparisons.compare_result(contrasts[:blocks, None], adapter.PAIR, _terms(rule))
+        if comparisons.decide((result,), rule):
+            return result
+    terms = _terms(rule, time_is_up=True)
+    return comparisons.compare_result(contrasts[:, None], adapter.PAIR, terms)
+
+
+def _terms(rule, *, time_is_up=False):
+    return comparisons.Terms(
+        rule=rule, margin=0.01, decide=0.03, block_s=60.0, time_is_up=time_is_up
+    )
+
+
+def _width(result):
+    return result.effect.high - result.effect.low

@@ -4,6 +4,7 @@ import os
 
 import pytest
 from disturbed import called_different
+from disturbed import looked_at
 from repeats import false_positive_bound
 
 FULL = os.environ.get("STEELYARD_FULL_METHOD") == "1"
@@ -46,3 +47,16 @@ def test_redoing_only_where_one_arm_was_met_is_rejected():
     assert one_sided > 2 * false_positive_bound(200)
     both, _ = called_different(200, 3, voids=any_arm, **beside)
     assert both <= false_positive_bound(200)
+
+
+@pytest.mark.slow
+def test_the_last_look_spends_what_is_left_when_the_time_is_up():
+    """A neighbour lets fewer blocks fit than were planned; the level holds, the interval gains."""
+    ended = looked_at(CAMPAIGNS, 4, on_s=40.0, off_s=60.0)
+    bound = false_positive_bound(CAMPAIGNS)
+    assert ended.by_time > 0.5
+    assert ended.narrower < 0.95
+    if ended.called > bound:
+        ended = looked_at(MORE * CAMPAIGNS, 5, on_s=40.0, off_s=60.0)
+        bound = false_positive_bound(MORE * CAMPAIGNS)
+    assert ended.called <= bound

@@ -33,6 +33,7 @@ from steelyard.answers.findings import finding_json, finding_section
 from steelyard.answers.gate import gate_json, gate_section
 from steelyard.answers.latency.results import percentile_name
 from steelyard.answers.latency.section import latency_json, latency_section
+from steelyard.answers.money import analyse_money, money_json, money_section
 from steelyard.answers.noise.compute import analyse_noise, noise_findings
 from steelyard.answers.noise.section import noise_json, noise_section
 from steelyard.answers.published import (
@@ -214,6 +215,7 @@ ANSWERS: Final = (
     # `steelyard explain` shows the tables.
     Answer(sections=budget_section, json=reasons_json, shown=Shown.WORDS),
     Answer(sections=cost_section),
+    Answer(compute=analyse_money, sections=money_section, json=money_json),
     Answer(sections=timeline_section, json=phases_json),
     Answer(
         compute=scalability_curves,

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from steelyard.answers.attribution import design_limits, design_words
 from steelyard.answers.findings import negative_controls
+from steelyard.answers.money import cost_json, cost_words
 from steelyard.answers.results import command_pairs, looked_for, uncompared
 from steelyard.answers.turns import (
     plan_json,
@@ -51,6 +52,7 @@ def forecast_text(
     if expected.sustained_s:
         lines.append(_sustained_line(experiment, expected))
     lines += [*_control_lines(experiment), _disk_line(expected)]
+    lines += [*_cost_lines(experiment, expected)]
     if warning:
         lines.append(f"  warning    {warning}")
     if path is not None:
@@ -230,6 +232,12 @@ def _disk_line(expected: Forecast) -> str:
     return f"  disk       at most {'; '.join(parts)}"
 
 
+def _cost_lines(experiment: Experiment, expected: Forecast) -> list[str]:
+    """Return what the servers cost, where anything says so."""
+    told = cost_words(experiment, expected.most_s(experiment))
+    return [f"  cost       {told}"] if told else []
+
+
 def _schedule(experiment: Experiment, expected: Forecast) -> list[str]:
     blocks = max(min(expected.max_blocks, _BLOCKS_SHOWN), 1)
     schedule = schedule_of(
@@ -320,6 +328,7 @@ def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, objec
         "sustained_s": round(expected.sustained_s, 1),
         "sustained_most_s": round(expected.sustained_most_s, 1),
         "budget_s": experiment.stop.budget_s,
+        **cost_json(experiment, expected.most_s(experiment)),
         **(
             {"commands": [list(each) for each in experiment.commands]}
             if experiment.commands

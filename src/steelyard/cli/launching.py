@@ -154,6 +154,9 @@ class RunOptions:
     target: str | None = None
     context: str | None = None
     namespace: str | None = None
+    max_cost: float | None = None
+    ttl: float | None = None
+    prices: Path | None = None
     gate: Gate = field(default_factory=Gate)
     is_named: bool = True
 
@@ -271,6 +274,7 @@ def check(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Do
     forecasts.require_disk(expected)
     if not options.yes:
         forecasts.require_first_look(expected, experiment)
+    _require_affordable(experiment, expected.most_s(experiment), options)
     require_agreement(assembly, yes=options.yes or options.dry_run)
     request = session.Request(
         experiment=experiment, text=loaded.text, command=command, findings=findings
@@ -346,6 +350,11 @@ def foresee(
             print_manifests(loaded.experiment, assembly, path)
     forecasts.require_disk(expected)
     forecasts.require_first_look(expected, loaded.experiment)
+    _require_affordable(loaded.experiment, expected.most_s(loaded.experiment), options)
+
+
+def _require_affordable(experiment: Experiment, most_s: float, options: RunOptions) -> None:
+    forecasts.require_affordable(experiment, most_s, most=options.max_cost, ttl_s=options.ttl)
 
 
 def _directory(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> Path:
@@ -378,6 +387,7 @@ def plan(options: RunOptions) -> None:
         click.echo(session.as_json(outlook_json(found)), nl=False)
     else:
         print_whole(outlook_document(found))
+    _require_affordable(loaded.experiment, found.most_s, options)
 
 
 def _warn_of_equals(loaded: LoadedExperiment, assembly: Assembly) -> None:

@@ -21,7 +21,13 @@ from steelyard.cli.completion import complete_source
 from steelyard.core.errors import InputError
 from steelyard.core.findings import parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE
-from steelyard.core.units import MIB, format_duration, parse_bytes, parse_quantity
+from steelyard.core.units import (
+    MIB,
+    format_duration,
+    parse_bytes,
+    parse_duration_s,
+    parse_quantity,
+)
 
 _TERMINAL: Final = "/dev/tty"
 
@@ -96,6 +102,29 @@ class Checked(click.ParamType):  # type: ignore[type-arg]  # not generic in clic
         return str(value)
 
 
+class Lasting(click.ParamType):  # type: ignore[type-arg]  # likewise
+    """A duration, in seconds."""
+
+    name = "time"
+
+    def convert(
+        self,
+        value: object,
+        param: click.Parameter | None,
+        ctx: click.Context | None,  # noqa: ARG002 - by click's protocol
+    ) -> float:
+        """Return the seconds.
+
+        Raises:
+            InputError: It is no duration; the option is named.
+        """
+        try:
+            return parse_duration_s(str(value))
+        except InputError as error:
+            option = f"{param.opts[-1]}: " if param is not None else ""
+            raise InputError(f"{option}{error.message}", hint=error.hint) from error
+
+
 def _named(pattern: re.Pattern[str], way_out: str) -> Checked:
     def check(text: str) -> None:
         if not pattern.fullmatch(text):
@@ -122,7 +151,28 @@ layers_option: Final = click.option(
     multiple=True,
     help="Only knobs of this layer.",
 )
+_MONEY: Final = (
+    click.option(
+        "--max-cost",
+        type=click.FloatRange(0),
+        metavar="AMOUNT",
+        help="Refuse to start what may cost more, in the currency of the prices.",
+    ),
+    click.option(
+        "--ttl",
+        type=Lasting(),
+        metavar="TIME",
+        help="Refuse what may take longer; made servers expire then.",
+    ),
+    click.option(
+        "--prices",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        metavar="FILE",
+        help="Prices that take the place of those that come with Steelyard.",
+    ),
+)
 _EXPERIMENT: Final = (
+    *_MONEY,
     click.option(
         "--target",
         metavar="WHERE",

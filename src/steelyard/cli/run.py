@@ -57,6 +57,7 @@ def command(context: click.Context, /, **_: object) -> int:
     options = launching.RunOptions(**given, gate=gate)
     if inside.pop("in_cluster"):
         _require_no_gate(options, context)
+        _require_no_limits(options, context)
         return _run_inside(options, inside, context)
     _require_no_job(context)
     if options.resume is not None:
@@ -81,6 +82,12 @@ def _run_inside(options: "RunOptions", inside: dict[str, Any], context: click.Co
 def _require_no_gate(options: "RunOptions", context: click.Context) -> None:
     if options.gate.fail_if or options.gate.junit is not None:
         message = "--fail-if and --junit: not with --in-cluster; steelyard report DIR has both"
+        raise click.UsageError(message, ctx=context)
+
+
+def _require_no_limits(options: "RunOptions", context: click.Context) -> None:
+    if options.max_cost is not None or options.ttl is not None:
+        message = "--max-cost and --ttl: not with --in-cluster; `steelyard plan` has both"
         raise click.UsageError(message, ctx=context)
 
 
@@ -112,6 +119,9 @@ def _given(context: click.Context) -> list[str]:
         "context": "--context",
         "namespace": "--namespace",
         "dry_run": "--dry-run",
+        "max_cost": "--max-cost",
+        "ttl": "--ttl",
+        "prices": "--prices",
     }
     return [
         word

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from steelyard.core.findings import Condition
+from steelyard.core.money import HERE, CampaignCost, campaign_cost
 from steelyard.core.schedule import CeilingsAsked, Load, Mode, TurnTimes
 from steelyard.core.target import (
     CloudNativePgTarget,
@@ -653,6 +654,16 @@ class Experiment:
         """
         made = set(self.made_targets.values())
         return self.measure.switch is SwitchCost.REPROVISION or len(made) > 1
+
+    def cost(self, seconds: float) -> CampaignCost | None:
+        """Return what its servers cost that are there for so long; None: nobody says any price."""
+        return campaign_cost(
+            (
+                (each.name, HERE if each.target.is_here else each.target.identity, each.target.cost)
+                for each in self.configurations
+            ),
+            seconds,
+        )
 
     @property
     def closed_loads(self) -> tuple[Load, ...]:

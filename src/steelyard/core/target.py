@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal, Self
 
+from steelyard.core.money import Rates
 from steelyard.core.units import KIB, format_bytes, parse_quantity
 
 
@@ -105,6 +106,7 @@ class Server:
     __dataclass_fields__: ClassVar[dict[str, Any]]  # every kind is one
     kind: str
     burst_lasts_s: float | None
+    cost: Rates | None  # what it costs while it is there; None: nobody says
     system: ClassVar[DatabaseSystem] = POSTGRES
 
     @classmethod
@@ -270,6 +272,7 @@ class LocalTarget(Here):
     initdb: tuple[str, ...] = ()
     restore: str | None = None
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,6 +376,7 @@ class CloudNativePgTarget(Server):
     tolerations: str = "[]"
     affinity: str = "{}"
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
     @property
     def is_made(self) -> bool:
@@ -468,6 +472,7 @@ class EndpointTarget(Server):
     reset_timeout_s: float = 600.0  # a guess: a database of some GiB by pg_restore
     restore: str | None = None
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
     inside: ClusterService | None = None
 
     @property
@@ -534,6 +539,7 @@ class RedisLocalTarget(Here):
     restore: str | None = None
     replica: tuple[tuple[str, str], ...] | None = None
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -570,6 +576,7 @@ class RedisEndpointTarget(Server):
     allow_existing: bool = False
     restart_command: tuple[str, ...] = ()
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
     @property
     def is_restarted(self) -> bool:
@@ -620,6 +627,7 @@ class RedisKubernetesTarget(Server):
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: str = "[]"
     burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
 
     @property
     def is_made(self) -> bool:

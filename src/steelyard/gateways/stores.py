@@ -24,8 +24,8 @@ from pathlib import Path
 from shutil import which
 from typing import Final, Protocol
 
-from steelyard.core.outside import Command
 from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
+from steelyard.core.outside import Command
 from steelyard.core.target import Store
 from steelyard.gateways.files import make_directory, translated
 from steelyard.gateways.host import Clock, looks
@@ -46,6 +46,7 @@ _SILENT: Final = frozenset({2, 42, 36})  # FORGET, BATCH_FORGET and INTERRUPT ha
 _NOT_CACHED: Final = 1 | 1 << 6  # FOPEN_DIRECT_IO, FOPEN_PARALLEL_DIRECT_WRITES
 _ASYNC: Final = 1 | 1 << 15  # FUSE_ASYNC_READ, FUSE_ASYNC_DIO
 _NOSUID_NODEV: Final = 2 | 4
+_Answer = Callable[[int, memoryview], bytes]  # to a request about a node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +246,7 @@ class Served:
         self._file = os.open(file, os.O_RDWR)
         self._size = file.stat().st_size
         self._limits = limits
-        self._answers: dict[int, Callable[[int, memoryview], bytes]] = {
+        self._answers: dict[int, _Answer] = {
             1: self._lookup,
             3: lambda node, _: struct.pack("<QII", _FOREVER_S, 0, 0) + self._attributes(node),
             4: lambda node, _: struct.pack("<QII", _FOREVER_S, 0, 0) + self._attributes(node),

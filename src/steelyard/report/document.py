@@ -122,6 +122,7 @@ class VerdictCard:
         price: Who may lose what, where the sides do not keep the same; else empty.
         marked: Parts of the sentence that its tone belongs to.
         levels: Rate and latency of both sides, a line per load.
+        money: What it comes to in money; empty where nobody says what servers cost.
     """
 
     workload: str
@@ -136,6 +137,12 @@ class VerdictCard:
     price: str = ""
     marked: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
+    money: str = ""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Return what stands below its sentence, a line each."""
+        return (*self.levels, *((self.money,) if self.money else ()), *self.notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

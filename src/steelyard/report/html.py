@@ -192,7 +192,7 @@ def _(block: VerdictCards) -> str:
 
 def _card(card: VerdictCard) -> str:
     lines = [f"- **{escape(card.sentence)}**"]
-    return "\n".join([*lines, *(f"  - {escape(note)}" for note in (*card.levels, *card.notes))])
+    return "\n".join([*lines, *(f"  - {escape(note)}" for note in card.remarks)])
 
 
 @_block.register

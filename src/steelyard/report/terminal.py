@@ -159,8 +159,7 @@ class _Page:
             if card.drawing is not None:
                 drawn = _drawing(card.drawing, _STYLE[card.tone], min(_LINE, self.width - 4))
                 lines.append(Padding(drawn, (0, 0, 0, 2)))
-            quiet = (*card.levels, *card.notes)
-            lines += [Padding(Text(line, style=_QUIET), (0, 0, 0, 2)) for line in quiet]
+            lines += [Padding(Text(line, style=_QUIET), (0, 0, 0, 2)) for line in card.remarks]
         if not block.rankings and any(card.drawing is not None for card in block.cards):
             key = "│ no difference   · of no practical weight   ━◆━ interval and estimate"
             lines.append(Padding(Text(key, style=_QUIET), (0, 0, 0, 2)))

@@ -67,7 +67,15 @@ def look_levels(
     return _plan(tuple(looks), max_blocks, alpha, power, grid_points).first(len(looks))
 
 
-def look_level(look: int, *, first_look: int, max_blocks: int, alpha: float, power: float) -> float:
+def look_level(
+    look: int,
+    *,
+    first_look: int,
+    max_blocks: int,
+    alpha: float,
+    power: float,
+    is_last: bool = False,
+) -> float:
     """Return the level at one look of a campaign that looks after every block.
 
     The levels do not depend on later looks, so only those up to ``look`` are computed, once.
@@ -78,6 +86,8 @@ def look_level(look: int, *, first_look: int, max_blocks: int, alpha: float, pow
         max_blocks: As in ``look_levels``.
         alpha: As in ``look_levels``.
         power: As in ``look_levels``.
+        is_last: No look comes after it, for a reason that no result has part in, as when the time
+            is up: it spends all that is left (Lan & DeMets 1983, 3).
 
     Returns:
         The nominal two-sided level.
@@ -87,7 +97,10 @@ def look_level(look: int, *, first_look: int, max_blocks: int, alpha: float, pow
     """
     if not 1 <= first_look <= look <= max_blocks:
         raise ValueError(f"no look at {look} between {first_look} and {max_blocks} blocks")
-    plan = _plan(tuple(range(first_look, max_blocks + 1)), max_blocks, alpha, power, GRID_POINTS)
+    looks = tuple(range(first_look, max_blocks + 1))
+    if is_last:
+        looks = looks[: look - first_look + 1]
+    plan = _plan(looks, max_blocks, alpha, power, GRID_POINTS, spends_all=is_last)
     return plan.first(look - first_look + 1)[-1]
 
 
@@ -106,22 +119,35 @@ class _Plan:
 
 @lru_cache(maxsize=256)
 def _plan(
-    looks: tuple[int, ...], max_blocks: int, alpha: float, power: float, grid_points: int
+    looks: tuple[int, ...],
+    max_blocks: int,
+    alpha: float,
+    power: float,
+    grid_points: int,
+    *,
+    spends_all: bool = False,
 ) -> _Plan:
-    return _Plan(_levels(looks, max_blocks, alpha, power, grid_points))
+    def total(look: int) -> float:
+        is_last = spends_all and look == looks[-1]
+        return alpha if is_last else spent(look / max_blocks, alpha, power)
+
+    return _Plan(_levels(looks, max_blocks, total, grid_points))
 
 
 def _levels(
-    looks: tuple[int, ...], max_blocks: int, alpha: float, power: float, grid_points: int
+    looks: tuple[int, ...], max_blocks: int, total: Callable[[int], float], grid_points: int
 ) -> Iterator[float]:
-    """Yield each look's level, carrying the density of paths that crossed no boundary yet."""
-    before = 0.0
+    """Yield each look's level, carrying the density of paths that crossed no boundary yet.
+
+    ``total`` returns the error that may be spent up to a look.
+    """
+    before, used = 0.0, 0.0
     grid = np.zeros(1)  # the motion starts at 0 ...
     mass = np.ones(1)  # ... with certainty
     for look in looks:
         now = look / max_blocks
         step = float(np.sqrt(now - before))
-        allowed = spent(now, alpha, power) - spent(before, alpha, power)
+        allowed, used = total(look) - used, total(look)
         boundary = _boundary(grid, mass, step, allowed)
         yield float(2.0 * special.ndtr(-boundary / np.sqrt(now)))
         grid, mass = _carried(grid, mass, step, boundary, grid_points)
@@ -243,12 +269,20 @@ def blocks_within(budget_s: float, block_s: float) -> int:
     return max(math.floor(budget_s / block_s), 0)
 
 
-def result_level(rule: StoppingRule, blocks: int) -> float | None:
-    """Return the two-sided level of a result's interval; None before the first look."""
-    return _level(rule, blocks, first_look=rule.first_look, alpha=rule.alpha)
+def result_level(rule: StoppingRule, blocks: int, *, is_last: bool = False) -> float | None:
+    """Return the two-sided level of a result's interval; None before the first look.
+
+    Args:
+        rule: Of the campaign.
+        blocks: Seen so far.
+        is_last: The time is up, so that no look comes after this one.
+    """
+    return _level(rule, blocks, first_look=rule.first_look, alpha=rule.alpha, is_last=is_last)
 
 
-def cell_level(rule: StoppingRule, blocks: int, cells: int, called: int = 1) -> float | None:
+def cell_level(
+    rule: StoppingRule, blocks: int, cells: int, called: int = 1, *, is_last: bool = False
+) -> float | None:
     """Return the level of each cell's interval; None before the first look.
 
     Args:
@@ -257,9 +291,10 @@ def cell_level(rule: StoppingRule, blocks: int, cells: int, called: int = 1) -> 
         cells: Of the result.
         called: How many of them are called different: 1 gives simultaneous intervals, more gives
             those of the false discovery rate.
+        is_last: As of ``result_level``.
     """
     alpha = false_discovery_level(rule.alpha, called, cells)
-    return _level(rule, blocks, first_look=rule.cell_first_look, alpha=alpha)
+    return _level(rule, blocks, first_look=rule.cell_first_look, alpha=alpha, is_last=is_last)
 
 
 def has_many_cells(cells: int) -> bool:
@@ -272,7 +307,9 @@ def looks_taken(rule: StoppingRule, blocks: int) -> int:
     return max(min(blocks, rule.max_blocks) - rule.first_look + 1, 0)
 
 
-def _level(rule: StoppingRule, blocks: int, *, first_look: int, alpha: float) -> float | None:
+def _level(
+    rule: StoppingRule, blocks: int, *, first_look: int, alpha: float, is_last: bool
+) -> float | None:
     look = min(blocks, rule.max_blocks)  # blocks beyond the plan have nothing left to spend
     if look < first_look:
         return None
@@ -284,4 +321,5 @@ def _level(rule: StoppingRule, blocks: int, *, first_look: int, alpha: float) ->
         max_blocks=rule.max_blocks,
         alpha=alpha,
         power=rule.spending_power,
+        is_last=is_last,
     )

@@ -199,7 +199,7 @@ def test_a_difference_between_equal_arms_is_a_warning() -> None:
     warning = next(f for f in found.findings if f.code == "aa-difference")
     assert "called faster than itself" in warning.message
     assert "4 of 100" in warning.remedy
-    assert "aa-difference" not in codes(analyse(a_campaign(twin())))
+    assert "aa-difference" not in codes(analyse(a_campaign(twin(), 12)))
     assert "aa-difference" not in codes(analyse(compared(20, 0.2)))
 
 

@@ -68,3 +68,83 @@ def test_problems_are_those_of_a_run(planned: Shell) -> None:
     code, out, err = planned.run("plan", "small.yaml", "--budget", "soon")
     assert (code, out) == (2, "")
     assert "`soon` is not a duration" in err
+
+
+def _priced(per_hour: str) -> None:
+    text = EXPERIMENT.replace(
+        "default: {}", f"default: {{target: {{cost: {{per_hour: {per_hour}, currency: EUR}}}}}}"
+    )
+    Path("small.yaml").write_text(text)
+
+
+def test_a_plan_tells_the_cost_of_an_hour_and_of_the_campaign(planned: Shell) -> None:
+    """For people and for programs; of a file without prices neither says anything."""
+    _priced("0.60")
+    _, out, _ = planned.run("plan", "small.yaml", "--budget", "30m")
+    assert "0.6000 EUR an hour, at most 0.3000 EUR for 30 min" in out
+    _, out, _ = planned.run("plan", "small.yaml", "--budget", "30m", "--json")
+    assert json.loads(out)["cost"] == {
+        "per_hour": 0.6,
+        "at_most": 0.3,
+        "seconds": 1800.0,
+        "currency": "EUR",
+        "missing": [],
+    }
+    Path("small.yaml").write_text(EXPERIMENT)
+    _, out, _ = planned.run("plan", "small.yaml", "--json")
+    assert "cost" not in json.loads(out)
+
+
+@pytest.mark.parametrize(
+    ("limits", "code", "told"),
+    [
+        (("--max-cost", "0.31"), 0, ""),
+        (("--max-cost", "0.29"), 3, "may cost 0.3000 EUR (0.6000 EUR an hour for 30 min)"),
+        (("--ttl", "31m"), 0, ""),
+        (("--ttl", "29m"), 3, "may take 30 min, and its servers may live for 29 min"),
+        (("--ttl", "soon"), 2, "--ttl: 'soon' is not a duration"),
+    ],
+)
+def test_what_may_cost_or_take_more_is_refused(
+    planned: Shell, limits: tuple[str, str], code: int, told: str
+) -> None:
+    """On both sides of each limit; a run refuses before anything is made."""
+    _priced("0.60")
+    for verb in (("plan",), ("run", "--dry-run")):
+        got, _, err = planned.run(verb[0], "small.yaml", *verb[1:], "--budget", "30m", *limits)
+        assert got == code, err
+        assert told in err
+
+
+def test_a_limit_of_unknown_costs_cannot_be_kept(planned: Shell) -> None:
+    """Nothing is taken to be free."""
+    code, _, err = planned.run("plan", "small.yaml", "--budget", "30m", "--max-cost", "5")
+    assert code == 3
+    assert "nothing says what its servers cost" in err
+    assert "cost: {per_hour: 0.42}" in err
+
+
+@pytest.mark.parametrize(
+    ("cost", "told"),
+    [
+        ("{per_hour: dear}", "`dear` is no amount"),
+        ("{per_hour: -1}", "`-1` is no amount"),
+        ("{per_hour: 1, currency: dollars}", "`dollars` is no currency"),
+        ("{per_month: 1}", "unknown key `per_month`"),
+    ],
+)
+def test_wrong_costs_have_their_line(planned: Shell, cost: str, told: str) -> None:
+    """With the way out."""
+    text = EXPERIMENT.replace("default: {}", f"default: {{target: {{cost: {cost}}}}}")
+    Path("small.yaml").write_text(text)
+    code, _, err = planned.run("plan", "small.yaml")
+    assert code == 2
+    assert told in err
+    assert "small.yaml:8:" in err
+
+
+def test_the_price_file_is_printed_and_another_is_checked(planned: Shell) -> None:
+    """What is printed is YAML with its date."""
+    code, out, _ = planned.run("prices")
+    assert code == 0
+    assert "retrieved: 2026-11-21" in out

@@ -21,6 +21,7 @@ from steelyard.campaign.file.form import LATER_LAYERS, SECTIONS, experiment_sche
 from steelyard.cli.main import cli
 from steelyard.core.errors import ExitCode, ExperimentFileError, PreflightError
 from steelyard.core.experiment import Experiment, KeySpace, Stop
+from steelyard.core.money import Rates
 from steelyard.core.target import (
     CloudNativePgTarget,
     ClusterService,
@@ -240,6 +241,7 @@ RESOLVED = {
     "configurations.NAME.target.connection": LocalTarget().connection,
     "configurations.NAME.target.initdb": list(LocalTarget().initdb),
     "configurations.NAME.target.allow_existing": EndpointTarget().allow_existing,
+    "configurations.NAME.target.cost.currency": Rates(parts=()).currency,
     "configurations.NAME.target.tls": RedisEndpointTarget().tls,
     "configurations.NAME.target.user_key": _SERVICE.user_key,
     "configurations.NAME.target.password_key": _SERVICE.password_key,

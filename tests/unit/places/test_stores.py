@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
 from fakes.clock import FakeClock
 from fakes.volumes import FakeVolumes
-
 from steelyard.core.errors import LeftBehindError, PrivilegeError
 from steelyard.core.outside import MadeDirectory, Outside
 from steelyard.core.target import Store

@@ -46,6 +46,25 @@ def test_a_look_does_not_depend_on_later_looks(first: int, more: int) -> None:
     assert level == pytest.approx(whole[-1], rel=1e-12)
 
 
+def test_the_last_look_spends_what_is_left() -> None:
+    """Walks that end at a look drawn apart from them cross a boundary in alpha of all cases."""
+    walks, alpha, first, most = 40_000, 0.04, 6, 14
+    rng = np.random.default_rng(3)
+    ends = rng.integers(first, most + 1, walks)
+    looks = np.arange(first, most + 1)
+    z = np.cumsum(rng.standard_normal((walks, most)), axis=1)[:, looks - 1] / np.sqrt(looks)
+    given = {"first_look": first, "max_blocks": most, "alpha": alpha, "power": 2.0}
+    before = [-ndtri(look_level(int(n), **given) / 2.0) for n in looks]
+    at_end = {n: -ndtri(look_level(int(n), is_last=True, **given) / 2.0) for n in looks}
+    assert at_end[first] == pytest.approx(-ndtri(alpha / 2.0))
+    assert at_end[most] == pytest.approx(before[-1])
+    assert all(at_end[n] < bound for n, bound in zip(looks[:-1], before, strict=False))
+    bounds = np.array(before) * np.ones((walks, 1))
+    bounds[looks == ends[:, None]] = [at_end[n] for n in ends]
+    crossed = ((np.abs(z) > bounds) & (looks <= ends[:, None])).any(axis=1).mean()
+    assert lowest_rate(alpha, walks) <= crossed <= highest_rate(alpha, walks)
+
+
 def test_power_and_spending() -> None:
     """Rho is 2 up to 60 blocks and 1 beyond; all is spent at the last look, never more."""
     assert [spending_power(n) for n in (1, 60, 61)] == [2.0, 2.0, 1.0]

@@ -355,6 +355,13 @@ class CampaignOutlook:
     memory: SharedMemory | None = None
 
     @property
+    def most_s(self) -> float:
+        """Return the longest it takes: long runs come on top of its budget."""
+        single = self.experiment.is_single_pass
+        blocks_s = self.preparation_s + self.block_s if single else self.experiment.stop.budget_s
+        return blocks_s + max(self.sustained_s, self.sustained_most_s)
+
+    @property
     def decides_results(self) -> bool:
         """Return whether nine in ten campaigns call ``stop.decide`` in every result."""
         return all(self._decided(each.pooled) for each in self.workloads)

@@ -5,6 +5,7 @@ The form for programs is public and has a version; missing values are null.
 
 from collections.abc import Iterator
 
+from steelyard.answers.money import cost_json, cost_words
 from steelyard.answers.outlook.compute import (
     CampaignOutlook,
     CheaperDesign,
@@ -362,6 +363,8 @@ def _time_and_disk(found: CampaignOutlook) -> Section:
         most = late if most_s > found.sustained_s else ""
         pairs.append(("long runs", f"about {format_duration(found.sustained_s)} on top{most}"))
     pairs.append(("disk", _disk(found)))
+    if told := cost_words(experiment, found.most_s):
+        pairs.append(("cost", told))
     listed = KeyValues(title="", pairs=tuple(pairs))
     return Section(anchor="time", title="Time and disk", blocks=(listed,))
 
@@ -431,6 +434,7 @@ def outlook_json(found: CampaignOutlook) -> dict[str, Json]:
         "first_look_s": number(round(found.first_look_s, 1)),
         "sustained_s": number(round(found.sustained_s, 1)),
         "sustained_most_s": number(round(found.sustained_most_s, 1)),
+        **cost_json(experiment, found.most_s),
         "noise": _noise_json(found.noise),
         "workloads": [
             _workload_json(each, name) for each in found.workloads for name in each.names

@@ -55,6 +55,8 @@ class Terms:
         decide: Relative effect the user wants decided.
         block_s: Seconds that one more block takes.
         stopped_early: The campaign ended because its results were decided, before its last look.
+        time_is_up: It ended because no further block fitted into the budget, so that this look is
+            the last one whatever it shows.
     """
 
     rule: StoppingRule
@@ -62,6 +64,7 @@ class Terms:
     decide: float
     block_s: float
     stopped_early: bool = False
+    time_is_up: bool = False
 
 
 def compare(
@@ -86,7 +89,7 @@ def compare_result(
     """Return the effect pooled over the cells: one number per block, one test."""
     blocks = len(contrasts)
     pooled = pooled_contrasts(contrasts) if blocks else np.empty(0)
-    level = result_level(terms.rule, blocks)
+    level = result_level(terms.rule, blocks, is_last=terms.time_is_up)
     weighed = _weigh(pooled, level, terms)
     decided_early = terms.stopped_early and weighed.verdict.decided
     return Comparison(
@@ -122,7 +125,8 @@ def compare_cells(
 def _simultaneous(
     contrasts: FloatArray, pair: Pair, loads: Sequence[Load], terms: Terms
 ) -> tuple[Comparison, ...]:
-    level = cell_level(terms.rule, len(contrasts), len(loads))
+    is_last = terms.time_is_up
+    level = cell_level(terms.rule, len(contrasts), len(loads), is_last=is_last)
     return tuple(
         _cell(contrasts[:, column], pair, load, level, terms) for column, load in enumerate(loads)
     )
@@ -137,7 +141,7 @@ def _with_discoveries(
         return together
 
     def level_of(called: int) -> float:
-        return cell_level(terms.rule, blocks, cells, called) or 0.0
+        return cell_level(terms.rule, blocks, cells, called, is_last=terms.time_is_up) or 0.0
 
     p_values = np.array([block_p_value(column) for column in contrasts.T])
     called = discoveries(p_values, level_of)
@@ -295,4 +299,5 @@ def terms_of(record: CampaignRecord, plan: CampaignPlan, blocks: int) -> Terms:
         decide=experiment.stop.decide,
         block_s=plan.block_s,
         stopped_early=plan.stopping.stopped_early(record.status, blocks),
+        time_is_up=record.status is Status.BUDGET,
     )

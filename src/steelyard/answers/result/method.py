@@ -153,6 +153,12 @@ def _stopping(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
             "It was to stop when the half-widths were small enough, and ended before that. The "
             f"intervals hold at {CONFIDENCE} unless it was stopped because of what they showed."
         )
+    if analysis.status is Status.BUDGET and analysis.blocks < rule.max_blocks:
+        return (
+            f"The stopping rule was fixed before the first block (at most {rule.max_blocks}); the"
+            f" time was up after {count(analysis.blocks, 'block')}, so the last interim result has"
+            f" the error rate that the others left. The intervals hold at {CONFIDENCE}."
+        )
     return (
         f"The stopping rule was fixed before the first block (at most {rule.max_blocks}); the "
         f"intervals hold at {CONFIDENCE} at whatever block the campaign ended."

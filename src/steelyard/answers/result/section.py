@@ -7,6 +7,7 @@ from dataclasses import replace
 from steelyard.answers import findings
 from steelyard.answers.capacity.section import rate_answers
 from steelyard.answers.latency.section import tail_warnings
+from steelyard.answers.money import money_clause
 from steelyard.answers.results import (
     CampaignAnalysis,
     CellSummary,
@@ -307,6 +308,7 @@ def _card(analysis: CampaignAnalysis, comparison: Comparison) -> VerdictCard:
         price=price,
         marked=(_DIVIDED if divided else comparison.verdict.value, price) if ranged else (),
         levels=level_lines(analysis, comparison),
+        money=money_clause(analysis, comparison) if ranged else "",
     )
 
 

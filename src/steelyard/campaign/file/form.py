@@ -39,6 +39,7 @@ from steelyard.campaign.file.form_parts import (
 )
 from steelyard.campaign.file.form_target import (
     LATER_TARGETS,
+    CostForm,
     GeneratorsForm,
     ProgramWord,
     RedisValue,
@@ -441,6 +442,7 @@ def section(path: KeyPath) -> type[Form] | None:
 
 
 _OF_A_LEVEL: Final[Mapping[tuple[str, ...], type[Form]]] = {
+    ("target", "cost"): CostForm,
     ("target",): TargetForm,
     ("target", "resources"): ResourcesForm,
     ("target", "synchronous"): SynchronousForm,

@@ -455,6 +455,19 @@ InitdbOptions = Annotated[
 ]
 
 
+class CostForm(Form):
+    """What a machine of one's own costs."""
+
+    per_hour: values.Amount | None = Field(
+        default=None,
+        description="What it costs for an hour, all in all: power, place, price by its years.",
+        examples=[0.42],
+    )
+    currency: values.Currency | None = Field(
+        default=None, description="Three letters; USD when left out.", examples=["EUR"]
+    )
+
+
 RestartCommand = Annotated[
     tuple[str, ...], PlainValidator(values.command_words), WithJsonSchema(values.TEXTS)
 ]
@@ -501,6 +514,11 @@ class ServerForm(Form):
         default=None,
         description="How long a full bucket of the platform's burst credits lasts at full load.",
         examples=["30m"],
+    )
+    cost: Annotated[CostForm, BeforeValidator(empty_as_mapping)] | None = Field(
+        default=None,
+        description="What the server costs; inherited as a whole.",
+        examples=[{"per_hour": 0.42, "currency": "EUR"}],
     )
     uri: Uri | None = Field(
         default=None,

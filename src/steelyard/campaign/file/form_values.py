@@ -148,6 +148,24 @@ def size(low: int, high: int | None = None) -> Callable[[object], int]:
     return read
 
 
+def amount(value: object) -> float:
+    """Return an amount of money, 0 or more."""
+    try:
+        number = float(value) if isinstance(value, str | int | float) else math.nan
+    except ValueError:
+        number = math.nan
+    if isinstance(value, bool) or not math.isfinite(number) or number < 0:
+        raise refusal(f"{shown(value)} is no amount", "Write a number such as 0.42.")
+    return number
+
+
+def currency(value: object) -> str:
+    """Return the three letters of a currency."""
+    if not isinstance(value, str) or re.fullmatch(r"[A-Z]{3}", value) is None:
+        raise refusal(f"{shown(value)} is no currency", "Write three capitals, such as EUR.")
+    return value
+
+
 def version(value: object) -> int:
     """Return the version of the file format; there is one so far."""
     if isinstance(value, bool) or value != 1:
@@ -363,6 +381,8 @@ BlockSize = Annotated[int, PlainValidator(size(4 * KIB, 64 * KIB)), _schema(**_B
 VolumeSize = Annotated[int, PlainValidator(size(GIB)), _schema(**_BYTES)]
 Budget = Annotated[float, PlainValidator(duration(0.0, above=True)), _schema(**_DURATION)]
 WarmUp = Annotated[float | None, PlainValidator(warm_up), _schema(**_DURATION)]
+Amount = Annotated[float, PlainValidator(amount), _schema(type="number", minimum=0)]
+Currency = Annotated[str, PlainValidator(currency), _schema(type="string", pattern="^[A-Z]{3}$")]
 Share = Annotated[float, PlainValidator(share), _schema(**_SHARE)]
 LogSampling = Annotated[float, PlainValidator(log_sampling), _schema(**_SHARE)]
 Neighbours = Annotated[float | None, PlainValidator(neighbours), _schema(**_ALLOWANCE)]

@@ -6,7 +6,7 @@ out; ``inheritance`` finds the line.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from steelyard.campaign.file.form_target import (
     MAKING_KEYS,
     REDIS_SERVERS,
+    CostForm,
     GeneratorsForm,
     ResourcesForm,
     ServiceForm,
@@ -26,6 +27,7 @@ from steelyard.campaign.file.form_target import (
 )
 from steelyard.campaign.file.form_values import is_service_name, shown
 from steelyard.core.errors import listed
+from steelyard.core.money import MACHINE, Part, Rates
 from steelyard.core.redis import DEFAULT_PORT, is_redis_uri, parse_redis_uri
 from steelyard.core.target import (
     TARGETS,
@@ -49,7 +51,7 @@ Told = tuple[str, str, str]  # the key below `target`, what is wrong, the way ou
 Locate = Callable[[str], str]  # makes the name of a file or directory absolute
 
 
-_OF_ALL: Final = frozenset({"kind", "burst_lasts"})
+_OF_ALL: Final = frozenset({"kind", "burst_lasts", "cost"})
 _SEPARATE: Final = ("host", "port", "user", "dbname", "service", "db", "tls")
 _FILES: Final = ("cacert", "cert", "key")
 _PROGRAMS: Final = {
@@ -68,6 +70,7 @@ _WHOLE: Final = ("uri", "host", "port", "user", "service")  # how a server outsi
 _KEYS: Final[Mapping[str, frozenset[str]]] = {
     "kind": frozenset(),
     "burst_lasts_s": frozenset(),
+    "cost": frozenset(),
     "reset_timeout_s": frozenset({"reset_timeout"}),
     "place": frozenset({"context", "namespace", "generators"}),
     "inside": frozenset({"kubernetes"}),
@@ -205,6 +208,13 @@ _AMOUNTS: Final = (("cpu", "1"), ("memory", "512Mi"))
 _GENERATOR: Final = PodResources(requests=_AMOUNTS, limits=_AMOUNTS)
 
 
+def _rates(form: CostForm | None) -> Rates | None:
+    if form is None or form.per_hour is None:
+        return None
+    plain = Rates(parts=(Part(name=MACHINE, per_hour=form.per_hour),))
+    return replace(plain, currency=form.currency) if form.currency is not None else plain
+
+
 def _cluster_service(form: ServiceForm | None) -> ClusterService | None:
     if form is None:
         return None
@@ -305,6 +315,7 @@ _LOCATED: Final = frozenset({"bin", "directory", *_FILES})
 _READ: Final[Mapping[str, Callable[[TargetForm], object]]] = {
     "place": lambda form: _generator_place(form.context, form.namespace, form.generators),
     "inside": lambda form: _cluster_service(form.kubernetes),
+    "cost": lambda form: _rates(form.cost),
     "resources": lambda form: _pod_resources(form.resources),
     "synchronous": lambda form: (
         None if form.synchronous is None else _synchronous(form.synchronous)

@@ -37,6 +37,7 @@ from steelyard.core.experiment import (
     SwitchCost,
     TwinOf,
 )
+from steelyard.core.money import format_money
 from steelyard.core.schedule import Mode, Pausing, SharedMemory
 from steelyard.core.units import GIB, MIB, format_bytes, format_duration, parse_bytes
 from steelyard.gateways.files import free_bytes
@@ -100,6 +101,11 @@ class Forecast:
     def first_look_s(self) -> float:
         """Return seconds from the start to the first look at the results."""
         return self.preparation_s + self.stopping.first_look * self.block_s
+
+    def most_s(self, experiment: Experiment) -> float:
+        """Return the longest a campaign takes: long runs come on top of its budget."""
+        blocks_s = self.pass_s if experiment.is_single_pass else experiment.stop.budget_s
+        return blocks_s + max(self.sustained_s, self.sustained_most_s)
 
     @property
     def pass_s(self) -> float:
@@ -232,6 +238,39 @@ def require_first_look(expected: Forecast, experiment: Experiment) -> None:
             f" after {format_duration(expected.preparation_s)} of preparation",
             hint=f"Give it --budget {int(-(-needed // 60))}m, fewer loads, or a shorter warm-up."
             f"{_one_round(expected.rounds)}",
+        )
+
+
+def require_affordable(
+    experiment: Experiment, most_s: float, *, most: float | None, ttl_s: float | None
+) -> None:
+    """Raise when a campaign that takes up to ``most_s`` may cost or take more than it may.
+
+    Raises:
+        PreflightError: It may, or nobody knows what it costs.
+    """
+    if ttl_s is not None and most_s > ttl_s:
+        raise PreflightError(
+            f"the campaign may take {format_duration(most_s)}, and its servers may live for"
+            f" {format_duration(ttl_s)} (--ttl)",
+            hint="Give it a smaller --budget, or a longer --ttl.",
+        )
+    if most is None:
+        return
+    cost = experiment.cost(most_s)
+    if cost is None or cost.total is None:
+        told = "nothing says what its servers cost" if cost is None else "; ".join(cost.missing)
+        raise PreflightError(
+            f"--max-cost cannot be kept: {told}",
+            hint="Say it with `cost: {per_hour: 0.42}` in the target, or add the price to a file"
+            " for --prices.",
+        )
+    if cost.total > most:
+        raise PreflightError(
+            f"the campaign may cost {format_money(cost.total, cost.currency)}"
+            f" ({format_money(cost.per_hour, cost.currency)} an hour for"
+            f" {format_duration(most_s)}), more than --max-cost {most:g}",
+            hint="Give it a smaller --budget, or a larger --max-cost.",
         )
 
 

@@ -7,10 +7,19 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from steelyard.core.aws import CLASSES, cpu_outlook
 from steelyard.core.findings import Severity
 from steelyard.core.linux import PRESSED_FRACTION, WAITED_FRACTION, LinuxFacts, PagePool, PoolUser
 from steelyard.core.stack import DomainFacts, StackFacts, Visibility
-from steelyard.core.units import GIB, KIB, MIB, format_bytes, format_latencies, format_share
+from steelyard.core.units import (
+    GIB,
+    KIB,
+    MIB,
+    format_bytes,
+    format_duration,
+    format_latencies,
+    format_share,
+)
 from steelyard.tuning.facts.machine import WakeUps, wake_ups
 from steelyard.tuning.rules.rule import (
     HOLDS,
@@ -527,7 +536,19 @@ def _steady_instance(facts: StackFacts) -> Rulings:
 
 
 def _steady(name: str) -> Rulings:
-    return violated_if(bool(_BURSTABLE.match(name)), f"{name} is burstable")
+    return violated_if(bool(_BURSTABLE.match(name)), f"{name} is burstable{_lasting(name)}")
+
+
+def _lasting(name: str) -> str:
+    """Return what of a class lasts and for how long the rest does, where its credits are known."""
+    kind = CLASSES.get(f"db.{name.removeprefix('db.')}")
+    if kind is None or not kind.is_burstable:
+        return ""
+    full = cpu_outlook(kind, 1.0, balance=kind.most_credits)
+    return (
+        f": {kind.cpu_baseline:.0%} of each vCPU last, and {kind.most_credits:.0f} credits, a full"
+        f" balance, last {format_duration(full.lasts_s)} at full load"
+    )
 
 
 def _shows_its_nodes(facts: StackFacts) -> Rulings:

@@ -1,7 +1,7 @@
 """Simulated storage in an experiment file."""
 
 import pytest
-from experiment_texts import SMALL, load, only_problem
+from experiment_texts import SMALL, load, problems_of
 
 from steelyard.core.target import LocalTarget, Store
 
@@ -52,10 +52,10 @@ def test_an_empty_store_adds_nothing() -> None:
 )
 def test_what_no_store_can_be(store: str, message: str) -> None:
     """Each is told with its line."""
-    assert message in str(only_problem(at(store)))
+    assert message in str(problems_of(at(store))[0])
 
 
 def test_a_server_that_is_there_has_no_store() -> None:
     """It is made for servers that Steelyard makes."""
     text = SMALL.replace("default: {}", "default: {target: {kind: endpoint, store: {iops: 9}}}")
-    assert "`store` belongs to the target" in str(only_problem(text))
+    assert "`store` belongs to the target" in str(problems_of(text)[0])

@@ -1,0 +1,351 @@
+"""What transactions cost in money, where a file or a price list says what servers cost.
+
+A level is the price of the rate that was measured, kept up for hours. Two sides are set against
+each other by the effect within blocks, never by their levels.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, Grounds, cell_name
+from steelyard.core.experiment import MANY, ONE, RATE, Experiment
+from steelyard.core.findings import Estimate
+from steelyard.core.money import (
+    Rates,
+    TransactionCost,
+    Use,
+    format_money,
+    transaction_cost,
+)
+from steelyard.core.schedule import CellKey
+from steelyard.core.units import format_duration, format_percent
+from steelyard.report.document import (
+    MISSING,
+    Block,
+    Column,
+    Json,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    bounds,
+    effect_interval,
+    effect_value,
+    enumeration,
+    load_json,
+    number,
+    number_column,
+    percent,
+    rate,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellCost:
+    """What a million transactions of a configuration cost in a cell.
+
+    Attributes:
+        tps: The rate behind it.
+        value: With its parts; None where nothing was measured.
+        low: At the upper bound of the rate; None below 6 blocks, or where a part is not known.
+        high: At its lower bound, likewise.
+    """
+
+    configuration: str
+    cell: CellKey
+    rates: Rates
+    tps: float | None
+    value: TransactionCost | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostChange:
+    """How much more or less a transaction costs under a configuration, pooled over loads.
+
+    Attributes:
+        change: Relative, with the interval of the effect; None where it is not known.
+        missing: Why not; empty where it is.
+    """
+
+    baseline: str
+    configuration: str
+    workload: str
+    change: Estimate | None
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Money:
+    """All costs of a campaign; empty where nothing says what a server costs."""
+
+    cells: tuple[CellCost, ...] = ()
+    changes: tuple[CostChange, ...] = ()
+
+
+def analyse_money(grounds: Grounds) -> Money:
+    """Return what transactions cost."""
+    analysis = grounds.analysis
+    rates = rates_of(analysis.experiment)
+    if not rates:
+        return Money()
+    return Money(
+        cells=tuple(
+            _cell(cell, rates[cell.configuration], None)
+            for cell in analysis.cells
+            if cell.configuration in rates and not cell.cell.load.is_open
+        ),
+        changes=tuple(_change(each, rates) for each in analysis.results),
+    )
+
+
+def rates_of(experiment: Experiment) -> dict[str, Rates]:
+    """Return what servers cost, by configuration; those without a price are left out."""
+    costs = {each.name: each.target.cost for each in experiment.configurations}
+    return {name: cost for name, cost in costs.items() if cost is not None}
+
+
+def _cell(cell: CellSummary, rates: Rates, use: Use | None) -> CellCost:
+    measured = cell.runs > 0 and cell.tps.value > 0
+    low, high = bounds(cell.tps) or (None, None)
+    return CellCost(
+        configuration=cell.configuration,
+        cell=cell.cell,
+        rates=rates,
+        tps=cell.tps.value if measured else None,
+        value=transaction_cost(rates, cell.tps.value, use) if measured else None,
+        low=transaction_cost(rates, high, use).total if measured and high else None,
+        high=transaction_cost(rates, low, use).total if measured and low else None,
+    )
+
+
+def _change(result: Comparison, rates: Mapping[str, Rates]) -> CostChange:
+    why = _unset(result, rates)
+    return CostChange(
+        baseline=result.baseline,
+        configuration=result.configuration,
+        workload=result.workload,
+        change=None if why else _ratio(result, rates),
+        missing=why,
+    )
+
+
+def _unset(result: Comparison, rates: Mapping[str, Rates]) -> str:
+    """Return why the two sides cannot be set against each other; empty where they can."""
+    sides = (result.baseline, result.configuration)
+    unpriced = [name for name in sides if name not in rates]
+    if unpriced:
+        return f"nothing says what {enumeration(tuple(unpriced))} costs"
+    found = [rates[name] for name in sides]
+    unknown = [told for each in found for told in each.missing]
+    if unknown:
+        return "; ".join(dict.fromkeys(unknown))
+    if len({each.currency for each in found}) > 1:
+        return "the amounts are in different currencies"
+    if any(each.io_per_million is not None for each in found):
+        return "I/O is billed by use, which differs by load: read the cells"
+    return "" if bounds(result.effect) is not None else "there is no interval yet"
+
+
+def _ratio(result: Comparison, rates: Mapping[str, Rates]) -> Estimate | None:
+    """Return the relative change in cost: price over price, divided by rate over rate."""
+    before, after = rates[result.baseline].per_hour, rates[result.configuration].per_hour
+    pair = bounds(result.effect)
+    if not before or after is None or pair is None or result.effect is None or pair[0] <= -1:
+        return None
+    price = after / before
+    return Estimate(
+        value=price / (1 + result.effect.value) - 1,
+        low=price / (1 + pair[1]) - 1,
+        high=price / (1 + pair[0]) - 1,
+    )
+
+
+def money_clause(analysis: CampaignAnalysis, result: Comparison) -> str:
+    """Return what a verdict comes to in money, for its card; empty where nobody knows."""
+    found = analysis.answer(analyse_money) or Money()
+    for each in found.changes:
+        same = (each.configuration, each.workload) == (result.configuration, result.workload)
+        if same and each.baseline == result.baseline and each.change is not None:
+            pair = bounds(each.change)
+            between = (
+                f" ({' to '.join(format_percent(end) for end in pair)})" if pair is not None else ""
+            )
+            price = _prices(analysis.experiment, result)
+            return f"Cost of a {ONE}: {effect_value(each.change)}{between}{price}"
+    return ""
+
+
+def _prices(experiment: Experiment, result: Comparison) -> str:
+    rates = rates_of(experiment)
+    before, after = rates[result.baseline], rates[result.configuration]
+    if before.per_hour == after.per_hour:
+        return f", at {format_money(after.per_hour, after.currency)} an hour for both"
+    return (
+        f", at {format_money(after.per_hour, after.currency)} an hour instead of"
+        f" {format_money(before.per_hour, before.currency)}"
+    )
+
+
+def money_section(analysis: CampaignAnalysis) -> Sequence[Section]:
+    """Return the costs; nothing where nothing says what a server costs."""
+    found = analysis.answer(analyse_money) or Money()
+    if not found.cells:
+        return ()
+    blocks: tuple[Block, ...] = (
+        Paragraph(text=_how_to_read(found)),
+        _levels(analysis.experiment, found),
+        *_changes(found),
+    )
+    return (Section(anchor="money", title="Cost in money", blocks=blocks),)
+
+
+def _how_to_read(found: Money) -> str:
+    sources = dict.fromkeys(each.rates.source for each in found.cells)
+    unknown = dict.fromkeys(told for each in found.cells for told in each.rates.missing)
+    missing = f" Not known: {'; '.join(unknown)}." if unknown else ""
+    return (
+        f"What a million {MANY} cost where the measured rate is kept up for hours; prices from"
+        f" {enumeration(tuple(sources))}. A price by the month counts by its hours.{missing}"
+    )
+
+
+def _levels(experiment: Experiment, found: Money) -> Table:
+    return Table(
+        title=f"Cost per million {MANY}",
+        columns=(
+            Column(name="configuration"),
+            Column(name="cell"),
+            number_column(RATE),
+            number_column("an hour"),
+            number_column("a million"),
+            number_column("95 % interval", spare=True),
+            Column(name="of which", spare=True),
+        ),
+        rows=tuple(Row(cells=_level(experiment, each)) for each in found.cells),
+    )
+
+
+def _level(experiment: Experiment, cost: CellCost) -> tuple[str, ...]:
+    currency = cost.rates.currency
+    between = (
+        f"{format_money(cost.low, '')} to {format_money(cost.high, '')}"
+        if cost.low is not None and cost.high is not None
+        else MISSING
+    )
+    total = None if cost.value is None else cost.value.total
+    return (
+        cost.configuration,
+        f"{cost.cell.workload}, {cell_name(experiment, cost.cell.load)}",
+        MISSING if cost.tps is None else rate(cost.tps),
+        format_money(cost.rates.per_hour, currency),
+        format_money(total, currency),
+        between,
+        "; ".join(_parts(cost)),
+    )
+
+
+def _parts(cost: CellCost) -> Iterator[str]:
+    for name, amount in () if cost.value is None else cost.value.parts:
+        yield f"{name} {format_money(amount, '')}"
+
+
+def _changes(found: Money) -> Iterator[Table]:
+    if not found.changes:
+        return
+    yield Table(
+        title=f"Cost of a {ONE} against the baseline",
+        columns=(
+            Column(name="configuration"),
+            Column(name="workload"),
+            number_column("change"),
+            number_column("95 % interval"),
+            Column(name="why not known"),
+        ),
+        rows=tuple(
+            Row(
+                cells=(
+                    each.configuration,
+                    each.workload,
+                    effect_value(each.change),
+                    effect_interval(each.change),
+                    each.missing,
+                )
+            )
+            for each in found.changes
+        ),
+    )
+
+
+def money_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the costs for programs; nothing where nothing says what a server costs."""
+    found = analysis.answer(analyse_money) or Money()
+    if not found.cells:
+        return {}
+    return {
+        "money": {
+            "cells": [_cell_json(each) for each in found.cells],
+            "changes": [_change_json(each) for each in found.changes],
+        }
+    }
+
+
+def _cell_json(cost: CellCost) -> dict[str, Json]:
+    parts = () if cost.value is None else cost.value.parts
+    return {
+        "configuration": cost.configuration,
+        "workload": cost.cell.workload,
+        **load_json(cost.cell.load),
+        "currency": cost.rates.currency,
+        "prices": cost.rates.source,
+        "per_hour": number(cost.rates.per_hour),
+        "per_million": number(None if cost.value is None else cost.value.total),
+        "low_per_million": number(cost.low),
+        "high_per_million": number(cost.high),
+        "parts_per_million": {name: number(amount) for name, amount in parts},
+        "missing": list(cost.rates.missing),
+    }
+
+
+def _change_json(each: CostChange) -> dict[str, Json]:
+    low, high = bounds(each.change) or (None, None)
+    return {
+        "baseline": each.baseline,
+        "configuration": each.configuration,
+        "workload": each.workload,
+        "change_percent": None if each.change is None else percent(each.change.value),
+        "low_percent": percent(low),
+        "high_percent": percent(high),
+        "missing": each.missing or None,
+    }
+
+
+def cost_words(experiment: Experiment, seconds: float) -> str:
+    """Return what the servers of a campaign cost, before it; empty where nothing says so."""
+    cost = experiment.cost(seconds)
+    if cost is None:
+        return ""
+    if cost.total is None:
+        return f"not known: {'; '.join(cost.missing)}"
+    missing = f"; besides, {'; '.join(cost.missing)}" if cost.missing else ""
+    return (
+        f"{format_money(cost.per_hour, cost.currency)} an hour, at most"
+        f" {format_money(cost.total, cost.currency)} for {format_duration(seconds)}{missing}"
+    )
+
+
+def cost_json(experiment: Experiment, seconds: float) -> dict[str, Json]:
+    """Return the same for programs; nothing where nothing says what a server costs."""
+    cost = experiment.cost(seconds)
+    if cost is None:
+        return {}
+    return {
+        "cost": {
+            "per_hour": number(cost.per_hour),
+            "at_most": number(cost.total),
+            "seconds": number(seconds),
+            "currency": cost.currency or None,
+            "missing": list(cost.missing),
+        }
+    }

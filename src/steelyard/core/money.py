@@ -1,0 +1,196 @@
+"""What a server costs while it is there, and what its transactions cost: amounts over time.
+
+An amount that nobody knows is None, and so is every sum with it. Rates are per hour throughout: a
+price per month counts by the hours of a month, and is never set against an hour.
+"""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+HOURS_PER_MONTH: Final = 730.0  # by which Amazon's price list turns months into hours
+PER_MILLION: Final = 1e6
+_PER_HOUR: Final = 3600.0
+MACHINE, INSTANCE, STORAGE, IOPS = "machine", "instance", "storage", "IOPS"
+IO, SURPLUS = "I/O", "surplus CPU credits"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of what a server costs.
+
+    Attributes:
+        per_hour: While it is there; None: not known.
+        missing: Why it is not known; empty where it is.
+    """
+
+    name: str
+    per_hour: float | None
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What a server costs.
+
+    Attributes:
+        io_per_million: For a million I/Os, where they are billed; None: they are not, or nobody
+            knows, which ``missing_io`` tells apart.
+        surplus_per_vcpu_hour: For a vCPU-hour beyond CPU credits; None where there are none, or
+            where it is not known.
+        missing_io: Why the price of I/O is not known.
+        currency: In which all amounts are.
+        source: Where they come from.
+        least_s: It is billed for at least so long.
+    """
+
+    parts: tuple[Part, ...]
+    io_per_million: float | None = None
+    surplus_per_vcpu_hour: float | None = None
+    missing_io: str = ""
+    currency: str = "USD"
+    source: str = "the experiment file"
+    least_s: float = 0.0
+
+    @property
+    def per_hour(self) -> float | None:
+        """Return what an hour costs, without what is billed by use; None: not known."""
+        return total(part.per_hour for part in self.parts)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Return why amounts are not known, a clause each."""
+        told = (*(part.missing for part in self.parts), self.missing_io)
+        return tuple(dict.fromkeys(each for each in told if each))
+
+    def cost(self, seconds: float) -> float | None:
+        """Return what a server costs that is there for so long, without what is billed by use."""
+        hourly = self.per_hour
+        return None if hourly is None else hourly * max(seconds, self.least_s) / _PER_HOUR
+
+
+def total(amounts: Iterable[float | None]) -> float | None:
+    """Return a sum; None where a part of it is not known."""
+    known: list[float] = []
+    for amount in amounts:
+        if amount is None:
+            return None
+        known.append(amount)
+    return sum(known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionCost:
+    """What a million transactions cost at a rate that lasts, by part; None: not known."""
+
+    parts: tuple[tuple[str, float | None], ...]
+
+    @property
+    def total(self) -> float | None:
+        """Return the sum."""
+        return total(amount for _, amount in self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What is billed by use, as it was measured.
+
+    Attributes:
+        ios_per_transaction: That Aurora bills; None: not measured.
+        surplus_vcpus: CPU credits spent beyond what is earned, in vCPUs; None: not measured.
+    """
+
+    ios_per_transaction: float | None = None
+    surplus_vcpus: float | None = None
+
+
+def transaction_cost(rates: Rates, tps: float, use: Use | None = None) -> TransactionCost:
+    """Return what a million transactions cost, at ``tps`` transactions a second (above 0)."""
+    hours = PER_MILLION / tps / _PER_HOUR
+    used = use or Use()
+    parts = [(each.name, _times(each.per_hour, hours)) for each in rates.parts]
+    if rates.io_per_million is not None or rates.missing_io:
+        per_transaction = _times(used.ios_per_transaction, rates.io_per_million)
+        parts.append((IO, per_transaction))  # a million of each
+    if rates.surplus_per_vcpu_hour is not None:
+        parts.append(
+            (SURPLUS, _times(_times(used.surplus_vcpus, hours), rates.surplus_per_vcpu_hour))
+        )
+    return TransactionCost(parts=tuple(parts))
+
+
+def _times(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one * other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignCost:
+    """What a campaign costs.
+
+    Attributes:
+        per_hour: Of all its servers; None: not known.
+        total: For its time; None likewise.
+        currency: Empty where amounts are in several.
+        missing: Why an amount is not known; empty where all are.
+        unpriced: Configurations for which nothing says what they cost.
+    """
+
+    per_hour: float | None
+    total: float | None
+    currency: str
+    missing: tuple[str, ...]
+    unpriced: tuple[str, ...]
+
+
+def _size(rates: Rates) -> float:
+    """Return what an hour costs; what is not known may be more than anything."""
+    return inf if rates.per_hour is None else rates.per_hour
+
+
+HERE: Final = "this machine"  # whatever directories its servers have
+
+
+def campaign_cost(
+    servers: Iterable[tuple[str, Hashable, Rates | None]], seconds: float
+) -> CampaignCost | None:
+    """Return what servers cost that are there for so long; None where none has a price.
+
+    Args:
+        servers: Of each configuration its name, what tells its machine from others, and its rates.
+            Configurations on one machine pay for it once, the dearest of what they say.
+        seconds: For which they are there.
+    """
+    by_place: dict[Hashable, list[Rates]] = {}
+    unpriced = []
+    for name, place, rates in servers:
+        if rates is None:
+            unpriced.append(name)
+        else:
+            by_place.setdefault(place, []).append(rates)
+    if not by_place:
+        return None
+    dearest = [max(found, key=_size) for found in by_place.values()]
+    currencies = {each.currency for each in dearest}
+    is_sum = len(currencies) == 1 and not unpriced
+    missing = [told for each in dearest for told in each.missing]
+    if len(currencies) > 1:
+        missing.append(f"amounts are in {', '.join(sorted(currencies))}")
+    if unpriced:
+        missing.append(f"nothing says what {', '.join(unpriced)} costs")
+    return CampaignCost(
+        per_hour=total(each.per_hour for each in dearest) if is_sum else None,
+        total=total(each.cost(seconds) for each in dearest) if is_sum else None,
+        currency=currencies.pop() if len(currencies) == 1 else "",
+        missing=tuple(dict.fromkeys(missing)),
+        unpriced=tuple(unpriced),
+    )
+
+
+def format_money(amount: float | None, currency: str) -> str:
+    """Return an amount with the digits that its size is worth: ``0.0826 USD``, ``172.07 USD``."""
+    if amount is None:
+        return "not known"
+    size = abs(amount)
+    digits = 2 if size >= 1 or size == 0 else 4 if size >= 0.01 else 6
+    return f"{amount:,.{digits}f} {currency}".strip()

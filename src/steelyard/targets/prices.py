@@ -1,0 +1,219 @@
+"""Prices of servers that somebody rents out: a file with a version, and what it makes of a server.
+
+What a file does not have is not known: no price is guessed, and no region stands for another.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from steelyard.core.aws import Volume
+from steelyard.core.errors import InputError
+from steelyard.core.money import INSTANCE, IOPS, STORAGE, Part, Rates
+from steelyard.gateways.files import read_text
+
+_STANDARD, _OPTIMIZED = "standard", "optimized"
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RdsPrices(_Form):
+    """Of RDS for PostgreSQL in one region, with one copy of the data."""
+
+    instance_hour: dict[str, float] = {}
+    multi_az_factor: float | None = None
+    storage_gib_month: dict[str, float] = {}
+    iops_month: dict[str, float] = {}
+    surplus_vcpu_hour: float | None = None
+
+
+class AuroraPrices(_Form):
+    """Of Aurora PostgreSQL in one region, for clusters of both kinds of storage."""
+
+    instance_hour: dict[str, float] = {}
+    optimized_factor: float | None = None
+    acu_hour: dict[str, float] = {}
+    storage_gib_month: dict[str, float] = {}
+    io_per_million: dict[str, float] = {}
+    surplus_vcpu_hour: dict[str, float] = {}
+
+
+class RegionPrices(_Form):
+    """Of one region."""
+
+    rds: RdsPrices = RdsPrices()
+    aurora: AuroraPrices = AuroraPrices()
+
+
+class Prices(_Form):
+    """A price file."""
+
+    version: int = Field(ge=1, le=1)
+    retrieved: str
+    currency: str = Field(pattern=r"^[A-Z]{3}$")
+    hours_per_month: float = Field(gt=0)
+    least_seconds: float = Field(ge=0)
+    regions: dict[str, RegionPrices]
+
+    def of(self, region: str) -> RegionPrices:
+        """Return the prices of a region; none where the file does not have it."""
+        return self.regions.get(region, RegionPrices())
+
+    def source(self, region: str) -> str:
+        """Return where amounts come from, for people."""
+        return f"list prices of {region}, checked on {self.retrieved}"
+
+
+def own_text() -> str:
+    """Return the price file that comes with Steelyard."""
+    return files("steelyard.targets").joinpath("prices.yaml").read_text("utf-8")
+
+
+def load_prices(path: Path | None = None) -> Prices:
+    """Return a price file: the one that comes with Steelyard, unless another is named.
+
+    Raises:
+        InputError: It is none; with everything that is wrong with it.
+    """
+    text = own_text() if path is None else read_text(path)
+    name = "the price file" if path is None else str(path)
+    if text is None:
+        raise InputError(f"{name} is not there", hint="`steelyard prices` prints one.")
+    try:
+        return Prices.model_validate(_plain(YAML(typ="safe").load(text)))
+    except YAMLError as error:
+        raise InputError(
+            f"{name} is no YAML: {error}", hint="`steelyard prices` prints one."
+        ) from error
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        raise InputError(
+            "\n  ".join([f"{name} is no price file:", *wrong]),
+            hint="`steelyard prices` prints one.",
+        ) from error
+
+
+def _plain(content: Any) -> Any:  # noqa: ANN401 - whatever a file holds
+    """Return the same with its date as text."""
+    if isinstance(content, dict) and "retrieved" in content:
+        return {**content, "retrieved": str(content["retrieved"])}
+    return content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rented:
+    """A server of Amazon as far as it has a price.
+
+    Attributes:
+        instance_class: None: Serverless v2, billed by its capacity units.
+        volume: Of RDS; None: Aurora's storage, which grows by itself.
+        gib: That are expected in Aurora's storage.
+        units: Capacity units (ACU) of Serverless v2, at most.
+        is_optimized: The cluster is I/O-Optimized.
+        is_burstable: CPU credits are billed beyond what is earned.
+    """
+
+    region: str
+    instance_class: str | None
+    volume: Volume | None = None
+    is_multi_az: bool = False
+    gib: float = 0.0
+    units: float = 0.0
+    is_optimized: bool = False
+    is_burstable: bool = False
+
+
+def rates_of(server: Rented, prices: Prices) -> Rates:
+    """Return what a server costs; what the file does not have is None, with the reason."""
+    return (_of_aurora if server.volume is None else _of_rds)(server, prices)
+
+
+def _part(name: str, product: float | None, missing: str, where: str) -> Part:
+    told = "" if product is not None else f"the price of {missing} in {where}"
+    return Part(name=name, per_hour=product, missing=told)
+
+
+def _product(*factors: float | None) -> float | None:
+    found = 1.0
+    for factor in factors:
+        if factor is None:
+            return None
+        found *= factor
+    return found
+
+
+def _of_rds(server: Rented, prices: Prices) -> Rates:
+    volume, table, month = server.volume, prices.of(server.region).rds, 1 / prices.hours_per_month
+    assert volume is not None  # noqa: S101 - the caller saw it
+    copies = table.multi_az_factor if server.is_multi_az else 1.0
+    part = partial(_part, where=server.region)
+    hour = table.instance_hour.get(server.instance_class or "")
+    gib, one = table.storage_gib_month.get(volume.kind), table.iops_month.get(volume.kind)
+    paid = (
+        [part(IOPS, _product(copies, volume.paid_iops, one, month), f"IOPS of {volume.kind}")]
+        if volume.paid_iops
+        else []
+    )
+    return Rates(
+        parts=(
+            part(INSTANCE, _product(copies, hour), f"a {server.instance_class} of RDS"),
+            part(STORAGE, _product(copies, volume.gib, gib, month), f"{volume.kind} storage"),
+            *paid,
+        ),
+        surplus_per_vcpu_hour=table.surplus_vcpu_hour if server.is_burstable else None,
+        currency=prices.currency,
+        source=prices.source(server.region),
+        least_s=prices.least_seconds,
+    )
+
+
+def _of_aurora(server: Rented, prices: Prices) -> Rates:
+    table, month = prices.of(server.region).aurora, 1 / prices.hours_per_month
+    kind = _OPTIMIZED if server.is_optimized else _STANDARD
+    part = partial(_part, where=server.region)
+    price = table.io_per_million.get(kind)
+    return Rates(
+        parts=(
+            _aurora_instance(server, table, kind),
+            part(
+                STORAGE,
+                _product(server.gib, table.storage_gib_month.get(kind), month),
+                f"Aurora's {kind} storage",
+            ),
+        ),
+        io_per_million=price or None,
+        missing_io="" if price is not None else f"the price of Aurora's I/O in {server.region}",
+        surplus_per_vcpu_hour=table.surplus_vcpu_hour.get(kind) if server.is_burstable else None,
+        currency=prices.currency,
+        source=prices.source(server.region),
+        least_s=prices.least_seconds,
+    )
+
+
+def _aurora_instance(server: Rented, table: AuroraPrices, kind: str) -> Part:
+    if server.instance_class is None:
+        hour = _product(server.units, table.acu_hour.get(kind))
+        return _part(INSTANCE, hour, "a capacity unit of Aurora", server.region)
+    factor = table.optimized_factor if server.is_optimized else 1.0
+    hour = _product(factor, table.instance_hour.get(server.instance_class))
+    return _part(INSTANCE, hour, f"a {server.instance_class} of Aurora", server.region)
+
+
+def break_even_ios_per_hour(server: Rented, prices: Prices) -> float | None:
+    """Return the I/Os an hour above which an I/O-Optimized cluster is the cheaper one.
+
+    None where a price is not known.
+    """
+    standard = _of_aurora(replace(server, is_optimized=False), prices)
+    optimized = _of_aurora(replace(server, is_optimized=True), prices)
+    if standard.per_hour is None or optimized.per_hour is None or not standard.io_per_million:
+        return None
+    return (optimized.per_hour - standard.per_hour) / standard.io_per_million * 1e6

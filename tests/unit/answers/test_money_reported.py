@@ -1,0 +1,111 @@
+"""What a campaign costs in money, from its file to its card, its section and its summary."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import Stage, an_experiment
+from steelyard.answers.campaign import analyse
+from steelyard.answers.money import analyse_money, cost_words
+from steelyard.answers.report import build_document, summary
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.experiment import Experiment
+from steelyard.core.money import Part, Rates
+from steelyard.core.target import LocalTarget
+from steelyard.record.directory import read_campaign
+from steelyard.report.html import render_html, render_markdown
+
+
+def rates(per_hour: float | None, **given: object) -> Rates:
+    """Return what a machine costs."""
+    missing = "" if per_hour is not None else "the price of a db.x"
+    return Rates(parts=(Part(name="machine", per_hour=per_hour, missing=missing),), **given)  # type: ignore[arg-type]
+
+
+def priced(*costs: Rates | None) -> Experiment:
+    """Return an experiment whose configurations cost so much, each on a machine of its own."""
+    experiment = an_experiment(speed=1.25)
+    return replace(
+        experiment,
+        configurations=tuple(
+            replace(each, target=LocalTarget(cost=cost))
+            for each, cost in zip(experiment.configurations, costs, strict=True)
+        ),
+    )
+
+
+def run(experiment: Experiment, path: Path) -> CampaignAnalysis:
+    """Run it, and return the analysis of what was written."""
+    Stage.new(experiment, path).run()
+    return analyse(read_campaign(path))
+
+
+def test_a_faster_server_at_the_same_price_costs_less_per_transaction(tmp_path: Path) -> None:
+    """A quarter faster: a fifth cheaper, with the interval of the effect turned over."""
+    analysis = run(priced(rates(0.36), rates(0.36)), tmp_path / "c")
+    found = analysis.answer(analyse_money)
+    assert found is not None
+    (change,) = found.changes
+    (result,) = analysis.results
+    assert result.effect is not None
+    assert change.change is not None
+    assert change.change.value == pytest.approx(1 / (1 + result.effect.value) - 1)
+    assert change.change.value == pytest.approx(-0.2, abs=0.01)
+    assert (change.change.low or 0) <= change.change.value <= (change.change.high or 0)
+    for cost in found.cells:
+        assert cost.value is not None
+        assert cost.tps is not None
+        assert cost.value.total == pytest.approx(0.36 / 3600 / cost.tps * 1e6)
+        assert (cost.low or 0) <= (cost.value.total or 0) <= (cost.high or 0)
+
+
+def test_twice_the_price_is_not_made_up_for(tmp_path: Path) -> None:
+    """The card says so in one line; the section has the parts; the summary the figures."""
+    analysis = run(priced(rates(0.36), rates(0.72)), tmp_path / "c")
+    text = render_markdown(build_document(analysis))
+    assert "Cost of a transaction: +" in text
+    assert "at 0.7200 USD an hour instead of 0.3600 USD" in text
+    assert "## Cost in money" in text
+    assert "Cost of a transaction: +" in render_html(build_document(analysis))
+    money = summary(analysis)["money"]
+    assert isinstance(money, dict)
+    (change,) = money["changes"]  # type: ignore[misc]
+    assert 50 < change["change_percent"] < 70  # type: ignore[index,call-overload]
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (None, "nothing says what fast costs"),
+        (rates(None), "the price of a db.x"),
+        (rates(0.36, currency="EUR"), "the amounts are in different currencies"),
+        (rates(0.36, io_per_million=0.2), "I/O is billed by use"),
+    ],
+)
+def test_what_is_not_known_is_not_compared(tmp_path: Path, other: Rates | None, why: str) -> None:
+    """It says why; the levels that are known stay."""
+    analysis = run(priced(rates(0.36), other), tmp_path / "c")
+    found = analysis.answer(analyse_money)
+    assert found is not None
+    (change,) = found.changes
+    assert change.change is None
+    assert why in change.missing
+    assert "Cost of a transaction:" not in render_markdown(build_document(analysis))
+    assert found.cells[0].value is not None
+
+
+def test_without_a_price_nothing_is_said(tmp_path: Path) -> None:
+    """No section, no key, no line of a plan."""
+    analysis = run(priced(None, None), tmp_path / "c")
+    assert "Cost in money" not in render_markdown(build_document(analysis))
+    assert "money" not in summary(analysis)
+    assert cost_words(analysis.experiment, 3600) == ""
+
+
+def test_a_plan_says_what_an_hour_and_the_campaign_cost() -> None:
+    """One machine is paid for once; what is missing is named instead of a sum."""
+    assert cost_words(priced(rates(0.36), rates(0.36)), 5400) == (
+        "0.3600 USD an hour, at most 0.5400 USD for 90 min"
+    )
+    assert cost_words(priced(rates(0.36), rates(None)), 5400) == "not known: the price of a db.x"
