@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 341,
+    "files": 342,
     "longest file": 744,
-    "import edges": 2484,
+    "import edges": 2515,
     "modules with one importer": 28,
     "branches on kind or system": 12,
 }

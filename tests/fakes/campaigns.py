@@ -31,6 +31,7 @@ from steelyard.core.target import EngineName, LocalTarget, RedisLocalTarget
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.journal import Entry, Journal, Line, Resumed, Started, encode
 from steelyard.record.registry import register
+from steelyard.report.document import Table
 from steelyard.targets.assembly import Assembly
 from steelyard.targets.differences import Room
 from steelyard.targets.stack import StackSettings, TurnedKnobs
@@ -101,6 +102,7 @@ class Listener:
     world: World
     heard: list[str] = field(default_factory=list)
     plan: CampaignPlan | None = None
+    contract: Table | None = None
     outcomes: list[BlockOutcome] = field(default_factory=list)
     looks: list[CampaignAnalysis] = field(default_factory=list)
     at_run: Callable[[int], None] = lambda _: None
@@ -115,6 +117,10 @@ class Listener:
     def stage(self, what: str) -> None:
         """Keep it."""
         self.heard.append(what)
+
+    def agreed(self, contract: Table) -> None:
+        """Keep it."""
+        self.contract = contract
 
     def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
         """Keep it."""

@@ -311,7 +311,7 @@ class FakeEngine:
 
     def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:
         """Return the address itself."""
-        assert connection in ("socket", "tcp")
+        assert connection in ("socket", "tcp", "address")
         return address
 
     def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:

@@ -360,6 +360,8 @@ def ceilings_json(analysis: CampaignAnalysis) -> dict[str, Json]:
                 "of": ceiling.subject,
                 "rate_per_s": number(ceiling.rate_per_s),
                 "latency_s": number(ceiling.latency_s),
+                "low_s": number(ceiling.low_s),
+                "high_s": number(ceiling.high_s),
                 "fastest_s": number(ceiling.fastest_s),
                 "p99_s": number(ceiling.p99_s),
                 "samples": ceiling.samples,

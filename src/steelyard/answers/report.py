@@ -26,6 +26,13 @@ from steelyard.answers.capacity.compute import capacity_findings, open_loops
 from steelyard.answers.capacity.section import capacity_section, open_loops_json
 from steelyard.answers.ceilings import ceilings_json
 from steelyard.answers.cells import pass_limits, pass_result, pass_title, published_section
+from steelyard.answers.contract import (
+    contract_findings,
+    contract_json,
+    contract_of,
+    contract_section,
+    with_marks,
+)
 from steelyard.answers.costs import cost_section
 from steelyard.answers.durability.results import measured_lags
 from steelyard.answers.durability.section import durability_json, durability_section, trades_json
@@ -165,6 +172,13 @@ ANSWERS: Final = (
         shown=Shown.ALL,
         single_pass=False,
     ),
+    Answer(
+        compute=contract_of,
+        findings=contract_findings,
+        sections=contract_section,
+        json=contract_json,
+        shown=Shown.ALL,
+    ),
     Answer(compute=instance_noise, json=instance_noise_json),
     Answer(
         compute=analyse_attribution,
@@ -247,17 +261,20 @@ def build_document(analysis: CampaignAnalysis) -> Document:
         contest = design_words(experiment.attribution)
     if len(experiment.configurations) == 1:
         contest = f"{experiment.baseline} alone"
+    sections = (
+        replace(section, shown=answer.shown)
+        for answer in ANSWERS
+        if answer.single_pass in (None, single)
+        for section in answer.sections(analysis)
+    )
+    of_pair = any(result.is_of_pair for result in analysis.results)
+    named = f"{experiment.name}, this pair of instances" if of_pair else experiment.name
     document = Document(
-        title=pass_title(analysis) if single else experiment.name,
+        title=pass_title(analysis) if single else named,
         subtitle=f"{contest} · {ending(analysis)} · {utc(analysis.started_at)}",
         description=experiment.description,
         place=place_line(analysis),
-        sections=tuple(
-            replace(section, shown=answer.shown)
-            for answer in ANSWERS
-            if answer.single_pass in (None, single)
-            for section in answer.sections(analysis)
-        ),
+        sections=tuple(with_marks(sections, analysis)),
     )
     return filled(document, experiment.words)
 
@@ -401,7 +418,7 @@ def _design(analysis: CampaignAnalysis, plan: CampaignPlan) -> dict[str, Json]:
         **turns_json(plan, analysis.experiment.measure.slice_s, analysis.warm_ups_s),
         "switch": plan.switch.value,
         "reset": plan.reset.value,
-        "restore": plan.restore,
+        "restore": ", ".join(plan.means),
         **(
             {"rounds": plan.rounds, "rounds_reason": plan.rounds_reason}
             if _has_rounds(plan)

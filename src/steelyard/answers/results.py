@@ -336,6 +336,7 @@ def ending(analysis: CampaignAnalysis) -> str:
         Status.PRECISION: f"asked half-width of ±{share(precision or 0.0)} reached",
         Status.BUDGET: f"budget of {format_duration(analysis.experiment.stop.budget_s)} used up",
         Status.PASSED: LABEL,
+        Status.COMPLETE: "as many blocks as were asked for",
         Status.INTERRUPTED: "interrupted",
         Status.FAILED: "failed",
     }

@@ -1,18 +1,19 @@
-"""``steelyard compare``: two configurations of one campaign, or two campaigns."""
+"""``steelyard compare``: two configurations of one campaign, or several campaigns."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from steelyard.cli.completion import complete_campaign, complete_compared
-from steelyard.cli.options import gate_options
+from steelyard.cli.options import gate_options, renaming
 from steelyard.core.errors import InputError
 
 if TYPE_CHECKING:
     from steelyard.answers.results import CampaignAnalysis
 
-_USAGE: Final = "DIR REFERENCE CONFIGURATION | DIR1 DIR2"
+_USAGE: Final = "DIR REFERENCE CONFIGURATION | DIR1 DIR2..."
 
 
 @click.command("compare")
@@ -20,8 +21,16 @@ _USAGE: Final = "DIR REFERENCE CONFIGURATION | DIR1 DIR2"
 @click.argument(
     "others",
     nargs=-1,
-    metavar="REFERENCE CONFIGURATION | DIR2",
+    metavar="REFERENCE CONFIGURATION | DIR2...",
     shell_complete=complete_compared,
+)
+@click.option(
+    "--as",
+    "renamed",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Campaigns: count configuration OLD as NEW, whose role it has; may be given several"
+    " times.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @gate_options
@@ -29,34 +38,39 @@ def command(
     directory: Path,
     others: tuple[str, ...],
     *,
+    renamed: tuple[str, ...],
     as_json: bool,
-    fail_if: tuple[str, ...],
-    undecided: str,
-    junit: Path | None,
+    **gate: Any,  # noqa: ANN401 - the options of a gate
 ) -> int:
-    """Compare two configurations of one campaign, or two campaigns.
+    """Compare two configurations of one campaign, or several campaigns.
 
     `compare DIR REFERENCE CONFIGURATION` takes two configurations of the campaign in DIR: their
     blocks are interleaved. A pair that the campaign's plan does not compare is labelled as an
     additional analysis.
 
-    `compare DIR1 DIR2` takes two campaigns: not interleaved, so time is confounded. What differs
-    between the two comes first, and no word is stronger than "differs".
+    `compare DIR1 DIR2...` takes campaigns: not interleaved, so time is confounded. A table has a
+    row per workload and load and a column per environment; then each campaign is set against the
+    first. What differs between the two comes first, and no word is stronger than "differs".
     """
-    if len(others) == 2:
+    if not others:
+        raise click.UsageError(f"compare takes {_USAGE}")
+    if len(others) == 2 and not (renamed or all(_is_campaign(each) for each in others)):
         analysis = _configurations(directory, *others, as_json=as_json)
         from steelyard.cli.campaigns import Gate
 
-        return Gate(fail_if=fail_if, undecided=undecided, junit=junit).code(analysis)
-    if len(others) != 1:
-        raise click.UsageError(f"compare takes {_USAGE}")
-    if fail_if or junit is not None:
+        return Gate(**gate).code(analysis)
+    if gate["fail_if"] or gate["junit"] is not None:
         raise InputError(
-            "two campaigns were measured at different times, so no gate can rest on them",
+            "campaigns were measured at different times, so no gate can rest on them",
             hint="Measure both configurations in one campaign: steelyard run --fail-if.",
         )
-    _campaigns(directory, Path(others[0]), as_json=as_json)
+    _campaigns([directory, *map(Path, others)], dict(map(renaming, renamed)), as_json=as_json)
     return 0
+
+
+def _is_campaign(name: str) -> bool:
+    """Return whether a name is that of a campaign's directory, and of no configuration."""
+    return (Path(name) / "journal.jsonl").exists()
 
 
 def _configurations(
@@ -76,13 +90,17 @@ def _configurations(
     return pair.campaign
 
 
-def _campaigns(first: Path, second: Path, *, as_json: bool) -> None:
-    from steelyard.answers.comparison import across_document, across_summary, compare_campaigns
+def _campaigns(directories: Sequence[Path], names: Mapping[str, str], *, as_json: bool) -> None:
+    from steelyard.answers.environments import (
+        compare_environments,
+        environments_document,
+        environments_summary,
+    )
     from steelyard.cli import campaigns
     from steelyard.record.directory import read_campaign
 
-    pair = compare_campaigns(read_campaign(first), read_campaign(second))
+    found = compare_environments([read_campaign(each) for each in directories], names)
     if as_json:
-        campaigns.print_json(across_summary(pair))
+        campaigns.print_json(environments_summary(found))
         return
-    campaigns.print_whole(across_document(pair))
+    campaigns.print_whole(environments_document(found))

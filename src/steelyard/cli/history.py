@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from steelyard.cli.options import renaming
+
 
 @click.command("history")
 @click.argument("directories", nargs=-1, type=click.Path(path_type=Path))
@@ -38,7 +40,7 @@ def command(
     from steelyard.gateways.files import write_text
     from steelyard.report.html import render_html
 
-    names = dict(_renaming(text) for text in renamed)
+    names = dict(map(renaming, renamed))
     history = history_of(campaigns.listed_campaigns(directories), names)
     document = history_document(history)
     if html is not None:
@@ -47,15 +49,3 @@ def command(
         campaigns.print_json(history_json(history))
         return
     campaigns.print_whole(document)
-
-
-def _renaming(text: str) -> tuple[str, str]:
-    from steelyard.core.errors import InputError
-
-    old, sign, new = text.partition("=")
-    if not (old and sign and new):
-        raise InputError(
-            f"--as {text}: it renames nothing",
-            hint="Write --as OLD=NEW, such as --as tuned=fitted.",
-        )
-    return old, new

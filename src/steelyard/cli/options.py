@@ -374,3 +374,18 @@ def crash_options(command: _Command) -> _Command:
     """Add them."""
     # Decorators apply from the last to the first: so help lists them in the order written.
     return reduce(lambda decorated, part: part(decorated), reversed(_CRASH_OPTIONS), command)
+
+
+def renaming(text: str) -> tuple[str, str]:
+    """Return the two names of an ``--as OLD=NEW``.
+
+    Raises:
+        InputError: It is none.
+    """
+    old, sign, new = text.partition("=")
+    if not (old and sign and new):
+        raise InputError(
+            f"--as {text}: it renames nothing",
+            hint="Write --as OLD=NEW, such as --as tuned=fitted.",
+        )
+    return old, new

@@ -14,6 +14,8 @@ from steelyard.answers.results import CampaignAnalysis, Comparison, durability_w
 from steelyard.core.campaign import BlockOutcome, CampaignPlan
 from steelyard.core.schedule import Mode
 from steelyard.core.units import format_duration, format_percent
+from steelyard.report.document import Table as Report
+from steelyard.report.terminal import render_table
 
 _BAR_WIDTH = 30
 
@@ -36,6 +38,10 @@ class PlainProgress:
     def stage(self, what: str) -> None:
         """Say which step before the first block begins."""
         _say(f"  {what} ...")
+
+    def agreed(self, contract: Report) -> None:
+        """Say on what terms servers are compared."""
+        _say(render_table(contract))
 
     def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
         """Say what was frozen."""
@@ -96,6 +102,10 @@ class LiveProgress:
     def say(self, text: str) -> None:
         """Leave a line above the table."""
         self._live.console.print(text, highlight=False, markup=False)
+
+    def agreed(self, contract: Report) -> None:
+        """Leave the terms above the table."""
+        self.say(render_table(contract))
 
     def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
         """Show that the blocks begin."""

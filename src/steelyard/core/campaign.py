@@ -74,13 +74,20 @@ class Status(StrEnum):
     PRECISION = "precision reached"
     BUDGET = "budget reached"
     PASSED = "single pass done"
+    COMPLETE = "all blocks taken"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
 
     @property
     def is_finished(self) -> bool:
         """Return whether it came to its end; any other may go on."""
-        return self in (Status.DECIDED, Status.PRECISION, Status.BUDGET, Status.PASSED)
+        return self in (
+            Status.DECIDED,
+            Status.PRECISION,
+            Status.BUDGET,
+            Status.PASSED,
+            Status.COMPLETE,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +139,7 @@ class StoppingRule:
         cell_first_look: Blocks at the first look of a cell.
         spending_power: rho of alpha(t) = alpha t^rho.
         precision: Half-width asked for, or None.
+        is_fixed: So many blocks were asked for: there is one look, after the last of them.
     """
 
     max_blocks: int
@@ -141,6 +149,7 @@ class StoppingRule:
     cell_first_look: int
     spending_power: float
     precision: float | None = None
+    is_fixed: bool = False
 
     def stopped_early(self, status: Status, blocks: int) -> bool:
         """Return whether the verdicts ended a campaign before its last look.
@@ -161,6 +170,7 @@ class CampaignPlan:
         reset: When the data are restored.
         restore: The means of restoring: ``reflink``, ``copy``, ``template``, ``vacuum``, or
             ``ANEW``.
+        restores: Configurations whose place has another means, with it; empty where all share one.
         restore_s: Measured seconds of one restore by each means tried.
         block_s: Estimated seconds of one block, from measured switch and restore times.
         start_s: Measured seconds of one restart until the server is ready; None in old records.
@@ -195,6 +205,12 @@ class CampaignPlan:
     pausing: Pausing | None = None
     turns: tuple[WorkloadTurns, ...] = ()
     memory: SharedMemory | None = None
+    restores: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def means(self) -> tuple[str, ...]:
+        """Return the means of restoring of all places, each once, that of most of them first."""
+        return tuple(dict.fromkeys((self.restore, *dict(self.restores).values())))
 
     @property
     def at_once(self) -> int | None:

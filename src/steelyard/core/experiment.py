@@ -369,6 +369,13 @@ class Design(StrEnum):
     ONCE = "single-pass"  # one run per cell in file order: no interval and no verdict
 
 
+class Track(StrEnum):
+    """On what terms servers in different places are compared; ``matched`` asks for equal ones."""
+
+    AS_SHIPPED = "as-shipped"  # as the vendor ships it: what differs is a part of the offer
+    MATCHED = "matched"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Setting:
     """One setting asked for: the layer it belongs to, its name, its value as written."""
@@ -457,6 +464,7 @@ class Stop:
         decide: Relative effect the user wants decided (0.03 = 3 %); used for "N more minutes".
         precision: Half-width asked for; when given, verdicts do not stop the campaign.
         equivalence: Margin within which a difference has no practical weight.
+        blocks: So many are taken, and looked at once, after the last; None: as many as it takes.
         fail_if: Conditions of a gate; where there are some and no precision, the campaign ends when
             each has failed or passed on every result.
     """
@@ -466,6 +474,7 @@ class Stop:
     precision: float | None = None
     equivalence: float = 0.01
     fail_if: tuple[Condition, ...] = ()
+    blocks: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -525,6 +534,7 @@ class Experiment:
         twin_of: What an A/A campaign measures the noise for; None for every other experiment.
         capacity: How the capacity is found; None where no load is a share of it.
         goal: The highest rate that meets it is looked for; None: none is.
+        track: On what terms its servers are compared; None: the file does not say.
     """
 
     name: str
@@ -546,6 +556,7 @@ class Experiment:
     twin_of: TwinOf | None = None
     capacity: CapacityAsked | None = None
     goal: LatencyGoal | None = None
+    track: Track | None = None
 
     def configuration(self, name: str) -> Configuration:
         """Return the configuration of that name."""
@@ -581,6 +592,11 @@ class Experiment:
     def is_single_pass(self) -> bool:
         """Return whether each cell is run once, in file order, and nothing is compared."""
         return self.design is Design.ONCE
+
+    @property
+    def is_all_here(self) -> bool:
+        """Return whether Steelyard starts every server on this machine."""
+        return all(configuration.target.is_here for configuration in self.configurations)
 
     @property
     def local_targets(self) -> dict[str, LocalTarget]:

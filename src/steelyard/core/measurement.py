@@ -27,6 +27,7 @@ from typing import Final
 from steelyard.core.experiment import Setting
 from steelyard.core.findings import Finding, Validity
 from steelyard.core.schedule import Ceiling, CellKey, Turn
+from steelyard.core.target import Provision
 
 # Subject of the absence of everything about a server's machine.
 SERVERS_MACHINE: Final = "the server's machine"
@@ -715,6 +716,7 @@ class ServerEnvironment:
         settings: All of them, as a new session sees them.
         requested: What the experiment asked for.
         plans: Of the statements of scripts; empty where there are none, or nobody asked.
+        provision: What its place gives it; None in old records.
     """
 
     configuration: str
@@ -722,6 +724,7 @@ class ServerEnvironment:
     settings: tuple[EffectiveSetting, ...]
     requested: tuple[Setting, ...] = ()
     plans: tuple[StatementPlan, ...] = ()
+    provision: Provision | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -342,6 +342,8 @@ class Ceiling:
         p99_s: The 99 % quantile; None likewise.
         rate_per_s: The most per second; None where only a latency was measured, or nothing.
         samples: Measurements behind the quantiles.
+        low_s: Lower bound of the 95 % interval of the median; None where only a mean is known.
+        high_s: Upper bound; None likewise.
         how: The source, in words.
         unknown: Why there is no value; empty when there is one.
         configurations: Those whose server it holds for; of a method of forcing out, those whose
@@ -355,6 +357,8 @@ class Ceiling:
     p99_s: float | None = None
     rate_per_s: float | None = None
     samples: int = 0
+    low_s: float | None = None
+    high_s: float | None = None
     how: str = ""
     unknown: str = ""
     configurations: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal, Self
 
 from steelyard.core.money import Rates
-from steelyard.core.units import KIB, format_bytes, parse_quantity
+from steelyard.core.units import KIB, format_bytes, parse_quantity, parse_quantity_bytes
 
 
 class OpenWord(StrEnum):
@@ -62,6 +62,7 @@ class DatabaseSystem:
         has_ramp: It can leave out the start of a run.
         has_checkpoints: It writes its pages out in cycles.
         passwords: Where the password for a server comes from.
+        mixes_kinds: Its servers of different kinds of target can be in one experiment.
     """
 
     name: EngineName
@@ -71,6 +72,7 @@ class DatabaseSystem:
     has_ramp: bool = False
     has_checkpoints: bool = False
     passwords: str = "the environment"
+    mixes_kinds: bool = False
 
 
 POSTGRES_WORDS: Final = WorkWords()
@@ -90,6 +92,7 @@ POSTGRES: Final = DatabaseSystem(
     has_ramp=True,
     has_checkpoints=True,
     passwords="~/.pgpass or PGPASSWORD",
+    mixes_kinds=True,
 )
 REDIS: Final = DatabaseSystem(
     name=EngineName.REDIS,
@@ -97,6 +100,22 @@ REDIS: Final = DatabaseSystem(
     takes_time=False,
     passwords="REDISCLI_AUTH",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provision:
+    """What the place of a server gives it, as far as that is known.
+
+    Attributes:
+        cpus: None: not known; so is ``memory_bytes``.
+        storage: What the data are on, in words; empty: not known.
+        limits: What that storage gives at most, in words; empty likewise.
+    """
+
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    storage: str = ""
+    limits: str = ""
 
 
 class Server:
@@ -139,6 +158,11 @@ class Server:
     def home(self) -> "KubernetesPlace | None":
         """Return where in which Kubernetes cluster it is; None where it is in none."""
         return None
+
+    @property
+    def provision(self) -> Provision:
+        """Return what its place gives the server, as far as the file decides it."""
+        return Provision()
 
     @property
     def connection(self) -> str:
@@ -288,7 +312,20 @@ class PodResources:
     @property
     def has_cpu_quota(self) -> bool:
         """Return whether the kernel holds the container back beyond so much CPU time."""
-        return "cpu" in dict(self.limits or self.requests)
+        return "cpu" in self._most
+
+    @property
+    def _most(self) -> dict[str, str]:
+        return dict(self.limits or self.requests)
+
+    def provision(self, storage: str, storage_class: str | None) -> Provision:
+        """Return what a container gets at most, on a volume of that size and class."""
+        cpus, memory = self._most.get("cpu"), self._most.get("memory")
+        return Provision(
+            cpus=None if cpus is None else float(parse_quantity(cpus)),
+            memory_bytes=None if memory is None else parse_quantity_bytes(memory),
+            storage=f"{storage} on {storage_class or 'the default storage class'}",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -397,6 +434,13 @@ class CloudNativePgTarget(Server):
     def home(self) -> KubernetesPlace:
         """Return where in which cluster it is."""
         return self.place
+
+    @property
+    def provision(self) -> Provision:
+        """Return what its pods get at most, of a Cluster that is made."""
+        if not self.is_made:
+            return Provision()
+        return self.resources.provision(self.storage, self.storage_class)
 
     @property
     def identity(self) -> Hashable:
@@ -638,6 +682,13 @@ class RedisKubernetesTarget(Server):
     def home(self) -> KubernetesPlace:
         """Return where in which cluster it is."""
         return self.place if self.service is None else self.service.place
+
+    @property
+    def provision(self) -> Provision:
+        """Return what its pod gets at most, of a server that is made."""
+        if not self.is_made:
+            return Provision()
+        return self.resources.provision(self.storage, self.storage_class)
 
     @property
     def identity(self) -> Hashable:

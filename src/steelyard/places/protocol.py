@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import EffectiveSetting, Fact, Vantage
 from steelyard.core.outside import Command, Completed, Outside, ServerAddress, ServerProgram
 from steelyard.core.schedule import Pausing
+from steelyard.core.target import Provision
 from steelyard.gateways.process import RunningPrograms
 from steelyard.places.kubernetes.outcomes import PodSight
 
@@ -217,6 +218,15 @@ class Platform(Protocol):
 
     def destroy(self) -> None:
         """Stop the server and remove everything that was made for this campaign."""
+        ...
+
+
+@runtime_checkable
+class TellsProvision(Protocol):
+    """A platform that knows what its place gives the server."""
+
+    def provision(self) -> Provision:
+        """Return it, as far as it is known; where nothing is known nothing is guessed."""
         ...
 
 

@@ -88,6 +88,14 @@ def render_terminal(
     return "\n".join(line.rstrip() for line in out.getvalue().replace(_TIE, " ").split("\n"))
 
 
+def render_table(table: Table, width: int = 100) -> str:
+    """Return one table as text, every row of it."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, highlight=False, legacy_windows=False)
+    console.print(_Page(width=width, whole=True).table(harmless(table), ""))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
 def _tied(text: str) -> str:
     return text.replace(" %", f"{_TIE}%").replace("\N{NO-BREAK SPACE}", _TIE)
 

@@ -345,10 +345,14 @@ def block_interval(contrasts: FloatArray, level: float) -> Interval:
         METHOD 3.3, which uses t below 10 blocks only: then an interval seen at 9 blocks would be
         gone at 10 for the small levels of simultaneous cells.
     """
-    n = len(contrasts)
-    if n < SIGNED_RANK_FROM or critical_value(n, level) < 0:
+    if is_by_t(len(contrasts), level):
         return student_interval(contrasts, level)
     return signed_rank_interval(contrasts, level)
+
+
+def is_by_t(blocks: int, level: float) -> bool:
+    """Return whether the interval of so many blocks is that of t, and not of signed ranks."""
+    return blocks < SIGNED_RANK_FROM or critical_value(blocks, level) < 0
 
 
 def block_p_value(contrasts: FloatArray) -> float:

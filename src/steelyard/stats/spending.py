@@ -239,7 +239,12 @@ SIMULTANEOUS_UP_TO = 10  # cells of a result; beyond, the false discovery rate i
 
 
 def stopping_rule(
-    *, results: int, cells_per_result: int, max_blocks: int, precision: float | None
+    *,
+    results: int,
+    cells_per_result: int,
+    max_blocks: int,
+    precision: float | None,
+    blocks: int | None = None,
 ) -> StoppingRule:
     """Return the rule that a campaign freezes and a resumed campaign keeps.
 
@@ -250,9 +255,20 @@ def stopping_rule(
             looked at earlier.
         max_blocks: What the budget allows, at least 0.
         precision: Half-width asked for, relative; None stops at verdicts.
+        blocks: So many are taken and looked at once, after the last; None: as many as it takes.
     """
-    total = SEQUENTIAL_ALPHA if precision is None else FIXED_ALPHA
+    total = SEQUENTIAL_ALPHA if precision is None and blocks is None else FIXED_ALPHA
     shared_by = max(results, 1)
+    if blocks is not None:
+        return StoppingRule(
+            max_blocks=blocks,
+            alpha=total / shared_by,
+            results=shared_by,
+            first_look=blocks,
+            cell_first_look=blocks,
+            spending_power=spending_power(blocks),
+            is_fixed=True,
+        )
     return StoppingRule(
         max_blocks=max_blocks,
         alpha=total / shared_by,

@@ -1,6 +1,7 @@
 """From an experiment to the engine and platforms that run it; a campaign's, or only to look at.
 
-The one place that knows which engines and which kinds of target there are.
+The one place that knows which engines and which kinds of target there are. Kinds may differ between
+configurations: each way in which servers come about serves its own, and they are put together.
 
 For looking, ledgers keep nothing, and in a cluster nothing is made but a pod of a moment per image.
 For a campaign its namespace, password and generators are made here, because the engine needs
@@ -8,23 +9,18 @@ programs that run. ``--context`` and ``--namespace`` take the place of what the 
 """
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from steelyard.core.errors import InputError, SteelyardError
+from steelyard.core.errors import InputError, PreflightError, SteelyardError
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.outside import Outside
 from steelyard.core.schedule import Pausing
-from steelyard.core.target import (
-    EndpointTarget,
-    Here,
-    KubernetesPlace,
-    RedisEndpointTarget,
-    Target,
-)
+from steelyard.core.target import Here, KubernetesPlace, Target
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
@@ -32,15 +28,16 @@ from steelyard.places.local.groups import GroupPlan, ServerGroups, pausing_of
 from steelyard.places.local.machine import capacity
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.local.server import server_account, staged
+from steelyard.places.local.stores import MadeStores
 from steelyard.places.protocol import Ledger, PausablePlatform, Platform
 from steelyard.record import registry
 from steelyard.systems.postgres.cloudnative_pg.operator import require_installed
 from steelyard.systems.postgres.engine import PostgresEngine
-from steelyard.systems.postgres.factory import Surroundings, postgres_engine
+from steelyard.systems.postgres.factory import JoinedEngine, Surroundings, postgres_engine
 from steelyard.systems.protocol import Engine
 from steelyard.systems.redis.factory import RedisSurroundings, redis_engine
 from steelyard.targets.cloudnative_pg import clusters_made, servers_in_kubernetes
-from steelyard.targets.differences import Room
+from steelyard.targets.differences import Room, shared_room
 from steelyard.targets.endpoint import assemble_endpoints, assemble_redis_endpoints
 from steelyard.targets.kubernetes_site import Asked, KubernetesSite, Placed, find_site
 from steelyard.targets.redis_kubernetes import redis_servers_made, redis_services
@@ -135,6 +132,7 @@ class Assembly:
         platforms: Of each configuration, by name; configurations on one target share one.
         stack: What configurations set outside their servers; None where none does.
         site: Where in a Kubernetes cluster it works; None where it is in none.
+        stores: Simulated storage of servers that are here; None where none is here.
         room: What the place offers to servers that are up together.
         slots: Makes so many places for them, each with the platforms of the configurations it can
             take; None: it cannot.
@@ -144,6 +142,7 @@ class Assembly:
     platforms: Mapping[str, Platform]
     stack: StackSettings | None = None
     site: KubernetesSite | None = None
+    stores: MadeStores | None = None
     room: Room = field(default_factory=Room)
     slots: Callable[[int], tuple[Mapping[str, PausablePlatform], ...]] | None = None
 
@@ -153,13 +152,20 @@ class Assembly:
         Raises:
             LeftBehindError: Something is still there.
         """
-        if self.site is not None:
-            self.site.close()
+        with ExitStack() as closing:
+            if self.stores is not None:
+                closing.callback(self.stores.remove)
+            if self.site is not None:
+                closing.callback(self.site.close)
 
 
 @runtime_checkable
 class Assembled(Protocol):
-    """A target whose class says how an experiment on targets of its kind is assembled."""
+    """A target whose class says how an experiment on targets of its kind is assembled.
+
+    It gets the whole experiment and serves the configurations whose targets are of its kind: there
+    may be others, which are assembled for themselves.
+    """
 
     def assembled(
         self,
@@ -170,7 +176,10 @@ class Assembled(Protocol):
         ledger: Ledger | None,
         told: Callable[[str], None],
     ) -> Assembly:
-        """Return engine and platforms, as ``assemble`` does."""
+        """Return engine and platforms of these configurations, as ``assemble`` does.
+
+        Where there are others, ``put_together`` makes one assembly of all.
+        """
         ...
 
 
@@ -214,35 +223,125 @@ def assemble(
         PrivilegeError: There is no account to run the server as.
         TargetError: An endpoint cannot be reached.
     """
-    target = experiment.configurations[0].target
-    if isinstance(target, Assembled):
-        return target.assembled(
+    ways = dict.fromkeys(_way_of(each.target) for each in experiment.configurations)
+    parts = []
+    with ExitStack() as made:
+        # What is first is stopped first: servers of this machine are, before the directory that all
+        # share is removed.
+        for way in sorted(ways, key=lambda each: each is not _here):
+            part = way(experiment, doors, campaign_id=campaign_id, ledger=ledger, told=told)
+            made.callback(part.close)
+            parts.append(part)
+        whole = put_together(experiment, doors, parts)
+        made.pop_all()
+    return whole
+
+
+class _Way(Protocol):
+    """Assembles the configurations whose targets come about in one way."""
+
+    def __call__(
+        self,
+        experiment: Experiment,
+        doors: Doors,
+        *,
+        campaign_id: str,
+        ledger: Ledger | None,
+        told: Callable[[str], None],
+    ) -> "Assembly":
+        """Return their engine and platforms."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _WayOfClass:
+    """As the class of a target says; one target of it speaks for all."""
+
+    kind: type[Target]
+    target: Assembled = field(compare=False)
+
+    def __call__(
+        self,
+        experiment: Experiment,
+        doors: Doors,
+        *,
+        campaign_id: str,
+        ledger: Ledger | None,
+        told: Callable[[str], None],
+    ) -> "Assembly":
+        """Return what the class returns."""
+        return self.target.assembled(
             experiment, doors, campaign_id=campaign_id, ledger=ledger, told=told
         )
-    if experiment.is_in_kubernetes:
-        return _in_kubernetes(experiment, doors, campaign_id=campaign_id, ledger=ledger, told=told)
-    if any(_is_endpoint(configuration.target) for configuration in experiment.configurations):
-        return _there(experiment, doors, campaign_id=campaign_id, ledger=ledger or NoLedger())
-    making = _redis_here if experiment.redis_targets else _postgres_here
-    return assemble_here(experiment, doors, making, campaign_id=campaign_id, ledger=ledger)
 
 
-def _is_endpoint(target: Target) -> bool:
-    """Return whether a server is there already, outside of any cluster."""
-    return isinstance(target, EndpointTarget | RedisEndpointTarget)
+def _way_of(target: Target) -> _Way:
+    """Return how the servers of a target are assembled."""
+    if isinstance(target, Assembled):
+        return _WayOfClass(type(target), target)
+    if target.home is not None:
+        return _in_kubernetes
+    return _here if target.is_here else _there
 
 
-def _there(experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Ledger) -> Assembly:
+def put_together(experiment: Experiment, doors: Doors, parts: Sequence[Assembly]) -> Assembly:
+    """Return one assembly of several, each of which serves some of the configurations.
+
+    Servers that are up together are one slot each, or as many as their part makes.
+
+    Raises:
+        PreflightError: No engine can drive all of them.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    served = {name: part for part in parts for name in part.platforms}
+    engines = {each.name: served[each.name].engine for each in experiment.configurations}
+    known = {name: one for name, one in engines.items() if isinstance(one, PostgresEngine)}
+    if len(known) < len(engines):
+        kinds = sorted({each.target.kind for each in experiment.configurations})
+        raise PreflightError(f"no load generator drives servers of {' and '.join(kinds)} alike")
+    makes = [(part.slots, len(part.platforms)) for part in parts if part.slots is not None]
+    return Assembly(
+        engine=JoinedEngine(experiment, known, processes=doors.processes, sql=doors.sql),
+        platforms={name: part.platforms[name] for name, part in served.items()},
+        stack=next((part.stack for part in parts if part.stack is not None), None),
+        site=next((part.site for part in parts if part.site is not None), None),
+        stores=next((part.stores for part in parts if part.stores is not None), None),
+        room=shared_room([part.room for part in parts]),
+        slots=(lambda number: tuple(s for make, most in makes for s in make(min(number, most))))
+        if len(makes) == len(parts)
+        else None,
+    )
+
+
+def _there(
+    experiment: Experiment,
+    doors: Doors,
+    *,
+    campaign_id: str,
+    ledger: Ledger | None,
+    told: Callable[[str], None],  # noqa: ARG001 - nothing takes long
+) -> Assembly:
     """Return the assembly of servers that are there already.
 
     Each configuration has its own slot.
     """
-    there = assemble_redis_endpoints if experiment.redis_targets else assemble_endpoints
-    found = there(experiment, doors, campaign_id=campaign_id, ledger=ledger)
+    keeping = ledger or NoLedger()
+    found = (
+        assemble_redis_endpoints(experiment, doors, campaign_id=campaign_id, ledger=keeping)
+        if experiment.redis_targets
+        else assemble_endpoints(
+            experiment,
+            doors,
+            campaign_id=campaign_id,
+            ledger=keeping,
+            reach=_means_here(experiment, doors, ledger).reach,
+        )
+    )
     return Assembly(
         engine=found.engine,
         platforms=found.platforms,
-        stack=_stack(experiment, doors, ledger, None),
+        stack=_stack(experiment, doors, keeping, None),
         room=found.room,
         slots=lambda _: tuple({name: seat} for name, seat in found.seats().items()),
     )
@@ -278,6 +377,30 @@ def _in_kubernetes(
     )
 
 
+def _here(
+    experiment: Experiment,
+    doors: Doors,
+    *,
+    campaign_id: str,
+    ledger: Ledger | None,
+    told: Callable[[str], None],  # noqa: ARG001 - likewise
+) -> Assembly:
+    making = _redis_here if experiment.redis_targets else _postgres_here
+    return assemble_here(experiment, doors, making, campaign_id=campaign_id, ledger=ledger)
+
+
+def _means_here(experiment: Experiment, doors: Doors, ledger: Ledger | None) -> MeansHere:
+    """Return the account of servers of this machine, and where it reaches programs.
+
+    Where no server is started here there is none; for looking only nothing is copied.
+    """
+    targets = experiment.places_here.values()
+    account = server_account({each.run_as for each in targets if each.run_as}) if targets else None
+    copied = partial(staged, account=account, processes=doors.processes)
+    reach = copied if ledger is not None and targets else _where_it_is
+    return MeansHere(doors=doors, account=account, reach=reach)
+
+
 def assemble_here(
     experiment: Experiment,
     doors: Doors,
@@ -296,12 +419,10 @@ def assemble_here(
         ledger: Likewise.
     """
     targets = experiment.places_here
-    account = server_account({target.run_as for target in targets.values() if target.run_as})
-    reach = partial(staged, account=account, processes=doors.processes)
-    means = MeansHere(
-        doors=doors, account=account, reach=reach if ledger is not None else _where_it_is
-    )
-    engine = making(experiment, means)
+    means = _means_here(experiment, doors, ledger)
+    account, engine = means.account, making(experiment, means)
+    keeping = ledger or NoLedger()
+    stores = MadeStores(campaign_id, keeping, doors.stores, doors.volumes, doors.clock)
     ground = _Ground(
         campaign_id=campaign_id,
         account=account,
@@ -311,16 +432,21 @@ def assemble_here(
             for key in configuration.asked(Layer.CGROUP)
         ),
         templates=isinstance(engine, PostgresEngine),
-        ledger=ledger or NoLedger(),
+        is_alone=experiment.is_all_here,
+        ledger=keeping,
         doors=doors,
+        stores=stores if ledger is not None else None,
     )
-    stack = _stack(
-        experiment, doors, ledger or NoLedger(), _needs(experiment, engine, doors, account)
-    )
+    stack = _stack(experiment, doors, keeping, _needs(experiment, engine, doors, account))
+    with ExitStack() as made:
+        made.callback(stores.remove)
+        platforms = ground.platforms(targets)
+        made.pop_all()
     return Assembly(
         engine=engine,
-        platforms=ground.platforms(targets),
+        platforms=platforms,
         stack=stack,
+        stores=stores,
         room=ground.room(),
         slots=lambda number: tuple(
             ground.platforms(targets, slot=slot) for slot in range(1, number + 1)
@@ -335,18 +461,23 @@ class _Ground:
     Attributes:
         limited: Keys of control groups that any configuration limits.
         templates: The servers can keep copies of their data.
+        is_alone: All servers are here. Those that take turns with others go on in pauses as these
+            do: else background work would cost the ones and not the others.
+        stores: Makes simulated storage; None for looking only.
     """
 
     campaign_id: str
     account: str | None
     limited: frozenset[str]
     templates: bool
+    is_alone: bool
     ledger: Ledger
     doors: Doors
+    stores: MadeStores | None
 
     @property
     def _pausing(self) -> Pausing:
-        return pausing_of(self.doors.cgroups)
+        return pausing_of(self.doors.cgroups) if self.is_alone else Pausing.GENERATOR
 
     def platforms(
         self, targets: Mapping[str, Here], *, slot: int | None = None
@@ -356,12 +487,20 @@ class _Ground:
         Where there are slots, a port that is asked for is that of the first.
         """
         by_place: dict[tuple[Path, int | None], LocalPlatform] = {}
-        for target in targets.values():
-            key = data_root(target), target.port
+        roots = {name: self._root(target) for name, target in targets.items()}
+        for name, target in targets.items():
+            key = roots[name], target.port
             if key not in by_place:
                 port = target.port if slot in (None, 1) else None
                 by_place[key] = self._platform(key[0], port, slot, len(by_place))
-        return {name: by_place[data_root(t), t.port] for name, t in targets.items()}
+        return {name: by_place[roots[name], target.port] for name, target in targets.items()}
+
+    def _root(self, target: Here) -> Path:
+        """Return where a target's data lie; for looking only, where its storage would be made."""
+        root = data_root(target)
+        if target.store is None or self.stores is None:
+            return root
+        return self.stores.volume(root, target.store)
 
     def _platform(
         self, root: Path, port: int | None, slot: int | None, number: int
@@ -373,6 +512,7 @@ class _Ground:
             port=port,
             templates=self.templates,
             slot=slot,
+            goes_on=not self.is_alone,
         )
         place = (slot or 0) * _PLACES_OF_A_SLOT + number
         plan = GroupPlan(

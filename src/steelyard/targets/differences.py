@@ -186,6 +186,25 @@ class Room:
     unable: str = "its servers can only be up one at a time here"
 
 
+def shared_room(rooms: Sequence[Room]) -> Room:
+    """Return what several places together offer to servers that are up at the same time.
+
+    Where one cannot let its servers stand still, none does: the generators alone stop.
+    """
+    without = next((room for room in rooms if room.pausing is None), None)
+    if without is not None:
+        return without
+    kinds = {room.pausing for room in rooms}
+    memory = [room.memory_bytes for room in rooms if room.memory_bytes is not None]
+    pages = [room.huge_page_bytes for room in rooms if room.huge_page_bytes is not None]
+    return Room(
+        pausing=kinds.pop() if len(kinds) == 1 else Pausing.GENERATOR,
+        memory_bytes=min(memory, default=None),
+        huge_page_bytes=min(pages, default=None),
+        mixed_sessions=next((room.mixed_sessions for room in rooms if room.mixed_sessions), ""),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesignChoice:
     """Whether the configurations alternate, and why, as a clause.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.experiment import Experiment, Layer, SwitchCost
@@ -64,11 +65,24 @@ class Endpoints:
 
 
 def assemble_endpoints(
-    experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Ledger
+    experiment: Experiment,
+    doors: Doors,
+    *,
+    campaign_id: str,
+    ledger: Ledger,
+    reach: Callable[[Path, tuple[Path, ...], str], Path],
 ) -> Endpoints:
-    """Return the engine and each configuration's platform.
+    """Return the engine and each configuration's platform, of those that are at an endpoint.
 
     The servers are asked, nothing is changed.
+
+    Args:
+        experiment: What is to run; it may have other servers beside these.
+        doors: To the outside.
+        campaign_id: Names what is made there.
+        ledger: Is told of it before.
+        reach: Returns where the account of servers of this machine reaches programs: one generator
+            drives all.
 
     Raises:
         TargetError: A server cannot be reached.
@@ -82,7 +96,7 @@ def assemble_endpoints(
         processes=doors.processes,
         sql=doors.sql,
         account=None,
-        reach=lambda programs, _parts, _label: programs,
+        reach=reach,
     )
     engine = endpoint_engine(
         experiment, {name: servers[target] for name, target in targets.items()}, surroundings

@@ -294,6 +294,7 @@ def test_round_trips_that_differ(baseline_s: float, other_s: float, *, told: boo
     assert (finding is not None) is told
     if finding is not None:
         assert "t1: an empty statement came back after 0.160 ms, under t0" in finding.message
+        assert "each statement takes 0.060 ms more" in finding.message
     assert missing(_with_trips(baseline_s, None), "round-trip-differs")
 
 

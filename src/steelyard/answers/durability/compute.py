@@ -61,7 +61,7 @@ def durability_of(
     found = tuple(
         ConfigurationDurability(
             configuration=configuration.name,
-            survivals=_survivals(configuration, environment),
+            survivals=survivals_of(configuration, environment),
             latencies=_latencies(configuration.name, experiment, cells),
         )
         for configuration in experiment.configurations
@@ -181,7 +181,7 @@ def _fate_of(side: _Side, loss: Loss, environment: Environment | None) -> Surviv
     found = [
         survival
         for configuration in side.configurations
-        for survival in _survivals(configuration, environment)
+        for survival in survivals_of(configuration, environment)
         if survival.loss is loss
     ]
     unknown = any(survival.fate is Fate.UNKNOWN for survival in found)
@@ -220,9 +220,10 @@ def _cause(
     return f"appendfsync {settings.get('appendfsync', 'everysec')}{on_rewrite}"
 
 
-def _survivals(
+def survivals_of(
     configuration: Configuration, environment: Environment | None
 ) -> tuple[Survival, ...]:
+    """Return what the acknowledged commits of a configuration survive, by failure."""
     if configuration.target.system.name is EngineName.REDIS:
         facts = () if environment is None else environment.facts
         return redis_survivals(configuration.target, _in_force(configuration, environment), facts)
@@ -378,7 +379,11 @@ def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment
     starts = _starts(seen, experiment.baseline)
     targets = {configuration.target for configuration in experiment.configurations}
     several = len(targets) > 1
-    if plan.mode is Mode.ALTERNATING:
+    if any(target.is_made for target in targets):
+        turns = ", under load in turns" if plan.mode is Mode.ALTERNATING else ""
+        what = f"{count(starts, 'block')} on servers some of which were there already{turns}"
+        limits = "not restarts of those, not two machines of a kind"
+    elif plan.mode is Mode.ALTERNATING:
         place = "servers that were" if several else "one server that was"
         what = f"{count(starts, 'block')} on {place} there already, under load in turns"
         limits = "not restarts of them, not two machines"
@@ -395,7 +400,8 @@ def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment
         what = f"{count(starts, 'start')} per configuration, on servers that were there already"
         limits = "not restarts of them"
     limits += "; a difference belongs to this pair of servers" if several else ""
-    data = _DATA[plan.reset] if plan.restore != "vacuum" else "on data that were only vacuumed"
+    vacuums = "vacuum" in plan.means
+    data = "on data that were only vacuumed" if vacuums else _DATA[plan.reset]
     return f"{what}, {data}; {limits}"
 
 

@@ -46,6 +46,7 @@ class OutlookTerms:
         max_blocks: That fit into it.
         precision: Half-width asked for; then the verdicts do not stop the campaign.
         weights: Of the configurations in a contrast.
+        is_fixed: A number of blocks is asked for, and looked at once.
     """
 
     shape: BlockShape
@@ -56,6 +57,7 @@ class OutlookTerms:
     max_blocks: int
     precision: float | None = None
     weights: tuple[float, ...] = PAIR
+    is_fixed: bool = False
 
     def seconds(self, blocks: float) -> float:
         """Return the seconds from the start to the end of so many blocks."""
@@ -68,6 +70,7 @@ class OutlookTerms:
             cells_per_result=self.shape.cells,
             max_blocks=max_blocks,
             precision=self.precision,
+            blocks=max_blocks if self.is_fixed else None,
         )
 
 

@@ -23,6 +23,7 @@ from steelyard.stats.intervals import (
     block_p_value,
     blocks_to_decide,
     has_no_practical_weight,
+    is_by_t,
     verdict_of,
 )
 from steelyard.stats.spending import (
@@ -105,7 +106,7 @@ def compare_result(
         contrasts=tuple(pooled.tolist()),
         depends_on_load=depends_on_load,
         minutes_to_decide=_minutes_to_decide(weighed, terms),
-        note=_EARLY if decided_early else _limit(weighed, terms, terms.rule.first_look),
+        note=_EARLY if decided_early else _note(weighed, terms, terms.rule.first_look),
     )
 
 
@@ -197,7 +198,7 @@ def _cell(
         level=level,
         contrasts=tuple(contrasts.tolist()),
         minutes_to_decide=_minutes_to_decide(weighed, terms),
-        note=_limit(weighed, terms, terms.rule.cell_first_look),
+        note=_note(weighed, terms, terms.rule.cell_first_look),
     )
 
 
@@ -237,6 +238,14 @@ def _minutes_to_decide(weighed: _Weighed, terms: Terms) -> float | None:
         return None
     missing = blocks_to_decide(weighed.blocks, weighed.width, terms.decide) - weighed.blocks
     return missing * terms.block_s / SECONDS_PER_MINUTE if missing > 0 else None
+
+
+def _note(weighed: _Weighed, terms: Terms, first_look: int) -> str:
+    """Return what limits a statement; of a fixed number of blocks also what its interval is."""
+    limit = _limit(weighed, terms, first_look)
+    by_t = terms.rule.is_fixed and weighed.looked and is_by_t(weighed.blocks, terms.rule.alpha)
+    told = f"t interval over {count(weighed.blocks, 'block')}, not the coin's" if by_t else ""
+    return "; ".join(filter(None, (told, limit)))
 
 
 def _limit(weighed: _Weighed, terms: Terms, first_look: int) -> str:

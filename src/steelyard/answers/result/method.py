@@ -364,7 +364,7 @@ def _bundles(experiment: Experiment) -> Iterator[str]:
 
 
 def _state(plan: CampaignPlan) -> Iterator[str]:
-    if plan.restore == "vacuum":
+    if "vacuum" in plan.means:
         yield (
             "Effects free of history: the data were vacuumed and their history truncated, not "
             "brought back, so rows that were changed and bloat that stays met the next"
@@ -436,7 +436,7 @@ def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[
             ("run", _run(analysis.experiment)),
             ("mode", f"a {LABEL}: start, warm-up, every cell once in file order"),
             ("warm-up", _chosen_warm_up(plan.warm_up)),
-            ("data", f"prepared once, by {plan.restore}; not restored between runs"),
+            ("data", f"prepared once, by {_by(plan)}; not restored between runs"),
         )
     if plan.mode is Mode.ALTERNATING:
         return _alternating_pairs(analysis, plan)
@@ -467,7 +467,7 @@ def _alternating_pairs(
 
 def _data_of_turns(plan: CampaignPlan) -> str:
     if plan.reset is Reset.CAMPAIGN:
-        return f"prepared once, by {plan.restore}: sessions of one server read the same data"
+        return f"prepared once, by {_by(plan)}: sessions of one server read the same data"
     return f"each configuration from a fresh copy in every block, {_means(plan)}"
 
 
@@ -519,6 +519,8 @@ def _coin(analysis: CampaignAnalysis) -> str:
 
 
 def _looks(rule: StoppingRule) -> str:
+    if rule.is_fixed:
+        return f"one, after block {rule.max_blocks}: so many were asked for"
     each = "after every block" if rule.precision is None else "at the asked precision"
     return f"{each} from block {rule.first_look} (cells: {rule.cell_first_look})"
 
@@ -528,6 +530,12 @@ def _alpha_rule(rule: StoppingRule) -> str:
     if rule.results > 1:
         total = share(rule.alpha * rule.results)
         over = f"{total} for {rule.results} results, {share(rule.alpha)} each (Bonferroni)"
+    if rule.is_fixed:
+        by = f"t interval over {count(rule.max_blocks, 'block')}, {rule.max_blocks - 1} degrees of"
+        return (
+            f"{over}, at one look; {by} freedom, which takes log ratios for normal: not the coin's"
+            f" interval; printed as {CONFIDENCE}"
+        )
     if rule.precision is not None:
         asked = f"stops at a half-width of ±{share(rule.precision)}, verdicts do not stop it"
         return f"{over}; {asked}; with a margin for that, printed as {CONFIDENCE}"
@@ -568,7 +576,13 @@ def _reset(plan: CampaignPlan) -> str:
 def _means(plan: CampaignPlan) -> str:
     tried = ", ".join(f"{means} {format_duration(s)}" for means, s in plan.restore_s)
     timed = f" (tried: {tried})" if tried else ""
-    return f"by {plan.restore}{timed}"
+    return f"by {_by(plan)}{timed}"
+
+
+def _by(plan: CampaignPlan) -> str:
+    """Return the means of restoring; of places that have another one, which those are."""
+    others = (f"{configuration} by {means}" for configuration, means in plan.restores)
+    return "; ".join((plan.restore, *others))
 
 
 def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:

@@ -331,15 +331,21 @@ def _round_trip(facts: CampaignFacts) -> Iterator[Ruling]:
         if mine is None or theirs is None:
             yield lacking("the round trip of each side")
             continue
-        differ = abs(mine - theirs) > LEAST_TRIP_S
-        if differ and max(mine, theirs) > TRIP_FACTOR * min(mine, theirs):
+        if trips_differ(mine, theirs):
+            apart = f"{abs(mine - theirs) * MS_PER_S:.3f} ms {'more' if mine > theirs else 'less'}"
             yield broken(
                 f"{sides.name}: an empty statement came back after {mine * MS_PER_S:.3f} ms, under"
-                f" {sides.other} after {theirs * MS_PER_S:.3f} ms",
+                f" {sides.other} after {theirs * MS_PER_S:.3f} ms: each statement takes {apart}",
                 subject=sides.name,
             )
         else:
             yield KEPT
+
+
+def trips_differ(one_s: float, other_s: float) -> bool:
+    """Return whether two round trips differ by more than a busy machine makes them."""
+    longer, shorter = max(one_s, other_s), min(one_s, other_s)
+    return longer - shorter > LEAST_TRIP_S and longer > TRIP_FACTOR * shorter
 
 
 def _trip_s(ceilings: Sequence[Ceiling], runs: Runs) -> float | None:

@@ -57,7 +57,10 @@ def mode_for(switch: SwitchCost, *, single_pass: bool = False, alternates: bool 
 
 def blocks_planned(experiment: Experiment, left_s: float, block_s: float) -> int:
     """Return how many blocks a campaign may take; a single pass is one, however long it takes."""
-    return 1 if experiment.is_single_pass else blocks_within(left_s, block_s)
+    if experiment.is_single_pass:
+        return 1
+    within = blocks_within(left_s, block_s)
+    return within if experiment.stop.blocks is None else min(within, experiment.stop.blocks)
 
 
 def cells_of(experiment: Experiment) -> tuple[CellKey, ...]:

@@ -80,7 +80,8 @@ def measures_open_loops_only(draft: Draft) -> bool:
 
 
 def _repeated(loads: LoadsForm) -> Iterator[Issue]:
-    counted = (("clients", loads.clients), ("threads", loads.threads or ()))
+    clients = [each.written for each in loads.clients]
+    counted = (("clients", clients), ("threads", loads.threads or ()))
     for key, numbers in counted:
         yield from _twice(("loads", key), numbers, "Give each number once.")
     yield from _twice(("loads", "rate"), [str(rate) for rate in loads.rate or ()], _ONCE)
@@ -97,6 +98,10 @@ def _threads(loads: LoadsForm) -> Iterator[Issue]:
     if not threads:
         return
     path = ("loads", "threads")
+    if paired := [each.written for each in loads.clients if each.threads is not None]:
+        message = f"clients {', '.join(paired)} have threads of their own"
+        yield Issue(path=path, message=message, hint="Remove `threads`, or write clients alone.")
+        return
     hint = "The generator needs at least one client per thread; `threads: auto` always fits."
     if idle := [clients for clients in loads.clients if clients < min(threads)]:
         message = f"no thread count fits clients {', '.join(map(str, idle))}"
@@ -115,7 +120,8 @@ def _generators(loads: LoadsForm) -> Iterator[Issue]:
         )
         hint = "Lower `generators`, or remove the loads with fewer clients."
         yield Issue(path=path, message=message, hint=hint)
-    if few := [count for count in loads.threads or () if count < loads.generators]:
+    given = (*(loads.threads or ()), *(each.threads for each in loads.clients if each.threads))
+    if few := [count for count in given if count < loads.generators]:
         message = (
             f"threads {', '.join(map(str, few))} are fewer than the {loads.generators} generators"
         )
@@ -358,6 +364,10 @@ def _calibration(measure: MeasureForm) -> Iterator[Issue]:
 
 def _stop(draft: Draft) -> Iterator[Issue]:
     stop = draft.stop
+    if stop and stop.blocks is not None and stop.precision is not None:
+        message = "`blocks` and `precision` exclude each other"
+        hint = "Keep `blocks` to take so many of them, `precision` to stop at a width."
+        yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
     if stop and stop.decide is not None and stop.precision is not None:
         message = "`decide` and `precision` exclude each other"
         hint = "Keep `decide` to stop at a verdict, `precision` to stop at a width."
@@ -397,6 +407,9 @@ def _single_pass(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
         message = f"a single pass takes one configuration, and there are {len(names)}"
         hint = "Remove `design`: blocks are what compares configurations."
         yield Issue(path=("configurations",), message=message, hint=hint, at_key=True)
+    if draft.stop is not None and draft.stop.blocks is not None:
+        message = "a single pass has no blocks"
+        yield Issue(path=("stop", "blocks"), message=message, hint="Remove `blocks`.", at_key=True)
     if draft.stop is not None and draft.stop.precision is not None:
         message = "a single pass has no interval, so `precision` can never be reached"
         hint = "Remove one of the two."

@@ -70,6 +70,7 @@ from steelyard.core.experiment import (
     Setting,
     Stop,
     SwitchCost,
+    Track,
     Workload,
 )
 from steelyard.core.schedule import (
@@ -135,6 +136,7 @@ def resolve(
         design=Design(form.design),
         capacity=_capacity(form.capacity, loads),
         goal=form.slo,
+        track=None if form.track is None else Track(form.track),
         sustained_s=form.sustain,
         generator=GeneratorName(about.words.generator),
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
@@ -210,7 +212,7 @@ def _loads(
 ) -> tuple[Load, ...]:
     return tuple(
         Load(
-            clients=clients,
+            clients=int(clients),
             threads=threads,
             rate_per_s=rate.per_s,
             share=rate.share,
@@ -219,7 +221,11 @@ def _loads(
             pipeline=pipeline,
         )
         for clients in form.clients
-        for threads in (form.threads or (system.threads(clients, cpus, form.generators),))
+        for threads in (
+            (clients.threads,)
+            if clients.threads is not None
+            else form.threads or (system.threads(clients, cpus, form.generators),)
+        )
         if threads <= clients
         for pipeline in form.pipeline
         for rate in asked_rates(form, goal)
@@ -279,6 +285,7 @@ def _stop(form: StopForm) -> Stop:
         precision=form.precision,
         equivalence=form.equivalence,
         fail_if=tuple(form.fail_if),
+        blocks=form.blocks,
     )
 
 

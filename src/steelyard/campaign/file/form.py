@@ -163,6 +163,11 @@ class StopForm(Form):
     equivalence: values.Share = Field(
         default=0.01, description="A difference below it has no practical weight.", examples=["1%"]
     )
+    blocks: values.FewBlocks | None = Field(
+        default=None,
+        description="Take so many blocks and look once, after the last: for few long runs.",
+        examples=[4],
+    )
     fail_if: values.Conditions = Field(
         default_factory=list,
         description="Conditions of a gate; the campaign ends when each has failed or passed.",
@@ -361,6 +366,13 @@ class ExperimentForm(Form):
         "where that can be. `single-pass` runs one configuration once per cell in file order,"
         " without "
         "interval or verdict.",
+    )
+    track: values.TrackWord | None = Field(
+        default=None,
+        description="On what terms servers in different places are compared: `as-shipped` takes"
+        " each as its vendor ships it and labels what differs; `matched` refuses servers that"
+        " differ in CPUs, memory, version or durability. Left out, what differs is a warning.",
+        examples=["matched"],
     )
     baseline: values.Name | None = Field(
         default=None,

@@ -143,8 +143,10 @@ CapacityRounds = Annotated[
 class LoadsForm(Form):
     """Loads offered to the server; every combination of clients, threads and rates is measured."""
 
-    clients: values.Counts = Field(
-        description="Server sessions open at once, always the total.", examples=[[1, 10, 50]]
+    clients: values.ClientCounts = Field(
+        description="Server sessions open at once, always the total; `8/4` pairs them with threads"
+        " of the generator.",
+        examples=[[1, 10, 50]],
     )
     threads: values.ThreadCounts = Field(
         default=None,

@@ -83,6 +83,7 @@ REFUSED: Final = "refused"
 SEED_LIMIT: Final = 2**31
 BUILTINS: Final = ("select-only", "simple-update", "tpcb-like")
 _EVERYTHING: Final = re.compile(r"\s*(100\s*%|1(\.0+)?)\s*")
+LEAST_FIXED: Final = 3  # two have one degree of freedom: their interval is 13 standard errors wide
 PROTOCOLS: Final = ("simple", "extended", "prepared")
 DESIGNS: Final = ("auto", "alternating", "one-by-one", "single-pass")
 
@@ -290,6 +291,31 @@ def condition(value: object) -> Condition:
         raise refusal(error.message, error.hint) from error
 
 
+class Sessions(int):
+    """A number of clients; ``threads`` are those of the generator, where the file pairs them."""
+
+    threads: int | None = None
+
+    @property
+    def written(self) -> str:
+        """Return it as a file has it."""
+        return str(int(self)) if self.threads is None else f"{int(self)}/{self.threads}"
+
+
+def sessions(value: object) -> Sessions:
+    """Return a number of clients, or of clients and threads: ``8/8``."""
+    clients, slash, threads = str(value).partition("/")
+    read = whole_number(1)
+    if not slash:
+        return Sessions(read(value))
+    found = Sessions(read(clients))
+    found.threads = read(threads)
+    if found.threads > found:
+        message = f"{shown(value)} has more threads than clients"
+        raise refusal(message, "The generator needs at least one client per thread.")
+    return found
+
+
 def thread_counts(value: object) -> tuple[int, ...] | None:
     """Return thread counts, or None for ``auto``."""
     if value == "auto":
@@ -340,6 +366,13 @@ _SHARE = {"type": ["string", "number"], "examples": ["3%", 0.03]}
 _ALLOWANCE = {"type": ["string", "number"], "examples": ["15%", "ignore"]}
 _COUNT = {"type": "integer", "minimum": 1}
 _COMMA_LIST = {"type": "string", "pattern": r"^\s*[0-9]+(\s*,\s*[0-9]+)*\s*$"}
+_PAIR = {"type": "string", "pattern": r"^\s*[0-9]+\s*/\s*[0-9]+\s*$"}
+_PAIRS_LIST = {"type": "string", "pattern": r"^\s*[0-9]+(/[0-9]+)?(\s*,\s*[0-9]+(/[0-9]+)?)*\s*$"}
+_PAIRED = [
+    _COUNT,
+    _PAIRS_LIST,
+    {"type": "array", "items": {"anyOf": [_COUNT, _PAIR]}, "minItems": 1},
+]
 _COUNTS = [_COUNT, _COMMA_LIST, {"type": "array", "items": _COUNT, "minItems": 1}]
 TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _SETTING = {"type": ["string", "number", "boolean", "null"]}
@@ -352,6 +385,9 @@ def _schema(**keywords: object) -> WithJsonSchema:
 Text = Annotated[str, PlainValidator(as_text), _schema(type="string")]
 Name = Annotated[str, PlainValidator(word), _schema(type=["string", "integer"])]
 Count = Annotated[int, PlainValidator(whole_number(1)), _schema(**_COUNT)]
+FewBlocks = Annotated[
+    int, PlainValidator(whole_number(LEAST_FIXED)), _schema(type="integer", minimum=LEAST_FIXED)
+]
 Port = Annotated[
     int, PlainValidator(whole_number(1, 65535)), _schema(type="integer", minimum=1, maximum=65535)
 ]
@@ -362,6 +398,12 @@ Seed = Annotated[
 ]
 Version = Annotated[int, PlainValidator(version), _schema(const=1)]
 Counts = Annotated[list[Count], BeforeValidator(split_words), MinLen(1), _schema(anyOf=_COUNTS)]
+ClientCounts = Annotated[
+    list[Annotated[Sessions, PlainValidator(sessions)]],
+    BeforeValidator(split_words),
+    MinLen(1),
+    _schema(anyOf=_PAIRED),
+]
 ThreadCounts = Annotated[
     tuple[int, ...] | None,
     PlainValidator(thread_counts),
@@ -408,6 +450,8 @@ DesignWord = Annotated[
     PlainValidator(one_of(*DESIGNS)),
     _schema(enum=list(DESIGNS)),
 ]
+TRACKS = ("as-shipped", "matched")
+TrackWord = Annotated[str, PlainValidator(one_of(*TRACKS)), _schema(enum=list(TRACKS))]
 ResetWord = Annotated[
     str,
     PlainValidator(one_of("auto", "start", "block", "campaign")),

@@ -26,6 +26,12 @@ _MAKERS: Final = {
 }
 
 
+_FROM_ONE_PLACE: Final = (
+    "The load comes from one place: give the one in the cluster an address that this machine"
+    " reaches (a Service of type NodePort or LoadBalancer), and name that with `kind: endpoint`."
+)
+
+
 class HasTarget(Protocol):
     """A configuration with everything it inherits."""
 
@@ -53,21 +59,32 @@ def target_issues(draft: Draft, merged: Mapping[str, HasTarget]) -> Iterator[Iss
             written = draft.document.at(path) is not None
             yield Issue(path=path if written else path[:2], message=message, hint=hint)
         yield from _unfit(draft, name, configuration)
-    kinds = {name: each.target.kind or "local" for name, each in merged.items()}
-    mixed = sorted(set(kinds.values()))
-    if len(mixed) > 1:
-        other = next(name for name in kinds if kinds[name] != next(iter(kinds.values())))
-        yield Issue(
-            path=("configurations", other),
-            message=f"the configurations have targets of different kinds: {listed(mixed)}",
-            hint="Use one kind in an experiment: this version cannot mix them.",
-            at_key=True,
-        )
+    if mixed := _mixed(merged):
+        yield mixed
         return
     targets = {name: each.target for name, each in merged.items()}
     for name, message, hint in _pair_problems(targets):
         yield Issue(path=("configurations", name), message=message, hint=hint, at_key=True)
     yield from _kept_data(draft, list(targets.values()))
+
+
+def _mixed(merged: Mapping[str, HasTarget]) -> Issue | None:
+    """Return that targets cannot be in one experiment; None where they can."""
+    kinds = {name: kind_of(each.target) for name, each in merged.items()}
+    first = next(iter(kinds.values()), None)
+    other = next((name for name, kind in kinds.items() if kind is not first), None)
+    systems = {kind.system.name: kind.system for kind in kinds.values()}
+    if other is None or (len(systems) == 1 and next(iter(systems.values())).mixes_kinds):
+        return None
+    named = listed(sorted({each.target.kind or "local" for each in merged.values()}))
+    return Issue(
+        path=("configurations", other),
+        message=f"the configurations have targets of different kinds: {named}",
+        hint="Compare servers of one database system."
+        if len(systems) > 1
+        else "Use one kind in an experiment: only PostgreSQL's can be mixed.",
+        at_key=True,
+    )
 
 
 def _kept_data(draft: Draft, targets: Sequence[TargetForm]) -> Iterator[Issue]:
@@ -161,7 +178,7 @@ def _pair_problems(targets: Mapping[str, TargetForm]) -> Iterator[tuple[str, str
     for name, target in targets.items():
         if inside[name] != inside[first]:
             message = f"the servers of `{first}` and `{name}` are not both in Kubernetes"
-            yield name, message, "Put the load on both from the same place."
+            yield name, message, _FROM_ONE_PLACE
             return
         for what, message, hint in _differing(targets[first], target):
             yield name, f"`{first}` and `{name}` {message}", f"{hint} ({what})."

@@ -298,16 +298,16 @@ def _redis_service(form: TargetForm) -> ClusterService | None:
 def _store(form: StoreForm | None) -> Store | None:
     if form is None:
         return None
-    given = {
-        "latency_s": form.latency,
-        "iops": form.iops,
-        "bandwidth_bytes": form.bandwidth,
-        "burst_iops": form.burst_iops,
-        "burst_credits": form.burst_credits,
-        "block_bytes": form.block_size,
-        "size_bytes": form.size,
-    }
-    return Store(**{name: value for name, value in given.items() if value is not None})
+    plain = Store()
+    return Store(
+        latency_s=form.latency or plain.latency_s,
+        iops=form.iops,
+        bandwidth_bytes=form.bandwidth,
+        burst_iops=form.burst_iops,
+        burst_credits=form.burst_credits or plain.burst_credits,
+        block_bytes=form.block_size or plain.block_bytes,
+        size_bytes=form.size or plain.size_bytes,
+    )
 
 
 # Fields whose value in a file has another form.

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from steelyard.answers.observations import result_contrasts, result_count
 from steelyard.campaign.design import schedule as durations
@@ -172,6 +173,7 @@ def forecast(
             cells_per_result=len(experiment.closed_loads),
             max_blocks=max_blocks,
             precision=experiment.stop.precision,
+            blocks=experiment.stop.blocks,
         ),
         warm_up_s=warm_up_s,
         disk_bytes=_disk(
@@ -232,13 +234,31 @@ def require_first_look(expected: Forecast, experiment: Experiment) -> None:
         )
     if experiment.compares_throughput and expected.first_look_s > budget_s:
         needed = expected.first_look_s * 1.05
+        if experiment.stop.blocks is not None:
+            raise PreflightError(
+                f"the budget of {format_duration(budget_s)} ends before the"
+                f" {experiment.stop.blocks} blocks that are asked for, of about"
+                f" {format_duration(expected.block_s)} after"
+                f" {format_duration(expected.preparation_s)} of preparation",
+                hint=f"Give it --budget {int(-(-needed // 60))}m, or fewer loads.",
+            )
         raise PreflightError(
             f"the budget of {format_duration(budget_s)} ends before the first interim result:"
             f" {expected.stopping.first_look} blocks of about {format_duration(expected.block_s)}"
             f" after {format_duration(expected.preparation_s)} of preparation",
             hint=f"Give it --budget {int(-(-needed // 60))}m, fewer loads, or a shorter warm-up."
-            f"{_one_round(expected.rounds)}",
+            f"{_one_round(expected.rounds)}{_few_blocks(experiment)}",
         )
+
+
+_LONG_S: Final = 600.0  # of a run, from which few are what was meant: a guess
+
+
+def _few_blocks(experiment: Experiment) -> str:
+    """Return the way out for long runs, of which there are never many."""
+    if experiment.measure.slice_s < _LONG_S:
+        return ""
+    return " For few long runs ask for a number of blocks: `stop: {blocks: 4}`."
 
 
 def require_affordable(

@@ -376,6 +376,7 @@ def outlook_terms(experiment: Experiment, expected: Forecast) -> OutlookTerms:
         max_blocks=expected.max_blocks,
         precision=experiment.stop.precision,
         weights=_weights(experiment),
+        is_fixed=experiment.stop.blocks is not None,
     )
 
 

@@ -16,9 +16,11 @@ from steelyard.core.experiment import Configuration, Experiment, Layer, Workload
 from steelyard.core.measurement import CheckpointAge, EffectiveSetting
 from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import CellKey, Load, PlannedRun
+from steelyard.core.target import Provision
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.gateways.host import Clock, Host
-from steelyard.places.protocol import LimitsInForce, Platform, PreparedState
+from steelyard.places.local.machine import provision_here
+from steelyard.places.protocol import LimitsInForce, Platform, PreparedState, TellsProvision
 from steelyard.systems.protocol import Engine, RunRequest
 from steelyard.targets.assembly import Assembly
 
@@ -200,14 +202,31 @@ class Bench:
         """Return the platform of a configuration."""
         return self._platforms[configuration]
 
+    def own_means(self, name: str, means: str) -> str:
+        """Return this means of restoring where a configuration's place has it, else its best."""
+        if means == ANEW or means in (offered := self._platforms[name].means()):
+            return means
+        return offered[0]
+
+    def provision(self, name: str) -> Provision:
+        """Return what the place of a configuration gives its server, as far as it is known."""
+        platform, configuration = self._platforms[name], self._experiment.configuration(name)
+        if isinstance(platform, TellsProvision):
+            return platform.provision()
+        if platform.root is None or not configuration.target.is_here:
+            return configuration.target.provision
+        return provision_here(self._host, platform.root, configuration.asked(Layer.CGROUP))
+
     def activate(self, name: str, *, restore: bool, means: str) -> Start:
         """Bring a configuration into force by a restart, with restored data when asked.
+
+        Where the place of one has not that means it uses its own.
 
         Raises:
             TargetError: The server did not start, or copying failed.
         """
         configuration = self._experiment.configuration(name)
-        platform = self._platforms[name]
+        platform, means = self._platforms[name], self.own_means(name, means)
         self.stop(keep_data=means == TEMPLATE or not restore)
         if self._stack is not None:  # while no server holds its huge pages
             self._stack.put(name)

@@ -6,7 +6,7 @@ measurement.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -224,10 +224,15 @@ def warm_up_runs(taker: Taker, means: str) -> Callable[[str, str, int], Measurem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoring:
-    """The means chosen, and the seconds of each one tried."""
+    """The means chosen, and the seconds of each one tried.
+
+    Attributes:
+        others: Of places that have not this means: their configurations, each with its own.
+    """
 
     means: str
     tried_s: tuple[tuple[str, float], ...]
+    others: tuple[tuple[str, str], ...] = ()
 
 
 def choose_means(
@@ -238,27 +243,41 @@ def choose_means(
     A reflink copy takes the same fraction of a second at any size, so where it works nothing else
     is tried. Else a copy of the data directory is weighed against copying the databases inside a
     running server, which restores less (not the WAL position, not the statistics). Servers that
-    alternate start anew in every block, each from a copy of the files.
+    alternate start anew in every block, each from a copy of the files. Where some servers are on
+    this machine and others are there already, each gets its data back by a means of its own.
 
     Raises:
         PreflightError: The means asked for does not work here.
     """
     if experiment.is_made_anew:
         return Restoring(means=ANEW, tried_s=())
-    baseline = experiment.configuration(experiment.baseline)
-    state, platform = bench.state(baseline.name), bench.platform(baseline.name)
-    if platform.root is None:
+    names = [each.name for each in experiment.configurations]
+    here = [name for name in names if bench.platform(name).root is not None]
+    if not here:
         return _without_files(experiment, bench)
-    asked = {t.target.restore for t in experiment.configurations if t.target.restore}
+    found = _by_files(experiment, bench, clock, here, alternates=alternates)
+    own = ((name, bench.own_means(name, found.means)) for name in names)
+    return replace(found, others=tuple(each for each in own if each[1] != found.means))
+
+
+def _by_files(
+    experiment: Experiment, bench: Bench, clock: Clock, here: Sequence[str], *, alternates: bool
+) -> Restoring:
+    """Return the means for servers whose files are on this machine.
+
+    Raises:
+        PreflightError: The means asked for does not work here.
+    """
+    first = experiment.baseline if experiment.baseline in here else here[0]
+    state, platform = bench.state(first), bench.platform(first)
+    targets = [experiment.configuration(name).target for name in here]
+    asked = {target.restore for target in targets if target.restore}
     if len(asked) > 1:
         raise PreflightError(
             f"the configurations ask for different means of restoring: {', '.join(sorted(asked))}",
             hint="Use one `restore:` in all of them.",
         )
-    reflinks = all(
-        bench.platform(t.name).copies_by_reflink(bench.state(t.name))
-        for t in experiment.configurations
-    )
+    reflinks = all(bench.platform(n).copies_by_reflink(bench.state(n)) for n in here)
     if asked:
         return _as_asked(asked.pop(), reflinks=reflinks)
     if reflinks:
@@ -267,7 +286,7 @@ def choose_means(
         )
     if alternates:
         return Restoring(means="copy", tried_s=(("copy", platform.restore(state, "copy")),))
-    return _weighed(bench, baseline.name, clock)
+    return _weighed(bench, first, clock)
 
 
 def _weighed(bench: Bench, configuration: str, clock: Clock) -> Restoring:

@@ -26,6 +26,7 @@ from steelyard.gateways.files import largest_file, make_directory, read_text, re
 from steelyard.gateways.process import Processes, RunningProcess
 from steelyard.gateways.trials import READERS, Where, direct_reads, log_writes, ping_pong
 from steelyard.places.protocol import Platform
+from steelyard.stats.intervals import LEVEL, ranked_median_interval
 from steelyard.systems.protocol import CeilingTools, Engine, SyncRate
 
 _FASTEST, _MEDIAN, _SLOWEST = 0.05, 0.5, 0.99
@@ -40,6 +41,8 @@ def timed(kind: CeilingKind, subject: str, samples_s: Sequence[float], *, how: s
     if not samples_s:
         raise MeasurementError("nothing was done within its time")
     fastest, median, slowest = np.quantile(samples_s, (_FASTEST, _MEDIAN, _SLOWEST)).tolist()
+    within = ranked_median_interval(np.asarray(samples_s), LEVEL)
+    is_bounded = np.isfinite(within.low) and np.isfinite(within.high)
     return Ceiling(
         kind=kind,
         subject=subject,
@@ -47,6 +50,8 @@ def timed(kind: CeilingKind, subject: str, samples_s: Sequence[float], *, how: s
         fastest_s=fastest,
         p99_s=slowest,
         samples=len(samples_s),
+        low_s=within.low if is_bounded else None,
+        high_s=within.high if is_bounded else None,
         how=how,
     )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 from steelyard.answers.campaign import analyse
+from steelyard.answers.contract import contract, contract_table, require_matched
 from steelyard.answers.observations import result_count
 from steelyard.answers.result.compute import decide
 from steelyard.answers.results import CampaignAnalysis
@@ -78,6 +79,7 @@ from steelyard.record.journal import (
     Provisioned,
     SustainedFinished,
 )
+from steelyard.report.document import Table
 from steelyard.stats.spending import stopping_rule
 from steelyard.systems.protocol import Engine, ShowsPlans
 from steelyard.targets.differences import Room, choose_design, reset_for, switch_cost, too_slow
@@ -88,6 +90,10 @@ class Progress(Protocol):
 
     def stage(self, what: str) -> None:
         """A step before the first block begins: ``preparing data, scale 10``."""
+        ...
+
+    def agreed(self, contract: Table) -> None:
+        """On what terms servers of several places are compared, before the first run."""
         ...
 
     def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
@@ -117,6 +123,9 @@ class Silence:
         """Nothing is held."""
 
     def stage(self, what: str) -> None:
+        """Say nothing."""
+
+    def agreed(self, contract: Table) -> None:
         """Say nothing."""
 
     def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
@@ -246,7 +255,8 @@ class Campaign:
             record = completer.complete(block, record)
             block_s = max(plan.block_s, completer.lasted_s)
             status = self._look(record)
-        return status or (Status.PASSED if single else Status.BUDGET)
+        ended = Status.COMPLETE if plan.stopping.is_fixed else Status.BUDGET
+        return status or (Status.PASSED if single else ended)
 
     def _block_taker(self, plan: CampaignPlan) -> TakesBlocks:
         """Return what takes the blocks of a plan: in turns, or one start after another."""
@@ -335,6 +345,7 @@ class Campaign:
                 cells_per_result=len(self.experiment.closed_loads),
                 max_blocks=blocks_planned(self.experiment, left_s, block_s),
                 precision=self.experiment.stop.precision,
+                blocks=self.experiment.stop.blocks,
             ),
             warm_up=warm_up,
             start_s=round(times.start_s, 3),
@@ -348,6 +359,7 @@ class Campaign:
             pausing=self.room.pausing if choice.alternates else None,
             turns=turns,
             memory=choice.memory,
+            restores=restoring.others,
         )
         self._store(plan)
         blocks = plan.stopping.max_blocks
@@ -403,6 +415,7 @@ class Campaign:
                 settings=start.effective,
                 requested=configuration.settings,
                 plans=self._plans(configuration.name),
+                provision=self.bench.provision(configuration.name),
             )
         self._write_environment()
         return durations.SwitchTimes(restore_s=restore_s, start_s=start_s, switch_s=switch_s)
@@ -483,6 +496,10 @@ class Campaign:
         )
         self.directory.write_environment(environment)
         self.directory.journal.append(EnvironmentRead(environment=environment))
+        agreed = contract(self.experiment, environment)
+        if agreed is not None:
+            self.progress.agreed(contract_table(agreed))
+        require_matched(agreed)
 
     def _destroy(self) -> None:
         """Stop everything and remove everything that was made outside the record."""

@@ -282,7 +282,8 @@ def facts_of(experiment: Experiment, assembly: Assembly, doors: Doors) -> tuple[
     """
     if assembly.site is not None:
         return (*assembly.site.facts(), *_tools(assembly))
-    root = assembly.platforms[experiment.baseline].root
+    roots = (assembly.platforms[each.name].root for each in experiment.configurations)
+    root = next(filter(None, (assembly.platforms[experiment.baseline].root, *roots)), None)
     return (
         *_machine(doors, root),
         *recorded_wakeups(doors.host),

@@ -1,11 +1,14 @@
 """Facts of this machine: CPUs and memory that may really be used, and what to know beside them."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.core.errors import PreflightError
+from steelyard.core.linux import THROTTLES, limits_of
 from steelyard.core.measurement import Fact
+from steelyard.core.target import Provision
 from steelyard.core.units import format_bytes
 from steelyard.gateways.files import existing_parent
 from steelyard.gateways.host import (
@@ -41,13 +44,39 @@ def capacity(host: Host) -> Capacity:
     Raises:
         PreflightError: The machine does not say how much memory it has.
     """
-    memory = [limit for limit in (_memory_total(host), *_memory_limits(host)) if limit > 0]
+    memory = _memory(host)
     if not memory:
         raise PreflightError(
             "how much memory this machine has is not visible",
             hint="Mount /proc where Steelyard runs: it reads MemTotal in /proc/meminfo.",
         )
-    return Capacity(cpus=min([float(host.cpus()), *_cpu_quotas(host)]), memory_bytes=min(memory))
+    return Capacity(cpus=_cpus(host), memory_bytes=min(memory))
+
+
+def _cpus(host: Host) -> float:
+    return min([float(host.cpus()), *_cpu_quotas(host)])
+
+
+def _memory(host: Host) -> list[int]:
+    return [limit for limit in (_memory_total(host), *_memory_limits(host)) if limit > 0]
+
+
+def provision_here(host: Host, directory: Path, limits: Mapping[str, str]) -> Provision:
+    """Return what this machine gives a server whose data are in a directory.
+
+    Args:
+        host: This machine.
+        directory: Of the data, or where they will be.
+        limits: Of its control group, by key.
+    """
+    cpus, asked = _cpus(host), limits_of(limits)
+    throttles = {key: getattr(asked, key) for key in THROTTLES}
+    return Provision(
+        cpus=cpus if asked.cpus is None else min(asked.cpus, cpus),
+        memory_bytes=min(_memory(host), default=None),
+        storage="" if (found := _file_system(host, directory)) == "not visible" else found,
+        limits=", ".join(f"{key} {value}" for key, value in throttles.items() if value is not None),
+    )
 
 
 def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:

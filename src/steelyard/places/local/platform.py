@@ -147,6 +147,8 @@ class LocalOptions:
         slot: Number of the place of one of several servers that are up at the same time, from 1;
             None: there is one server at a time.
         templates: Its servers can keep copies of their data and copy from there.
+        goes_on: Between turns the server goes on, and its load generators alone stand still: as
+            with servers elsewhere that it takes turns with.
     """
 
     root: Path
@@ -155,6 +157,7 @@ class LocalOptions:
     port: int | None
     templates: bool = True
     slot: int | None = None
+    goes_on: bool = False
 
     @property
     def live(self) -> Path:
@@ -325,7 +328,7 @@ class LocalPlatform(WithCampaignDirectory):
         if self._standstill is None:
             frozen = None if self._groups is None else self._groups.standstill
             self._standstill = frozen or StoppedProcesses(
-                server=self.server.pid,
+                server=None if self._options.goes_on else self.server.pid,
                 generators=self._generator_pids,
                 processes=self._processes,
                 families=self._families,

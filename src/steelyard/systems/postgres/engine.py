@@ -81,17 +81,33 @@ class PostgresEngine:
         self._sql = sql
         self._account = account
         self._password = secrets.token_hex(16)
+        self._driver: Installation | None = None
         self._load = load_program(experiment, lambda: self.generator, processes, account)
 
     @property
     def generator(self) -> Installation:
         """Return the installation whose pgbench drives every server: the newest."""
+        if self._driver is not None:
+            return self._driver
         installations = [program.installation for program in self._programs.values()]
         return max(installations, key=lambda installation: installation.version_key)
+
+    def drive_by(self, generator: Installation) -> None:
+        """Let the pgbench of this installation drive all servers: those of other engines, too."""
+        self._driver = generator
+
+    @property
+    def needs_tls(self) -> bool:
+        """Return whether the generator has to speak TLS."""
+        return False
 
     def program(self, configuration: str) -> PostgresProgram:
         """Return the server program of a configuration."""
         return self._programs[configuration]
+
+    def catalogue(self, configuration: str) -> Mapping[str, SettingEntry]:
+        """Return the settings that a configuration's server knows."""
+        return self._catalogues[configuration]
 
     def label(self, configuration: str) -> str:
         """Return what a configuration's server is called."""

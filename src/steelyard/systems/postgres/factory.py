@@ -12,7 +12,7 @@ from typing import Final
 from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Configuration, Experiment, Layer, Setting
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.outside import Command
+from steelyard.core.outside import Command, ServerAddress
 from steelyard.core.target import CloudNativePgTarget
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
@@ -34,7 +34,7 @@ from steelyard.systems.postgres.settings import (
     read_catalogue,
     undescribed,
 )
-from steelyard.systems.protocol import Complaint
+from steelyard.systems.protocol import Complaint, Dataset, RunRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +143,11 @@ class EndpointEngine(PostgresEngine):
         )
         self._servers = servers
 
+    @property
+    def needs_tls(self) -> bool:
+        """Return whether a server was asked over TLS."""
+        return any(server.tls for server in self._servers.values())
+
     def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what cannot be set on this server, or not by this user."""
         asked = self._experiment.configuration(configuration)
@@ -182,7 +187,7 @@ def endpoint_engine(
             that was asked over it.
     """
     tls = any(server.tls for server in servers.values())
-    clients = find_clients(surroundings.processes, tls=tls)
+    clients = _reachable(find_clients(surroundings.processes, tls=tls), surroundings)
     return EndpointEngine(experiment, servers, clients, surroundings)
 
 
@@ -402,3 +407,73 @@ class InImageEngine(PostgresEngine):
 def _in_place(server: Installation, generator: Installation) -> Installation:
     """Return a server's version with the directory of the programs that are run in pods."""
     return Installation(programs=generator.programs, root=generator.root, version=server.version)
+
+
+class JoinedEngine(PostgresEngine):
+    """Servers that come about in several ways, under one pgbench of this machine.
+
+    What is asked of one configuration's server its own engine answers, which knows how it came
+    about; the generator is the newest of all, where one is needed that speaks TLS the newest that
+    does.
+
+    Args:
+        experiment: What will run.
+        engines: Of each configuration, by name; several may share one.
+        processes: Runs programs on this machine.
+        sql: Reaches the servers.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        engines: Mapping[str, PostgresEngine],
+        *,
+        processes: Processes,
+        sql: Sql,
+    ) -> None:
+        super().__init__(
+            experiment,
+            {name: engine.program(name) for name, engine in engines.items()},
+            {name: engine.catalogue(name) for name, engine in engines.items()},
+            processes=processes,
+            sql=sql,
+            account=None,
+        )
+        self._engines = engines
+        self._parts = tuple({id(engine): engine for engine in engines.values()}.values())
+        able = [engine for engine in self._parts if engine.needs_tls] or self._parts
+        generator = max((engine.generator for engine in able), key=lambda one: one.version_key)
+        for engine in (self, *self._parts):
+            engine.drive_by(generator)
+
+    @property
+    def needs_tls(self) -> bool:
+        """Return whether any server was asked over TLS."""
+        return any(engine.needs_tls for engine in self._parts)
+
+    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
+        """Return what the engine of a configuration knows will not work."""
+        return self._engines[configuration].complaints(configuration)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is worth knowing of all programs."""
+        return tuple(dict.fromkeys(each for part in self._parts for each in part.findings()))
+
+    def memory_bytes(self, configuration: str) -> int:
+        """Return what a server takes of this machine's memory: nothing, where it is elsewhere."""
+        return super().memory_bytes(configuration) if self._is_here(configuration) else 0
+
+    def huge_page_bytes(self, configuration: str) -> int | None:
+        """Return what it takes of this machine's pool of huge pages, likewise."""
+        return super().huge_page_bytes(configuration) if self._is_here(configuration) else 0
+
+    def _is_here(self, configuration: str) -> bool:
+        return self._experiment.configuration(configuration).target.is_here
+
+    def build(self, dataset: Dataset, address: ServerAddress, configuration: str) -> None:
+        """Make a data set as the engine of a configuration does."""
+        self._engines[configuration].build(dataset, address, configuration)
+
+    def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
+        """Return the command line of each load generator, as the account that the server asks."""
+        return self._engines[request.configuration].run_commands(request)

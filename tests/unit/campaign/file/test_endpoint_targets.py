@@ -85,10 +85,11 @@ def test_a_uri_excludes_separate_keys() -> None:
     assert {problem.message for problem in problems} == {"`uri` and `user` exclude each other"}
 
 
-def test_kinds_are_not_mixed() -> None:
-    """Local servers and endpoints in one experiment are refused."""
+def test_kinds_of_one_system_are_mixed() -> None:
+    """A server of this machine beside one that is there already."""
     text = SMALL.replace("{extends: default}", "{target: {kind: endpoint}}")
-    assert "targets of different kinds: `endpoint` or `local`" in only_problem(text)
+    kinds = [each.target.kind for each in load(text).experiment.configurations]
+    assert kinds == ["local", "endpoint"]
 
 
 def test_endpoint_keys_need_the_kind() -> None:

@@ -249,7 +249,7 @@ def test_what_is_of_this_machine_is_refused(section: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        ("kind: cloudnative-pg", "kind: local", "of different kinds"),
+        ("kind: cloudnative-pg", "kind: local", "are not both in Kubernetes"),
         ("kind: cloudnative-pg", "kind: cloudnative-pg, cluster: b", "is made and one that is"),
         (
             "kind: cloudnative-pg, cluster: a",

@@ -326,3 +326,51 @@ def test_a_goal_that_cannot_be_read_misses_no_configuration() -> None:
     """One is enough for a goal, also for a misspelled one: that is the only problem."""
     alone = SMALL.replace("  other: {extends: default}\n", "slo: p99<10\n")
     assert "is not a goal" in only_problem(alone)
+
+
+@pytest.mark.parametrize("clients", ["4/4,8/8,12/2", "['4/4', 8/8, '12/2']", "[4/4, 8/8, 12/2]"])
+def test_clients_and_threads_in_pairs(clients: str) -> None:
+    """A comma list or a list: one load for each pair, not for each combination."""
+    text = SMALL.replace("loads: {clients: 1}", f"loads:\n  clients: {clients}")
+    loads = load(text).experiment.loads
+    assert [(each.clients, each.threads) for each in loads] == [(4, 4), (8, 8), (12, 2)]
+    assert all(type(each.clients) is int for each in loads)
+
+
+def test_pairs_beside_a_number_that_has_its_threads_by_itself() -> None:
+    """As `auto` does for what is not paired."""
+    loads = load(SMALL.replace("{clients: 1}", "{clients: [1, 8/2]}")).experiment.loads
+    assert [(each.clients, each.threads) for each in loads] == [(1, 1), (8, 2)]
+
+
+@pytest.mark.parametrize(
+    ("loads", "words"),
+    [
+        ("{clients: 4/8}", "more threads than clients"),
+        ("{clients: 4/x}", "`x` is not a whole number"),
+        ("{clients: 4/0}", "is out of range"),
+        ("{clients: [4/4, 4/4]}", "4/4 is given 2 times"),
+        ("{clients: [4/4, 8], threads: 2}", "clients 4/4 have threads of their own"),
+        ("{clients: 4/1, generators: 2}", "threads 1 are fewer than the 2 generators"),
+    ],
+)
+def test_wrong_pairs(loads: str, words: str) -> None:
+    """Each is told in a sentence."""
+    assert words in only_problem(SMALL.replace("{clients: 1}", loads))
+
+
+@pytest.mark.parametrize(
+    ("stop", "words"),
+    [
+        ("{blocks: 2}", "`2` is out of range"),
+        ("{blocks: 4, precision: 1%}", "`blocks` and `precision` exclude each other"),
+    ],
+)
+def test_wrong_numbers_of_blocks(stop: str, words: str) -> None:
+    """Too few for an interval; or two ends at once."""
+    assert words in only_problem(SMALL + f"stop: {stop}\n")
+
+
+def test_a_number_of_blocks() -> None:
+    """For few long runs."""
+    assert load(SMALL + "stop: {blocks: 4}\n").experiment.stop.blocks == 4

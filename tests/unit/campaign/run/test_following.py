@@ -15,6 +15,7 @@ from steelyard.core.errors import RecordError, TargetError
 from steelyard.core.kubernetes import JOB, POD
 from steelyard.places.job import manifests as making
 from steelyard.places.job.finding import Stand
+from steelyard.report.document import Table
 
 
 @dataclass
@@ -27,6 +28,10 @@ class Heard:
     def stage(self, what: str) -> None:
         """Keep a step."""
         self.words.append(what)
+
+    def agreed(self, contract: Table) -> None:
+        """Keep that there is a contract."""
+        self.words.append(contract.title)
 
     def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:  # noqa: ARG002 - unused
         """Keep that it was planned."""

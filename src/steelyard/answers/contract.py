@@ -1,0 +1,405 @@
+"""The contract: on what terms the servers of a campaign were compared, side by side.
+
+What is not known is said to be so, and nothing is guessed. It is told before the first run, stands
+in the report, and whoever is not on equal terms with the baseline is marked in all tables.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from steelyard.answers.durability.compute import survivals_of
+from steelyard.answers.durability.results import Fate, Loss
+from steelyard.answers.results import CampaignAnalysis, Grounds, SettingDifference
+from steelyard.answers.settings import differing_settings, shown_settings
+from steelyard.answers.validity.work_rules import trips_differ
+from steelyard.core.errors import PreflightError
+from steelyard.core.experiment import Experiment, Track
+from steelyard.core.findings import Finding, Severity
+from steelyard.core.measurement import Environment, ServerEnvironment
+from steelyard.core.schedule import Ceiling, CeilingKind
+from steelyard.core.target import Provision
+from steelyard.core.units import MS_PER_S, format_bytes
+from steelyard.report.document import (
+    Block,
+    Column,
+    Json,
+    Row,
+    Section,
+    Table,
+    VerdictCards,
+    enumeration,
+)
+
+NOT_KNOWN: Final = "not known"
+ANCHOR: Final = "contract"
+_MARK: Final = " \N{DAGGER}"
+_FLUSH: Final = ("fsync", "synchronous_commit", "full_page_writes", "appendonly", "appendfsync")
+_STANDBYS: Final = "synchronous_standby_names"
+_METHOD: Final = "wal_sync_method"
+_NAMED: Final = 6  # settings that differ, by name; more are counted
+_NOTE: Final = (
+    "As it was before the first run. CPUs and memory are what the place gives at most, of this"
+    " machine shared with the load generator. A round trip is the median of an empty statement on"
+    " one open connection, with its 95 % interval."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One line of a contract.
+
+    Attributes:
+        values: In words, in the order of the configurations; ``NOT_KNOWN`` or more of why.
+        unequal: Of each configuration: whether it is known to differ from the baseline in this.
+        is_of_terms: A difference makes terms unequal; else it is only told.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    unequal: tuple[bool, ...]
+    is_of_terms: bool = True
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether the value of every configuration is known."""
+        return not any(value.startswith(NOT_KNOWN) for value in self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """All lines.
+
+    Attributes:
+        configurations: In file order.
+    """
+
+    baseline: str
+    configurations: tuple[str, ...]
+    terms: tuple[Term, ...]
+    track: Track | None = None
+
+    def apart(self, configuration: str) -> tuple[str, ...]:
+        """Return the names of the terms in which one is known to differ from the baseline."""
+        place = self.configurations.index(configuration)
+        return tuple(t.name for t in self.terms if t.is_of_terms and t.unequal[place])
+
+    @property
+    def marked(self) -> tuple[str, ...]:
+        """Return the configurations that are not on equal terms with the baseline."""
+        return tuple(name for name in self.configurations if self.apart(name))
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Return the names of the terms that are not known of all."""
+        return tuple(t.name for t in self.terms if t.is_of_terms and not t.is_known)
+
+
+def contract_of(grounds: Grounds) -> Contract | None:
+    """Return the contract of a campaign; None where all servers come from one place."""
+    return contract(grounds.record.experiment, grounds.record.environment)
+
+
+def contract(experiment: Experiment, environment: Environment | None) -> Contract | None:
+    """Return the contract by what was found; None where it is beside the question.
+
+    It is where all servers are started on this machine, and where they share one place; a file
+    that names a track has one in any case.
+    """
+    places = {each.target.identity for each in experiment.configurations}
+    several = len(places) > 1 and not experiment.is_all_here
+    if environment is None or not (several or experiment.track):
+        return None
+    names = tuple(each.name for each in experiment.configurations)
+    found = {server.configuration: server for server in environment.servers}
+    if not set(names) <= found.keys():
+        return None
+    terms = _Terms(experiment=experiment, environment=environment, servers=found)
+    return Contract(
+        baseline=experiment.baseline,
+        configurations=names,
+        terms=tuple(terms.all()),
+        track=experiment.track,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Terms:
+    """What the lines are made from."""
+
+    experiment: Experiment
+    environment: Environment
+    servers: dict[str, ServerEnvironment]
+
+    def all(self) -> Iterator[Term]:
+        """Yield the lines in the order of reading."""
+        servers = [self.servers[each.name] for each in self.experiment.configurations]
+        given = [server.provision or Provision() for server in servers]
+        settings = [shown_settings(server) for server in servers]
+        sizes = [each.memory_bytes for each in given]
+        yield self._plain("CPUs", [None if p.cpus is None else f"{p.cpus:g}" for p in given])
+        yield self._plain("memory", [None if n is None else format_bytes(n) for n in sizes])
+        yield self._plain("version", [server.version for server in servers])
+        flushes = [", ".join(f"{n} {s[n]}" for n in _FLUSH if n in s) for s in settings]
+        yield self._plain("flush", [text or None for text in flushes])
+        if any(_METHOD in each for each in settings):
+            methods = [each.get(_METHOD) for each in settings]
+            yield self._plain("flush method", methods, is_of_terms=False)
+        if any(_STANDBYS in each for each in settings):
+            waits = [each.get(_STANDBYS) for each in settings]
+            yield self._plain("commits wait for", [w if w != "" else "no standby" for w in waits])
+        yield self._losses(servers)
+        yield self._plain("storage", [p.storage or None for p in given], is_of_terms=False)
+        yield self._plain("its limits", [p.limits or None for p in given], is_of_terms=False)
+        yield self._round_trips()
+        yield self._plain("load generator", list(self._generators()))
+        yield self._settings()
+
+    def _plain(self, name: str, values: Sequence[str | None], *, is_of_terms: bool = True) -> Term:
+        base = values[self._base]
+        return Term(
+            name=name,
+            values=tuple(NOT_KNOWN if value is None else value for value in values),
+            unequal=tuple(None not in (value, base) and value != base for value in values),
+            is_of_terms=is_of_terms,
+        )
+
+    @property
+    def _base(self) -> int:
+        names = [each.name for each in self.experiment.configurations]
+        return names.index(self.experiment.baseline)
+
+    def _losses(self, servers: Sequence[ServerEnvironment]) -> Term:
+        """Return what acknowledged commits do not survive; compared where both sides know it."""
+        fates = [self._fates(server.configuration) for server in servers]
+        base = fates[self._base]
+        return Term(
+            name="may be lost",
+            values=tuple(_fate_words(each) for each in fates),
+            unequal=tuple(
+                any(
+                    Fate.UNKNOWN not in (fate, base[loss]) and fate is not base[loss]
+                    for loss, fate in each.items()
+                )
+                for each in fates
+            ),
+        )
+
+    def _fates(self, configuration: str) -> dict[Loss, Fate]:
+        found = survivals_of(self.experiment.configuration(configuration), self.environment)
+        return {each.loss: each.fate for each in found}
+
+    def _round_trips(self) -> Term:
+        found = [self._trip(each.name) for each in self.experiment.configurations]
+        base = _latency_s(found[self._base])
+        return Term(
+            name="round trip",
+            values=tuple(_trip_words(each) for each in found),
+            unequal=tuple(
+                trip is not None and base is not None and trips_differ(trip, base)
+                for trip in map(_latency_s, found)
+            ),
+        )
+
+    def _trip(self, configuration: str) -> Ceiling | None:
+        trips = (c for c in self.environment.ceilings if c.kind is CeilingKind.ROUND_TRIP)
+        return next((c for c in trips if configuration in c.configurations), None)
+
+    def _generators(self) -> Iterator[str]:
+        for each in self.experiment.configurations:
+            yield "this machine" if each.target.home is None else "pods of the cluster"
+
+    def _settings(self) -> Term:
+        apart = differing_settings(self.environment, self.experiment)
+        own = [each for each in apart if not each.name.startswith("target: ")]
+        places = range(len(self.experiment.configurations))
+        unequal = [[d for d in own if d.values[p] != d.values[self._base]] for p in places]
+        return Term(
+            name="settings that differ",
+            values=tuple(_listed(found) for found in unequal),
+            unequal=tuple(bool(found) for found in unequal),
+            is_of_terms=False,
+        )
+
+
+def _fate_words(fates: Mapping[Loss, Fate]) -> str:
+    """Return what may be lost, with the failures by which: ``nothing: server killed``."""
+    by_fate: dict[Fate, list[str]] = {}
+    for loss, fate in fates.items():
+        by_fate.setdefault(fate, []).append(loss.value)
+    if by_fate.keys() <= {Fate.UNKNOWN}:
+        return NOT_KNOWN
+    return "; ".join(f"{fate.value}: {', '.join(losses)}" for fate, losses in by_fate.items())
+
+
+def _listed(found: Sequence[SettingDifference]) -> str:
+    if len(found) > _NAMED:
+        return f"{len(found)}, see the settings"
+    return ", ".join(each.name for each in found) or "none"
+
+
+def _latency_s(trip: Ceiling | None) -> float | None:
+    return None if trip is None else trip.latency_s
+
+
+def _trip_words(trip: Ceiling | None) -> str:
+    if trip is None or trip.latency_s is None:
+        return NOT_KNOWN if trip is None or not trip.unknown else f"{NOT_KNOWN}: {trip.unknown}"
+    ms = f"{trip.latency_s * MS_PER_S:.3f} ms"
+    if trip.low_s is not None and trip.high_s is not None:
+        ms += f" [{trip.low_s * MS_PER_S:.3f}, {trip.high_s * MS_PER_S:.3f}]"
+    return f"{ms}, of {trip.samples}"
+
+
+def contract_table(found: Contract) -> Table:
+    """Return the contract as a table, a column for each configuration."""
+    rows = tuple(Row(cells=(term.name, *term.values)) for term in found.terms)
+    columns = (Column(name="term"), *(Column(name=name) for name in found.configurations))
+    return Table(title="Contract", columns=columns, rows=rows, note=_note(found))
+
+
+def _note(found: Contract) -> str:
+    told = {
+        Track.AS_SHIPPED: "Track: as the vendor ships it, so what differs is a part of the offer.",
+        Track.MATCHED: "Track: matched, so that CPUs, memory, version and durability are equal as"
+        " far as they are known.",
+    }
+    return " ".join(filter(None, (_NOTE, "" if found.track is None else told[found.track])))
+
+
+def contract_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return the contract as a section; nothing where there is none."""
+    found = analysis.answer(contract_of)
+    if found is None:
+        return ()
+    return (Section(anchor=ANCHOR, title="Contract", blocks=(contract_table(found),)),)
+
+
+def contract_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the contract for ``summary.json``, where there is one."""
+    found = analysis.answer(contract_of)
+    if found is None:
+        return {}
+    return {
+        "contract": {
+            "track": None if found.track is None else found.track.value,
+            "unequal": {name: list(found.apart(name)) for name in found.marked},
+            "not_known": list(found.unknown),
+            "terms": [
+                {"term": t.name, "values": dict(zip(found.configurations, t.values, strict=True))}
+                for t in found.terms
+            ],
+        }
+    }
+
+
+def contract_findings(grounds: Grounds) -> Iterator[Finding]:
+    """Yield a finding for each configuration that is not on equal terms with the baseline."""
+    found = contract_of(grounds)
+    if found is None:
+        return
+    severity = Severity.INFO if found.track is Track.AS_SHIPPED else Severity.WARNING
+    for name in found.marked:
+        yield Finding(
+            code="unequal-terms",
+            severity=severity,
+            message=f"{name} and {found.baseline} are not on equal terms:"
+            f" {'; '.join(_apart_words(found, name))}",
+            remedy="Read the difference as that of the whole offer (`track: as-shipped`), or give"
+            " both the same (`track: matched`).",
+            source="the contract",
+            subject=name,
+        )
+    if found.track is Track.MATCHED and found.unknown:
+        yield Finding(
+            code="terms-not-known",
+            severity=Severity.WARNING,
+            message=f"whether the servers are matched in {enumeration(found.unknown)} is not known",
+            remedy="Look it up where the servers come from: nothing here can ask for it.",
+            source="the contract",
+            subject="campaign",
+        )
+
+
+def _apart_words(found: Contract, name: str) -> Iterator[str]:
+    place, base = (found.configurations.index(each) for each in (name, found.baseline))
+    for term in found.terms:
+        if term.is_of_terms and term.unequal[place]:
+            yield f"{term.name} {term.values[place]} against {term.values[base]}"
+
+
+# Where the load comes from and how far away it is are no terms that a server can be matched in.
+_MATCHED: Final = ("CPUs", "memory", "version", "flush", "commits wait for", "may be lost")
+
+
+def require_matched(found: Contract | None) -> None:
+    """Refuse servers that differ where the file asks for matched ones.
+
+    Raises:
+        PreflightError: With all that differs.
+    """
+    if found is None or found.track is not Track.MATCHED:
+        return
+    matched = replace(found, terms=tuple(t for t in found.terms if t.name in _MATCHED))
+    told = [
+        f"`{name}` and `{found.baseline}` differ in {', '.join(_apart_words(matched, name))}"
+        for name in matched.marked
+    ]
+    if told:
+        raise PreflightError(
+            f"the servers are not matched (`track: matched`): {'; '.join(told)}",
+            hint="Make them equal, or compare them as they are shipped (`track: as-shipped`).",
+        )
+
+
+def with_marks(sections: Iterable[Section], analysis: CampaignAnalysis) -> Iterator[Section]:
+    """Yield sections whose tables mark who is not on equal terms with the baseline."""
+    found = analysis.answer(contract_of)
+    if found is None or not found.marked:
+        yield from sections
+        return
+    for section in sections:
+        blocks = tuple(_marked(block, found) for block in section.blocks)
+        yield section if section.anchor == ANCHOR else replace(section, blocks=blocks)
+
+
+def _marked(block: Block, found: Contract) -> Block:
+    if isinstance(block, VerdictCards):
+        cards = (
+            replace(card, notes=(*card.notes, *_detail(card.contest, found)))
+            for card in block.cards
+        )
+        rankings = tuple(_marked_table(table, found) for table in block.rankings)
+        return replace(block, cards=tuple(cards), rankings=rankings)
+    return _marked_table(block, found) if isinstance(block, Table) else block
+
+
+def _detail(contest: str, found: Contract) -> Iterator[str]:
+    """Yield in what the configuration of a card is not on equal terms."""
+    name = contest.partition(" against ")[0].removeprefix("server ")  # of a pair of instances
+    if name in found.marked:
+        yield f"not on equal terms: {', '.join(found.apart(name))}"
+
+
+def _marked_table(table: Table, found: Contract) -> Table:
+    place = next((n for n, c in enumerate(table.columns) if c.name == "configuration"), None)
+    named = () if place is None else {row.cells[place] for row in table.rows}
+    marked = [name for name in found.marked if name in named]
+    if place is None or not marked:
+        return table
+    rows = (
+        replace(
+            row, cells=(*row.cells[:place], f"{row.cells[place]}{_MARK}", *row.cells[place + 1 :])
+        )
+        if row.cells[place] in marked
+        else row
+        for row in table.rows
+    )
+    apart = "; ".join(f"{name}: {', '.join(found.apart(name))}" for name in marked)
+    foot = f"\N{DAGGER} not on equal terms with {found.baseline} ({apart}), see the contract."
+    return replace(
+        table,
+        rows=tuple(rows),
+        note=" ".join(filter(None, (table.note, foot))),
+        brief=" ".join(filter(None, (table.brief, foot))),
+    )

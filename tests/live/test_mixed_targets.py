@@ -1,0 +1,74 @@
+"""A campaign over a server of this machine and one that is there already."""
+
+import json
+
+import pytest
+from test_turns_of_endpoints import MAKE, NAP
+from test_turns_of_redis import ratios
+
+from support.endpoint import Server
+from support.live import Steelyard, one_by_one
+
+pytestmark = [pytest.mark.live, pytest.mark.slow]
+
+# The transactions on the second server are 2 ms longer, which is most of them.
+MIXED = """\
+version: 1
+name: this machine and another
+baseline: here
+workloads:
+  - name: naps
+    prepare: [make.sql]
+    scripts: [{file: nap.sql}]
+loads: {clients: 2, threads: 1}
+measure: {slice: 2s, ramp: 0s, warm_up: 1s, turn: 250ms}
+stop: {budget: 20m, precision: 0.1%}
+seed: 7
+configurations:
+  here:
+    target: {kind: local, bin: embedded}
+  there:
+    target: {kind: endpoint, uri: SERVER}
+    postgres: {work_mem: 9MB}
+"""
+
+
+def written(steelyard: Steelyard, server: Server, text: str = MIXED) -> str:
+    """Write the experiment and its scripts."""
+    (steelyard.directory / "make.sql").write_text(MAKE)
+    (steelyard.directory / "nap.sql").write_text(NAP)
+    return steelyard.experiment(text.replace("SERVER", json.dumps(server.uri)))
+
+
+def test_they_take_turns_alike(steelyard: Steelyard, server: Server) -> None:
+    """What makes one slower shows in each block; neither server stood still in pauses.
+
+    The record has the contract, and the endpoint is left as it was found.
+    """
+    before = (server.configuration, server.databases)
+    done = steelyard.until_blocks(2, "run", written(steelyard, server), "--out", "c", "--yes")
+    assert done.returncode == 130, done.stderr
+    complete = {block["index"] for block in steelyard.blocks if block["complete"]}
+    runs = [run for run in steelyard.runs if run["block"] in complete]
+    found = ratios(runs, "there", "here")
+    assert len(found) == len(complete)
+    assert all(ratio < -0.1 for ratio in found)
+    (plan,) = (entry["plan"] for entry in steelyard.journal if entry["kind"] == "planned")
+    assert (plan["mode"], plan["pausing"]) == ("alternating", "generator")
+    assert plan["restores"] == [["there", "template database"]]
+    report = (steelyard.directory / "c" / "report.md").read_text()
+    assert "with pauses for background work" in report
+    assert "some of which were there already" in report
+    assert (server.configuration, server.databases) == before
+
+
+def test_they_are_visited_one_after_another(steelyard: Steelyard, server: Server) -> None:
+    """The same experiment without turns: each on its own data, each restored by its own means."""
+    before = (server.configuration, server.databases)
+    text = written(steelyard, server, one_by_one(MIXED).replace(", turn: 250ms", ""))
+    done = steelyard.until_blocks(1, "run", text, "--out", "c", "--yes")
+    assert done.returncode == 130, done.stderr
+    complete = {block["index"] for block in steelyard.blocks if block["complete"]}
+    runs = [run for run in steelyard.runs if run["block"] in complete]
+    assert {run["configuration"] for run in runs} == {"here", "there"}
+    assert (server.configuration, server.databases) == before

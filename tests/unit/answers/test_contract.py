@@ -1,0 +1,189 @@
+"""The contract: what differs between places, what is not known, and what a track makes of it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes import analyses
+from fakes.campaigns import Stage, an_experiment, asks
+from steelyard.answers.contract import (
+    NOT_KNOWN,
+    Contract,
+    contract,
+    contract_of,
+    contract_table,
+    require_matched,
+)
+from steelyard.answers.report import build_document, summary
+from steelyard.core.errors import PreflightError
+from steelyard.core.experiment import Experiment, Track
+from steelyard.core.measurement import EffectiveSetting, Environment, ServerEnvironment
+from steelyard.core.schedule import Ceiling, CeilingKind
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget, PodResources, Provision
+from steelyard.core.units import GIB
+from steelyard.report.html import render_markdown
+
+_HERE = Provision(cpus=2.0, memory_bytes=8 * GIB, storage="ext4 on /dev/sda")
+
+
+def mixed(track: Track | None = None) -> Experiment:
+    """Return a server of this machine beside one that is there already."""
+    experiment = an_experiment()
+    slow, fast = experiment.configurations
+    there = replace(fast, target=EndpointTarget(host="db"), settings=())
+    return replace(experiment, configurations=(slow, there), track=track)
+
+
+def server(
+    name: str, *, version: str = "18.6", provision: Provision | None = _HERE, **settings: str
+) -> ServerEnvironment:
+    """Return a server as it was found."""
+    values = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", **settings}
+    return ServerEnvironment(
+        configuration=name,
+        version=version,
+        settings=tuple(EffectiveSetting(name=n, value=v) for n, v in values.items()),
+        provision=provision,
+    )
+
+
+def trip(name: str, seconds: float) -> Ceiling:
+    """Return the round trip to a server."""
+    return Ceiling(
+        kind=CeilingKind.ROUND_TRIP,
+        subject=name,
+        latency_s=seconds,
+        low_s=seconds * 0.9,
+        high_s=seconds * 1.1,
+        samples=500,
+        configurations=(name,),
+    )
+
+
+def agreed(there: ServerEnvironment, *trips: Ceiling, track: Track | None = None) -> Contract:
+    """Return the contract of a server here and this one there."""
+    environment = Environment(facts=(), servers=(server("slow"), there), ceilings=trips)
+    found = contract(mixed(track), environment)
+    assert found is not None
+    return found
+
+
+def values(found: Contract) -> dict[str, tuple[str, ...]]:
+    """Return the lines by name."""
+    return {term.name: term.values for term in found.terms}
+
+
+def test_equal_servers_are_on_equal_terms() -> None:
+    """Nothing is marked where all that matters is the same and known."""
+    found = agreed(server("fast"), trip("slow", 5e-5), trip("fast", 5.5e-5))
+    assert found.marked == ()
+    assert "CPUs" not in found.unknown
+    assert values(found)["round trip"][0] == "0.050 ms [0.045, 0.055], of 500"
+
+
+@pytest.mark.parametrize(
+    ("there", "term"),
+    [
+        (server("fast", provision=replace(_HERE, cpus=4.0)), "CPUs"),
+        (server("fast", provision=replace(_HERE, memory_bytes=4 * GIB)), "memory"),
+        (server("fast", version="17.2"), "version"),
+        (server("fast", synchronous_commit="off"), "flush"),
+    ],
+)
+def test_each_difference_is_named(there: ServerEnvironment, term: str) -> None:
+    """The one that differs is marked with what it differs in; matched servers may not."""
+    found = agreed(there, track=Track.MATCHED)
+    assert term in found.apart("fast")
+    assert found.apart("slow") == ()
+    assert found.marked == ("fast",)
+    with pytest.raises(PreflightError, match=f"`fast` and `slow` differ in .*{term}"):
+        require_matched(found)
+    for track in (None, Track.AS_SHIPPED):
+        require_matched(replace(found, track=track))
+
+
+def test_a_longer_way_is_marked_and_no_reason_to_refuse() -> None:
+    """How far away a server is belongs to the load, not to the server."""
+    found = agreed(server("fast"), trip("slow", 5e-5), trip("fast", 5e-4), track=Track.MATCHED)
+    assert found.apart("fast") == ("round trip",)
+    require_matched(found)
+
+
+def test_what_is_not_known_is_neither_equal_nor_different() -> None:
+    """An endpoint tells of no CPUs; a round trip that was not taken says why."""
+    why = Ceiling(
+        kind=CeilingKind.ROUND_TRIP, subject="fast", unknown="in a pod", configurations=("fast",)
+    )
+    found = agreed(server("fast", provision=None), trip("slow", 5e-5), why, track=Track.MATCHED)
+    assert values(found)["CPUs"] == ("2", NOT_KNOWN)
+    assert values(found)["round trip"][1] == f"{NOT_KNOWN}: in a pod"
+    assert {"CPUs", "memory", "round trip"} <= set(found.unknown)
+    assert found.marked == ()
+    require_matched(found)
+
+
+def test_where_there_is_one_place_there_is_no_contract() -> None:
+    """Servers that are all started here; a track asks for one all the same."""
+    environment = Environment(facts=(), servers=(server("slow"), server("fast")))
+    assert contract(an_experiment(), environment) is None
+    assert contract(replace(an_experiment(), track=Track.MATCHED), environment) is not None
+    assert contract(mixed(), None) is None
+
+
+def test_pods_get_what_the_file_gives_them() -> None:
+    """Limits, and of what is not given nothing; of a Cluster that is there nothing is known."""
+    resources = PodResources(limits=(("cpu", "1500m"), ("memory", "2Gi")))
+    target = CloudNativePgTarget(resources=resources, storage="5Gi", storage_class="fast")
+    assert target.provision == Provision(cpus=1.5, memory_bytes=2 * GIB, storage="5Gi on fast")
+    assert CloudNativePgTarget().provision.cpus is None
+    assert CloudNativePgTarget(cluster="theirs", resources=resources).provision == Provision()
+
+
+def test_the_table_has_a_column_for_each() -> None:
+    """As it is printed before the first run."""
+    table = contract_table(agreed(server("fast"), track=Track.AS_SHIPPED))
+    assert [column.name for column in table.columns] == ["term", "slow", "fast"]
+    assert "as the vendor ships it" in table.note
+
+
+def test_all_tables_mark_who_is_not_on_equal_terms() -> None:
+    """A mark at the name, what it stands for below the table, and the terms at the verdict."""
+    plain = analyses.two_servers()
+    names = [each.name for each in plain.experiment.configurations]
+    other = next(iter(plain.experiment.contenders))
+    found = agreed(server("fast", version="17.2"))
+    found = replace(found, baseline=plain.experiment.baseline, configurations=tuple(names))
+    told = render_markdown(build_document(plain.with_answer(contract_of, found)))
+    assert f"| {other} † |" in told
+    assert f"† not on equal terms with {plain.experiment.baseline} ({other}: version)" in told
+    assert "not on equal terms: version" in told
+    assert "## Contract" in told
+    assert " † |" not in render_markdown(build_document(plain))
+    assert summary(plain.with_answer(contract_of, found))["contract"]["unequal"] == {  # type: ignore[index, call-overload]
+        other: ["version"]
+    }
+
+
+def test_it_is_told_before_the_first_run_and_kept(tmp_path: Path) -> None:
+    """The record holds what it is made from, and the analysis what follows."""
+    stage = Stage.new(mixed(), tmp_path / "campaign")
+    analysis = stage.run()
+    assert stage.listener.contract is not None
+    kept = analysis.answer(contract_of)
+    assert kept is not None
+    assert contract_table(kept) == stage.listener.contract
+    assert "terms-not-known" not in {each.code for each in analysis.findings}
+
+
+def test_matched_servers_that_differ_are_refused_before_the_first_run(tmp_path: Path) -> None:
+    """With one block nothing was measured; what is not known is a finding."""
+    experiment = mixed(Track.MATCHED)
+    stage = Stage.new(experiment, tmp_path / "campaign")
+    assert "terms-not-known" in {each.code for each in stage.run().findings}
+    slow, fast = experiment.configurations
+    weak = replace(fast, target=slow.target, settings=(*slow.settings, *asks(fsync="off")))
+    stage = Stage.new(replace(experiment, configurations=(slow, weak)), tmp_path / "other")
+    with pytest.raises(PreflightError, match="not matched"):
+        stage.run()
+    assert stage.listener.runs == 0
