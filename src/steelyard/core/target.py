@@ -263,8 +263,8 @@ class Here(Server):
 
     @property
     def identity(self) -> Hashable:
-        """Return the directory: it is one disk, whatever programs use it."""
-        return (self.is_here, self.directory, self.store)
+        """Return the directory: it is one disk, whatever programs and simulated storage use it."""
+        return (self.is_here, self.directory)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
