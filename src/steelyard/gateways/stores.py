@@ -26,7 +26,7 @@ from typing import Final, Protocol
 
 from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 from steelyard.core.outside import Command
-from steelyard.core.target import Store
+from steelyard.core.storage import Store
 from steelyard.gateways.files import make_directory, translated
 from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.process import Processes

@@ -29,6 +29,7 @@ from steelyard.campaign.file.form_values import is_service_name, shown
 from steelyard.core.errors import listed
 from steelyard.core.money import MACHINE, Part, Rates
 from steelyard.core.redis import DEFAULT_PORT, is_redis_uri, parse_redis_uri
+from steelyard.core.storage import Store
 from steelyard.core.target import (
     TARGETS,
     CloudNativePgTarget,
@@ -41,7 +42,6 @@ from steelyard.core.target import (
     PodResources,
     RedisEndpointTarget,
     RedisKubernetesTarget,
-    Store,
     Synchronous,
     Target,
 )

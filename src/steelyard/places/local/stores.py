@@ -7,7 +7,7 @@ that after a death ``clean`` unmounts and removes it.
 from pathlib import Path
 
 from steelyard.core.outside import MadeDirectory
-from steelyard.core.target import Store
+from steelyard.core.storage import Store
 from steelyard.gateways.files import make_directory, remove_tree
 from steelyard.gateways.host import Clock
 from steelyard.gateways.stores import StorePaths, Stores

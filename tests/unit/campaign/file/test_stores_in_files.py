@@ -3,7 +3,8 @@
 import pytest
 from experiment_texts import SMALL, load, problems_of
 
-from steelyard.core.target import LocalTarget, Store
+from steelyard.core.storage import Store
+from steelyard.core.target import LocalTarget
 
 
 def at(store: str) -> str:
