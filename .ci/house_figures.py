@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 345,
-    "longest file": 744,
-    "import edges": 2533,
+    "files": 340,
+    "longest file": 745,
+    "import edges": 2490,
     "modules with one importer": 28,
     "branches on kind or system": 12,
 }

@@ -16,6 +16,7 @@ from fakes.scenes import (
     stalls_of,
     warmup_of,
 )
+from steelyard.answers.cells import InstanceNoise, instance_noise
 from steelyard.answers.comparison import pair_findings
 from steelyard.answers.noise.compute import analyse_noise
 from steelyard.answers.noise.floor import (
@@ -27,7 +28,6 @@ from steelyard.answers.noise.floor import (
     WorkloadFloor,
 )
 from steelyard.answers.results import CampaignAnalysis, CheckpointPhase, SettingDifference
-from steelyard.answers.settings import InstanceNoise, instance_noise
 from steelyard.core.campaign import (
     ANEW,
     ASSUMED_NOISE,

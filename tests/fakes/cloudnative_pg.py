@@ -31,8 +31,9 @@ from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as platform
 from steelyard.systems.postgres.cloudnative_pg import rollout
 from steelyard.systems.postgres.cloudnative_pg.operator import HEALTHY, RESTARTED_AT
-from steelyard.systems.postgres.existing import databases, readiness
+from steelyard.systems.postgres.existing import readiness
 from steelyard.systems.postgres.existing import readiness as undoing
+from steelyard.systems.postgres.existing import server as changed
 
 Row = tuple[object, ...]
 NEEDS_RESTART: Final = frozenset({"shared_buffers", "max_connections"})
@@ -295,7 +296,7 @@ class FakeOperator:
                 (False, False, 150020, self.superuser, True, 90, -1, "0", False, 0, True)
             ],
             readiness._MARKED: [(mark,) for mark in marks],
-            databases._IS_THERE: [(1,)] if first in self.databases else [],
+            changed._IS_THERE: [(1,)] if first in self.databases else [],
             undoing._DATABASE_MARK: ([(self.databases[first],)] if first in self.databases else []),
             undoing._VERSION: [(150020,)],
         }

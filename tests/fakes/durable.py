@@ -7,9 +7,9 @@ from fakes.scenes import Scene
 from steelyard.answers.durability.compute import durability_of, with_trades
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import Status
-from steelyard.core.experiment import Workload
+from steelyard.core.experiment import EffectiveSetting, Workload
 from steelyard.core.kubernetes import class_facts
-from steelyard.core.measurement import EffectiveSetting, Environment, Fact, ServerEnvironment
+from steelyard.core.measurement import Environment, Fact, ServerEnvironment
 from steelyard.core.stack import StorageClassFacts
 from steelyard.core.target import CloudNativePgTarget, Synchronous
 

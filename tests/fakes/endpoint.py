@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from steelyard.core.errors import TargetError
 from steelyard.core.outside import ServerAddress
 from steelyard.gateways import sql as gateway
-from steelyard.systems.postgres.existing import databases, readiness, settings
+from steelyard.systems.postgres.existing import readiness
 from steelyard.systems.postgres.existing import readiness as undoing
-from steelyard.systems.postgres.existing import settings as restarting
+from steelyard.systems.postgres.existing import server as changed
 
 Row = tuple[object, ...]
 
@@ -71,11 +71,11 @@ class FakeEndpoint:
             "SELECT 1": [(1,)],
             readiness._STATE: [tuple(self.state)],
             readiness._MARKED: [(mark,) for mark in marks],
-            restarting.STARTED_AT: [(self.starts,)],
+            changed.STARTED_AT: [(self.starts,)],
             gateway._LOADED_AT: [(self.loads,)],
-            settings._IN_FILE: list(self.file.items()),
-            databases._IS_THERE: [(1,)] if first in self.databases else [],
-            databases._MAY_CREATE: [(self.may_create,)],
+            changed._IN_FILE: list(self.file.items()),
+            changed._IS_THERE: [(1,)] if first in self.databases else [],
+            changed._MAY_CREATE: [(self.may_create,)],
             undoing._TABLE_MARK: [(self.tables[table],)] if table in self.tables else [],
             undoing._DATABASE_MARK: ([(self.databases[first],)] if first in self.databases else []),
             undoing._VERSION: [(self.state[2],)],

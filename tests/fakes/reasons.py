@@ -9,15 +9,8 @@ from fakes.scenes import Scene, runs_of
 from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
-from steelyard.core.experiment import Layer, Setting
-from steelyard.core.measurement import (
-    Absence,
-    EffectiveSetting,
-    Environment,
-    Quantity,
-    ServerEnvironment,
-    WaitClass,
-)
+from steelyard.core.experiment import EffectiveSetting, Layer, Setting
+from steelyard.core.measurement import Absence, Environment, Quantity, ServerEnvironment, WaitClass
 
 _CPU = {
     Quantity.SERVER_CPU_S: 0.00042,

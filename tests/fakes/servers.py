@@ -15,13 +15,19 @@ from signal import SIGALRM
 from fakes.clock import FakeClock
 from fakes.programs import FakeProgram
 from fakes.standing import FakeGenerators, FakeStandstill, FakeTurnLog
-from steelyard.core.errors import MeasurementError, TargetError
-from steelyard.core.experiment import Experiment, Layer, Setting, SwitchCost, Workload
+from steelyard.core.errors import Complaint, MeasurementError, TargetError
+from steelyard.core.experiment import (
+    EffectiveSetting,
+    Experiment,
+    Layer,
+    Setting,
+    SwitchCost,
+    Workload,
+)
 from steelyard.core.findings import Finding
 from steelyard.core.linux import KEYS
 from steelyard.core.measurement import (
     CheckpointAge,
-    EffectiveSetting,
     Fact,
     LatencyWindow,
     Measurement,
@@ -36,7 +42,7 @@ from steelyard.gateways.host import Clock
 from steelyard.places.protocol import Guarded, Ledger, LimitsInForce, PreparedState, Unfit
 from steelyard.stats.histogram import histogram_of, to_text
 from steelyard.systems.postgres import settings as postgres_settings
-from steelyard.systems.protocol import Complaint, Dataset, RunRequest, ServerReader, TurnCounter
+from steelyard.systems.protocol import Dataset, RunRequest, ServerReader, TurnCounter
 
 Fault = Callable[["World", Completed], Completed]
 _PORT = 5555

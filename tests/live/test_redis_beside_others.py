@@ -14,9 +14,9 @@ from steelyard.core.target import RedisEndpointTarget
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisPy
-from steelyard.systems.redis.existing.connection import RedisMeans, address_of
 from steelyard.systems.redis.existing.databases import MARK_KEY
 from steelyard.systems.redis.existing.platform import RedisEndpointOptions, RedisEndpointPlatform
+from steelyard.systems.redis.existing.readiness import RedisMeans, address_of
 from support.live import Steelyard
 from support.redis import RedisServer, redis_started
 from support.redis_endpoint import ended, keys_of, restart_command_of, setting_of

@@ -18,14 +18,13 @@ from steelyard.gateways import redis_client as gateway
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisPy, RedisSession, Reply
-from steelyard.systems.redis.existing.connection import RedisMeans, address_of, asked_number
 from steelyard.systems.redis.existing.databases import MARK_KEY
 from steelyard.systems.redis.existing.platform import (
     RedisEndpointOptions,
     RedisEndpointPlatform,
     undo_on_redis,
 )
-from steelyard.systems.redis.existing.readiness import making
+from steelyard.systems.redis.existing.readiness import RedisMeans, address_of, asked_number, making
 from steelyard.systems.redis.settings import rights_of
 from support.redis import RedisServer, redis_started
 from support.redis_endpoint import (

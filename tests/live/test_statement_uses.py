@@ -24,7 +24,7 @@ stop: {budget: 20m, precision: 0.1%}
 seed: 7
 configurations:
   fast:
-    target: {kind: local, version: VERSION}
+    target: {kind: local, bin: VERSION}
     postgres: {shared_preload_libraries: pg_stat_statements}
   durable:
     extends: fast

@@ -61,7 +61,7 @@ def figures(effect, campaigns, seed, end):
     """
     wrong, missed, found = [], [], []
     for contrasts in campaigns_of(effect, campaigns, seed):
-        cells = comparisons.compare_cells(end(contrasts), adapter.PAIR, LOADS, TERMS)
+        cells = comparisons.compare(end(contrasts), adapter.PAIR, LOADS, TERMS)[1:]
         called = [cell.verdict in (Verdict.FASTER, Verdict.SLOWER) for cell in cells]
         outside = [
             not cell.effect.low <= (effect if place < REAL else 0.0) <= cell.effect.high

@@ -7,9 +7,11 @@ kept files, too.
 import re
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from steelyard.answers.crashes import CrashSummary, crash_summaries
 from steelyard.campaign.run.session import as_json
-from steelyard.cli.crash_testing import crash_content, read_crash_test
+from steelyard.cli.crash_testing import crash_content
 from steelyard.core.crash import CrashTest
 from steelyard.core.redis import Death
 from steelyard.core.units import format_share
@@ -23,6 +25,11 @@ _HEAD = (
     " | most | chance of a loss | by its settings it may lose |\n"
     "|---|---:|---:|---:|---:|---:|---:|---:|---|\n"
 )
+
+
+def read_crash_test(text: str) -> CrashTest:
+    """Return the test that a ``crash.json`` holds."""
+    return TypeAdapter(CrashTest).validate_json(text)
 
 
 def kept(name: str) -> CrashTest:

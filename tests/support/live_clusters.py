@@ -39,9 +39,8 @@ from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
     cluster_manifest,
 )
 from steelyard.systems.postgres.cloudnative_pg.rollout import MADE_WITHIN_S, ClusterWait
-from steelyard.systems.postgres.existing.databases import DatasetNeeds
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
-from steelyard.systems.postgres.existing.settings import Means
+from steelyard.systems.postgres.existing.server import DatasetNeeds, Means
 from support.kubernetes import IMAGE
 
 PROGRAM: Final = FakeProgram()

@@ -10,7 +10,7 @@ from typing import Any
 
 from steelyard.answers.validity.work_rules import CAMPAIGN_RULES
 from steelyard.campaign.evidence.run_rules import RUN_RULES
-from steelyard.core.findings import ENVIRONMENT, ValidityRule
+from steelyard.core.findings import ENVIRONMENT, Judges, Severity, ValidityRule
 from steelyard.core.target import EngineName
 from steelyard.tuning.rules.catalogue import RULES
 from steelyard.tuning.rules.rule import StackRule
@@ -48,8 +48,9 @@ def _page(head: str, rows: Iterable[str], entries: Iterable[Iterator[str]]) -> s
 
 def _consequence(rule: ValidityRule[Any]) -> str:
     limited = ", redone within limits" if rule.code in ENVIRONMENT else ""
-    severity = f" ({rule.severity})" if rule.consequence == "finding" else ""
-    return f"{rule.consequence}{severity}{limited}"
+    words = {Severity.ERROR: "invalid", Severity.WARNING: "suspect"}
+    made = words.get(rule.severity) if rule.judges is Judges.RUN else None
+    return f"{made or f'finding ({rule.severity})'}{limited}"
 
 
 def _validity_entry(rule: ValidityRule[Any]) -> Iterator[str]:

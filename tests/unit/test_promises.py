@@ -20,8 +20,8 @@ from steelyard.cli.main import cli
 from steelyard.core.errors import ExitCode
 from steelyard.core.outside import REDIS_MARK
 from steelyard.record import tables
-from steelyard.systems.postgres.existing import databases as statements
 from steelyard.systems.postgres.existing import readiness
+from steelyard.systems.postgres.existing import server as statements
 
 PROMISES = Path(__file__).parents[1] / "golden" / "promises"
 REPORTS = PROMISES.parent / "report"

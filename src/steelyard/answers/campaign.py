@@ -10,7 +10,13 @@ from steelyard.answers.ceilings import (
     log_findings,
     log_rates,
 )
-from steelyard.answers.cells import compare_stalls, summarise_cells
+from steelyard.answers.cells import (
+    compare_stalls,
+    differing_settings,
+    differing_sides,
+    summarise_cells,
+    without_forecasts,
+)
 from steelyard.answers.comparison import pair_findings, with_instances
 from steelyard.answers.durability.compute import durability_of, replication_unit, with_trades
 from steelyard.answers.findings import (
@@ -27,11 +33,6 @@ from steelyard.answers.observations import Observations, observe, result_contras
 from steelyard.answers.reasons.compute import Reasons, find_reasons
 from steelyard.answers.result.compute import Pair, compare, terms_of
 from steelyard.answers.results import CampaignAnalysis, Comparison, Grounds, SettingDifference
-from steelyard.answers.settings import (
-    differing_settings,
-    differing_sides,
-    without_forecasts,
-)
 from steelyard.answers.sustained.compute import burst_only, summarise_sustained
 from steelyard.answers.validity.work_rules import judged
 from steelyard.core.campaign import CampaignPlan, CampaignRecord

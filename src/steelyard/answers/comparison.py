@@ -17,7 +17,12 @@ from itertools import groupby
 import numpy as np
 
 from steelyard.answers.attribution import analyse_attribution
-from steelyard.answers.cells import compare_stalls
+from steelyard.answers.cells import (
+    compare_stalls,
+    differing_settings,
+    shown_settings,
+    without_forecasts,
+)
 from steelyard.answers.durability.compute import with_trades
 from steelyard.answers.latency.compute import analyse_latency
 from steelyard.answers.latency.section import latency_section
@@ -33,7 +38,6 @@ from steelyard.answers.result.compute import Pair, Terms, compare
 from steelyard.answers.result.section import result_section
 from steelyard.answers.results import FORMAT, CampaignAnalysis, Comparison, command_pairs, ending
 from steelyard.answers.scalability import scalability_curves
-from steelyard.answers.settings import differing_settings, shown_settings, without_forecasts
 from steelyard.answers.tables import comparison_section, settings_section
 from steelyard.core.campaign import CampaignPlan, CampaignRecord
 from steelyard.core.errors import InputError

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from steelyard.answers.cells import differing_settings, shown_settings
 from steelyard.answers.durability.compute import survivals_of
 from steelyard.answers.durability.results import Fate, Loss
 from steelyard.answers.results import CampaignAnalysis, Grounds, SettingDifference
-from steelyard.answers.settings import differing_settings, shown_settings
 from steelyard.answers.validity.work_rules import trips_differ
 from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Experiment, Track

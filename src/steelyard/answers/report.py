@@ -25,7 +25,14 @@ from steelyard.answers.budget.section import budget_section
 from steelyard.answers.capacity.compute import capacity_findings, open_loops
 from steelyard.answers.capacity.section import capacity_section, open_loops_json
 from steelyard.answers.ceilings import ceilings_json
-from steelyard.answers.cells import pass_limits, pass_result, pass_title, published_section
+from steelyard.answers.cells import (
+    instance_noise,
+    instance_noise_json,
+    pass_limits,
+    pass_result,
+    pass_title,
+    published_section,
+)
 from steelyard.answers.contract import (
     contract_findings,
     contract_json,
@@ -81,7 +88,6 @@ from steelyard.answers.scalability import (
     scalability_json,
     scalability_section,
 )
-from steelyard.answers.settings import instance_noise, instance_noise_json
 from steelyard.answers.statements.compute import fit_of_statements
 from steelyard.answers.statements.plans import plan_section, plans_json, traced
 from steelyard.answers.statements.section import statement_section, statements_json

@@ -50,6 +50,6 @@ def command(context: click.Context, /, **_: object) -> None:
     Of a FILE or a preset all configurations are measured at the same rates. The record is like that
     of `steelyard run`, and `steelyard run --resume DIR` goes on with it.
     """
-    from steelyard.cli.written import CapacityOptions, measure_capacity
+    from steelyard.cli.questions import CapacityOptions, measure_capacity
 
     measure_capacity(CapacityOptions(**context.params))

@@ -90,11 +90,6 @@ def crash_content(test: CrashTest) -> dict[str, Json]:
     return {**stored, **crash_json(crash_summaries(test))}
 
 
-def read_crash_test(text: str) -> CrashTest:
-    """Return the test that a ``crash.json`` holds."""
-    return _FORM.validate_json(text)
-
-
 def _asked(options: CrashOptions, known: Sequence[CrashMode]) -> Asked:
     """Return how the server is tested.
 

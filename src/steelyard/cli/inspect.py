@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from steelyard.cli.cluster_facts import asked_cluster, cluster_options
-from steelyard.core.errors import InputError
+from steelyard.cli.cluster_facts import (
+    asked_cluster,
+    cluster_options,
+    collected_inside,
+    defined_domain,
+    looking_inside,
+    place_inside,
+    system_fact_doors,
+)
+from steelyard.cli.options import SIZE
+from steelyard.core.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
     from steelyard.answers.stack.inspection import Inspection
@@ -34,6 +43,10 @@ _HERE = "this machine"
 @click.option(
     "--data-directory", metavar="DIR", help="Data directory of the database, to find its disk."
 )
+@click.option(
+    "--memory", type=SIZE, metavar="SIZE", help="What the machine of --dsn has, if nobody sees it."
+)
+@click.option("--cpus", type=click.IntRange(1), help="CPUs of that machine, likewise.")
 @cluster_options
 @click.option("--facts", type=_FILE, help="Check the facts in this file instead of a machine.")
 @click.option(
@@ -97,11 +110,10 @@ def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
     Raises:
         InputError: Two options contradict each other.
     """
-    from steelyard.cli.cluster_facts import looking_inside
-    from steelyard.core.errors import InputError
+    from steelyard.core.units import parse_bytes
     from steelyard.tuning.facts.collecting import Asked
 
-    names = ("on", "dsn", "redis", "data_directory", "instance_metadata")
+    names = ("on", "dsn", "redis", "data_directory", "instance_metadata", "memory", "cpus")
     looking = {f"--{name.replace('_', '-')}": params[name] for name in names}
     file = params["facts"]
     require_one_source(file, {**looking, **looking_inside(params)})
@@ -120,6 +132,8 @@ def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
         data_directory=_text(params["data_directory"]),
         ping_pong=bool(params["ping_pong"]),
         metadata=bool(params["instance_metadata"]),
+        memory_bytes=None if params["memory"] is None else parse_bytes(params["memory"]),
+        cpus=params["cpus"],
     )
 
 
@@ -150,8 +164,6 @@ def _compared(facts: "StackFacts", file: Path, *, ask_libvirt: bool) -> "StackFa
     Raises:
         InputError: The file cannot be read, or is no domain.
     """
-    from steelyard.cli.cluster_facts import defined_domain
-    from steelyard.core.errors import InputError
     from steelyard.gateways.files import read_text
     from steelyard.tuning.facts.domain_xml import domain_facts
     from steelyard.tuning.facts.domains import with_asked_domain
@@ -168,7 +180,6 @@ def _compared(facts: "StackFacts", file: Path, *, ask_libvirt: bool) -> "StackFa
 
 
 def _place(asked: "Asked | AskedCluster", facts: "StackFacts") -> str:
-    from steelyard.cli.cluster_facts import place_inside
     from steelyard.tuning.facts.collecting import Asked
 
     if isinstance(asked, Asked):
@@ -177,7 +188,6 @@ def _place(asked: "Asked | AskedCluster", facts: "StackFacts") -> str:
 
 
 def _collected(asked: "Asked | AskedCluster") -> "StackFacts":
-    from steelyard.cli.cluster_facts import collected_inside, system_fact_doors
     from steelyard.tuning.facts.collecting import Asked, collect
 
     if isinstance(asked, Asked):
@@ -186,7 +196,6 @@ def _collected(asked: "Asked | AskedCluster") -> "StackFacts":
 
 
 def _exit_code(inspection: "Inspection", fail_on: str) -> int:
-    from steelyard.core.errors import ExitCode
     from steelyard.core.findings import Severity
 
     grave = {

@@ -152,6 +152,8 @@ class RunOptions:
     yes: bool
     allow_existing: bool = False
     target: str | None = None
+    memory: str | None = None
+    cpus: str | None = None
     context: str | None = None
     namespace: str | None = None
     max_cost: float | None = None
@@ -165,6 +167,8 @@ class RunOptions:
         """Return ``--set`` and the flags that stand for one."""
         named = {
             "target": self.target,
+            "memory": self.memory,
+            "cpus": self.cpus,
             "stop.budget": self.budget,
             "stop.precision": self.precision,
             "stop.fail_if": ", ".join(self.gate.fail_if) or None,

@@ -6,7 +6,7 @@ from keyword import iskeyword
 
 import click
 
-from steelyard.core.errors import InputError
+from steelyard.core.errors import InputError, did_you_mean
 
 
 class LazyGroup(click.Group):
@@ -61,8 +61,6 @@ class LazyGroup(click.Group):
         word = args[0]
         is_option = word.startswith("-")
         if not is_option and not context.resilient_parsing and not self._has(word):
-            from steelyard.core.errors import did_you_mean
-
             raise InputError(
                 f"`{context.command_path}` has no command `{word}`",
                 hint=did_you_mean(word, self._verbs)

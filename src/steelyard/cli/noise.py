@@ -33,7 +33,7 @@ def command(context: click.Context, /, **_: object) -> None:
     An interrupted campaign goes on with `steelyard run --resume DIR`.
     """
     from steelyard.cli import launching
-    from steelyard.cli.written import measure_noise
+    from steelyard.cli.questions import measure_noise
 
     params = dict(context.params)
     switch = params.pop("switch")

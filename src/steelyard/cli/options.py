@@ -179,6 +179,13 @@ _EXPERIMENT: Final = (
         help="For all configurations: a URI, a version, a directory, or YAML as below `target:`.",
     ),
     click.option(
+        "--memory",
+        type=SIZE,
+        metavar="SIZE",
+        help="What every endpoint's server has, for profiles.",
+    ),
+    click.option("--cpus", type=AMOUNT, metavar="N", help="CPUs of these servers, likewise."),
+    click.option(
         "--allow-existing",
         is_flag=True,
         help="Measure in an endpoint's database, or change a Cluster, that is named.",

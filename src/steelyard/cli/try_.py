@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.options import GeneratorCommand, gate_options
+from steelyard.cli.options import AMOUNT, SIZE, GeneratorCommand, gate_options
 
 
 @click.command(
@@ -16,6 +16,9 @@ from steelyard.cli.options import GeneratorCommand, gate_options
     "-d", "--dsn", metavar="DSN", help="The server: a URI or libpq's keywords (default: PG*)."
 )
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="A setting to try.")
+@click.option("--profile", metavar="NAME", help="A settings profile to try, such as fitted.")
+@click.option("--memory", type=SIZE, metavar="SIZE", help="What the server has, for a profile.")
+@click.option("--cpus", type=AMOUNT, metavar="N", help="CPUs of the server, for a profile.")
 @click.option(
     "-f",
     "--script",
@@ -62,6 +65,6 @@ def command(context: click.Context, /, **_: object) -> None:
     dropped at the end. Scripts run in the database that the DSN names; what they change stays,
     unless --reset-command brings it back.
     """
-    from steelyard.cli.written import TrialOptions, run_trial
+    from steelyard.cli.questions import TrialOptions, run_trial
 
     run_trial(TrialOptions(**context.params))

@@ -205,3 +205,16 @@ def listed(names: Iterable[str]) -> str:
     """Return names as ``a, b or c``."""
     *first, last = [f"`{name}`" for name in names] or ["none"]
     return f"{', '.join(first)} or {last}" if first else last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """Something an engine knows will not work, before anything is started.
+
+    Attributes:
+        setting: Name of the setting it is about, or None when it is about the load.
+    """
+
+    setting: str | None
+    message: str
+    hint: str

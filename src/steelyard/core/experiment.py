@@ -33,6 +33,23 @@ from steelyard.core.target import (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveSetting:
+    """One setting as the running server reports it.
+
+    Attributes:
+        name: As the server spells it.
+        value: In the server's own unit.
+        unit: The server's unit for it, or None.
+        source: Where the server took the value from (``default``, ``configuration file``).
+    """
+
+    name: str
+    value: str
+    unit: str | None = None
+    source: str = ""
+
+
 class LogPolicy(StrEnum):
     """What becomes of the generator's log of every transaction."""
 

@@ -218,14 +218,6 @@ class ValidityRule(Rule[Facts]):
             subject=ruling.subject,
         )
 
-    @property
-    def consequence(self) -> str:
-        """Return what it makes of what it judges when it is violated, in one word."""
-        if self.judges is not Judges.RUN:
-            return "finding"
-        words = {Severity.ERROR: "invalid", Severity.WARNING: "suspect"}
-        return words.get(self.severity, "finding")
-
 
 def not_judged(missing: Iterable[tuple[str, str]], subject: str = "") -> tuple[Finding, ...]:
     """Return one finding of all rules that lacked a fact; none when no rule did.

@@ -39,7 +39,6 @@ GENERATOR: Final = "generator"
 PROBE: Final = "probe"
 RUNNER: Final = "runner"
 SERVER: Final = "steelyard/server"  # label of the pod and the claim of one StatefulSet
-KEPT_UNTIL: Final = "steelyard/kept-until"  # annotation: when nobody needs it any more, in UTC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +80,6 @@ POD: Final = Kind(api_version="v1", name="Pod")
 SECRET: Final = Kind(api_version="v1", name="Secret")
 CONFIG_MAP: Final = Kind(api_version="v1", name="ConfigMap")
 SERVICE: Final = Kind(api_version="v1", name="Service")
-ENDPOINTS: Final = Kind(api_version="v1", name="Endpoints")
 EVENT: Final = Kind(api_version="v1", name="Event")
 CLAIM: Final = Kind(api_version="v1", name="PersistentVolumeClaim")
 QUOTA: Final = Kind(api_version="v1", name="ResourceQuota")

@@ -24,7 +24,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.experiment import Setting
+from steelyard.core.experiment import EffectiveSetting, Setting
 from steelyard.core.findings import Finding, Validity
 from steelyard.core.schedule import Ceiling, CellKey, Turn
 from steelyard.core.target import Provision
@@ -673,23 +673,6 @@ class Fact:
     name: str
     value: str
     subject: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectiveSetting:
-    """One setting as the running server reports it.
-
-    Attributes:
-        name: As the server spells it.
-        value: In the server's own unit.
-        unit: The server's unit for it, or None.
-        source: Where the server took the value from (``default``, ``configuration file``).
-    """
-
-    name: str
-    value: str
-    unit: str | None = None
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -461,6 +461,8 @@ class EndpointTarget(Server):
         restart_command: Restarts the server; without it nothing that needs a restart is changed.
         reset_command: Brings the data of the named database back; empty: by what Steelyard can.
         reset_timeout_s: How long that may take.
+        told_memory_bytes: What the user says the server has, as the next; nobody sees it. None: not
+            said. Neither makes a target another one.
         restore: ``template`` or ``vacuum``; None means the best that works.
         burst_lasts_s: How long full burst credits of the platform last at full load; None where
             it has none, or where that is not known. It makes no target another one.
@@ -480,6 +482,8 @@ class EndpointTarget(Server):
     restart_command: tuple[str, ...] = ()
     reset_command: tuple[str, ...] = ()
     reset_timeout_s: float = 600.0  # a guess: a database of some GiB by pg_restore
+    told_memory_bytes: int | None = field(default=None, compare=False)
+    told_cpus: float | None = field(default=None, compare=False)
     restore: str | None = None
     burst_lasts_s: float | None = field(default=None, compare=False)
     cost: Rates | None = field(default=None, compare=False)

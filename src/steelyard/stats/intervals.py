@@ -426,7 +426,6 @@ def blocks_to_decide(blocks: int, width: float, effect: float) -> float:
     return float(blocks * (width / (2.0 * POWER_FACTOR * effect)) ** 2)
 
 
-BOUNDED_FROM = 6
 LEVEL = 0.05
 _VARIATION_FROM = 3
 _MAD_TO_DEVIATION = 1.4826  # median absolute deviation to standard deviation, normal values

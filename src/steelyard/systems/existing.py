@@ -16,7 +16,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from steelyard.core.errors import LeftBehindError, PreflightError, SteelyardError, TargetError
+from steelyard.core.errors import (
+    Complaint,
+    LeftBehindError,
+    PreflightError,
+    SteelyardError,
+    TargetError,
+)
 from steelyard.core.experiment import Configuration
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Fact
@@ -37,8 +43,30 @@ from steelyard.places.elsewhere import ServerElsewhere
 from steelyard.places.kubernetes.outcomes import LoadPods, PodSight
 from steelyard.places.kubernetes.reaching import Knock, PodBehind, Reach, pod_behind
 from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
-from steelyard.systems.postgres.existing.settings import SettingStore
-from steelyard.systems.protocol import Complaint
+
+
+class SettingStore(Protocol):
+    """Where the settings of one server are kept for everyone, and how they come into force."""
+
+    @property
+    def label(self) -> str:
+        """Return how settings are changed, for people: ``by ALTER SYSTEM``."""
+        ...
+
+    def change(self, settings: Mapping[str, str]) -> bool:
+        """Take the settings of a configuration; those it does not ask for go back to what was.
+
+        Returns whether the server has yet to be told to read them.
+        """
+        ...
+
+    def activate(self, settings: Mapping[str, str], *, restarts: bool) -> None:
+        """Bring the settings of a configuration into force, by a restart where asked.
+
+        Raises:
+            TargetError: The server does not take them.
+        """
+        ...
 
 
 class ServerPlace(Protocol):

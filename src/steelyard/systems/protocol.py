@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from steelyard.core.errors import MeasurementError, TargetError
-from steelyard.core.experiment import KeySpace, Setting, SwitchCost, Workload
+from steelyard.core.errors import Complaint, MeasurementError, TargetError
+from steelyard.core.experiment import EffectiveSetting, KeySpace, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import (
     Absence,
     CheckpointAge,
-    EffectiveSetting,
     Measurement,
     RunLatency,
     StatementPlan,
@@ -291,19 +290,6 @@ class LogReader(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Complaint:
-    """Something an engine knows will not work, before anything is started.
-
-    Attributes:
-        setting: Name of the setting it is about, or None when it is about the load.
-    """
-
-    setting: str | None
-    message: str
-    hint: str
-
-
 @runtime_checkable
 class ShowsPlans(Protocol):
     """An engine whose servers tell how they would run a statement."""
@@ -317,35 +303,39 @@ class ShowsPlans(Protocol):
         ...
 
 
-class Engine(Protocol):
-    """One database system under one generator."""
+class Programs(Protocol):
+    """The programs that are there, and what is wrong with what is asked of them."""
 
     def label(self, configuration: str) -> str:
         """Return what a configuration's server is called: ``PostgreSQL 18.6``."""
         ...
 
-    def known_settings(self, configuration: str) -> frozenset[str]:
-        """Return the names of all settings that a configuration's server knows."""
-        ...
-
-    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
-        """Return what the server itself would refuse, without starting it."""
-        ...
-
-    def check_flags(self) -> None:
-        """Raise an InputError for generator flags that Steelyard sets itself."""
-        ...
-
-    def findings(self) -> tuple[Finding, ...]:
-        """Return what is worth knowing of the programs."""
+    def program(self, configuration: str) -> ServerProgram:
+        """Return the server program of a configuration."""
         ...
 
     def tools(self) -> Mapping[str, str]:
         """Return the versions of the generator and of each configuration's server."""
         ...
 
-    def program(self, configuration: str) -> ServerProgram:
-        """Return the server program of a configuration."""
+    def check_flags(self) -> None:
+        """Raise an InputError for generator flags that Steelyard sets itself."""
+        ...
+
+    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
+        """Return what the server itself would refuse, without starting it."""
+        ...
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is worth knowing of the programs."""
+        ...
+
+
+class SettingsOf(Protocol):
+    """What settings are and cost, without a server that runs."""
+
+    def known_settings(self, configuration: str) -> frozenset[str]:
+        """Return the names of all settings that a configuration's server knows."""
         ...
 
     def switch_cost(self, configuration: str, names: Sequence[str]) -> SwitchCost:
@@ -355,6 +345,30 @@ class Engine(Protocol):
     def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
         """Whether two configurations mean the same by these settings, written differently."""
         ...
+
+    def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings whose effect is one of the clock, not of the work.
+
+        Background writing comes at times; a server that stands still in between meets it more
+        often for the same work.
+        """
+        ...
+
+    def beyond_sessions(self, configuration: str, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings that no user can have for own sessions alone."""
+        ...
+
+    def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings of a session that cost or spare other sessions work."""
+        ...
+
+    def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings whose effect changes over a checkpoint cycle."""
+        ...
+
+
+class DataOf(Protocol):
+    """The data that workloads need."""
 
     def datasets(self) -> tuple[Dataset, ...]:
         """Return the data all workloads need."""
@@ -380,6 +394,18 @@ class Engine(Protocol):
         """Return whether a workload leaves the data as they are, for certain."""
         ...
 
+    def keep_templates(self, address: ServerAddress) -> None:
+        """Put the prepared data aside on a running server, to copy them from there."""
+        ...
+
+    def restore_from_templates(self, address: ServerAddress) -> None:
+        """Bring every data set back from its template on a running server."""
+        ...
+
+
+class Room(Protocol):
+    """What a server takes of its machine, and what it can do at most."""
+
     def memory_bytes(self, configuration: str) -> int:
         """Return about the most memory that a configuration's server takes with its data."""
         ...
@@ -391,47 +417,19 @@ class Engine(Protocol):
         """
         ...
 
-    def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of these settings whose effect is one of the clock, not of the work.
-
-        Background writing comes at times; a server that stands still in between meets it more
-        often for the same work.
-        """
+    def ceilings(self) -> CeilingTools | None:
+        """Return the tools to measure what a server can do at most; None where there are none."""
         ...
 
-    def beyond_sessions(self, configuration: str, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of these settings that no user can have for own sessions alone."""
-        ...
 
-    def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of these settings of a session that cost or spare other sessions work."""
-        ...
-
-    def keep_templates(self, address: ServerAddress) -> None:
-        """Put the prepared data aside on a running server, to copy them from there."""
-        ...
-
-    def restore_from_templates(self, address: ServerAddress) -> None:
-        """Bring every data set back from its template on a running server."""
-        ...
+class RunningServer(Protocol):
+    """What a server that runs is told and asked."""
 
     def reload(self, address: ServerAddress, configuration: str, clock: Clock) -> None:
         """Bring what the platform has configured for a configuration into force without a restart.
 
         A server that reads its configuration again is made to; another is told each setting.
         """
-        ...
-
-    def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of these settings whose effect changes over a checkpoint cycle."""
-        ...
-
-    def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:
-        """Return the length of the checkpoint cycle in force; None where it is not shown."""
-        ...
-
-    def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:
-        """Return where a running server stands in its checkpoint cycle."""
         ...
 
     def prewarm(self, address: ServerAddress) -> None:
@@ -448,8 +446,12 @@ class Engine(Protocol):
         """Return a sentence for each setting that is not in force as asked."""
         ...
 
-    def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:
-        """Return where the generator connects: the ``socket`` itself, or ``tcp`` beside it."""
+    def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:
+        """Return the length of the checkpoint cycle in force; None where it is not shown."""
+        ...
+
+    def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:
+        """Return where a running server stands in its checkpoint cycle."""
         ...
 
     def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
@@ -460,21 +462,9 @@ class Engine(Protocol):
         """
         ...
 
-    def pilot(self, request: RunRequest) -> tuple[Command, ...]:
-        """Return what has to run first so that the length of the run can be asked for.
 
-        Asked again after each, with what ``learn`` was told; empty when enough is known, and for
-        a generator that takes a time.
-        """
-        ...
-
-    def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
-        """Take from what was run how fast the configuration's server is under this load."""
-        ...
-
-    def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
-        """Return the command line of each generator for one run; they are started together."""
-        ...
+class LoadProgram(Protocol):
+    """One load generator: how its processes end, and what they measured."""
 
     @property
     def turns_end_signal(self) -> int:
@@ -488,14 +478,6 @@ class Engine(Protocol):
 
         Raises:
             MeasurementError: One of them failed before.
-        """
-        ...
-
-    def turn_counter(self, request: RunRequest) -> TurnCounter | None:
-        """Open what counts the turns of a run on its server; None: the generator's log tells them.
-
-        Raises:
-            TargetError: The server lets nobody in.
         """
         ...
 
@@ -534,10 +516,6 @@ class Engine(Protocol):
         """Return whether the generator can log every transaction; else ``latency`` tells them."""
         ...
 
-    def latency(self, completed: Sequence[Completed]) -> RunLatency | None:
-        """Return the latencies of a run by what the generators printed; None where they do not."""
-        ...
-
     def log_reader(
         self,
         request: RunRequest,
@@ -560,9 +538,45 @@ class Engine(Protocol):
         """
         ...
 
-    def ceilings(self) -> CeilingTools | None:
-        """Return the tools to measure what a server can do at most; None where there are none."""
+
+class Generators(LoadProgram, Protocol):
+    """The load generators of a run, which are started together."""
+
+    def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:
+        """Return where the generator connects: the ``socket`` itself, or ``tcp`` beside it."""
         ...
+
+    def pilot(self, request: RunRequest) -> tuple[Command, ...]:
+        """Return what has to run first so that the length of the run can be asked for.
+
+        Asked again after each, with what ``learn`` was told; empty when enough is known, and for
+        a generator that takes a time.
+        """
+        ...
+
+    def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
+        """Take from what was run how fast the configuration's server is under this load."""
+        ...
+
+    def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
+        """Return the command line of each generator for one run; they are started together."""
+        ...
+
+    def turn_counter(self, request: RunRequest) -> TurnCounter | None:
+        """Open what counts the turns of a run on its server; None: the generator's log tells them.
+
+        Raises:
+            TargetError: The server lets nobody in.
+        """
+        ...
+
+    def latency(self, completed: Sequence[Completed]) -> RunLatency | None:
+        """Return the latencies of a run by what the generators printed; None where they do not."""
+        ...
+
+
+class Engine(Programs, SettingsOf, DataOf, Room, RunningServer, Generators, Protocol):
+    """One database system under one generator, in all its roles."""
 
 
 class PlainEngine:

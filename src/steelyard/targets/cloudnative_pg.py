@@ -42,7 +42,7 @@ from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
 )
 from steelyard.systems.postgres.engine import RunningServer, dataset_of, read_running
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
-from steelyard.systems.postgres.existing.settings import Means
+from steelyard.systems.postgres.existing.server import Means
 from steelyard.systems.postgres.factory import EndpointEngine, InImageEngine, Surroundings
 from steelyard.systems.postgres.reader import PostgresCeilings
 from steelyard.systems.protocol import Dataset

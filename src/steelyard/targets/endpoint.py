@@ -21,7 +21,6 @@ from steelyard.gateways.sql import Sql
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger, PausablePlatform
 from steelyard.systems.postgres.engine import RunningServer, read_running
-from steelyard.systems.postgres.existing.databases import DatasetNeeds
 from steelyard.systems.postgres.existing.platform import (
     EndpointOptions,
     EndpointPlatform,
@@ -30,14 +29,18 @@ from steelyard.systems.postgres.existing.platform import (
     mixed_sessions,
     shown_settings,
 )
-from steelyard.systems.postgres.existing.settings import STARTED_AT, Means
+from steelyard.systems.postgres.existing.server import STARTED_AT, DatasetNeeds, Means
 from steelyard.systems.postgres.factory import Surroundings, endpoint_engine
 from steelyard.systems.postgres.settings import deviations
 from steelyard.systems.protocol import Dataset, Engine
 from steelyard.systems.redis.datasets import dataset_of, datasets_of, growth_bytes
-from steelyard.systems.redis.existing.connection import RedisMeans, address_of, asked_number
 from steelyard.systems.redis.existing.platform import RedisEndpointOptions, RedisEndpointPlatform
-from steelyard.systems.redis.existing.readiness import ServerState
+from steelyard.systems.redis.existing.readiness import (
+    RedisMeans,
+    ServerState,
+    address_of,
+    asked_number,
+)
 from steelyard.systems.redis.factory import (
     RedisSurroundings,
     RunningRedis,

@@ -21,8 +21,8 @@ from steelyard.places.protocol import Platform
 from steelyard.systems.existing import ServiceMeans, ServicePlace
 from steelyard.systems.redis.datasets import fill_by_script
 from steelyard.systems.redis.engine import Generator
-from steelyard.systems.redis.existing.connection import RedisMeans
 from steelyard.systems.redis.existing.platform import RedisEndpointPlatform
+from steelyard.systems.redis.existing.readiness import RedisMeans
 from steelyard.systems.redis.factory import (
     MARKERS,
     InImageRedisEngine,

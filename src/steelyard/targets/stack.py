@@ -24,10 +24,16 @@ from steelyard.core.errors import (
     TargetError,
     did_you_mean,
 )
-from steelyard.core.experiment import Configuration, Experiment, Layer, ManualStep, Setting
+from steelyard.core.experiment import (
+    Configuration,
+    EffectiveSetting,
+    Experiment,
+    Layer,
+    ManualStep,
+    Setting,
+)
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.linux import HUGE_PAGES
-from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.outside import Command, TurnedKnob
 from steelyard.core.stack import Knob, KnobKind, Scope
 from steelyard.core.units import KIB, format_bytes, format_duration

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.core.errors import MeasurementError, TargetError
-from steelyard.core.experiment import Experiment, Setting, SwitchCost, Workload
-from steelyard.core.measurement import Absence, EffectiveSetting, Measurement, Quantity
+from steelyard.core.experiment import EffectiveSetting, Experiment, Setting, SwitchCost, Workload
+from steelyard.core.measurement import Absence, Measurement, Quantity
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import DatabaseSystem, EngineName, WorkWords
 from steelyard.systems.protocol import Dataset, PlainEngine, RunRequest, Waiting

@@ -12,9 +12,17 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.comparison import compare_pair
 from steelyard.answers.result.compute import decide
 from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
-from steelyard.core.experiment import Configuration, Layer, Reset, Setting, Stop, SwitchCost
+from steelyard.core.experiment import (
+    Configuration,
+    EffectiveSetting,
+    Layer,
+    Reset,
+    Setting,
+    Stop,
+    SwitchCost,
+)
 from steelyard.core.findings import Finding, Severity, Validity, Verdict
-from steelyard.core.measurement import EffectiveSetting, Environment, Fact, ServerEnvironment
+from steelyard.core.measurement import Environment, Fact, ServerEnvironment
 from steelyard.core.target import LocalTarget
 
 

@@ -8,7 +8,7 @@ from factored import measured, with_factors
 from made_records import a_record, an_experiment, compared
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.settings import instance_noise
+from steelyard.answers.cells import instance_noise
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.findings import Severity

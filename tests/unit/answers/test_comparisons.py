@@ -7,7 +7,6 @@ from steelyard.answers.result.compute import (
     Pair,
     Terms,
     compare,
-    compare_cells,
     compare_result,
     decide,
     disagree,
@@ -115,7 +114,7 @@ def test_an_early_stop_is_said() -> None:
 
 def test_cells_hold_simultaneously() -> None:
     """Four cells share the result's error, from 6 blocks on."""
-    cells = compare_cells(contrasts(6, 0.05, 0.004), PAIR, LOADS, terms())
+    cells = compare(contrasts(6, 0.05, 0.004), PAIR, LOADS, terms())[1:]
     assert [cell.load for cell in cells] == list(LOADS)
     assert all(cell.level == pytest.approx(0.01 * (6 / 30) ** 2) for cell in cells)
     assert all(cell.verdict is Verdict.FASTER for cell in cells)
@@ -141,7 +140,7 @@ def test_an_effect_that_depends_on_load() -> None:
 
 def test_open_bounds_do_not_disagree() -> None:
     """Before the first look nothing can be said to depend on the load."""
-    assert not disagree(compare_cells(contrasts(3, 0.0, 0.1), PAIR, LOADS, terms()))
+    assert not disagree(compare(contrasts(3, 0.0, 0.1), PAIR, LOADS, terms())[1:])
     assert not disagree(())
 
 
@@ -168,7 +167,7 @@ def test_simultaneous_cells_of_identical_systems() -> None:
         slices = 0.03 * rng.standard_normal((30, 5, 2))
         slices += np.where(rng.random(slices.shape) < 0.02, np.log(0.4), 0.0)
         taken = slices[..., 1] - slices[..., 0]
-        looks = (compare_cells(taken[:n], PAIR, five, terms(5)) for n in range(6, 31))
+        looks = (compare(taken[:n], PAIR, five, terms(5))[1:] for n in range(6, 31))
         wrong += any(
             cell.verdict in (Verdict.FASTER, Verdict.SLOWER) for cells in looks for cell in cells
         )

@@ -17,8 +17,8 @@ from steelyard.answers.contract import (
 )
 from steelyard.answers.report import build_document, summary
 from steelyard.core.errors import PreflightError
-from steelyard.core.experiment import Experiment, Track
-from steelyard.core.measurement import EffectiveSetting, Environment, ServerEnvironment
+from steelyard.core.experiment import EffectiveSetting, Experiment, Track
+from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget, PodResources, Provision
 from steelyard.core.units import GIB

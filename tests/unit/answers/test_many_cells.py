@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steelyard.answers.result.compute import Pair, Terms, compare, compare_cells
+from steelyard.answers.result.compute import Pair, Terms, compare
 from steelyard.core.findings import Verdict
 from steelyard.core.schedule import Load
 from steelyard.stats.intervals import block_p_value
@@ -38,7 +38,7 @@ def test_eleven_are_many() -> None:
 
 def test_those_called_stand_at_their_own_level() -> None:
     """Of 20 cells those called have the level of their number, the others that of one."""
-    cells = compare_cells(contrasts(20, 12), PAIR, loads(20), terms(20))
+    cells = compare(contrasts(20, 12), PAIR, loads(20), terms(20))[1:]
     called = [cell for cell in cells if cell.verdict is Verdict.FASTER]
     assert {cell.load.clients for cell in called} <= set(range(1, 13))
     assert len(called) > 8
@@ -54,7 +54,7 @@ def test_more_is_found_than_simultaneously() -> None:
     taken = contrasts(20, 12, effect=0.018)
     level = cell_level(terms(20).rule, BLOCKS, 20)
     alone = [block_p_value(column) <= level for column in taken.T]
-    cells = compare_cells(taken, PAIR, loads(20), terms(20))
+    cells = compare(taken, PAIR, loads(20), terms(20))[1:]
     called = [cell.verdict is Verdict.FASTER for cell in cells]
     assert all(now for now, before in zip(called, alone, strict=True) if before)
     assert sum(called) > sum(alone) > 0
@@ -63,7 +63,7 @@ def test_more_is_found_than_simultaneously() -> None:
 def test_no_cell_is_equivalent_at_a_generous_level() -> None:
     """Cells that are not called keep the simultaneous interval, and their word follows from it."""
     taken = contrasts(20, 12)
-    for cell in compare_cells(taken, PAIR, loads(20), terms(20)):
+    for cell in compare(taken, PAIR, loads(20), terms(20))[1:]:
         if cell.verdict is Verdict.EQUIVALENT:
             assert cell.level == cell_level(terms(20).rule, BLOCKS, 20)
             assert -0.01 < cell.effect.low <= cell.effect.high < 0.01
@@ -79,7 +79,7 @@ def test_depends_on_load_rests_on_simultaneous_intervals() -> None:
 
 def test_before_the_first_look_nothing_is_called() -> None:
     """Five blocks have no level, many cells or few."""
-    cells = compare_cells(contrasts(20, 12)[:5], PAIR, loads(20), terms(20))
+    cells = compare(contrasts(20, 12)[:5], PAIR, loads(20), terms(20))[1:]
     assert all(cell.level is None for cell in cells)
     assert all(cell.verdict is Verdict.NO_CLEAR_DIFFERENCE for cell in cells)
 
@@ -87,5 +87,5 @@ def test_before_the_first_look_nothing_is_called() -> None:
 @pytest.mark.parametrize("cells", [1, 4, 10])
 def test_few_cells_hold_together_as_before(cells: int) -> None:
     """Up to ten cells nothing changed: each is at the same Bonferroni level, called or not."""
-    found = compare_cells(contrasts(cells, cells), PAIR, loads(cells), terms(cells))
+    found = compare(contrasts(cells, cells), PAIR, loads(cells), terms(cells))[1:]
     assert {cell.level for cell in found} == {cell_level(terms(cells).rule, BLOCKS, cells)}

@@ -10,8 +10,16 @@ from fakes.durable import CLASSES
 from steelyard.answers.crashes import redis_survivals
 from steelyard.answers.durability.compute import durability_of
 from steelyard.answers.durability.results import Fate, Loss, Survival
-from steelyard.core.experiment import Configuration, Experiment, Layer, RedisWork, Setting, Workload
-from steelyard.core.measurement import EffectiveSetting, Environment, ServerEnvironment
+from steelyard.core.experiment import (
+    Configuration,
+    EffectiveSetting,
+    Experiment,
+    Layer,
+    RedisWork,
+    Setting,
+    Workload,
+)
+from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import (
     ClusterService,

@@ -9,11 +9,10 @@ from steelyard.answers.observations import observe
 from steelyard.answers.validity.facts import CampaignFacts
 from steelyard.answers.validity.work_rules import CAMPAIGN_RULES, judged
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.experiment import Experiment, Layer, Setting
+from steelyard.core.experiment import EffectiveSetting, Experiment, Layer, Setting
 from steelyard.core.findings import Finding, Ruling
 from steelyard.core.measurement import (
     Absence,
-    EffectiveSetting,
     Environment,
     Evidence,
     Run,

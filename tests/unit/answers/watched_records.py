@@ -10,14 +10,8 @@ from fakes.evidence import UNSEEN, Seen, watched_record
 from steelyard.answers.campaign import analyse
 from steelyard.answers.reasons.compute import Reasons
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.experiment import Experiment, Layer, Setting
-from steelyard.core.measurement import (
-    EffectiveSetting,
-    Environment,
-    Quantity,
-    ServerEnvironment,
-    WaitClass,
-)
+from steelyard.core.experiment import EffectiveSetting, Experiment, Layer, Setting
+from steelyard.core.measurement import Environment, Quantity, ServerEnvironment, WaitClass
 from steelyard.core.schedule import Load
 
 CLIENTS = 8

@@ -9,7 +9,7 @@ from command_line import EXPERIMENT, Shell
 from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.file.form_parts import GOAL_SHARES
 from steelyard.campaign.file.overrides import CapacityQuestion, capacity_text
-from steelyard.cli.written import CapacityOptions, _capacity_command
+from steelyard.cli.questions import CapacityOptions, _capacity_command
 from steelyard.core.errors import ExitCode
 from steelyard.core.experiment import Experiment, LatencyGoal
 from steelyard.core.target import EndpointTarget, LocalTarget

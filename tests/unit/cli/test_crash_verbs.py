@@ -15,6 +15,7 @@ from steelyard.core.redis import Death
 from steelyard.crash import testing as engines
 from steelyard.crash.testing import Asked, Subject, crash_test
 from steelyard.gateways.doors import Doors
+from support.crash_page import read_crash_test
 
 ENGINES = ("redis", "postgres")
 
@@ -124,7 +125,7 @@ def test_results_are_written_and_can_be_read_again(tmp_path: Path) -> None:
     """``crash.json`` holds the test itself: reports can be made of it anew."""
     test = a_test(a_crash(NO, 900), a_crash(ALWAYS, unusable="x"))
     text = json.dumps(crash_testing.crash_content(test))
-    assert crash_testing.read_crash_test(text) == test
+    assert read_crash_test(text) == test
 
 
 def test_a_broken_promise_is_a_gate(

@@ -7,7 +7,7 @@ import pytest
 from command_line import Shell
 
 from fakes.facts import FakeStack
-from steelyard.cli import cluster_facts, inspect
+from steelyard.cli import inspect
 from steelyard.core.errors import ExitCode
 from steelyard.core.findings import Severity, State
 from steelyard.core.stack import JudgedRule, StackFacts
@@ -114,7 +114,7 @@ def test_the_xml_that_was_asked_for_is_compared(
 ) -> None:
     """With what libvirt keeps of it here; a facts file is judged with the XML alone."""
     kept = (LIBVIRT / "misplaced-balloon.dumpxml.xml").read_text(encoding="utf-8")
-    monkeypatch.setattr(cluster_facts, "defined_domain", lambda _: kept)
+    monkeypatch.setattr(inspect, "defined_domain", lambda _: kept)
     assert stack.host is not None
     asked = ("--domain-xml", str(LIBVIRT / "misplaced-balloon.xml"))
     code, out, _ = shell.run("inspect", "--no-ping-pong", *asked)

@@ -181,7 +181,7 @@ def test_the_command_of_newly_made_servers_can_be_given_again(
     """Only the file asks for them; the option does not know that word and would be refused."""
     commands: list[str] = []
     monkeypatch.setattr(
-        "steelyard.cli.written.start", lambda _, command, *__: commands.append(command)
+        "steelyard.cli.questions.start", lambda _, command, *__: commands.append(command)
     )
     shell.run("noise", file, "--set", "measure.switch=reprovision")
     shell.run("noise", file, "--switch", "restart")

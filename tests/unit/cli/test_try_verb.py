@@ -7,7 +7,7 @@ from command_line import Shell
 
 from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.file.overrides import TrialQuestion, trial_text
-from steelyard.cli.written import _script_of
+from steelyard.cli.questions import _script_of
 from steelyard.core.experiment import Experiment
 from steelyard.core.target import EndpointTarget
 from steelyard.tuning.profiles import MachineFacts
@@ -16,6 +16,9 @@ FACTS = MachineFacts(cpus=4.0, memory_bytes=2**33, free_disk_bytes=2**36)
 ASKED = TrialQuestion(
     target="postgresql://shop@db.example.com/shop",
     settings={"random_page_cost": "1.1", "search_path": "a, b"},
+    profile="",
+    memory="",
+    cpus="",
     scripts=[],
     builtins=["select-only", "simple-update"],
     scale=5,
@@ -101,6 +104,22 @@ def test_a_reset_command_is_the_targets(tmp_path: Path) -> None:
     assert (target.reset_command, target.allow_existing) == (("zfs", "it"), True)
 
 
+def test_a_profile_fits_what_the_server_is_said_to_have(tmp_path: Path) -> None:
+    """Not this machine; a setting comes over it, and the file says the same without us."""
+    experiment = experiment_of(
+        tmp_path, profile="fitted", memory="64GiB", cpus="16", settings={"work_mem": "5MB"}
+    )
+    asked = experiment.configurations[1].asked()
+    assert asked["shared_buffers"] == "16384MB"
+    assert asked["max_parallel_workers"] == "16"
+    assert asked["work_mem"] == "5MB"
+    assert experiment.configurations[0].asked() == {}
+    target = experiment.configurations[0].target
+    assert isinstance(target, EndpointTarget)
+    assert (target.told_memory_bytes, target.told_cpus) == (2**36, 16.0)
+    assert experiment.name == "profile fitted, work_mem = 5MB"
+
+
 @pytest.mark.parametrize(
     ("text", "script"),
     [("a.sql", ("a.sql", 1)), ("a.sql@9", ("a.sql", 9)), ("a@b.sql", ("a@b.sql", 1))],
@@ -125,7 +144,10 @@ def test_a_script_has_a_weight_as_for_pgbench(text: str, script: tuple[str, int]
         (["--set", "jit=off", "-d", "postgresql://u:hunter2@h/x"], "--dsn: the URI has a password"),
         (["--set", "jit=off", "-d", "host=h password=hunter2"], "--dsn: the URI has a password"),
         (["--set", "jit=off", "-d", "host= x"], "`host= x` is no list of libpq's keywords"),
-        (["--set", "jit=off", "--reset-command", "x"], "--reset-command: `reset_command` brings"),
+        (["--set", "jit=off", "--reset-command", "x"], "--reset-command brings back data of"),
+        (["--profile", "fitted", "--cpus", "4"], "--profile: the profile `fitted` fits this"),
+        (["--profile", "fast"], "--profile: "),
+        (["--profile", "fitted", "--memory", "64"], "--memory: `64` is 64 bytes"),
         (["--set", "jit=off", "-d", "redis://h"], "settings of Redis hold for all its sessions"),
     ],
 )

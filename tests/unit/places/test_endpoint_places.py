@@ -15,10 +15,9 @@ from steelyard.core.outside import ServerAddress, ServerInCluster
 from steelyard.core.target import EndpointTarget
 from steelyard.places.kubernetes.outcomes import LoadPods
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
-from steelyard.systems.existing import Anywhere, ServiceMeans, ServicePlace
-from steelyard.systems.postgres.existing.databases import DatasetNeeds
+from steelyard.systems.existing import Anywhere, ServiceMeans, ServicePlace, SettingStore
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
-from steelyard.systems.postgres.existing.settings import Means, SettingStore
+from steelyard.systems.postgres.existing.server import DatasetNeeds, Means
 
 _FOUND = ServerInCluster(
     context="lab",

@@ -12,10 +12,9 @@ from fakes.programs import FakeLedger, FakeProgram
 from steelyard.core.errors import LeftBehindError, PreflightError, SteelyardError, TargetError
 from steelyard.core.outside import Foreign, OnServer, ServerAddress
 from steelyard.core.target import EndpointTarget
-from steelyard.systems.postgres.existing.databases import GENERATOR_TABLES, DatasetNeeds
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.readiness import undo
-from steelyard.systems.postgres.existing.settings import Means
+from steelyard.systems.postgres.existing.server import GENERATOR_TABLES, DatasetNeeds, Means
 
 _TABLES = DatasetNeeds(name="steelyard_s1", tables=True, scripts=False)
 _BEFORE = {"work_mem": "5MB", "other": "on"}

@@ -16,8 +16,8 @@ from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.target import EndpointTarget
 from steelyard.gateways.process import SystemProcesses
 from steelyard.places import elsewhere
-from steelyard.systems.postgres.existing.databases import COMMAND, DatasetNeeds
 from steelyard.systems.postgres.existing.platform import EndpointPlatform
+from steelyard.systems.postgres.existing.server import COMMAND, DatasetNeeds
 
 _SCRIPTS = DatasetNeeds(name="steelyard_scripts", tables=False, scripts=False)
 _TABLES = DatasetNeeds(name="steelyard_s1", tables=True, scripts=False)
@@ -126,9 +126,20 @@ def _with_builtin() -> EndpointPlatform:
     return platform
 
 
+def _with_own_database() -> EndpointPlatform:
+    platform = _platform("true")
+    target = EndpointTarget(reset_command=("true",))
+    platform._options = replace(platform._options, target=target)
+    return platform
+
+
 @pytest.mark.parametrize(
     ("made", "words"),
-    [(_reads_only, "would have nothing to bring back"), (_with_builtin, "which Steelyard makes")],
+    [
+        (_reads_only, "would have nothing to bring back"),
+        (_with_builtin, "which Steelyard makes once"),
+        (_with_own_database, "Steelyard makes and copies from a template"),
+    ],
 )
 def test_it_is_refused_where_it_makes_no_sense(
     made: Callable[[], EndpointPlatform], words: str

@@ -15,7 +15,7 @@ from steelyard.core.errors import TargetError
 from steelyard.core.outside import Command, ServerAddress
 from steelyard.gateways.process import RunningProcess, SystemProcesses
 from steelyard.places import elsewhere as restart_command
-from steelyard.systems.postgres.existing.settings import STARTED_AT, Means, restart
+from steelyard.systems.postgres.existing.server import STARTED_AT, Means, restart
 
 _ADDRESS = ServerAddress(host="/fake", port=5432, user="postgres", database="postgres")
 

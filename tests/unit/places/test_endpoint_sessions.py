@@ -13,7 +13,7 @@ from fakes.processes import FakeProcesses
 from fakes.programs import FakeProgram
 from fakes.sql import FakeSql, Row
 from steelyard.core.errors import TargetError
-from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.systems.postgres.existing import databases as statements
+from steelyard.systems.postgres.existing import server as statements
 
 
 @pytest.mark.parametrize(

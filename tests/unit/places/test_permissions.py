@@ -3,7 +3,6 @@
 import pytest
 
 from steelyard.core.kubernetes import (
-    ENDPOINTS,
     JOB,
     NODE,
     POD,
@@ -20,7 +19,7 @@ from steelyard.places.kubernetes.permissions import PERMISSIONS, Purpose, needed
     [
         (POD, "pods"),
         (STORAGE_CLASS, "storageclasses"),
-        (ENDPOINTS, "endpoints"),
+        (Kind(api_version="v1", name="Endpoints"), "endpoints"),
         (JOB, "jobs"),
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 
 from fakes.sql import FakeSql
 from steelyard.core.errors import TargetError
-from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.outside import ServerAddress
 from steelyard.systems.postgres import settings as checkpoints
 

@@ -23,7 +23,7 @@ from steelyard.core.experiment import (
 from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import LocalTarget
-from steelyard.systems import own_program as own
+from steelyard.systems.postgres import load_programs as own
 from steelyard.systems.postgres.engine import dataset_of
 from steelyard.systems.postgres.load_programs import NamedProgram, Pgbench, load_program
 from steelyard.systems.protocol import RunRequest

@@ -10,7 +10,7 @@ from recorded import RECORDINGS
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from steelyard.core.errors import PreflightError
-from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.outside import ServerAddress
 from steelyard.systems.postgres import server as installations
 from steelyard.systems.postgres.reader import PostgresCeilings

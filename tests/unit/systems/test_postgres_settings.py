@@ -9,8 +9,7 @@ from recorded import VERSIONS, catalogue_text
 
 from fakes.processes import Answer, FakeProcesses
 from steelyard.core.errors import ExitCode, PreflightError
-from steelyard.core.experiment import Layer, Setting, SwitchCost
-from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.experiment import EffectiveSetting, Layer, Setting, SwitchCost
 from steelyard.systems.postgres import settings
 from steelyard.systems.postgres import settings as checkpoints
 

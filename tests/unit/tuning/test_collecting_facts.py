@@ -22,6 +22,7 @@ from steelyard.tuning.facts.kubernetes import CONFIGURATION, CPU_STATE, parse_ku
 from steelyard.tuning.facts.linux import collect_linux
 from steelyard.tuning.facts.node_probe import wanted_at_first, wanted_later
 from steelyard.tuning.facts.servers import huge_mapping_bytes
+from steelyard.tuning.rules.rule import cpus_of_database, memory_of_database
 from support.judged_rules import judged
 from support.machines import SMALL_VM, small_vm
 from support.recorded_host import RECORDINGS
@@ -180,6 +181,28 @@ def test_a_server_elsewhere_is_not_judged_by_this_machine() -> None:
     assert facts.postgres is not None
     assert facts.postgres.huge_page_mapping_bytes is None
     assert "--on ssh://HOST" in facts.origin("linux.governor").source
+
+
+def test_what_is_said_of_a_machine_that_nobody_sees_is_judged() -> None:
+    """Memory and CPUs, marked as told; the rest stays out of sight."""
+    stack = FakeStack()
+    stack.serve(180004, listens_on="10.0.0.7")
+    asked = Asked(dsn="postgresql://db1/postgres", memory_bytes=64 * GIB, cpus=16)
+    facts = collect(asked, stack.doors())
+    assert facts.linux is not None
+    assert (memory_of_database(facts), cpus_of_database(facts)) == (64 * GIB, 16.0)
+    assert facts.origin("linux.memory_bytes").assumed
+    assert facts.origin("linux.cpus").source == "as told by --cpus"
+    assert "--on ssh://HOST" in facts.origin("linux.governor").source
+
+
+@pytest.mark.parametrize("dsn", [None, DSN])
+def test_nothing_is_said_of_a_machine_that_is_looked_at(dsn: str | None) -> None:
+    """What it has counts, so the option is refused."""
+    stack = FakeStack()
+    stack.serve(180004)
+    with pytest.raises(InputError, match="--memory says what nobody sees"):
+        collect(Asked(dsn=dsn, memory_bytes=GIB, ping_pong=False), stack.doors())
 
 
 def test_a_forwarded_server_is_not_here_either() -> None:

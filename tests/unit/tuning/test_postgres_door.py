@@ -14,7 +14,7 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import KnobKind
 from steelyard.core.units import MIB
 from steelyard.gateways.sql import Row
-from steelyard.systems.postgres.existing.settings import Means
+from steelyard.systems.postgres.existing.server import Means
 from steelyard.tuning.apply.applier import put_back, turn
 from steelyard.tuning.apply.huge_pages import (
     HugePageNeed,

@@ -71,7 +71,11 @@ class Terms:
 def compare(
     contrasts: FloatArray, pair: Pair, loads: Sequence[Load], terms: Terms
 ) -> tuple[Comparison, ...]:
-    """Return a workload's result, then its cells.
+    """Return a workload's result, then each of its cells, whose interval allows for the others.
+
+    Up to 10 cells the intervals hold simultaneously. With more, those that are called different
+    are chosen by their false discovery rate, and their intervals keep the false coverage rate;
+    the others keep the simultaneous interval, from which alone they may be called equivalent.
 
     Args:
         contrasts: Shape (blocks, loads), log ratio, paired; no block is needed.
@@ -108,19 +112,6 @@ def compare_result(
         minutes_to_decide=_minutes_to_decide(weighed, terms),
         note=_EARLY if decided_early else _note(weighed, terms, terms.rule.first_look),
     )
-
-
-def compare_cells(
-    contrasts: FloatArray, pair: Pair, loads: Sequence[Load], terms: Terms
-) -> tuple[Comparison, ...]:
-    """Return each cell with an interval that allows for the others.
-
-    Up to 10 cells the intervals hold simultaneously. With more, those that are called different
-    are chosen by their false discovery rate, and their intervals keep the false coverage rate;
-    the others keep the simultaneous interval, from which alone they may be called equivalent.
-    """
-    together = _simultaneous(contrasts, pair, loads, terms)
-    return _with_discoveries(together, contrasts, terms)
 
 
 def _simultaneous(

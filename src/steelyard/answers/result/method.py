@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 
 from steelyard.answers.attribution import warnings
+from steelyard.answers.cells import InstanceNoise, instance_noise
 from steelyard.answers.results import (
     LABEL,
     CampaignAnalysis,
@@ -17,7 +18,6 @@ from steelyard.answers.results import (
     stopped_early,
     what_it_runs,
 )
-from steelyard.answers.settings import InstanceNoise, instance_noise
 from steelyard.answers.stack.plan import asked, later, one_key_label
 from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
 from steelyard.core.campaign import (

@@ -75,11 +75,11 @@ from steelyard.record.journal import Created, Removed
 from steelyard.systems.existing import reached
 from steelyard.systems.postgres.existing import readiness as undoing
 from steelyard.systems.postgres.existing.readiness import undo
-from steelyard.systems.postgres.existing.settings import Means
+from steelyard.systems.postgres.existing.server import Means
 from steelyard.systems.protocol import residue_of
 from steelyard.systems.redis.existing import platform as redis_undoing
-from steelyard.systems.redis.existing.connection import RedisMeans
 from steelyard.systems.redis.existing.platform import undo_on_redis
+from steelyard.systems.redis.existing.readiness import RedisMeans
 from steelyard.tuning.apply.kernel import stack_doors
 
 _CONFIGURATION: Final = TypeAdapter(Configuration)

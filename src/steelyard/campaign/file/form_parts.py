@@ -23,7 +23,7 @@ from steelyard.core.experiment import DEFAULT_NEIGHBOURS, LatencyGoal
 from steelyard.core.linux import PARSERS
 from steelyard.core.schedule import DEFAULT_TURN_S, LEAST_SETTLING_S
 from steelyard.core.units import parse_fraction
-from steelyard.systems.own_program import complaint
+from steelyard.systems.postgres.load_programs import complaint
 
 CLOSED: Final = "closed"
 GOAL_SHARES: Final = (0.5, 0.6, 0.7, 0.8, 0.9)  # of the capacity, where only `slo` is given

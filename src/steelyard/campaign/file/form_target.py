@@ -567,6 +567,14 @@ class ServerForm(Form):
         description="How long the `reset_command` may take (default: 10m).",
         examples=["30m"],
     )
+    memory: values.ToldMemory | None = Field(
+        default=None,
+        description="What the server of an endpoint has, for profiles: nobody sees it from here.",
+        examples=["64GiB"],
+    )
+    cpus: values.ToldCpus | None = Field(
+        default=None, description="CPUs of that server, likewise.", examples=[16]
+    )
 
 
 def _describe_own_keys(schema: dict[str, Any]) -> None:
@@ -576,7 +584,9 @@ def _describe_own_keys(schema: dict[str, Any]) -> None:
 
 
 # Fields of targets whose keys have other names.
-_OF_MODELS: Final = frozenset({"burst_lasts_s", "reset_timeout_s", "place", "inside"})
+_OF_MODELS: Final = frozenset(
+    {"burst_lasts_s", "reset_timeout_s", "told_memory_bytes", "told_cpus", "place", "inside"}
+)
 
 
 def _own_keys() -> set[str]:

@@ -527,6 +527,27 @@ def quantity(value: object) -> str:
     return text
 
 
+def told_memory(value: object) -> str:
+    """Return a server's memory as written; a number without a unit is hardly meant."""
+    text = as_text(value)
+    try:
+        size = parse_bytes(text)
+    except InputError as error:
+        raise refusal(f"{shown(value)} is no size of a memory", error.hint) from None
+    if size < MIB:
+        raise refusal(f"{shown(value)} is {size} bytes of memory", "Write it as 64GiB.")
+    return text
+
+
+def told_cpus(value: object) -> str:
+    """Return how many CPUs a server has, as written; 0.5 is half of one."""
+    text = str(value) if isinstance(value, float) else as_text(value)
+    is_number = re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text)
+    if not is_number or not float(text):
+        raise refusal(f"{shown(value)} is no number of CPUs", "Write it as 16.")
+    return text
+
+
 def _storage(value: object) -> str:
     text = quantity(value)
     if parse_quantity(text) % 1:
@@ -678,6 +699,8 @@ Tolerations = Annotated[
     str, PlainValidator(tolerations), _schema(type="array", items={"type": "object"})
 ]
 Affinity = Annotated[str, PlainValidator(affinity), _schema(type="object")]
+ToldMemory = Annotated[str, PlainValidator(told_memory), _schema(type="string")]
+ToldCpus = Annotated[str, PlainValidator(told_cpus), _schema(type="number")]
 Method = Annotated[str, PlainValidator(one_of("any", "first")), _schema(enum=["any", "first"])]
 Durability = Annotated[
     str,

@@ -13,10 +13,11 @@ from steelyard.campaign.file.form import ConfigurationForm, Draft, LevelForm
 from steelyard.campaign.file.form_parts import ManualForm
 from steelyard.campaign.file.form_target import NESTED, TargetForm
 from steelyard.campaign.file.form_values import shown
-from steelyard.campaign.file.kinds import keys_of, kind_of, model_of, target_problems
+from steelyard.campaign.file.kinds import TOLD, keys_of, kind_of, model_of, target_problems
 from steelyard.core.errors import choice, did_you_mean, listed
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.target import EngineName, kind_here
+from steelyard.core.units import parse_bytes
 from steelyard.tuning.profiles import MachineFacts, follows_the_machine, profiled_settings
 
 # Which kinds are made, by the system whose servers cannot be.
@@ -133,14 +134,32 @@ def _of_this_machine(name: str, configuration: HasTarget) -> Iterator[Issue]:
             else f"Remove `cgroup`, or use `kind: {kind_here(kind.system)}`.",
             at_key=True,
         )
+    if _told(configuration.target) is not None:
+        return
+    hint = "Write the settings below `postgres:`."
+    if set(TOLD) <= keys_of(kind):
+        hint = (
+            "Say what the server has, by `memory: 64GiB` and `cpus: 16` in its target or by"
+            " --memory and --cpus; or write the settings below `postgres:`."
+        )
     for profile in filter(follows_the_machine, configuration.profiles):
         yield Issue(
             path=("configurations", name),
             message=f"the profile `{profile}` fits this machine, not the one of"
             f" {'a pod' if pod else 'an endpoint'}",
-            hint="Write the settings below `postgres:`.",
+            hint=hint,
             at_key=True,
         )
+
+
+def _told(target: TargetForm) -> MachineFacts | None:
+    """Return what the user says of the server's machine; None where that is not all of it.
+
+    Its disks are not said: profiles have their guesses for that.
+    """
+    if target.memory is None or target.cpus is None:
+        return None
+    return MachineFacts(cpus=float(target.cpus), memory_bytes=parse_bytes(target.memory))
 
 
 def _switched(name: str, target: TargetForm, switch: str | None) -> Iterator[Issue]:
@@ -331,7 +350,6 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
     Within one its profiles come first and its explicit settings after them, so a child's profile
     also replaces what the parent set.
     """
-    settings = _Settings()
     profiles: list[str] = []
     target: dict[str, object] = {}
     protocol: str | None = None
@@ -349,7 +367,6 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
         target = _inherited(target, form.target.model_dump(exclude_none=True))
         protocol = form.protocol or protocol
         profiles += [profile for profile in form.profile if profile not in profiles]
-        settings.apply(form, facts)
         without = _overlaid(limits, form.cgroup.model_dump(include=form.cgroup.model_fields_set))
         without_linux = _overlaid(linux, form.linux)
         folded = {name.lower(): value for name, value in form.redis.items()}
@@ -358,8 +375,12 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
             without_further[layer] = _overlaid(further.setdefault(layer, {}), given)
         domain = form.kvm.domain or domain
         manual = form.manual if form.manual.model_fields_set else manual
+    whole = TargetForm.model_validate(target)
+    settings = _Settings()
+    for form in forms:
+        settings.apply(form, _told(whole) or facts)
     return Merged(
-        target=TargetForm.model_validate(target),
+        target=whole,
         protocol=protocol,
         settings=dict(settings.by_folded.values()),
         profiles=tuple(profiles),

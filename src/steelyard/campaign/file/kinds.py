@@ -37,6 +37,7 @@ from steelyard.core.target import (
     EndpointTarget,
     EngineName,
     GeneratorPods,
+    Here,
     KubernetesPlace,
     LocalTarget,
     PodResources,
@@ -45,12 +46,13 @@ from steelyard.core.target import (
     Synchronous,
     Target,
 )
-from steelyard.core.units import format_bytes, page_bytes_of, parse_quantity
+from steelyard.core.units import format_bytes, page_bytes_of, parse_bytes, parse_quantity
 
 Told = tuple[str, str, str]  # the key below `target`, what is wrong, the way out
 Locate = Callable[[str], str]  # makes the name of a file or directory absolute
 
 
+TOLD: Final = ("memory", "cpus")  # what a user says of a server that nobody sees
 _OF_ALL: Final = frozenset({"kind", "burst_lasts", "cost"})
 _SEPARATE: Final = ("host", "port", "user", "dbname", "service", "db", "tls")
 _FILES: Final = ("cacert", "cert", "key")
@@ -72,6 +74,8 @@ _KEYS: Final[Mapping[str, frozenset[str]]] = {
     "burst_lasts_s": frozenset(),
     "cost": frozenset(),
     "reset_timeout_s": frozenset({"reset_timeout"}),
+    "told_memory_bytes": frozenset({"memory"}),
+    "told_cpus": frozenset({"cpus"}),
     "place": frozenset({"context", "namespace", "generators"}),
     "inside": frozenset({"kubernetes"}),
 }
@@ -141,11 +145,14 @@ def target_problems(form: TargetForm) -> Iterator[Told]:
         homes = {n: each for n, each in TARGETS.items() if key in keys_of(each)}
         near = [n for n, each in homes.items() if each.system is kind.system] or [*homes]
         message = f"`{key}` belongs to the target {listed(near)}, and this is `{name}`"
-        yield key, message, "Remove it."
+        hint = "Remove it."
+        if key in TOLD and issubclass(kind, Here):
+            message = f"`{key}` is what nobody sees of a server, and Steelyard sees this machine"
+            hint = "Leave it out; `cgroup` gives a server of this machine less than all of it."
+        yield key, message, hint
     yield from _of_other_systems(form, kind, name)
     yield from _PROBLEMS.get(name, _refused_values)(form)
-    if form.store is not None:
-        yield from _store_problems(form.store)
+    yield from _store_problems(form.store)
     if form.uri is not None:
         for key in _SEPARATE:
             if key in given:
@@ -324,10 +331,14 @@ _READ: Final[Mapping[str, Callable[[TargetForm], object]]] = {
     "replica": lambda form: _folded(form.replica),
     "reset_timeout_s": lambda form: form.reset_timeout,
     "store": lambda form: _store(form.store),
+    "told_memory_bytes": lambda form: None if form.memory is None else parse_bytes(form.memory),
+    "told_cpus": lambda form: None if form.cpus is None else float(form.cpus),
 }
 
 
-def _store_problems(asked: StoreForm) -> Iterator[Told]:
+def _store_problems(asked: StoreForm | None) -> Iterator[Told]:
+    if asked is None:
+        return
     if asked.latency is not None and asked.latency > _LONGEST_LATENCY_S:
         yield "store", f"a flush of {asked.latency:g} s is no disk's", "Write `latency: 2ms`."
     block = asked.block_size
@@ -458,13 +469,6 @@ def _reset_problems(target: TargetForm) -> Iterator[Told]:
             message = "`reset_timeout` is the time of a `reset_command`, and there is none"
             yield "reset_timeout", message, "Add the command, or remove it."
         return
-    if not target.allow_existing:
-        message = "`reset_command` brings back data of your own, and Steelyard makes the database"
-        hint = (
-            "Name yours with `dbname:` and `allow_existing: true`, or remove the command: what"
-            " Steelyard makes it copies from a template each time."
-        )
-        yield "reset_command", message, hint
     if target.restore is not None:
         message = f"`reset_command` and `restore: {target.restore}` exclude each other"
         yield "restore", message, "Remove one of the two."

@@ -244,6 +244,9 @@ def _room(form: Value) -> str | None:
 # `--target` stands for this path, which no file has: the target of every configuration.
 TARGET: Final = "target"
 
+# Likewise ``--memory`` and ``--cpus``: what every server has that nobody sees.
+_OF_SERVERS: Final = ("memory", "cpus")
+
 # Asking for the one on the command line withdraws the other of the file.
 _EXCLUDES: Final[Mapping[KeyPath, KeyPath]] = {
     ("stop", "precision"): ("stop", "decide"),
@@ -306,6 +309,20 @@ def _retarget(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPa
     return (TARGET,)
 
 
+def _tell_of_servers(root: Value, places: dict[KeyPath, Place], key: str, value: Value) -> KeyPath:
+    """Put what the servers have into every target that is not inherited."""
+    configurations = configurations_of(root) if isinstance(root, dict) else None
+    if isinstance(root, dict) and configurations is not None:
+        root["configurations"] = configurations
+        for name, form in configurations.items():
+            own = _mapping(form)
+            if _has(own, "extends") and not _has(own, "target"):
+                continue
+            configurations[name] = {**own, "target": {**_mapping(own.get("target")), key: value}}
+            _displace(places, ("configurations", name, "target", key), f"--{key}")
+    return (key,)
+
+
 def _put(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPath:
     words, separator, text = override.partition("=")
     if not separator or not words.strip():
@@ -313,6 +330,8 @@ def _put(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPath:
         raise _refused(override, f"{shown(override)} is no `path=value`", hint)
     if words.strip() == TARGET:
         return _retarget(root, places, override)
+    if words.strip() in _OF_SERVERS:
+        return _tell_of_servers(root, places, words.strip(), _value(override, text))
     path = _path(root, override, _steps(root, words.strip()))
     holder = root
     for step in path[:-1]:
@@ -549,6 +568,8 @@ class TrialQuestion:
     Attributes:
         target: A word, a URI or a mapping as for ``--target``; empty: what libpq finds.
         settings: Of the second configuration, by name.
+        profile: Of the second configuration; empty: none.
+        memory: What the server has, as written; empty where that was not said. So ``cpus``.
         scripts: Files with their weights, on the tables that are there; empty: ``builtins``.
         builtins: pgbench's scripts, a workload each, on data of Steelyard's own.
         scale: Of these.
@@ -561,6 +582,9 @@ class TrialQuestion:
 
     target: str
     settings: Mapping[str, str]
+    profile: str
+    memory: str
+    cpus: str
     scripts: Sequence[tuple[str, int]]
     builtins: Sequence[str]
     scale: int
@@ -593,8 +617,13 @@ def trial_text(asked: TrialQuestion) -> str:
         target = {**target, "restart_command": list(asked.restart_command)}
     if asked.reset_command:
         target = {**target, "reset_command": list(asked.reset_command)}
+    told = {"memory": asked.memory, "cpus": asked.cpus}
+    target = {**target, **{key: value for key, value in told.items() if value}}
     clients = [int(each) if each.isdecimal() else each for each in asked.clients.split(",")]
-    changes = ", ".join(f"{name} = {value}" for name, value in asked.settings.items())
+    profile = [f"profile {asked.profile}"] if asked.profile else []
+    changes = ", ".join(
+        [*profile, *(f"{name} = {value}" for name, value in asked.settings.items())]
+    )
     return f"""\
 # Written by `steelyard try`: the server as it is, and with other settings.
 version: 1
@@ -613,6 +642,7 @@ configurations:
     target: {_yaml(target)}
   {CHANGED}:
     extends: {NOW}
+    {f"profile: {_yaml(asked.profile)}" if asked.profile else "# and with:"}
     postgres: {_yaml(asked.settings)}
 """
 

@@ -38,7 +38,7 @@ from steelyard.core.redis import DEFAULT_PORT
 from steelyard.core.schedule import Load
 from steelyard.core.target import POSTGRES, REDIS, TARGETS, DatabaseSystem, EngineName, kind_here
 from steelyard.core.units import format_bytes
-from steelyard.systems.own_program import OF_A_RUN, OF_THE_SERVER, filled, names_in
+from steelyard.systems.postgres.load_programs import OF_A_RUN, OF_THE_SERVER, filled, names_in
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis.settings import OTHER_NAMES, refused_names, stays_in_database

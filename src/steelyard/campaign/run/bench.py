@@ -12,8 +12,8 @@ from steelyard.campaign.evidence.turn_watch import Place, probes_for
 from steelyard.campaign.evidence.watch import Probe
 from steelyard.core.campaign import ANEW, CellRate
 from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError, TargetError
-from steelyard.core.experiment import Configuration, Experiment, Layer, Workload
-from steelyard.core.measurement import CheckpointAge, EffectiveSetting
+from steelyard.core.experiment import Configuration, EffectiveSetting, Experiment, Layer, Workload
+from steelyard.core.measurement import CheckpointAge
 from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import CellKey, Load, PlannedRun
 from steelyard.core.target import Provision

@@ -20,7 +20,7 @@ from signal import SIGCONT, SIGSTOP
 from typing import Final
 
 from steelyard.core.errors import LeftBehindError, PrivilegeError, TargetError
-from steelyard.core.experiment import Layer
+from steelyard.core.experiment import EffectiveSetting, Layer
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.linux import (
     CPUSETS,
@@ -34,7 +34,6 @@ from steelyard.core.linux import (
     limits_of,
     shown_limit,
 )
-from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.outside import Command, ControlGroup
 from steelyard.core.schedule import Pausing
 from steelyard.gateways.cgroups import (

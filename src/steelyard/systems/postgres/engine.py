@@ -5,33 +5,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.core.errors import TargetError
-from steelyard.core.experiment import Experiment, Setting, SwitchCost, Workload
+from steelyard.core.errors import Complaint, TargetError
+from steelyard.core.experiment import EffectiveSetting, Experiment, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
-from steelyard.core.measurement import (
-    CheckpointAge,
-    EffectiveSetting,
-    Measurement,
-    RunLatency,
-    StatementPlan,
-)
+from steelyard.core.measurement import CheckpointAge, Measurement, RunLatency, StatementPlan
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.redis import stored_key
 from steelyard.core.schedule import Stretch
 from steelyard.gateways.host import LOOPBACK, Clock
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql, reload
-from steelyard.systems.own_program import filled, values_of_server
 from steelyard.systems.postgres import pgbench, settings
 from steelyard.systems.postgres import settings as checkpoints
 from steelyard.systems.postgres import settings as checks
 from steelyard.systems.postgres import settings as memory
-from steelyard.systems.postgres.load_programs import load_program
+from steelyard.systems.postgres.load_programs import filled, load_program, values_of_server
 from steelyard.systems.postgres.reader import PostgresCeilings, open_reader, plans_of
 from steelyard.systems.postgres.server import Installation, PostgresProgram
 from steelyard.systems.postgres.settings import SettingEntry
-from steelyard.systems.postgres.transaction_log import SeveralLogs, TransactionLogReader
-from steelyard.systems.protocol import Complaint, Dataset, RunRequest, ServerReader
+from steelyard.systems.protocol import Dataset, LogReader, RunRequest, ServerReader
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
 _EFFECTIVE = (
@@ -436,7 +428,7 @@ class PostgresEngine:
         ramp_s: float,
         slice_s: float | None = None,
         stretches: Sequence[Stretch] = (),
-    ) -> TransactionLogReader | SeveralLogs:
+    ) -> LogReader:
         """Return what reads the load generators' logs of a run."""
         return self._load.log_reader(
             request, started_at=started_at, ramp_s=ramp_s, slice_s=slice_s, stretches=stretches

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.errors import PreflightError
+from steelyard.core.errors import Complaint, PreflightError
 from steelyard.core.experiment import Configuration, Experiment, Layer, Setting
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import Command, ServerAddress
@@ -34,7 +34,7 @@ from steelyard.systems.postgres.settings import (
     read_catalogue,
     undescribed,
 )
-from steelyard.systems.protocol import Complaint, Dataset, RunRequest
+from steelyard.systems.protocol import Dataset, RunRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

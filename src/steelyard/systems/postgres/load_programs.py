@@ -1,31 +1,194 @@
-"""What puts the load on PostgreSQL: pgbench, or a program that the experiment names."""
+"""What puts the load on PostgreSQL: pgbench, or a program that the experiment names.
 
+The contract with such a program is in ``docs/generators.md``: what it is told, and how its figures
+are found. A command is started without a shell; what it is told stands as names in braces in its
+words and, once more, in its environment.
+"""
+
+import json
+import math
+import re
 import shlex
 import shutil
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from steelyard.core.errors import InputError, MeasurementError, PreflightError
-from steelyard.core.experiment import Experiment, Workload
+from steelyard.core.experiment import Experiment, Figure, LoadCommand, Workload
 from steelyard.core.measurement import Measurement
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Pausing, Stretch
 from steelyard.gateways.process import Processes
-from steelyard.systems import own_program as own
 from steelyard.systems.postgres import pgbench
 from steelyard.systems.postgres.log_lines import LogForm
 from steelyard.systems.postgres.server import Installation
 from steelyard.systems.postgres.transaction_log import SeveralLogs, TransactionLogReader
-from steelyard.systems.protocol import RunRequest
+from steelyard.systems.protocol import LoadProgram, RunRequest
+
+OF_THE_SERVER: Final = ("host", "port", "user", "database")
+OF_A_RUN: Final = ("workload", "clients", "threads", "seconds", "ramp", "slice", "configuration")
+_NAMED: Final = re.compile(r"\{([a-z_]+)\}")
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\"([^\"]+)\"\]")
+
+
+def command_of(workload: Workload) -> LoadCommand:
+    """Return the command of a workload that has one."""
+    assert workload.command is not None  # noqa: S101 - who asks has chosen by it
+    return workload.command
+
+
+def names_in(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the names in braces in the words of a command, each once."""
+    return tuple(dict.fromkeys(name for word in words for name in _NAMED.findall(word)))
+
+
+def filled(words: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words of a command with values for the names in braces."""
+    return tuple(_NAMED.sub(lambda found: values.get(found[1], found[0]), word) for word in words)
+
+
+def values_of_server(address: ServerAddress) -> dict[str, str]:
+    """Return what a command is told of the server, by name; never a password."""
+    host, port = address.inside or (address.host, address.port)
+    return {
+        "host": host,
+        "port": str(port),
+        "user": address.user,
+        "database": address.database,
+    }
+
+
+def values_of_run(request: RunRequest, address: ServerAddress, ramp_s: float) -> dict[str, str]:
+    """Return what a command is told of one run, by name."""
+    return {
+        **values_of_server(address),
+        "workload": request.workload.name,
+        "clients": str(request.load.clients),
+        "threads": str(request.load.threads),
+        "seconds": str(request.seconds),
+        "ramp": f"{ramp_s:g}",
+        "slice": f"{request.seconds - ramp_s:g}",
+        "configuration": request.configuration,
+    }
+
+
+def in_environment(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the same values as environment variables."""
+    return {f"STEELYARD_{name.upper()}": value for name, value in values.items()}
+
+
+def complaint(place: str) -> str:
+    """Return what is wrong with the place of a figure; empty where nothing is."""
+    if place.startswith("$"):
+        rest = _STEP.sub("", place[1:])
+        return f"{rest!r} of the JSON path is not understood" if rest or place == "$" else ""
+    try:
+        pattern = re.compile(place, re.MULTILINE)
+    except re.error as error:
+        return f"it is no regular expression: {error}"
+    return "" if pattern.groups else "the regular expression has no group"
+
+
+def figure_in(text: str, figure: Figure) -> float | None:
+    """Return the last number at a place in a text, in our unit; None where there is none."""
+    found = (
+        _by_path(text, figure.place)
+        if figure.place.startswith("$")
+        else _by_pattern(text, figure.place)
+    )
+    numbers = [number * figure.factor for number in map(_number, found) if number is not None]
+    return numbers[-1] if numbers else None
+
+
+def _by_pattern(text: str, place: str) -> Iterator[object]:
+    pattern = re.compile(place, re.MULTILINE)
+    for found in pattern.finditer(text):
+        yield next(iter(found.groupdict().values()), found[1])
+
+
+def _by_path(text: str, path: str) -> Iterator[object]:
+    """Yield what stands at a path of each JSON object that begins a line of a text."""
+    decoder = json.JSONDecoder()
+    at = 0
+    while (found := re.compile(r"^[ \t]*[{\[]", re.MULTILINE).search(text, at)) is not None:
+        start = found.end() - 1
+        try:
+            value, at = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            at = start + 1
+            continue
+        for step in _STEP.finditer(path):
+            value = _within(value, step)
+        yield value
+
+
+def _within(value: Any, step: re.Match[str]) -> object:  # noqa: ANN401 - any JSON
+    """Return what is one step deeper in a value; None where nothing is."""
+    name, index, quoted = step.groups()
+    if index is not None:
+        within = isinstance(value, list) and int(index) < len(value)
+        return value[int(index)] if within else None
+    return value.get(name or quoted) if isinstance(value, dict) else None
+
+
+def _number(given: object) -> float | None:
+    """Return a number that a measurement can be; None where it is none."""
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        return None
+    try:
+        number = float(given)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def parse_run(
+    command: LoadCommand, completed: Completed, *, seconds: float, ramp_s: float
+) -> Measurement:
+    """Return what a program measured, by its own words.
+
+    Args:
+        command: Says where its figures are.
+        completed: What it printed.
+        seconds: The length it was asked for, ramp included.
+        ramp_s: Of them, left out at the start.
+
+    Raises:
+        MeasurementError: It failed, or it printed no rate.
+    """
+    if not completed.succeeded:
+        raise MeasurementError(
+            f"{command.name} exited with {completed.exit_status}: {completed.tail(3)}"
+        )
+    text = f"{completed.stdout}\n{completed.stderr}"
+    rate = figure_in(text, command.rate)
+    if rate is None:
+        raise MeasurementError(
+            f"{command.name} printed no rate: nothing matches {command.rate.place!r}",
+            hint="Its output is in the campaign's raw/ directory; correct `generator.rate`.",
+        )
+    length_s = max(seconds - ramp_s, 1e-3)
+    known = ((share, figure_in(text, figure)) for share, figure in command.percentiles)
+    return Measurement(
+        transactions=rate * length_s,
+        seconds=length_s,
+        latency_mean_s=None if command.mean is None else figure_in(text, command.mean),
+        latency_stddev_s=None,
+        failed=0,
+        connection_s=None,
+        series=(),
+        percentiles=tuple((share, value) for share, value in known if value is not None),
+    )
+
 
 _DEADLINE_BEYOND_RUN_S: Final = 60.0
 _TRIAL_TIMEOUT_S: Final = 30.0
 
 
-class LoadProgram(Protocol):
-    """One load generator, as ``systems.protocol.Engine`` asks for it."""
+class PostgresLoad(LoadProgram, Protocol):
+    """A load generator for PostgreSQL."""
 
     def check(self) -> None:
         """Raise an InputError or a PreflightError where it cannot do what is asked."""
@@ -41,51 +204,6 @@ class LoadProgram(Protocol):
 
     def run_commands(self, request: RunRequest, address: ServerAddress) -> tuple[Command, ...]:
         """Return the command line of each process for one run in the data's own database."""
-        ...
-
-    @property
-    def turns_end_signal(self) -> int:
-        """Return the signal at which it ends where it is taken in turns."""
-        ...
-
-    def connected_within_s(self, completed: Sequence[Completed]) -> float:
-        """Return how long it took to open all connections."""
-        ...
-
-    def deadline_s(self, seconds: float) -> float:
-        """Return when a run of that length is given up."""
-        ...
-
-    def parse_run(
-        self,
-        completed: Sequence[Completed],
-        *,
-        request: RunRequest,
-        ramp_s: float,
-        started_at: float,
-        slice_s: float | None = None,
-    ) -> Measurement:
-        """Return what one run measured."""
-        ...
-
-    def processed(self, completed: Sequence[Completed]) -> int:
-        """Return how many transactions it counts, ramp included."""
-        ...
-
-    def logs_transactions(self) -> bool:
-        """Return whether it can log each of them."""
-        ...
-
-    def log_reader(
-        self,
-        request: RunRequest,
-        *,
-        started_at: float | Sequence[float],
-        ramp_s: float,
-        slice_s: float | None = None,
-        stretches: Sequence[Stretch] = (),
-    ) -> TransactionLogReader | SeveralLogs:
-        """Return what reads its logs of a run."""
         ...
 
 
@@ -222,7 +340,7 @@ class NamedProgram:
 
     def check(self) -> None:
         """Raise an InputError for flags, and a PreflightError where the program is not there."""
-        command = own.command_of(self.experiment.workloads[0])
+        command = command_of(self.experiment.workloads[0])
         if self.experiment.generator_flags:
             raise InputError(
                 f"{command.name} takes no further flags",
@@ -247,10 +365,10 @@ class NamedProgram:
     def run_commands(self, request: RunRequest, address: ServerAddress) -> tuple[Command, ...]:
         """Return its command line for one run."""
         ramp_s = self.experiment.measure.ramp_s
-        told = own.values_of_run(request, address, ramp_s if request.seconds > ramp_s else 0.0)
+        told = values_of_run(request, address, ramp_s if request.seconds > ramp_s else 0.0)
         command = Command(
-            argv=own.filled(own.command_of(request.workload).argv, told),
-            environment={**pgbench.environment(address), **own.in_environment(told)},
+            argv=filled(command_of(request.workload).argv, told),
+            environment={**pgbench.environment(address), **in_environment(told)},
             account=self.account,
             parent_death_signal=signal.SIGKILL,
         )
@@ -267,7 +385,7 @@ class NamedProgram:
 
     def deadline_s(self, seconds: float) -> float:
         """Return when a run of that length is given up."""
-        return seconds + max(own.command_of(w).grace_s for w in self.experiment.workloads)
+        return seconds + max(command_of(w).grace_s for w in self.experiment.workloads)
 
     def parse_run(
         self,
@@ -279,8 +397,8 @@ class NamedProgram:
         slice_s: float | None = None,  # noqa: ARG002 - likewise
     ) -> Measurement:
         """Return what it measured, by its own words."""
-        command = own.command_of(request.workload)
-        return own.parse_run(command, completed[0], seconds=request.seconds, ramp_s=ramp_s)
+        command = command_of(request.workload)
+        return parse_run(command, completed[0], seconds=request.seconds, ramp_s=ramp_s)
 
     def processed(self, completed: Sequence[Completed]) -> int:
         """Refuse: it counts a rate.
@@ -312,7 +430,7 @@ def load_program(
     find: Callable[[], Installation],
     processes: Processes,
     account: str | None,
-) -> LoadProgram:
+) -> PostgresLoad:
     """Return what puts the load of an experiment on: here alone it is chosen.
 
     Args:

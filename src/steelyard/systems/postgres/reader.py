@@ -29,11 +29,10 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.core.errors import TargetError
-from steelyard.core.experiment import Workload
+from steelyard.core.experiment import EffectiveSetting, Workload
 from steelyard.core.measurement import (
     STATEMENTS,
     Absence,
-    EffectiveSetting,
     Quantity,
     StatementPlan,
     StatementUse,

@@ -18,10 +18,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from steelyard.core.errors import PreflightError
-from steelyard.core.experiment import Configuration, Layer, Setting, SwitchCost
+from steelyard.core.errors import Complaint, PreflightError
+from steelyard.core.experiment import Configuration, EffectiveSetting, Layer, Setting, SwitchCost
 from steelyard.core.findings import Finding
-from steelyard.core.measurement import CheckpointAge, EffectiveSetting
+from steelyard.core.measurement import CheckpointAge
 from steelyard.core.outside import Command, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.units import MIB
@@ -30,7 +30,6 @@ from steelyard.gateways.sql import Sql
 from steelyard.systems import existing as complaints
 from steelyard.systems.existing import named_in
 from steelyard.systems.postgres.server import VERSIONS_RUN, Installation
-from steelyard.systems.protocol import Complaint
 
 _TIMEOUT_S = 20.0
 _SWITCH_COST = {

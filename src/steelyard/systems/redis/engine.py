@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.errors import MeasurementError, TargetError
-from steelyard.core.experiment import Experiment, Setting, SwitchCost, Workload
+from steelyard.core.errors import Complaint, MeasurementError, TargetError
+from steelyard.core.experiment import EffectiveSetting, Experiment, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
-from steelyard.core.measurement import EffectiveSetting, Measurement, RunLatency
+from steelyard.core.measurement import Measurement, RunLatency
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.redis import changes_keys
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.units import MIB
 from steelyard.gateways.host import LOOPBACK, Clock, until
 from steelyard.gateways.redis import RedisDoor, RedisSession, opened
-from steelyard.systems.protocol import Complaint, Dataset, PlainEngine, RunRequest, ServerReader
+from steelyard.systems.protocol import Dataset, PlainEngine, RunRequest, ServerReader
 from steelyard.systems.redis import reader as figures
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis import server as checks

@@ -10,14 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
-from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.experiment import Configuration, Experiment
-from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.errors import Complaint, PreflightError, TargetError
+from steelyard.core.experiment import Configuration, EffectiveSetting, Experiment
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import RedisLocalTarget
 from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor, Reply, ReplyError
-from steelyard.systems.protocol import Complaint
 from steelyard.systems.redis import server as checks
 from steelyard.systems.redis.datasets import (
     Databases,

@@ -14,10 +14,9 @@ from pathlib import Path
 from shutil import which
 from typing import Final, Literal, Protocol
 
-from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.experiment import Configuration, Experiment, Layer, Setting
+from steelyard.core.errors import Complaint, PreflightError, TargetError
+from steelyard.core.experiment import Configuration, EffectiveSetting, Experiment, Layer, Setting
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.outside import Command, Companion, Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import RedisLocalTarget
@@ -26,7 +25,6 @@ from steelyard.gateways.host import LOOPBACK
 from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor, RedisSession, opened, socket_path
 from steelyard.systems import existing as complaints
-from steelyard.systems.protocol import Complaint
 from steelyard.systems.redis.settings import Catalogue, deviations, read_settings, refused_names
 
 # Run in the project's own tests; other versions follow their documentation and are labelled so.

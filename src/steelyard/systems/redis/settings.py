@@ -16,8 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.core.experiment import Layer, Setting, SwitchCost, Workload
-from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.experiment import EffectiveSetting, Layer, Setting, SwitchCost, Workload
 from steelyard.core.outside import REDIS_MARK
 from steelyard.core.redis import in_bytes
 from steelyard.gateways.redis import RedisSession, ReplyError

@@ -37,7 +37,7 @@ from steelyard.gateways.process import Processes, SystemProcesses
 from steelyard.gateways.sql import PsycopgSql, Sql, parsed_uri
 from steelyard.gateways.virsh import Virsh
 from steelyard.record.journal import AppliedCluster, StackBegun
-from steelyard.systems.postgres.existing.settings import Means
+from steelyard.systems.postgres.existing.server import Means
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.apply.door import Check, KnobDoor, LookingDoor
 from steelyard.tuning.apply.huge_pages import HugePageNeed

@@ -28,7 +28,7 @@ from steelyard.core.errors import (
     TargetError,
     quoted,
 )
-from steelyard.core.experiment import Layer, Setting
+from steelyard.core.experiment import EffectiveSetting, Layer, Setting
 from steelyard.core.kubernetes import (
     CLUSTER,
     MANAGED_BY,
@@ -39,7 +39,6 @@ from steelyard.core.kubernetes import (
     ObjectRef,
     ref_of,
 )
-from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import Knob
 from steelyard.core.units import format_bytes, parse_quantity
@@ -55,8 +54,8 @@ from steelyard.places.kubernetes.undoing import (
     strange,
 )
 from steelyard.systems.postgres.cloudnative_pg.operator import CONTAINER, instance_pods, state_of
-from steelyard.systems.postgres.existing import databases as statements
-from steelyard.systems.postgres.existing.settings import Means, in_system_file
+from steelyard.systems.postgres.existing import server as statements
+from steelyard.systems.postgres.existing.server import Means, in_system_file
 from steelyard.systems.postgres.settings import deviations
 from steelyard.tuning.apply.door import Check, KnobDoor, LookingDoor, Seen
 from steelyard.tuning.apply.huge_pages import (

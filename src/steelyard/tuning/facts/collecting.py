@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.errors import PreflightError, SteelyardError, TargetError
+from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError
 from steelyard.core.kubernetes import SECRET, ObjectRef, SecretRef
 from steelyard.core.linux import LinuxFacts
 from steelyard.core.outside import ServerAddress
@@ -68,6 +68,7 @@ class Asked:
         data_directory: Whose disk to look at; the server's own by default, else the usual ones.
         ping_pong: Measure what a wake-up costs.
         metadata: Ask the cloud's metadata service for the instance type.
+        memory_bytes: What the user says a server has whose machine nobody sees. So ``cpus``.
     """
 
     on: str | None = None
@@ -76,6 +77,8 @@ class Asked:
     data_directory: str | None = None
     ping_pong: bool = True
     metadata: bool = False
+    memory_bytes: int | None = None
+    cpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +125,13 @@ def collect(asked: Asked, doors: FactDoors) -> StackFacts:
         facts = replace(_with_origins(facts, server.origins), postgres=server.facts)
     asked_of = [*([] if server is None else [server.is_here]), *(each.is_here for each in caches)]
     if machine is None and asked_of and not any(asked_of):
-        return _without_machine(facts)
+        return _as_told(_without_machine(facts), asked)
+    if asked.memory_bytes is not None or asked.cpus is not None:
+        option = "--cpus" if asked.memory_bytes is None else "--memory"
+        raise InputError(
+            f"{option} says what nobody sees of a server, and its machine is looked at",
+            hint="Leave it out: what the machine has counts.",
+        )
     directories = _directories(asked, server, caches)
     if machine is None:
         seen_here = _with_machine(facts, _here(directories, asked, doors), asked, doors)
@@ -189,6 +198,24 @@ def _without_machine(facts: StackFacts) -> StackFacts:
     absent = hidden(reason).origin
     layers = ("linux", "hypervisor", "domains", "kubernetes", "storage")
     return _with_origins(facts, dict.fromkeys(layers, absent))
+
+
+def _as_told(facts: StackFacts, asked: Asked) -> StackFacts:
+    """Return the facts with what the user says of the machine; the numbers of its CPUs are ours."""
+    told = {
+        "memory_bytes": asked.memory_bytes,
+        "cpus": None if asked.cpus is None else tuple(range(asked.cpus)),
+    }
+    given = {name: value for name, value in told.items() if value is not None}
+    if not given:
+        return facts
+    options = {"memory_bytes": "--memory", "cpus": "--cpus"}
+    origins = {
+        f"linux.{name}": Origin(source=f"as told by {options[name]}", assumed=True)
+        for name in given
+    }
+    linux = LinuxFacts(memory_bytes=asked.memory_bytes, cpus=told["cpus"])  # type: ignore[arg-type]
+    return _with_origins(replace(facts, linux=linux), origins)
 
 
 def _here(directories: tuple[str, ...], asked: Asked, doors: FactDoors) -> _Machine:

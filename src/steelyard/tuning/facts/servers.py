@@ -25,7 +25,7 @@ from steelyard.gateways.redis import (
 )
 from steelyard.gateways.sql import Row, Sql, SqlSession
 from steelyard.systems.postgres.settings import in_unit
-from steelyard.systems.redis.existing.connection import address_of
+from steelyard.systems.redis.existing.readiness import address_of
 from steelyard.tuning.facts.file import (
     Finds,
     Found,

@@ -42,13 +42,13 @@ from steelyard.tuning.plan.arithmetic import (
 )
 from steelyard.tuning.plan.guests import plan_guest
 from steelyard.tuning.plan.machine import Layers, of_volumes, plan_local
-from steelyard.tuning.plan.pods import no_domain, pod_design, require_sense
 from steelyard.tuning.plan.postgres_settings import (
     Basis,
     fixed_settings,
     planned_settings,
     shm_bytes,
 )
+from steelyard.tuning.plan.topology import no_domain, pod_design, require_sense
 from steelyard.tuning.profiles import MachineFacts, ProfiledSetting, fitted
 
 Fits = Callable[[StackRequest], bool]

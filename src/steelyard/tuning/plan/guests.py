@@ -29,11 +29,12 @@ from steelyard.tuning.plan.machine import (
     of_request,
     system_bytes,
 )
-from steelyard.tuning.plan.pods import pool_pages, require_whole_cores
 from steelyard.tuning.plan.topology import (
     DomainPlace,
     Wanted,
     place_domain,
+    pool_pages,
+    require_whole_cores,
     threads_per_core,
     whole_cores,
 )

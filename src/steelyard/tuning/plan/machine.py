@@ -28,24 +28,22 @@ from steelyard.core.stack import (
 from steelyard.core.units import GIB, KIB, MIB, format_bytes
 from steelyard.tuning.files.files import UNIT_PATH
 from steelyard.tuning.plan.arithmetic import Budget, DoesNotFitError, summed
-from steelyard.tuning.plan.pods import (
+from steelyard.tuning.plan.topology import (
     SYSTEM_BYTES,
+    Core,
     bystander_pages,
     bystanders_on,
-    idle_elsewhere,
-    own_pages,
-    pool_pages,
-    require_whole_cores,
-)
-from steelyard.tuning.plan.topology import (
-    Core,
     cores_of,
     cpus_of,
     floating,
+    idle_elsewhere,
     machines_here,
     nodes_of,
     others_bytes,
+    own_pages,
     pinned_by,
+    pool_pages,
+    require_whole_cores,
     threads_per_core,
 )
 from steelyard.tuning.rules.linux import LEAST_READ_AHEAD_BYTES, MOST_READ_AHEAD_BYTES

@@ -1,5 +1,7 @@
 """What an experiment file may say of a server that is there already."""
 
+from pathlib import Path
+
 import pytest
 from experiment_texts import SMALL, load, only_problem, problems_of
 from pydantic import TypeAdapter
@@ -64,7 +66,9 @@ def test_the_record_keeps_the_kind() -> None:
         ("allow_existing: yes, restore: template", "cannot be restored by template"),
         ("restart_command: []", "is no command"),
         ('restart_command: "a \'b"', "has an open quote"),
-        ("reset_command: a", "and Steelyard makes the database"),
+        ("memory: 64", "is 64 bytes of memory"),
+        ("memory: much", "is no size of a memory"),
+        ("cpus: 0", "is no number of CPUs"),
         ("reset_command: a, allow_existing: yes, restore: vacuum", "exclude each other"),
         ("reset_timeout: 5m", "and there is none"),
         ("allow_existing: yes, reset_command: 'a --password=hunter2'", "has a password in it"),
@@ -127,3 +131,44 @@ def test_what_steelyard_did_not_make_is_not_made_anew() -> None:
     assert problems
     assert all("cannot make it anew" in problem.message for problem in problems)
     assert all("kind: local" in problem.hint for problem in problems)
+
+
+_PROFILED = SMALL.replace("{extends: default}", "{extends: default, profile: fitted}")
+NOWHERE = Path("/nonexistent")
+_SERVER = "configurations.default.target={kind: endpoint, dbname: d}"
+
+
+def test_a_profile_fits_the_server_that_is_described() -> None:
+    """By keys of its target or by the command line, which says the same of every endpoint."""
+    told = [
+        load(_PROFILED, NOWHERE, _SERVER, *overrides).experiment
+        for overrides in (
+            ("memory=64GiB", "cpus=16"),
+            (
+                "configurations.default.target.memory=64GiB",
+                "configurations.default.target.cpus=16",
+            ),
+        )
+    ]
+    for experiment in told:
+        asked = experiment.configuration("other").asked()
+        assert (asked["shared_buffers"], asked["max_parallel_workers"]) == ("16384MB", "16")
+        assert experiment.configuration("default").target == EndpointTarget(dbname="d")
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("overrides", [(), ("memory=64GiB",), ("cpus=16",)])
+def test_a_server_of_which_not_enough_is_said_has_no_profile(overrides: tuple[str, ...]) -> None:
+    """And it is told how to say it."""
+    (problem,) = problems_of(_PROFILED, _SERVER, *overrides)
+    assert "the profile `fitted` fits this machine, not the one of an endpoint" in problem.message
+    assert "--memory and --cpus" in problem.hint
+
+
+def test_nobody_tells_steelyard_what_this_machine_has() -> None:
+    """It sees that itself; a target of this machine has no such keys."""
+    problems = problems_of(_PROFILED, "memory=64GiB", "cpus=16")
+    assert {problem.message for problem in problems} == {
+        f"`{key}` is what nobody sees of a server, and Steelyard sees this machine"
+        for key in ("memory", "cpus")
+    }

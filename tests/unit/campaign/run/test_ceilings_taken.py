@@ -25,8 +25,7 @@ from steelyard.campaign.run.ceilings import (
     device_refused,
 )
 from steelyard.core.errors import Interrupted, PreflightError, SteelyardError, TargetError
-from steelyard.core.experiment import Experiment, Measure, Stop
-from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.experiment import EffectiveSetting, Experiment, Measure, Stop
 from steelyard.core.outside import Command, ServerAddress
 from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.core.target import LocalTarget

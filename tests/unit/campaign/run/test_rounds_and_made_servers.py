@@ -30,8 +30,17 @@ from steelyard.core.campaign import (
     WorkloadNoise,
 )
 from steelyard.core.errors import PreflightError
-from steelyard.core.experiment import Design, Experiment, Measure, Reset, Setting, Stop, SwitchCost
-from steelyard.core.measurement import EffectiveSetting, ServerEnvironment
+from steelyard.core.experiment import (
+    Design,
+    EffectiveSetting,
+    Experiment,
+    Measure,
+    Reset,
+    Setting,
+    Stop,
+    SwitchCost,
+)
+from steelyard.core.measurement import ServerEnvironment
 from steelyard.core.schedule import Mode
 from steelyard.record.directory import read_campaign
 from steelyard.report.html import render_markdown

@@ -21,10 +21,9 @@ from steelyard.systems.postgres.cloudnative_pg.existing import (
     read_cluster,
     secret_of,
 )
-from steelyard.systems.postgres.existing.databases import DatasetNeeds
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.readiness import undo as undo_on_server
-from steelyard.systems.postgres.existing.settings import Means
+from steelyard.systems.postgres.existing.server import DatasetNeeds, Means
 from support.cluster_world import World
 
 _PROGRAM = FakeProgram()

@@ -21,6 +21,7 @@ from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointT
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.made_server import moved
 from steelyard.places.kubernetes.outcomes import PodSight
+from steelyard.systems.existing import SettingStore
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
 from steelyard.systems.postgres.cloudnative_pg.operator import (
     CHANGE,
@@ -41,7 +42,6 @@ from steelyard.systems.postgres.cloudnative_pg.rollout import (
     RolloutMeans,
 )
 from steelyard.systems.postgres.existing.readiness import MARK
-from steelyard.systems.postgres.existing.settings import SettingStore
 
 _HIBERNATION: Final = "cnpg.io/hibernation"
 _FENCED: Final = "cnpg.io/fencedInstances"

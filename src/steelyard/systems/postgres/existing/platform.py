@@ -14,34 +14,40 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from steelyard.core.errors import PreflightError
+from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Finding
-from steelyard.core.measurement import EffectiveSetting, Fact
+from steelyard.core.measurement import Fact
 from steelyard.core.outside import Command, OnServer, ServerAddress, ServerProgram
 from steelyard.core.target import EndpointTarget
+from steelyard.core.units import format_bytes
 from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.places.elsewhere import reset_by, token_of
 from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
-from steelyard.systems.existing import Announcing, Anywhere, Changes, OthersServer, ServerPlace
+from steelyard.systems.existing import (
+    Announcing,
+    Anywhere,
+    Changes,
+    OthersServer,
+    ServerPlace,
+    SettingStore,
+)
 from steelyard.systems.postgres.existing import readiness
-from steelyard.systems.postgres.existing.databases import (
+from steelyard.systems.postgres.existing.readiness import undo
+from steelyard.systems.postgres.existing.server import (
     COMMAND,
+    STARTED_AT,
     TEMPLATE,
     VACUUM,
+    AlterSystem,
     Databases,
     DatasetNeeds,
-    Naming,
-    require_usable,
-    with_settings,
-)
-from steelyard.systems.postgres.existing.readiness import undo
-from steelyard.systems.postgres.existing.settings import (
-    STARTED_AT,
-    AlterSystem,
     Means,
-    SettingStore,
+    Naming,
     SystemSettings,
+    require_usable,
     restart,
+    with_settings,
 )
 from steelyard.systems.postgres.pgbench import environment
 
@@ -186,8 +192,9 @@ class EndpointPlatform(OthersServer):
             readiness.require_alter_system(state, self._where)
         self._require_database()
         if self._options.target.reset_command:
+            options = self._options
             readiness.require_resettable(
-                self._options.datasets, self._where, writes=self._options.writes
+                options.target, options.datasets, self._where, writes=options.writes
             )
 
     def _require_database(self) -> None:
@@ -308,6 +315,7 @@ class EndpointPlatform(OthersServer):
             "settings": "of own sessions only" if store is None else store.label,
             "restarted for a configuration": "yes" if self._options.restarts else "never",
             **(reset if target.reset_command else {}),
+            **_told_of(target),
             "database": named_database(target) or ""
             if target.allow_existing
             else "Steelyard's own",
@@ -327,6 +335,16 @@ class EndpointPlatform(OthersServer):
 
     def _undo_there(self, thing: OnServer, password: str, reached: ServerAddress | None) -> None:
         undo(thing, self._means, password=password, reached=reached)
+
+
+def _told_of(target: EndpointTarget) -> dict[str, str]:
+    """Return what the user says that the server has; nobody has seen it."""
+    memory, cpus = target.told_memory_bytes, target.told_cpus
+    told = {
+        "memory, as told": "" if memory is None else format_bytes(memory),
+        "CPUs, as told": "" if cpus is None else f"{cpus:g}",
+    }
+    return {name: value for name, value in told.items() if value}
 
 
 def _naming(options: EndpointOptions, mark: str) -> Naming:

@@ -16,9 +16,8 @@ from steelyard.core.units import format_duration
 from steelyard.gateways.sql import Sql, reload
 from steelyard.places.elsewhere import token_of
 from steelyard.systems.existing import require_no_campaign, server_finding, unseen
-from steelyard.systems.postgres.existing import databases as statements
-from steelyard.systems.postgres.existing.databases import DatasetNeeds
-from steelyard.systems.postgres.existing.settings import Means, in_system_file, restart
+from steelyard.systems.postgres.existing import server as statements
+from steelyard.systems.postgres.existing.server import DatasetNeeds, Means, in_system_file, restart
 
 MARK = "steelyard campaign "
 _OUR_SESSIONS = 2  # one for our own checks, one to spare
@@ -199,12 +198,22 @@ def reset_by_command(target: EndpointTarget, where: str) -> Finding:
     )
 
 
-def require_resettable(datasets: Sequence[DatasetNeeds], where: str, *, writes: bool) -> None:
+def require_resettable(
+    target: EndpointTarget, datasets: Sequence[DatasetNeeds], where: str, *, writes: bool
+) -> None:
     """Raise where a user's command has nothing to bring back, or would take away what is needed.
 
     Raises:
-        PreflightError: Workloads only read, or use tables that Steelyard makes.
+        PreflightError: The database is Steelyard's, workloads only read, or they use tables that
+            Steelyard makes.
     """
+    if not target.allow_existing:
+        raise PreflightError(
+            f"a `reset_command` brings back data of your own, and the database at {where} is one"
+            " that Steelyard makes and copies from a template each time",
+            hint="Name yours with `dbname:` and `allow_existing: true` (or --allow-existing), or"
+            " remove `reset_command`.",
+        )
     if not writes:
         raise PreflightError(
             f"all workloads only read the data at {where}, in read-only sessions: the"

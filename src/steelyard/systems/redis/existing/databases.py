@@ -17,8 +17,13 @@ from steelyard.core.outside import REDIS_MARK, ServerAddress
 from steelyard.core.redis import in_bytes
 from steelyard.core.units import format_bytes
 from steelyard.gateways.redis import RedisSession, ReplyError, opened
-from steelyard.systems.redis.existing.connection import RedisMeans, lacking_command, refused
-from steelyard.systems.redis.existing.readiness import ServerState, keys_by_database
+from steelyard.systems.redis.existing.readiness import (
+    RedisMeans,
+    ServerState,
+    keys_by_database,
+    lacking_command,
+    refused,
+)
 
 _LIMIT: Final = "maxmemory"
 _POLICY: Final = "maxmemory-policy"

@@ -42,7 +42,6 @@ from steelyard.systems.existing import (
 )
 from steelyard.systems.redis.existing import databases as eviction
 from steelyard.systems.redis.existing import readiness
-from steelyard.systems.redis.existing.connection import RedisMeans, lacking_command, refused
 from steelyard.systems.redis.existing.databases import (
     Databases,
     Naming,
@@ -52,7 +51,14 @@ from steelyard.systems.redis.existing.databases import (
     mark_of,
     other_marks,
 )
-from steelyard.systems.redis.existing.readiness import Guests, settings_like, started_at
+from steelyard.systems.redis.existing.readiness import (
+    Guests,
+    RedisMeans,
+    lacking_command,
+    refused,
+    settings_like,
+    started_at,
+)
 
 # Records carry no secrets, and what is saved goes into the record.
 SECRETS: Final = frozenset(

@@ -1,4 +1,4 @@
-"""What ``noise``, ``capacity`` and ``try`` do: write an experiment and run it like any other."""
+"""``noise``, ``capacity`` and ``try`` each ask a question, by an experiment that they write."""
 
 import re
 import secrets
@@ -161,22 +161,13 @@ _CAPACITY_KEYS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapacityOptions:
-    """The command line of ``capacity``; None or empty where an option was not given.
+class WrittenOptions:
+    """What is said of an experiment that a verb writes; None or empty: it was not given."""
 
-    Attributes:
-        place: A target, an experiment file or a preset.
-    """
-
-    place: str
     flags: tuple[str, ...]
-    client: int | None
-    scale: int | None
     builtin: str | None
+    scale: int | None
     protocol: str | None
-    rate: str | None
-    slo: str | None
-    slice_: str | None
     budget: str | None
     seed: int | None
     out: Path | None
@@ -184,7 +175,39 @@ class CapacityOptions:
     as_json: bool
     quiet: bool
     yes: bool
+
+    def run(self, source: str) -> RunOptions:
+        """Return the command line of ``run`` for an experiment that is called so in messages."""
+        return RunOptions(
+            source=source,
+            flags=self.flags,
+            seed=self.seed,
+            out=self.out,
+            dry_run=self.dry_run,
+            as_json=self.as_json,
+            quiet=self.quiet,
+            yes=self.yes,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityOptions(WrittenOptions):
+    """The command line of ``capacity``.
+
+    Attributes:
+        place: A target, an experiment file or a preset.
+    """
+
+    place: str
+    client: int | None
+    rate: str | None
+    slo: str | None
+    slice_: str | None
     allow_existing: bool
+
+    def run(self, source: str) -> RunOptions:
+        """Return the command line of ``run`` for an experiment that is called so in messages."""
+        return replace(WrittenOptions.run(self, source), allow_existing=self.allow_existing)
 
 
 def measure_capacity(options: CapacityOptions) -> None:
@@ -226,7 +249,7 @@ def _of_server(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment
             seed=seed,
         )
     )
-    run = _capacity_run(options, source=_CAPACITY)
+    run = options.run(_CAPACITY)
     try:
         loaded = load_written(text, run, doors)
     except ExperimentFileError as error:
@@ -263,9 +286,7 @@ def _of_file(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment, 
         "measure.slice": options.slice_,
     }
     overrides = tuple(f"{path}={value}" for path, value in changes.items() if value is not None)
-    run = replace(
-        _capacity_run(options, source=options.place), overrides=overrides, budget=options.budget
-    )
+    run = replace(options.run(options.place), overrides=overrides, budget=options.budget)
     loaded = load(run, doors)
     return loaded, command_of(loaded, run), run
 
@@ -276,7 +297,7 @@ def _rates(options: CapacityOptions, doors: Doors) -> str | None:
     Raises:
         InputError: Its own have no share of the capacity.
     """
-    given = load(_capacity_run(options, source=options.place), doors)
+    given = load(options.run(options.place), doors)
     loads = given.experiment.loads
     own = ", ".join(dict.fromkeys(each.rate_label or CLOSED for each in loads))
     if given.document.at(("loads", "rate")) is None:
@@ -292,20 +313,6 @@ def _rates(options: CapacityOptions, doors: Doors) -> str | None:
             hint=f"Replace them: `--rate {RATES}`; or measure at them with `steelyard run`.",
         )
     return None
-
-
-def _capacity_run(options: CapacityOptions, *, source: str) -> RunOptions:
-    return RunOptions(
-        source=source,
-        flags=options.flags,
-        seed=options.seed,
-        out=options.out,
-        dry_run=options.dry_run,
-        as_json=options.as_json,
-        quiet=options.quiet,
-        yes=options.yes,
-        allow_existing=options.allow_existing,
-    )
 
 
 def _capacity_command(options: CapacityOptions) -> str:
@@ -337,31 +344,28 @@ _WEIGHTED: Final = re.compile(r"(.+)@([1-9]\d*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialOptions:
-    """The command line of ``try``; None or empty where an option was not given."""
+class TrialOptions(WrittenOptions):
+    """The command line of ``try``."""
 
-    flags: tuple[str, ...]
     dsn: str | None
     changes: tuple[str, ...]
+    profile: str | None
+    memory: str | None
+    cpus: str | None
     scripts: tuple[str, ...]
-    builtin: str | None
-    scale: int | None
     client: str | None
-    protocol: str | None
     restart_command: str | None
     reset_command: str | None
     decide: str | None
-    budget: str | None
-    seed: int | None
-    out: Path | None
     save: Path | None
-    dry_run: bool
-    as_json: bool
-    quiet: bool
-    yes: bool
     fail_if: tuple[str, ...]
     undecided: str
     junit: Path | None
+
+    def run(self, source: str) -> RunOptions:
+        """Return the command line of ``run`` for an experiment that is called so in messages."""
+        gate = Gate(fail_if=self.fail_if, undecided=self.undecided, junit=self.junit)
+        return replace(WrittenOptions.run(self, source), is_named=False, gate=gate)
 
 
 def run_trial(options: TrialOptions) -> None:
@@ -373,7 +377,7 @@ def run_trial(options: TrialOptions) -> None:
     """
     seed = secrets.randbelow(SEED_LIMIT) if options.seed is None else options.seed
     text = trial_text(_trial_question(options, seed))
-    run, doors = _trial_run(options), real_doors()
+    run, doors = options.run(_TRIAL), real_doors()
     try:
         loaded = load_written(text, run, doors)
         if options.save is not None:
@@ -390,7 +394,7 @@ def run_trial(options: TrialOptions) -> None:
 
 
 def _trial_question(options: TrialOptions, seed: int) -> TrialQuestion:
-    if not options.changes:
+    if not options.changes and not options.profile:
         raise InputError(
             "nothing is to be tried", hint="Name a setting, such as --set random_page_cost=1.1."
         )
@@ -399,8 +403,17 @@ def _trial_question(options: TrialOptions, seed: int) -> TrialQuestion:
             "--script, and --builtin or --scale: scripts run on the tables that are there",
             hint="Leave one of them out; a file of `steelyard run` can have both.",
         )
+    if options.reset_command and not options.scripts:
+        raise InputError(
+            "--reset-command brings back data of your own, and without --script Steelyard makes the"
+            " database",
+            hint="Name a script, or leave it out: what Steelyard makes it copies anew each time.",
+        )
     return TrialQuestion(
         target=options.dsn or "",
+        profile=options.profile or "",
+        memory=options.memory or "",
+        cpus=options.cpus or "",
         settings=dict(_change_of(text) for text in options.changes),
         scripts=[_script_of(text) for text in options.scripts],
         builtins=[name.strip() for name in (options.builtin or _BUILTIN).split(",")],
@@ -437,9 +450,12 @@ def _trial_option(path: str) -> str:
         return "--builtin" if path.endswith(".builtin") else "--script" if ".file" in path else ""
     if path.startswith(f"configurations.{CHANGED}.postgres"):
         return "--set"
+    if path in (f"configurations.{CHANGED}", f"configurations.{CHANGED}.profile"):
+        return "--profile"
     if path.startswith(f"configurations.{NOW}.target"):
         key = path.rpartition(".")[2]
-        return f"--{key.replace('_', '-')}" if key.endswith("_command") else "--dsn"
+        is_own = key.endswith("_command") or key in ("memory", "cpus")
+        return f"--{key.replace('_', '-')}" if is_own else "--dsn"
     return next((option for key, option in _TRIAL_KEYS.items() if path.startswith(key)), "")
 
 
@@ -524,25 +540,13 @@ def _changes_of(facts: dict[str, str]) -> str:
     return f"what the scripts change is brought back by `{command}`, run here before every start"
 
 
-def _trial_run(options: TrialOptions) -> RunOptions:
-    return RunOptions(
-        source=_TRIAL,
-        is_named=False,
-        flags=options.flags,
-        seed=options.seed,
-        out=options.out,
-        dry_run=options.dry_run,
-        as_json=options.as_json,
-        quiet=options.quiet,
-        yes=options.yes,
-        gate=Gate(fail_if=options.fail_if, undecided=options.undecided, junit=options.junit),
-    )
-
-
 def _trial_command(options: TrialOptions) -> str:
     """Return the command that repeats it in the same order."""
     given = {
         "--dsn": options.dsn,
+        "--profile": options.profile,
+        "--memory": options.memory,
+        "--cpus": options.cpus,
         "--builtin": options.builtin,
         "--scale": options.scale,
         "--client": options.client,
