@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 340,
-    "longest file": 745,
-    "import edges": 2490,
+    "files": 343,
+    "longest file": 804,
+    "import edges": 2532,
     "modules with one importer": 28,
     "branches on kind or system": 12,
 }

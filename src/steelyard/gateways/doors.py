@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass, field
 
+from steelyard.gateways.aws import Aws, Boto3
 from steelyard.gateways.cgroups import (
     Cgroups,
     Families,
@@ -52,6 +53,7 @@ class Doors:
     operator: Operator = field(default_factory=NoOperator)
     kubernetes: Kubernetes = field(default_factory=KubectlConfiguration)
     redis: RedisDoor = field(default_factory=RedisPy)
+    aws: Aws = field(default_factory=Boto3)
     volumes: Volumes = field(default_factory=_volumes)
     stores: Stores = field(default_factory=_stores)
     families: Families = field(default_factory=SystemFamilies)

@@ -20,7 +20,7 @@ from steelyard.core.errors import InputError, PreflightError, SteelyardError
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.outside import Outside
 from steelyard.core.schedule import Pausing
-from steelyard.core.target import Here, KubernetesPlace, Target
+from steelyard.core.target import Here, KubernetesPlace, RdsTarget, Target
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
@@ -40,6 +40,7 @@ from steelyard.targets.cloudnative_pg import clusters_made, servers_in_kubernete
 from steelyard.targets.differences import Room, shared_room
 from steelyard.targets.endpoint import assemble_endpoints, assemble_redis_endpoints
 from steelyard.targets.kubernetes_site import Asked, KubernetesSite, Placed, find_site
+from steelyard.targets.rds import Ground, assemble_rds
 from steelyard.targets.redis_kubernetes import redis_servers_made, redis_services
 from steelyard.targets.stack import Hooks, HugePageNeeds, StackMeans, StackSettings, TurnedKnobs
 from steelyard.tuning.apply.kernel import stack_doors
@@ -136,6 +137,7 @@ class Assembly:
         room: What the place offers to servers that are up together.
         slots: Makes so many places for them, each with the platforms of the configurations it can
             take; None: it cannot.
+        leave: Removes further what was made; a second time changes nothing.
     """
 
     engine: Engine
@@ -145,6 +147,7 @@ class Assembly:
     stores: MadeStores | None = None
     room: Room = field(default_factory=Room)
     slots: Callable[[int], tuple[Mapping[str, PausablePlatform], ...]] | None = None
+    leave: Callable[[], None] = lambda: None
 
     def close(self) -> None:
         """Remove what was made beside the platforms; a second time changes nothing.
@@ -157,6 +160,7 @@ class Assembly:
                 closing.callback(self.stores.remove)
             if self.site is not None:
                 closing.callback(self.site.close)
+            self.leave()
 
 
 @runtime_checkable
@@ -281,6 +285,8 @@ def _way_of(target: Target) -> _Way:
         return _WayOfClass(type(target), target)
     if target.home is not None:
         return _in_kubernetes
+    if isinstance(target, RdsTarget):
+        return _rented
     return _here if target.is_here else _there
 
 
@@ -308,9 +314,45 @@ def put_together(experiment: Experiment, doors: Doors, parts: Sequence[Assembly]
         site=next((part.site for part in parts if part.site is not None), None),
         stores=next((part.stores for part in parts if part.stores is not None), None),
         room=shared_room([part.room for part in parts]),
+        leave=partial(_leave_each, parts),
         slots=(lambda number: tuple(s for make, most in makes for s in make(min(number, most))))
         if len(makes) == len(parts)
         else None,
+    )
+
+
+def _leave_each(parts: Sequence[Assembly]) -> None:
+    """Remove what parts made beside platforms and site, each whatever becomes of others."""
+    with ExitStack() as leaving:
+        for part in parts:
+            leaving.callback(part.leave)
+
+
+def _rented(
+    experiment: Experiment,
+    doors: Doors,
+    *,
+    campaign_id: str,
+    ledger: Ledger | None,
+    told: Callable[[str], None],
+) -> Assembly:
+    """Return the assembly of instances that AWS makes; for looking nothing is made."""
+    ground = Ground(
+        experiment=experiment,
+        doors=doors,
+        campaign_id=campaign_id,
+        ledger=ledger or NoLedger(),
+        reach=_means_here(experiment, doors, ledger).reach,
+        runs=ledger is not None,
+    )
+    found, leave = assemble_rds(ground, told)
+    return Assembly(
+        engine=found.engine,
+        platforms=found.platforms,
+        stack=_stack(experiment, doors, ledger or NoLedger(), None),
+        room=found.room,
+        slots=lambda _: tuple({name: seat} for name, seat in found.seats().items()),
+        leave=leave,
     )
 
 

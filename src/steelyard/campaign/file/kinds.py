@@ -26,7 +26,8 @@ from steelyard.campaign.file.form_target import (
     is_version,
 )
 from steelyard.campaign.file.form_values import is_service_name, shown
-from steelyard.core.errors import listed
+from steelyard.core.aws import volume_of
+from steelyard.core.errors import InputError, listed
 from steelyard.core.money import MACHINE, Part, Rates
 from steelyard.core.redis import DEFAULT_PORT, is_redis_uri, parse_redis_uri
 from steelyard.core.storage import Store
@@ -41,12 +42,13 @@ from steelyard.core.target import (
     KubernetesPlace,
     LocalTarget,
     PodResources,
+    RdsTarget,
     RedisEndpointTarget,
     RedisKubernetesTarget,
     Synchronous,
     Target,
 )
-from steelyard.core.units import format_bytes, page_bytes_of, parse_bytes, parse_quantity
+from steelyard.core.units import GIB, format_bytes, page_bytes_of, parse_bytes, parse_quantity
 
 Told = tuple[str, str, str]  # the key below `target`, what is wrong, the way out
 Locate = Callable[[str], str]  # makes the name of a file or directory absolute
@@ -72,6 +74,7 @@ _WHOLE: Final = ("uri", "host", "port", "user", "service")  # how a server outsi
 _KEYS: Final[Mapping[str, frozenset[str]]] = {
     "kind": frozenset(),
     "burst_lasts_s": frozenset(),
+    "ttl_s": frozenset(),
     "cost": frozenset(),
     "reset_timeout_s": frozenset({"reset_timeout"}),
     "told_memory_bytes": frozenset({"memory"}),
@@ -489,9 +492,29 @@ def _service_problems(target: TargetForm) -> Iterator[Told]:
     yield from _generator_problems("kubernetes", asked.generators)
 
 
+def _rented_problems(target: TargetForm) -> Iterator[Told]:
+    for key, example in (("region", "us-east-1"), ("accounts", "['123456789012']")):
+        if not getattr(target, key):
+            hint = f"Add `{key}: {example}`: nothing is made where nobody meant it."
+            yield key, f"`{key}` of a server that is made in an account of AWS is missing", hint
+    if target.version is not None and not is_version(target.version):
+        yield "version", f"{shown(target.version)} is no version of PostgreSQL", "Write 16 or 16.4."
+    plain = RdsTarget()
+    size = parse_quantity(target.storage or plain.storage)
+    if size % GIB:
+        yield "storage", f"{target.storage} are no whole GiB", "Write it as 300Gi."
+        return
+    kind = target.storage_type or plain.storage_type
+    try:
+        volume_of(kind, int(size // GIB), iops=target.iops, mib_s=target.storage_throughput)
+    except InputError as error:
+        yield "storage_type", error.message, error.hint
+
+
 _PROBLEMS: Final[Mapping[str, Callable[[TargetForm], Iterator[Told]]]] = {
     EndpointTarget().kind: _endpoint_problems,
     CloudNativePgTarget().kind: _cluster_problems,
+    RdsTarget().kind: _rented_problems,
     RedisEndpointTarget().kind: _tls,
     RedisKubernetesTarget().kind: _redis_pod_problems,
 }
