@@ -59,7 +59,15 @@ NO_DEFAULT = "\N{EN DASH}"
 # Verbs that start no server and reach no other machine, whatever follows.
 _STARTS_NOTHING = {
     *(("presets",), ("schema",), ("plan",), ("list",), ("show",), ("report",), ("explain",)),
-    *(("compare",), ("history",), ("latency",), ("stack", "plan"), ("redis", "split")),
+    *(
+        ("compare",),
+        ("history",),
+        ("latency",),
+        ("claims",),
+        ("import",),
+        ("stack", "plan"),
+        ("redis", "split"),
+    ),
     *(("kubernetes", "rbac"), ("kubernetes", "storage-classes")),
 }
 
@@ -77,6 +85,11 @@ def is_cheap(argv: tuple[str, ...]) -> bool:
 def shown_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a directory, made the current one, with every file that the pages show."""
     doc_pages.write_files(tmp_path)
+    table = doc_pages.page("docs/claims.md").partition("```csv\n")[2].partition("```")[0]
+    (tmp_path / "results.csv").write_text(table)
+    printed = doc_pages.ROOT / "tests" / "recordings" / "pgbench" / "15" / "plain.stdout"
+    for name in ("a", "b", "base-1", "base-2", "tuned-1"):
+        copyfile(printed, tmp_path / f"{name}.txt")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
