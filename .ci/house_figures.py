@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 337,
-    "longest file": 744,
-    "import edges": 2472,
+    "files": 357,
+    "longest file": 804,
+    "import edges": 2599,
     "modules with one importer": 27,
     "branches on kind or system": 12,
 }

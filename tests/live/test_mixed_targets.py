@@ -56,7 +56,11 @@ def test_they_take_turns_alike(steelyard: Steelyard, server: Server) -> None:
     (plan,) = (entry["plan"] for entry in steelyard.journal if entry["kind"] == "planned")
     assert (plan["mode"], plan["pausing"]) == ("alternating", "generator")
     assert plan["restores"] == [["there", "template database"]]
+    told = json.loads((steelyard.directory / "c" / "summary.json").read_text())["contract"]
+    assert "flush" in told["unequal"]["there"]  # the test's own server has no fsync
+    assert "CPUs" in told["not_known"]
     report = (steelyard.directory / "c" / "report.md").read_text()
+    assert "| there \N{DAGGER} |" in report
     assert "with pauses for background work" in report
     assert "some of which were there already" in report
     assert (server.configuration, server.databases) == before

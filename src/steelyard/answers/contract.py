@@ -17,7 +17,7 @@ from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Experiment, Track
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Environment, ServerEnvironment
-from steelyard.core.schedule import Ceiling, CeilingKind
+from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.core.target import Provision
 from steelyard.core.units import MS_PER_S, format_bytes
 from steelyard.report.document import (
@@ -194,7 +194,7 @@ class _Terms:
         base = _latency_s(found[self._base])
         return Term(
             name="round trip",
-            values=tuple(_trip_words(each) for each in found),
+            values=tuple(self._trip_words(each) for each in found),
             unequal=tuple(
                 trip is not None and base is not None and trips_differ(trip, base)
                 for trip in map(_latency_s, found)
@@ -204,6 +204,17 @@ class _Terms:
     def _trip(self, configuration: str) -> Ceiling | None:
         trips = (c for c in self.environment.ceilings if c.kind is CeilingKind.ROUND_TRIP)
         return next((c for c in trips if configuration in c.configurations), None)
+
+    def _trip_words(self, trip: Ceiling | None) -> str:
+        """Return a round trip in milliseconds, with the interval of its median; or why not."""
+        if trip is None or trip.latency_s is None:
+            off = self.experiment.measure.ceilings is CeilingsAsked.OFF
+            why = "`measure.ceilings: off`" if off else "" if trip is None else trip.unknown
+            return f"{NOT_KNOWN}: {why}" if why else NOT_KNOWN
+        ms = f"{trip.latency_s * MS_PER_S:.3f} ms"
+        if trip.low_s is not None and trip.high_s is not None:
+            ms += f" [{trip.low_s * MS_PER_S:.3f}, {trip.high_s * MS_PER_S:.3f}]"
+        return f"{ms}, of {trip.samples}"
 
     def _generators(self) -> Iterator[str]:
         for each in self.experiment.configurations:
@@ -240,15 +251,6 @@ def _listed(found: Sequence[SettingDifference]) -> str:
 
 def _latency_s(trip: Ceiling | None) -> float | None:
     return None if trip is None else trip.latency_s
-
-
-def _trip_words(trip: Ceiling | None) -> str:
-    if trip is None or trip.latency_s is None:
-        return NOT_KNOWN if trip is None or not trip.unknown else f"{NOT_KNOWN}: {trip.unknown}"
-    ms = f"{trip.latency_s * MS_PER_S:.3f} ms"
-    if trip.low_s is not None and trip.high_s is not None:
-        ms += f" [{trip.low_s * MS_PER_S:.3f}, {trip.high_s * MS_PER_S:.3f}]"
-    return f"{ms}, of {trip.samples}"
 
 
 def contract_table(found: Contract) -> Table:

@@ -131,6 +131,9 @@ def _change(result: Comparison, rates: Mapping[str, Rates]) -> CostChange:
     )
 
 
+_UNSEEN = "surplus CPU credits are billed by use, which was not measured"
+
+
 def _unset(result: Comparison, rates: Mapping[str, Rates]) -> str:
     """Return why the two sides cannot be set against each other; empty where they can."""
     sides = (result.baseline, result.configuration)
@@ -145,6 +148,8 @@ def _unset(result: Comparison, rates: Mapping[str, Rates]) -> str:
         return "the amounts are in different currencies"
     if any(each.io_per_million is not None for each in found):
         return "I/O is billed by use, which differs by load: read the cells"
+    if any(each.surplus_per_vcpu_hour is not None for each in found):
+        return _UNSEEN
     return "" if bounds(result.effect) is not None else "there is no interval yet"
 
 
@@ -204,6 +209,8 @@ def money_section(analysis: CampaignAnalysis) -> Sequence[Section]:
 def _how_to_read(found: Money) -> str:
     sources = dict.fromkeys(each.rates.source for each in found.cells)
     unknown = dict.fromkeys(told for each in found.cells for told in each.rates.missing)
+    if any(each.rates.surplus_per_vcpu_hour is not None for each in found.cells):
+        unknown |= {_UNSEEN: None}
     missing = f" Not known: {'; '.join(unknown)}." if unknown else ""
     return (
         f"What a million {MANY} cost where the measured rate is kept up for hours; prices from"
@@ -333,6 +340,16 @@ def cost_words(experiment: Experiment, seconds: float) -> str:
         f"{format_money(cost.per_hour, cost.currency)} an hour, at most"
         f" {format_money(cost.total, cost.currency)} for {format_duration(seconds)}{missing}"
     )
+
+
+def burst_words(experiment: Experiment, seconds: float) -> tuple[str, ...]:
+    """Return what burst credits of the servers will hide in a campaign of this length."""
+    told = (
+        f"{each.name}: {sentence}"
+        for each in experiment.configurations
+        for sentence in each.target.hidden_by_burst(seconds)
+    )
+    return tuple(told)
 
 
 def cost_json(experiment: Experiment, seconds: float) -> dict[str, Json]:

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 @click.option(
     "-n", "--namespace", type=NAMESPACE, metavar="NAME", help="Look into this namespace of it only."
 )
+@click.option("--aws", "region", metavar="REGION", help="Also look into this region of AWS.")
+@click.option(
+    "--account", metavar="NUMBER", help="Of AWS: only where the credentials are this account's."
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def command(  # noqa: PLR0913 - one for each option
@@ -41,6 +45,8 @@ def command(  # noqa: PLR0913 - one for each option
     adopt: bool,
     context: str | None,
     namespace: str | None,
+    region: str | None,
+    account: str | None,
     dry_run: bool,
     yes: bool,
 ) -> None:
@@ -54,10 +60,14 @@ def command(  # noqa: PLR0913 - one for each option
     Steelyard's label in a Kubernetes cluster and stands in no record here: that may be a campaign
     that somebody else runs now, so each is asked for, and --yes leaves those that run. What runs
     as a Job keeps its record in the cluster and is left to `steelyard attach NAME --remove`.
+    With --aws and --account at what carries Steelyard's tag in an account of AWS: of each campaign
+    that no record here knows the name has to be typed, and --yes does not do.
     """
     trouble = _clean_records(directories, adopt=adopt, dry_run=dry_run, yes=yes)
     if context is not None or namespace is not None:
         _clean_cluster(context, namespace or "", dry_run=dry_run, yes=yes)
+    if region is not None:
+        _clean_aws(region, account, dry_run=dry_run)
     if cache:
         _clean_cache(dry_run=dry_run, yes=yes)
     if trouble is not None:
@@ -139,6 +149,32 @@ def _clean_cluster(context: str | None, namespace: str, *, dry_run: bool, yes: b
     raise_all(troubles)
 
 
+def _clean_aws(region: str, account: str | None, *, dry_run: bool) -> None:
+    """Show what campaigns have in a region, and delete what its name is typed for."""
+    from steelyard.campaign.cleanup.leftovers import look_for_tags, raise_all, undo_tagged
+    from steelyard.gateways.doors import system_doors
+
+    if account is None:
+        raise click.UsageError("--aws needs --account: nothing is deleted in another one.")
+    doors = system_doors()
+    look = look_for_tags(region, account, doors)
+    if not look:
+        click.echo(f"Nothing in {region} carries the tag of a campaign that no record here knows.")
+    troubles: list[LeftBehindError] = []
+    for campaign, things in look.items():
+        click.echo(f"{campaign} in {region}, account {account}:")
+        for thing in things:
+            click.echo(f"  {thing.resource} {thing.name}")
+        if dry_run:
+            continue
+        click.echo("  It may be a campaign that somebody else runs now.")
+        typed = click.prompt(
+            "Type its name to delete all of it", default="", show_default=False, err=True
+        )
+        troubles += undo_tagged(campaign, things, doors, is_meant=typed.strip() == campaign)
+    raise_all(troubles)
+
+
 def _is_record(labelled: "Labelled", thing: "InCluster") -> str:
     return " (its record)" if thing.ref == labelled.record else ""
 
@@ -179,7 +215,7 @@ def _say(found: "Sequence[Leftover]") -> None:
 
 
 def _what(leftover: "Leftover") -> "Iterator[str]":
-    from steelyard.core.outside import InCluster, OnServer, TurnedKnob
+    from steelyard.core.outside import InAws, InCluster, OnServer, TurnedKnob
 
     yield from (f"directory {directory}" for directory in leftover.directories)
     yield from (f"file system mounted at {place}" for place in leftover.mounts)
@@ -187,7 +223,7 @@ def _what(leftover: "Leftover") -> "Iterator[str]":
     for group in leftover.groups:
         yield f"control group {group}{' (frozen)' if group in leftover.frozen else ''}"
     yield from (f"knob {each.label}" for each in leftover.things if isinstance(each, TurnedKnob))
-    yield from (each.label for each in leftover.things if isinstance(each, InCluster))
+    yield from (each.label for each in leftover.things if isinstance(each, InCluster | InAws))
     for pid in leftover.processes:
         yield f"process {pid}{' (stopped)' if pid in leftover.stopped else ''}"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from steelyard.answers.attribution import design_limits, design_words
 from steelyard.answers.findings import negative_controls
-from steelyard.answers.money import cost_json, cost_words
+from steelyard.answers.money import burst_words, cost_json, cost_words
 from steelyard.answers.results import command_pairs, looked_for, uncompared
 from steelyard.answers.turns import (
     plan_json,
@@ -233,9 +233,11 @@ def _disk_line(expected: Forecast) -> str:
 
 
 def _cost_lines(experiment: Experiment, expected: Forecast) -> list[str]:
-    """Return what the servers cost, where anything says so."""
+    """Return what burst credits hide, and what the servers cost, where anything says so."""
     told = cost_words(experiment, expected.most_s(experiment))
-    return [f"  cost       {told}"] if told else []
+    bursts = burst_words(experiment, expected.most_s(experiment))
+    costs = [f"  cost       {told}"] if told else []
+    return [*(f"  burst      {each}" for each in bursts), *costs]
 
 
 def _schedule(experiment: Experiment, expected: Forecast) -> list[str]:

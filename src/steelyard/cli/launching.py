@@ -55,6 +55,8 @@ from steelyard.targets.assembly import Assembly, assemble, placed, settled
 from steelyard.targets.differences import same_twice
 from steelyard.targets.generators import campaign_manifests, generator_plan
 from steelyard.targets.kubernetes_site import place_in
+from steelyard.targets.prices import load_prices
+from steelyard.targets.rds import expiring, priced
 from steelyard.targets.stack import require_huge_pages, require_shared_memory
 from steelyard.tuning.facts.machine import device_fact
 from steelyard.tuning.profiles import MachineFacts
@@ -445,6 +447,7 @@ def load_written(text: str, options: RunOptions, doors: Doors) -> LoadedExperime
 def _as_told(loaded: LoadedExperiment, options: RunOptions) -> LoadedExperiment:
     """Return the experiment with what the command line says of its servers."""
     experiment = placed(loaded.experiment, context=options.context, namespace=options.namespace)
+    experiment = expiring(priced(experiment, lambda: load_prices(options.prices)), options.ttl)
     loaded = replace(loaded, experiment=experiment)
     return allow_existing(loaded) if options.allow_existing else loaded
 

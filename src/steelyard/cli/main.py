@@ -37,6 +37,8 @@ _VERBS = {
     "latency": "Show latency percentiles from logs of pgbench or a campaign.",
     "compare": "Compare two configurations of a campaign, or two campaigns.",
     "history": "Show effects over many campaigns, and where they changed.",
+    "claims": "Examine published results: what their own figures support, and what not.",
+    "import": "Read results that other programs printed into a table that claims examines.",
     "prices": "Print the prices of rented servers that plans and reports take.",
     "presets": "List the presets, or print one.",
     "schema": "Print the JSON Schema of experiment files, for editors.",

@@ -368,11 +368,47 @@ class InCluster:
         return f"{what}{self.ref.label} in {self.context or 'its own cluster'}"
 
 
-Outside = OnServer | InCluster | TurnedKnob | ControlGroup | MadeDirectory
+class Rented(StrEnum):
+    """A kind of thing in an account of AWS, in the order in which they go."""
+
+    INSTANCE = "DB instance"
+    PARAMETER_GROUP = "DB parameter group"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InAws:
+    """Something that a campaign makes in an account of AWS.
+
+    Attributes:
+        account: Its number, so that other credentials are noticed.
+        name: That tells it from others of its kind in the region: creating is asked for with it.
+        campaign_id: Value of its tag; nothing is deleted without it.
+    """
+
+    account: str
+    region: str
+    resource: Rented
+    name: str
+    campaign_id: str
+
+    @property
+    def label(self) -> str:
+        """Return what it is called in lists; it tells things of one campaign apart."""
+        return f"{self.resource} {self.name} in {self.region}, account {self.account}"
+
+
+Outside = OnServer | InCluster | InAws | TurnedKnob | ControlGroup | MadeDirectory
 # The servers first: a way to one may lead through what is taken away after it. Of one server its
 # settings first: while they are not as they were, the marks on what was made keep other campaigns
 # away, and what needs a restart is waited for by what comes after it.
-_UNDOING_ORDER: Final = (OnServer, InCluster, TurnedKnob, ControlGroup, MadeDirectory)
+_UNDOING_ORDER: Final = (
+    OnServer,
+    InCluster,
+    InAws,
+    TurnedKnob,
+    ControlGroup,
+    MadeDirectory,
+)
 _OF_A_SERVER: Final = (
     Foreign.USER,
     Foreign.CONFIG,
@@ -389,6 +425,8 @@ def in_undoing_order(things: Iterable[_Thing]) -> list[_Thing]:
 
     def turn(thing: Outside) -> tuple[int, int]:
         inner = _OF_A_SERVER.index(thing.resource) if isinstance(thing, OnServer) else 0
+        if isinstance(thing, InAws):
+            inner = list(Rented).index(thing.resource)
         return _UNDOING_ORDER.index(type(thing)), inner
 
     return sorted(things, key=turn)

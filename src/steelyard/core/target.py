@@ -2,12 +2,16 @@
 
 import math
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal, Self
 
+from steelyard.core.aws import CLASSES, Volume, burst_lasts_s, hidden_by_burst, volume_of
+from steelyard.core.errors import InputError
 from steelyard.core.money import Rates
-from steelyard.core.units import parse_quantity, parse_quantity_bytes
+from steelyard.core.storage import Store
+from steelyard.core.units import GIB, format_duration, parse_quantity, parse_quantity_bytes
 
 
 class OpenWord(StrEnum):
@@ -133,6 +137,7 @@ class Server:
         """Return how a record holds it."""
         return _stored_target(source, handler)
 
+    made_within_s: ClassVar[float] = 0.0  # what it takes somebody else to make it, about
     is_here: ClassVar[bool] = False  # Steelyard makes its data directory on this machine
     restores: ClassVar[tuple[str, ...]] = ()  # what a file may choose as its `restore`
     noun: ClassVar[str] = "endpoint"  # what one is called that is there already
@@ -189,6 +194,13 @@ class Server:
         """Return what tells one server from another: how it is reached, not how it is treated."""
         return self
 
+    def hidden_by_burst(self, seconds: float) -> tuple[str, ...]:
+        """Return what a campaign of this length will not show of the place, a sentence each."""
+        if self.burst_lasts_s is None or seconds > self.burst_lasts_s:
+            return ()
+        lasts, took = format_duration(self.burst_lasts_s), format_duration(seconds)
+        return (f"{took} fit into burst credits of {lasts}: they will not show what lasts",)
+
     def at(self, place: "KubernetesPlace") -> Self:  # noqa: ARG002 - it is in none
         """Return the same target elsewhere in a cluster; itself where it is in none."""
         return self
@@ -209,6 +221,7 @@ class Here(Server):
     restores: ClassVar[tuple[str, ...]] = ("reflink", "copy")
     bin: str
     directory: str | None
+    store: Store | None
     port: int | None
     connection: str
     run_as: str | None
@@ -217,7 +230,8 @@ class Here(Server):
     def label(self) -> str:
         """Return the programs, how the generator connects, and where data directories are made."""
         where = f" in {self.directory}" if self.directory else ""
-        return f"{self.bin} by {self.connection}{where}"
+        on = f" on storage that is {self.store.label}" if self.store else ""
+        return f"{self.bin} by {self.connection}{where}{on}"
 
     @property
     def route(self) -> str:
@@ -226,7 +240,7 @@ class Here(Server):
 
     @property
     def identity(self) -> Hashable:
-        """Return the directory: it is one disk, whatever programs use it."""
+        """Return the directory: it is one disk, whatever programs and simulated storage use it."""
         return (self.is_here, self.directory)
 
 
@@ -238,6 +252,7 @@ class LocalTarget(Here):
         bin: Directory of the server's programs, a version such as ``15``, or ``embedded``
             for the PyPI wheel.
         directory: Where data directories are made; None means Steelyard's cache.
+        store: Simulated storage that is made there for the data; None: they lie there themselves.
         port: TCP port on the loopback interface; None means a free one.
         connection: How the generator connects: ``socket`` or ``tcp``.
         run_as: Account for the server when Steelyard runs as root; None means a default one.
@@ -251,6 +266,7 @@ class LocalTarget(Here):
     kind: Literal["local"] = "local"
     bin: str = "embedded"
     directory: str | None = None
+    store: Store | None = None
     port: int | None = None
     connection: str = "socket"
     run_as: str | None = None
@@ -531,8 +547,8 @@ class RedisLocalTarget(Here):
     Attributes:
         bin: Directory of the programs, or the name of the server program as PATH finds it:
             ``redis-server``, ``valkey-server``.
-        directory: As of a local target; so ``port``, ``connection``, ``run_as``, ``restore`` and
-            ``burst_lasts_s``.
+        directory: As of a local target; so ``store``, ``port``, ``connection``, ``run_as``,
+            ``restore`` and ``burst_lasts_s``.
         replica: Settings of a replica that is started beside the server and follows it; None:
             there is none. With none of its own it has the server's.
     """
@@ -541,6 +557,7 @@ class RedisLocalTarget(Here):
     kind: Literal["redis-local"] = "redis-local"
     bin: str = "redis-server"
     directory: str | None = None
+    store: Store | None = None
     port: int | None = None
     connection: str = "socket"
     run_as: str | None = None
@@ -677,6 +694,69 @@ class RedisKubernetesTarget(Server):
         return f"a StatefulSet on {self.storage_class or 'the default storage class'}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RdsTarget(Server):
+    """An instance of Amazon RDS for PostgreSQL, made for the campaign and deleted at its end.
+
+    Attributes:
+        accounts: Numbers of the accounts it may be made in.
+        storage: Size, as Kubernetes writes it: whole GiB.
+        subnet_group: Of the VPC; None: the default one.
+        security_groups: Their ids; empty: the default one.
+        ttl_s: It expires so long after its making, as its tag says; likewise, for its tag alone.
+    """
+
+    noun: ClassVar[str] = "RDS instance"
+    made_within_s: ClassVar[float] = 900.0  # 5 to 15 minutes; a guess
+    kind: Literal["rds"] = "rds"
+    region: str = ""
+    accounts: tuple[str, ...] = ()
+    version: str = "16"
+    instance_class: str = "db.t4g.medium"
+    storage: str = "20Gi"
+    storage_type: str = "gp3"
+    iops: int | None = None
+    storage_throughput: int | None = None
+    multi_az: bool = False
+    subnet_group: str | None = None
+    security_groups: tuple[str, ...] = ()
+    public: bool = False
+    ttl_s: float = field(default=86400.0, compare=False)
+    burst_lasts_s: float | None = field(default=None, compare=False)
+    cost: Rates | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compute how long its buckets last, where nobody said."""
+        kind = CLASSES.get(self.instance_class)
+        if self.burst_lasts_s is None and kind is not None:
+            with suppress(InputError):  # what RDS does not have is told where files are read
+                object.__setattr__(self, "burst_lasts_s", burst_lasts_s(kind, self.volume))
+
+    @property
+    def is_made(self) -> bool:
+        """Return that Steelyard makes it."""
+        return True
+
+    def hidden_by_burst(self, seconds: float) -> tuple[str, ...]:
+        """Return what credits of class and storage will hide."""
+        return hidden_by_burst(CLASSES.get(self.instance_class), self.volume, seconds)
+
+    @property
+    def gib(self) -> int:
+        """Return the size of its storage."""
+        return int(parse_quantity(self.storage) // GIB)
+
+    @property
+    def volume(self) -> Volume:
+        """Return its storage; raises an InputError where RDS has no such."""
+        return volume_of(self.storage_type, self.gib, iops=self.iops, mib_s=self.storage_throughput)
+
+    @property
+    def label(self) -> str:
+        """Return what the file says of the place, for people."""
+        return f"a {self.instance_class} in {self.region} on {self.gib} GiB of {self.storage_type}"
+
+
 Target = Server
 RedisTarget = RedisLocalTarget | RedisEndpointTarget | RedisKubernetesTarget
 # By ``kind:``. Whoever adds a kind adds its class here; records and files know it by that.
@@ -684,6 +764,7 @@ TARGETS: Final[dict[str, type[Server]]] = {
     "local": LocalTarget,
     "endpoint": EndpointTarget,
     "cloudnative-pg": CloudNativePgTarget,
+    "rds": RdsTarget,
     "redis-local": RedisLocalTarget,
     "redis-endpoint": RedisEndpointTarget,
     "redis-kubernetes": RedisKubernetesTarget,

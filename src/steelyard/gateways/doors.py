@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass, field
 
+from steelyard.gateways.aws import Aws, Boto3
 from steelyard.gateways.cgroups import (
     Cgroups,
     Families,
@@ -26,11 +27,16 @@ from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.process import NoOperator, Operator, ProcessesHere, SystemProcesses
 from steelyard.gateways.redis import RedisDoor, RedisPy
 from steelyard.gateways.sql import PsycopgSql, Sql
+from steelyard.gateways.stores import FuseStores, Stores
 from steelyard.gateways.xfs import Volumes, XfsVolumes
 
 
 def _volumes() -> Volumes:
     return XfsVolumes(SystemProcesses(), is_root=os.geteuid() == 0)
+
+
+def _stores() -> Stores:
+    return FuseStores(SystemProcesses(), is_root=os.geteuid() == 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +53,9 @@ class Doors:
     operator: Operator = field(default_factory=NoOperator)
     kubernetes: Kubernetes = field(default_factory=KubectlConfiguration)
     redis: RedisDoor = field(default_factory=RedisPy)
+    aws: Aws = field(default_factory=Boto3)
     volumes: Volumes = field(default_factory=_volumes)
+    stores: Stores = field(default_factory=_stores)
     families: Families = field(default_factory=SystemFamilies)
     guards: Guards = field(default_factory=SystemGuards)
 

@@ -24,6 +24,7 @@ from steelyard.core.findings import Finding
 from steelyard.core.measurement import Environment, Run, SustainedRun
 from steelyard.core.outside import (
     ControlGroup,
+    InAws,
     InCluster,
     MadeDirectory,
     OnServer,
@@ -54,13 +55,14 @@ class Resumed:
     version: str
 
 
-Resource = Literal["directory", "on-server", "cgroup", "knob", "in-cluster"]
+Resource = Literal["directory", "on-server", "cgroup", "knob", "in-cluster", "in-aws"]
 _RESOURCES: Final[dict[type[Outside], Resource]] = {
     MadeDirectory: "directory",
     OnServer: "on-server",
     ControlGroup: "cgroup",
     TurnedKnob: "knob",
     InCluster: "in-cluster",
+    InAws: "in-aws",
 }
 
 
@@ -74,11 +76,13 @@ class Created:
         resource: ``directory`` (a tree to remove, after stopping the processes in it),
             ``on-server`` (made or changed on a server that is not Steelyard's), ``cgroup`` (a
             control group to remove, when no process is in it), ``knob`` (of the stack, to put
-            back), or ``in-cluster`` (an object in a Kubernetes cluster).
+            back), ``in-cluster`` (an object in a Kubernetes cluster), or ``in-aws`` (in an account
+            of AWS).
         name: Its path, or what it is called in lists.
         thing: What is on a server, and how to undo it.
         knob: What was turned, and what was there before.
         placed: What is in a cluster, and how to undo it.
+        rented: What is in an account of AWS.
     """
 
     kind: Literal["created"] = "created"
@@ -87,6 +91,7 @@ class Created:
     thing: OnServer | None = None
     knob: TurnedKnob | None = None
     placed: InCluster | None = None
+    rented: InAws | None = None
 
     @classmethod
     def of(cls, made: Outside) -> "Created":
@@ -97,12 +102,13 @@ class Created:
             thing=made if isinstance(made, OnServer) else None,
             knob=made if isinstance(made, TurnedKnob) else None,
             placed=made if isinstance(made, InCluster) else None,
+            rented=made if isinstance(made, InAws) else None,
         )
 
     @property
     def key(self) -> tuple[str, object]:
         """Return what two entries of one thing share, whatever it is called."""
-        return self.resource, self.thing or self.placed or self.knob or self.name
+        return self.resource, self.thing or self.placed or self.rented or self.knob or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from steelyard.core.errors import RecordError
 from steelyard.core.experiment import Experiment
 from steelyard.core.outside import (
     ControlGroup,
+    InAws,
     InCluster,
     MadeDirectory,
     OnServer,
@@ -38,6 +39,7 @@ _PATHS: Final[dict[type[Outside], str]] = {MadeDirectory: "", ControlGroup: "cgr
 _JSON: Final[dict[type[Outside], tuple[str, TypeAdapter[Any]]]] = {
     OnServer: ("", TypeAdapter(OnServer)),
     InCluster: ("in-cluster ", TypeAdapter(InCluster)),
+    InAws: ("in-aws ", TypeAdapter(InAws)),
     TurnedKnob: ("knob ", TypeAdapter(TurnedKnob)),
 }
 _MOUNT: Final = "mount "  # begins the line of a directory where a file system is mounted

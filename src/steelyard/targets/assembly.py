@@ -20,7 +20,7 @@ from steelyard.core.errors import InputError, PreflightError, SteelyardError
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.outside import Outside
 from steelyard.core.schedule import Pausing
-from steelyard.core.target import Here, KubernetesPlace, Target
+from steelyard.core.target import Here, KubernetesPlace, RdsTarget, Target
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
@@ -28,6 +28,7 @@ from steelyard.places.local.groups import GroupPlan, ServerGroups, pausing_of
 from steelyard.places.local.machine import capacity
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.local.server import server_account, staged
+from steelyard.places.local.stores import MadeStores
 from steelyard.places.protocol import Ledger, PausablePlatform, Platform
 from steelyard.record import registry
 from steelyard.systems.postgres.cloudnative_pg.operator import require_installed
@@ -39,6 +40,7 @@ from steelyard.targets.cloudnative_pg import clusters_made, servers_in_kubernete
 from steelyard.targets.differences import Room, shared_room
 from steelyard.targets.endpoint import assemble_endpoints, assemble_redis_endpoints
 from steelyard.targets.kubernetes_site import Asked, KubernetesSite, Placed, find_site
+from steelyard.targets.rds import Ground, assemble_rds
 from steelyard.targets.redis_kubernetes import redis_servers_made, redis_services
 from steelyard.targets.stack import Hooks, HugePageNeeds, StackMeans, StackSettings, TurnedKnobs
 from steelyard.tuning.apply.kernel import stack_doors
@@ -131,17 +133,21 @@ class Assembly:
         platforms: Of each configuration, by name; configurations on one target share one.
         stack: What configurations set outside their servers; None where none does.
         site: Where in a Kubernetes cluster it works; None where it is in none.
+        stores: Simulated storage of servers that are here; None where none is here.
         room: What the place offers to servers that are up together.
         slots: Makes so many places for them, each with the platforms of the configurations it can
             take; None: it cannot.
+        leave: Removes further what was made; a second time changes nothing.
     """
 
     engine: Engine
     platforms: Mapping[str, Platform]
     stack: StackSettings | None = None
     site: KubernetesSite | None = None
+    stores: MadeStores | None = None
     room: Room = field(default_factory=Room)
     slots: Callable[[int], tuple[Mapping[str, PausablePlatform], ...]] | None = None
+    leave: Callable[[], None] = lambda: None
 
     def close(self) -> None:
         """Remove what was made beside the platforms; a second time changes nothing.
@@ -149,8 +155,12 @@ class Assembly:
         Raises:
             LeftBehindError: Something is still there.
         """
-        if self.site is not None:
-            self.site.close()
+        with ExitStack() as closing:
+            if self.stores is not None:
+                closing.callback(self.stores.remove)
+            if self.site is not None:
+                closing.callback(self.site.close)
+            self.leave()
 
 
 @runtime_checkable
@@ -275,6 +285,8 @@ def _way_of(target: Target) -> _Way:
         return _WayOfClass(type(target), target)
     if target.home is not None:
         return _in_kubernetes
+    if isinstance(target, RdsTarget):
+        return _rented
     return _here if target.is_here else _there
 
 
@@ -300,10 +312,47 @@ def put_together(experiment: Experiment, doors: Doors, parts: Sequence[Assembly]
         platforms={name: part.platforms[name] for name, part in served.items()},
         stack=next((part.stack for part in parts if part.stack is not None), None),
         site=next((part.site for part in parts if part.site is not None), None),
+        stores=next((part.stores for part in parts if part.stores is not None), None),
         room=shared_room([part.room for part in parts]),
+        leave=partial(_leave_each, parts),
         slots=(lambda number: tuple(s for make, most in makes for s in make(min(number, most))))
         if len(makes) == len(parts)
         else None,
+    )
+
+
+def _leave_each(parts: Sequence[Assembly]) -> None:
+    """Remove what parts made beside platforms and site, each whatever becomes of others."""
+    with ExitStack() as leaving:
+        for part in parts:
+            leaving.callback(part.leave)
+
+
+def _rented(
+    experiment: Experiment,
+    doors: Doors,
+    *,
+    campaign_id: str,
+    ledger: Ledger | None,
+    told: Callable[[str], None],
+) -> Assembly:
+    """Return the assembly of instances that AWS makes; for looking nothing is made."""
+    ground = Ground(
+        experiment=experiment,
+        doors=doors,
+        campaign_id=campaign_id,
+        ledger=ledger or NoLedger(),
+        reach=_means_here(experiment, doors, ledger).reach,
+        runs=ledger is not None,
+    )
+    found, leave = assemble_rds(ground, told)
+    return Assembly(
+        engine=found.engine,
+        platforms=found.platforms,
+        stack=_stack(experiment, doors, ledger or NoLedger(), None),
+        room=found.room,
+        slots=lambda _: tuple({name: seat} for name, seat in found.seats().items()),
+        leave=leave,
     )
 
 
@@ -414,6 +463,8 @@ def assemble_here(
     targets = experiment.places_here
     means = _means_here(experiment, doors, ledger)
     account, engine = means.account, making(experiment, means)
+    keeping = ledger or NoLedger()
+    stores = MadeStores(campaign_id, keeping, doors.stores, doors.volumes, doors.clock)
     ground = _Ground(
         campaign_id=campaign_id,
         account=account,
@@ -424,16 +475,20 @@ def assemble_here(
         ),
         templates=isinstance(engine, PostgresEngine),
         is_alone=experiment.is_all_here,
-        ledger=ledger or NoLedger(),
+        ledger=keeping,
         doors=doors,
+        stores=stores if ledger is not None else None,
     )
-    stack = _stack(
-        experiment, doors, ledger or NoLedger(), _needs(experiment, engine, doors, account)
-    )
+    stack = _stack(experiment, doors, keeping, _needs(experiment, engine, doors, account))
+    with ExitStack() as made:
+        made.callback(stores.remove)
+        platforms = ground.platforms(targets)
+        made.pop_all()
     return Assembly(
         engine=engine,
-        platforms=ground.platforms(targets),
+        platforms=platforms,
         stack=stack,
+        stores=stores,
         room=ground.room(),
         slots=lambda number: tuple(
             ground.platforms(targets, slot=slot) for slot in range(1, number + 1)
@@ -450,6 +505,7 @@ class _Ground:
         templates: The servers can keep copies of their data.
         is_alone: All servers are here. Those that take turns with others go on in pauses as these
             do: else background work would cost the ones and not the others.
+        stores: Makes simulated storage; None for looking only.
     """
 
     campaign_id: str
@@ -459,6 +515,7 @@ class _Ground:
     is_alone: bool
     ledger: Ledger
     doors: Doors
+    stores: MadeStores | None
 
     @property
     def _pausing(self) -> Pausing:
@@ -472,12 +529,20 @@ class _Ground:
         Where there are slots, a port that is asked for is that of the first.
         """
         by_place: dict[tuple[Path, int | None], LocalPlatform] = {}
-        for target in targets.values():
-            key = data_root(target), target.port
+        roots = {name: self._root(target) for name, target in targets.items()}
+        for name, target in targets.items():
+            key = roots[name], target.port
             if key not in by_place:
                 port = target.port if slot in (None, 1) else None
                 by_place[key] = self._platform(key[0], port, slot, len(by_place))
-        return {name: by_place[data_root(t), t.port] for name, t in targets.items()}
+        return {name: by_place[roots[name], target.port] for name, target in targets.items()}
+
+    def _root(self, target: Here) -> Path:
+        """Return where a target's data lie; for looking only, where its storage would be made."""
+        root = data_root(target)
+        if target.store is None or self.stores is None:
+            return root
+        return self.stores.volume(root, target.store)
 
     def _platform(
         self, root: Path, port: int | None, slot: int | None, number: int

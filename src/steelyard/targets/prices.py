@@ -3,11 +3,15 @@
 What a file does not have is not known: no price is guessed, and no region stands for another.
 """
 
+import json
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
@@ -217,3 +221,81 @@ def break_even_ios_per_hour(server: Rented, prices: Prices) -> float | None:
     if standard.per_hour is None or optimized.per_hour is None or not standard.io_per_million:
         return None
     return (optimized.per_hour - standard.per_hour) / standard.io_per_million * 1e6
+
+
+# Endings of usage types, after the prefix of a region; the place of each price in the file.
+_USAGE: Final[Mapping[str, tuple[str, ...]]] = {
+    "RDS:GP2-Storage": ("rds", "storage_gib_month", "gp2"),
+    "RDS:GP3-Storage": ("rds", "storage_gib_month", "gp3"),
+    "Aurora:StorageUsage": ("aurora", "storage_gib_month", "standard"),
+    "Aurora:IO-OptimizedStorageUsage": ("aurora", "storage_gib_month", "optimized"),
+    "Aurora:StorageIOUsage": ("aurora", "io_per_million", "standard"),
+}
+_ENGINES: Final = {"PostgreSQL": "rds", "Aurora PostgreSQL": "aurora"}
+_INSTANCE: Final = re.compile(r"(?:^|-)InstanceUsage:(db\.[a-z0-9.]+)$")
+
+
+def updated(text: str, region: str, listed: Iterable[str], today: str) -> str:
+    """Return a price file in which a region has what the Price List API lists of it.
+
+    What is not listed stays as it is, with its own date gone: the file has one.
+
+    Args:
+        text: The price file before.
+        region: Whose prices they are.
+        listed: Products of AmazonRDS as the API gives them, JSON each.
+        today: When that was asked.
+
+    Raises:
+        InputError: Nothing of it was understood.
+    """
+    yaml = YAML()
+    content = yaml.load(text)
+    place = content["regions"].setdefault(region, {})
+    count = 0
+    for product in map(json.loads, listed):
+        path, amount = _path_of(product), _amount_of(product)
+        if path is None or amount is None:
+            continue
+        table = place
+        for step in path[:-1]:
+            table = table.setdefault(step, {})
+        table[path[-1]] = amount * _per(path)
+        count += 1
+    if not count:
+        raise InputError(
+            f"the Price List API lists no price of {region} that is understood here",
+            hint="Check the region's name.",
+        )
+    content["retrieved"] = today
+    out = StringIO()
+    yaml.dump(content, out)
+    return out.getvalue()
+
+
+def _per(path: tuple[str, ...]) -> float:
+    """Return of how many units a price in the file is."""
+    return 1e6 if "io_per_million" in path else 1.0
+
+
+def _path_of(product: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return where in a region's table a product's price stands; None: nowhere."""
+    attributes = product["product"]["attributes"]
+    usage = str(attributes.get("usagetype", ""))
+    engine = _ENGINES.get(str(attributes.get("databaseEngine", "")))
+    instance = _INSTANCE.search(usage)
+    if instance is not None and engine is not None:
+        return engine, "instance_hour", instance[1]
+    return next((path for end, path in _USAGE.items() if usage.endswith(end)), None)
+
+
+def _amount_of(product: Mapping[str, Any]) -> float | None:
+    """Return the price on demand in USD; None where there are several, or none."""
+    terms = product.get("terms", {}).get("OnDemand", {})
+    prices = [
+        float(each["pricePerUnit"]["USD"])
+        for term in terms.values()
+        for each in term["priceDimensions"].values()
+        if "USD" in each.get("pricePerUnit", {})
+    ]
+    return prices[0] if len(prices) == 1 and prices[0] > 0 else None

@@ -17,9 +17,9 @@ from steelyard.answers.contract import (
 )
 from steelyard.answers.report import build_document, summary
 from steelyard.core.errors import PreflightError
-from steelyard.core.experiment import EffectiveSetting, Experiment, Track
+from steelyard.core.experiment import EffectiveSetting, Experiment, Measure, Track
 from steelyard.core.measurement import Environment, ServerEnvironment
-from steelyard.core.schedule import Ceiling, CeilingKind
+from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget, PodResources, Provision
 from steelyard.core.units import GIB
 from steelyard.report.html import render_markdown
@@ -121,6 +121,14 @@ def test_what_is_not_known_is_neither_equal_nor_different() -> None:
     assert {"CPUs", "memory", "round trip"} <= set(found.unknown)
     assert found.marked == ()
     require_matched(found)
+
+
+def test_round_trips_that_nobody_wanted_are_told_so() -> None:
+    """Where the file turns ceilings off."""
+    quiet = replace(mixed(), measure=Measure(ceilings=CeilingsAsked.OFF))
+    found = contract(quiet, Environment(facts=(), servers=(server("slow"), server("fast"))))
+    assert found is not None
+    assert values(found)["round trip"] == (f"{NOT_KNOWN}: `measure.ceilings: off`",) * 2
 
 
 def test_where_there_is_one_place_there_is_no_contract() -> None:

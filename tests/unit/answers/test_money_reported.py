@@ -81,6 +81,7 @@ def test_twice_the_price_is_not_made_up_for(tmp_path: Path) -> None:
         (rates(None), "the price of a db.x"),
         (rates(0.36, currency="EUR"), "the amounts are in different currencies"),
         (rates(0.36, io_per_million=0.2), "I/O is billed by use"),
+        (rates(0.36, surplus_per_vcpu_hour=0.075), "surplus CPU credits are billed by use"),
     ],
 )
 def test_what_is_not_known_is_not_compared(tmp_path: Path, other: Rates | None, why: str) -> None:

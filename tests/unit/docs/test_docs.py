@@ -22,6 +22,7 @@ from steelyard.cli.main import cli
 from steelyard.core.errors import ExitCode, ExperimentFileError, PreflightError
 from steelyard.core.experiment import Experiment, KeySpace, Stop
 from steelyard.core.money import Rates
+from steelyard.core.storage import Store
 from steelyard.core.target import (
     CloudNativePgTarget,
     ClusterService,
@@ -58,7 +59,15 @@ NO_DEFAULT = "\N{EN DASH}"
 # Verbs that start no server and reach no other machine, whatever follows.
 _STARTS_NOTHING = {
     *(("presets",), ("schema",), ("plan",), ("list",), ("show",), ("report",), ("explain",)),
-    *(("compare",), ("history",), ("latency",), ("stack", "plan"), ("redis", "split")),
+    *(
+        ("compare",),
+        ("history",),
+        ("latency",),
+        ("claims",),
+        ("import",),
+        ("stack", "plan"),
+        ("redis", "split"),
+    ),
     *(("kubernetes", "rbac"), ("kubernetes", "storage-classes")),
 }
 
@@ -76,6 +85,11 @@ def is_cheap(argv: tuple[str, ...]) -> bool:
 def shown_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a directory, made the current one, with every file that the pages show."""
     doc_pages.write_files(tmp_path)
+    table = doc_pages.page("docs/claims.md").partition("```csv\n")[2].partition("```")[0]
+    (tmp_path / "results.csv").write_text(table)
+    printed = doc_pages.ROOT / "tests" / "recordings" / "pgbench" / "15" / "plain.stdout"
+    for name in ("a", "b", "base-1", "base-2", "tuned-1"):
+        copyfile(printed, tmp_path / f"{name}.txt")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
@@ -250,6 +264,9 @@ RESOLVED = {
     "workloads[].loaded": KeySpace().loaded,
     "configurations.NAME.target.instances": CloudNativePgTarget().instances,
     "configurations.NAME.target.storage": CloudNativePgTarget().storage,
+    "configurations.NAME.target.store.latency": Store().latency_s,
+    "configurations.NAME.target.store.block_size": Store().block_bytes,
+    "configurations.NAME.target.store.size": Store().size_bytes,
     "configurations.NAME.target.synchronous.method": Synchronous().method,
     "configurations.NAME.target.synchronous.number": Synchronous().number,
     "configurations.NAME.target.synchronous.data_durability": Synchronous().data_durability,

@@ -5,7 +5,7 @@ The form for programs is public and has a version; missing values are null.
 
 from collections.abc import Iterator
 
-from steelyard.answers.money import cost_json, cost_words
+from steelyard.answers.money import burst_words, cost_json, cost_words
 from steelyard.answers.outlook.compute import (
     CampaignOutlook,
     CheaperDesign,
@@ -363,6 +363,7 @@ def _time_and_disk(found: CampaignOutlook) -> Section:
         most = late if most_s > found.sustained_s else ""
         pairs.append(("long runs", f"about {format_duration(found.sustained_s)} on top{most}"))
     pairs.append(("disk", _disk(found)))
+    pairs += [("burst", each) for each in burst_words(experiment, found.most_s)]
     if told := cost_words(experiment, found.most_s):
         pairs.append(("cost", told))
     listed = KeyValues(title="", pairs=tuple(pairs))

@@ -53,19 +53,22 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.core.outside import (
     ControlGroup,
+    InAws,
     InCluster,
     MadeDirectory,
     OnServer,
     Outside,
     ServerInCluster,
     TurnedKnob,
+    in_undoing_order,
 )
 from steelyard.gateways.cgroups import Cgroups
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import remove_tree
-from steelyard.gateways.host import looks
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import own_password
+from steelyard.places.aws import require_account, tagged
+from steelyard.places.aws import undo as undo_in_aws
 from steelyard.places.kubernetes.reaching import redis_knock, sql_knock
 from steelyard.places.kubernetes.undoing import undo as undo_in_cluster
 from steelyard.places.local.groups import remove_group
@@ -116,6 +119,9 @@ def claim(made: Created) -> Iterator[str]:
         what = f"{placed.ref.kind.name} {placed.ref.name}{where}"
         patch = f" --type merge -p {shlex.quote(placed.before)}" if placed.before else ""
         yield f"  kubectl {'patch' if placed.before else 'delete'} {what}{patch}"
+    elif made.rented is not None:
+        yield f"{made.rented.label}"
+        yield f"  steelyard clean --aws {made.rented.region} --account {made.rented.account}"
     elif made.knob is not None:
         yield f"knob {made.knob.label}; it was"
         yield f"  {made.knob.snapshot}"
@@ -214,10 +220,15 @@ def is_alive(record: Path) -> bool:
 
 
 def our_mounts(campaign_id: str, directories: Sequence[Path], doors: Doors) -> Iterator[Path]:
-    """Yield where something of ours is mounted: a file of a directory of ours, inside the same."""
+    """Yield where something of ours is mounted: a file of a directory of ours, inside the same.
+
+    Simulated storage is a file that is served from a directory beside, and mounted from there.
+    """
     for place in registry.mounts(campaign_id):
         image = doors.volumes.mounted_from(place)
-        if image is not None and place.parent == image.parent and place.parent in directories:
+        if image is None or place.parent not in directories:
+            continue
+        if place.parent in (image.parent, image.parent.parent):
             yield place
 
 
@@ -262,6 +273,8 @@ def undo_thing(thing: Outside, doors: Doors) -> None:
             undo_on_server(thing, doors)
         case InCluster():
             undo_placed(thing, doors)
+        case InAws():
+            undo_rented(thing, doors)
         case TurnedKnob():
             turn_back(thing, doors)
 
@@ -372,6 +385,54 @@ def _hint(thing: OnServer, error: SteelyardError) -> str:
     return f"{error.hint} {way}".strip()
 
 
+def undo_rented(thing: InAws, doors: Doors) -> None:
+    """Delete one thing in an account of AWS, and return when it is gone.
+
+    Raises:
+        LeftBehindError: It is still there, or nobody could ask.
+    """
+    try:
+        undo_in_aws(thing, doors.aws.connect(thing.region), doors.clock)
+    except (RecordError, LeftBehindError):
+        raise
+    except SteelyardError as error:
+        raise LeftBehindError(
+            f"{thing.label} may still be there, and be billed: {error.message}",
+            hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
+        ) from error
+
+
+def look_for_tags(region: str, account: str, doors: Doors) -> dict[str, list[InAws]]:
+    """Return what campaigns have in a region of which no record here knows, by campaign.
+
+    Raises:
+        PreflightError: The credentials are those of another account.
+    """
+    api = doors.aws.connect(region)
+    require_account(api, (account,))
+    known = {name for name, _ in registry.records()}
+    found: dict[str, list[InAws]] = {}
+    for thing in in_undoing_order(tagged(api)):
+        if thing.campaign_id not in known:
+            found.setdefault(thing.campaign_id, []).append(thing)
+    return found
+
+
+def undo_tagged(
+    campaign: str, things: Sequence[InAws], doors: Doors, *, is_meant: bool
+) -> list[LeftBehindError]:
+    """Delete what a campaign has in an account, where its name was typed; return what is left."""
+    if not is_meant:
+        return [
+            LeftBehindError(
+                f"{campaign} is left as it is, and billed: its name was not typed",
+                hint="Run `steelyard clean` with the same words again.",
+            )
+        ]
+    tried = [trouble_of(lambda thing=thing: undo_rented(thing, doors)) for thing in things]  # type: ignore[misc]
+    return [trouble for trouble in tried if trouble is not None]
+
+
 def undo_placed(thing: InCluster, doors: Doors) -> None:
     """Remove or put back one thing in a cluster.
 
@@ -398,26 +459,6 @@ def _connected(thing: InCluster, doors: Doors) -> KubernetesApi:
             hint=f"Put them back there: kubectl patch --type merge -p '{thing.before}'.",
         )
     return api
-
-
-_BUSY_S: Final = 10.0  # until the last process let go of a file system; a guess
-_POLL_S: Final = 0.05
-
-
-def unmounted(place: Path, doors: Doors) -> None:
-    """Unmount; a process that was just killed may hold it for a moment yet.
-
-    Raises:
-        LeftBehindError: Somebody holds it for longer.
-    """
-    for waited_s in looks(doors.clock, _BUSY_S, _POLL_S):
-        try:
-            doors.volumes.unmount(place)
-        except LeftBehindError:
-            if waited_s > _BUSY_S:
-                raise
-        else:
-            return
 
 
 # In the order in which they go: what makes others first, the anchor and the namespace last.

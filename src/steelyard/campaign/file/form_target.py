@@ -21,6 +21,7 @@ from steelyard.campaign.file import form_values as kubernetes
 from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import WrittenFloat, WrittenInt
 from steelyard.campaign.file.form_values import Form, empty_as_mapping, refusal, shown
+from steelyard.core.aws import STORAGE_TYPES
 from steelyard.core.errors import InputError, choice, did_you_mean, listed
 from steelyard.core.redis import is_redis_uri, parse_redis_uri
 from steelyard.core.target import TARGETS, systems
@@ -43,6 +44,42 @@ class ResourcesForm(Form):
 
 
 Resources = Annotated[ResourcesForm, BeforeValidator(empty_as_mapping)]
+
+
+class StoreForm(Form):
+    """Simulated storage: XFS in a file that is slower than the disk it lies on. Takes root."""
+
+    latency: values.Length | None = Field(
+        default=None, description="What each flush takes longer.", examples=["2ms"]
+    )
+    iops: values.Count | None = Field(
+        default=None,
+        description="Reads and writes together, per second, at most.",
+        examples=[900, 3000],
+    )
+    bandwidth: values.Bandwidth | None = Field(
+        default=None, description="Bytes per second at most.", examples=["48MB"]
+    )
+    burst_iops: values.Count | None = Field(
+        default=None, description="As `iops`, while there are credits.", examples=[3000]
+    )
+    burst_credits: values.Count | None = Field(
+        default=None,
+        description="Reads and writes in a full bucket of credits, which it is at first; `iops` a"
+        " second fill it.",
+        examples=[5400000],
+    )
+    block_size: values.BlockSize | None = Field(
+        default=None, description="Of the file system.", examples=["4KiB", "16KiB", "64KiB"]
+    )
+    size: values.VolumeSize | None = Field(
+        default=None,
+        description="Of the file; what is not written takes no space.",
+        examples=["16GiB"],
+    )
+
+
+Store = Annotated[StoreForm, BeforeValidator(empty_as_mapping)]
 
 
 class SynchronousForm(Form):
@@ -350,7 +387,7 @@ class RedisServerForm(Form):
 
 
 # Known from the design, so that they are told apart from misspellings.
-LATER_TARGETS: Final = ("rds", "aurora")
+LATER_TARGETS: Final = ("aurora",)
 REDIS_SERVERS: Final = ("redis-server", "valkey-server")
 _GOVERNED_INITDB: Final = re.compile(
     r"-[DUWA]|--(pgdata|username|pwprompt|pwfile|auth|auth-host|auth-local)\b"
@@ -450,6 +487,11 @@ class ServerForm(Form):
     directory: values.Text | None = Field(
         default=None, description="Where data directories are made.", examples=["/mnt/nvme"]
     )
+    store: Store | None = Field(
+        default=None,
+        description="Simulated storage for the data, which Steelyard makes; takes root.",
+        examples=[{"latency": "2ms"}],
+    )
     port: values.Port | None = Field(
         default=None,
         description="TCP port: on the loopback interface, or of the endpoint.",
@@ -544,7 +586,15 @@ def _describe_own_keys(schema: dict[str, Any]) -> None:
 
 # Fields of targets whose keys have other names.
 _OF_MODELS: Final = frozenset(
-    {"burst_lasts_s", "reset_timeout_s", "told_memory_bytes", "told_cpus", "place", "inside"}
+    {
+        "burst_lasts_s",
+        "reset_timeout_s",
+        "told_memory_bytes",
+        "told_cpus",
+        "ttl_s",
+        "place",
+        "inside",
+    }
 )
 
 
@@ -553,7 +603,54 @@ def _own_keys() -> set[str]:
     return {each.name for model in TARGETS.values() for each in fields(model)} - _OF_MODELS
 
 
-class TargetForm(RedisServerForm, ClusterForm, ServerForm):
+StorageType = Annotated[
+    str,
+    PlainValidator(values.one_of(*STORAGE_TYPES)),
+    WithJsonSchema({"enum": list(STORAGE_TYPES)}),
+]
+
+
+class RentedForm(Form):
+    """What a target has that is made in an account of AWS."""
+
+    region: values.Text | None = Field(
+        default=None, description="Region of AWS.", examples=["us-east-1"]
+    )
+    accounts: values.Texts | None = Field(
+        default=None,
+        description="Numbers of the accounts it may be made in; none is assumed.",
+        examples=[["123456789012"]],
+    )
+    version: values.Text | None = Field(
+        default=None, description="Of PostgreSQL, with or without its minor.", examples=["16"]
+    )
+    instance_class: values.Text | None = Field(
+        default=None, description="Class of the DB instance.", examples=["db.t3.large"]
+    )
+    storage_type: StorageType | None = Field(
+        default=None, description="Kind of its storage.", examples=["gp3"]
+    )
+    iops: values.Count | None = Field(
+        default=None, description="Provisioned IOPS; of gp3 from 400 GiB on.", examples=[16000]
+    )
+    storage_throughput: values.Count | None = Field(
+        default=None, description="MiB/s of gp3 from 400 GiB on.", examples=[700]
+    )
+    multi_az: values.Switch | None = Field(
+        default=None, description="It has a standby in another zone.", examples=[False]
+    )
+    subnet_group: values.Text | None = Field(
+        default=None, description="DB subnet group; the default one when left out."
+    )
+    security_groups: values.Texts | None = Field(
+        default=None, description="Ids of its security groups; the default one when left out."
+    )
+    public: values.Switch | None = Field(
+        default=None, description="It has an address outside of its VPC.", examples=[False]
+    )
+
+
+class TargetForm(RedisServerForm, ClusterForm, RentedForm, ServerForm):
     """Where the server runs; what is not given is inherited."""
 
     # Keys that no section here has are those of a registered class of targets.

@@ -139,6 +139,7 @@ def forecast(
     start_s = times.restore_s + times.start_s
     finding_s = capacity_s(experiment, warm_up_s=warm_up_s, start_s=start_s)
     preparation = finding_s + _preparation_s(experiment, engine, times)
+    preparation += max(each.target.made_within_s for each in experiment.configurations)
     preparation += ceilings_s(experiment, engine, assembly.platforms)
     if choice.alternates and experiment.makes_all_in_kubernetes:  # each slot has its own Cluster
         preparation += (len(experiment.configurations) - 1) * _making_s(experiment, engine)

@@ -10,7 +10,8 @@ from fakes.programs import FakeProgram
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.kubernetes import CLUSTER, POD, SECRET, SecretRef
 from steelyard.core.outside import ServerAddress
-from steelyard.core.target import CloudNativePgTarget
+from steelyard.core.target import CloudNativePgTarget, Provision
+from steelyard.core.units import GIB
 from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.existing import reached
 from steelyard.systems.postgres.cloudnative_pg.existing import (
@@ -102,6 +103,24 @@ def _cluster(world: World) -> dict[str, Any]:
 
 def _running(world: World) -> Mapping[str, str]:
     return world.operator.servers["pg"].running
+
+
+def test_its_manifest_says_what_its_pods_get(world: World) -> None:
+    """Limits, and the volume; of a Cluster without resources nothing is known."""
+    _put(
+        world,
+        resources={"limits": {"cpu": 2, "memory": "8Gi"}, "requests": {"cpu": "500m"}},
+        storage={"size": "20Gi", "storageClass": "longhorn"},
+    )
+    given = Provision(cpus=2.0, memory_bytes=8 * GIB, storage="20Gi on longhorn")
+    assert _Used(world).platform.provision() == given
+
+
+def test_a_cluster_without_resources_says_nothing_of_them(world: World) -> None:
+    """The node decides, and is not asked."""
+    _put(world)
+    told = _Used(world).platform.provision()
+    assert (told.cpus, told.memory_bytes) == (None, None)
 
 
 def test_settings_are_changed_in_the_manifest_and_put_back_whole(world: World) -> None:

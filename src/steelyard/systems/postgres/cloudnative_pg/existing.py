@@ -17,7 +17,13 @@ from steelyard.core.findings import Finding, Severity
 from steelyard.core.kubernetes import CLUSTER, SECRET, Manifest, ObjectRef, SecretRef
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerAddress, ServerInCluster
-from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget
+from steelyard.core.target import (
+    CloudNativePgTarget,
+    ClusterService,
+    EndpointTarget,
+    PodResources,
+    Provision,
+)
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.made_server import moved
 from steelyard.places.kubernetes.outcomes import PodSight
@@ -336,6 +342,17 @@ class ExistingCluster:
     def label(self) -> str:
         """Return name and namespace."""
         return self._options.ref.label
+
+    def provision(self) -> Provision:
+        """Return what the manifest gives its pods at most, and the volume of its data."""
+        spec = self._cluster["spec"]
+        asked, storage = (spec.get(key) or {} for key in ("resources", "storage"))
+        requests, limits = (
+            tuple((name, str(value)) for name, value in (asked.get(key) or {}).items())
+            for key in ("requests", "limits")
+        )
+        size, of_class = storage.get("size", "a volume"), storage.get("storageClass")
+        return PodResources(requests=requests, limits=limits).provision(size, of_class)
 
     @property
     def inside(self) -> ServerInCluster | None:

@@ -18,12 +18,12 @@ from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import Command, OnServer, ServerAddress, ServerProgram
-from steelyard.core.target import EndpointTarget
+from steelyard.core.target import EndpointTarget, Provision
 from steelyard.core.units import format_bytes
 from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.places.elsewhere import reset_by, token_of
 from steelyard.places.kubernetes.reaching import await_service
-from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
+from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState, TellsProvision
 from steelyard.systems.existing import (
     Announcing,
     Anywhere,
@@ -303,6 +303,11 @@ class EndpointPlatform(OthersServer):
             return store.change(settings)
         self._session = dict(settings)
         return False
+
+    def provision(self) -> Provision:
+        """Return what the place says that it gives the server; of an address nothing is known."""
+        told = self._place
+        return told.provision() if isinstance(told, TellsProvision) else Provision()
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the server."""

@@ -1,0 +1,337 @@
+"""What a campaign makes in an account of AWS: made with a tag, waited for, deleted, looked for.
+
+Invariant: everything is in the ledger before the call that makes it, and carries the campaign in a
+tag from its first moment on. Nothing is deleted that does not carry it. A name follows from the
+campaign, so a call that was cut off is told from one that was never sent: the name is there or not.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
+from steelyard.core.outside import InAws, Rented
+from steelyard.gateways.aws import AwsApi, AwsRefusalError
+from steelyard.gateways.host import Clock, looks
+from steelyard.places.protocol import Ledger
+
+CAMPAIGN: Final = "steelyard:campaign"
+EXPIRES: Final = "steelyard:expires"
+_WITHIN_S: Final = 3600.0  # RDS takes 5 to 15 minutes; more than boto3's own half hour
+_POLLS_S: Final = (0.5, 2.0, 5.0, 15.0)
+# Every state that is left by itself; "Viewing DB instance status", Amazon RDS User Guide.
+_PASSING: Final = frozenset(
+    {
+        *("backing-up", "configuring-enhanced-monitoring", "configuring-iam-database-auth"),
+        *("configuring-log-exports", "converting-to-vpc", "creating", "deleting", "maintenance"),
+        *("modifying", "moving-to-vpc", "rebooting", "resetting-master-credentials", "renaming"),
+        *("starting", "stopping", "storage-config-upgrade", "upgrading", "delete-precheck"),
+        *("storage-initialization", "inaccessible-encryption-credentials-recoverable"),
+    }
+)
+# In these it serves as if it were available: moving data about takes hours in the background.
+_SERVING: Final = frozenset({"available", "storage-optimization"})
+
+
+def require_account(api: AwsApi, accounts: tuple[str, ...]) -> str:
+    """Return the account, if it is one that the experiment names.
+
+    Raises:
+        PreflightError: It is another one, or none is named.
+        LoginError: There are no credentials, or they are wrong.
+    """
+    account = api.account
+    if account not in accounts:
+        named = ", ".join(accounts) or "none"
+        raise PreflightError(
+            f"the credentials are those of account {account}, and the target allows {named}",
+            hint=f"Add `accounts: ['{account}']` to the target if that is meant, or use another"
+            " AWS_PROFILE.",
+        )
+    return account
+
+
+def tags(campaign_id: str, expires: str) -> list[dict[str, str]]:
+    """Return the tags that everything carries from the call that makes it."""
+    told = {CAMPAIGN: campaign_id, EXPIRES: expires}
+    return [{"Key": key, "Value": value} for key, value in told.items()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """How things of one kind are found and deleted.
+
+    Attributes:
+        name: Field of an answer, and argument of calls.
+        arn: Field whose value leads to the tags where an answer has none; empty: it has them.
+        alone: Arguments with which it is deleted at once, keeping nothing.
+    """
+
+    listing: str
+    key: str
+    name: str
+    deleting: str
+    arn: str = ""
+    tag_list: str = ""
+    alone: tuple[tuple[str, object], ...] = ()
+
+
+_NO_SNAPSHOT: Final = (("SkipFinalSnapshot", True), ("DeleteAutomatedBackups", True))
+_WAYS: Final[Mapping[Rented, _Way]] = {
+    Rented.INSTANCE: _Way(
+        listing="DescribeDBInstances",
+        key="DBInstances",
+        name="DBInstanceIdentifier",
+        deleting="DeleteDBInstance",
+        tag_list="TagList",
+        alone=_NO_SNAPSHOT,
+    ),
+    Rented.PARAMETER_GROUP: _Way(
+        listing="DescribeDBParameterGroups",
+        key="DBParameterGroups",
+        name="DBParameterGroupName",
+        deleting="DeleteDBParameterGroup",
+        arn="DBParameterGroupArn",
+    ),
+}
+
+
+def prefix(campaign_id: str) -> str:
+    """Return how names of a campaign begin, as RDS takes them: small letters, digits, hyphens."""
+    plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in campaign_id.lower())
+    short = "-".join(filter(None, plain.split("-")))
+    return f"steelyard-{short[-40:].strip('-')}"
+
+
+class AwsMaker:
+    """Makes things for one campaign in one region.
+
+    Args:
+        api: The region.
+        account: Its account, which was allowed.
+        campaign_id: In every tag.
+        expires: Likewise: when nobody needs them any more, in UTC.
+        ledger: Is told before anything is made.
+    """
+
+    def __init__(
+        self, api: AwsApi, *, account: str, campaign_id: str, expires: str, ledger: Ledger
+    ) -> None:
+        self.api = api
+        self._account = account
+        self._campaign_id = campaign_id
+        self._expires = expires
+        self._ledger = ledger
+        self._made: list[InAws] = []
+
+    @property
+    def tags(self) -> list[dict[str, str]]:
+        """Return the tags of everything that is made."""
+        return tags(self._campaign_id, self._expires)
+
+    def make(self, resource: Rented, name: str, action: str, **given: object) -> Mapping[str, Any]:
+        """Note a thing, make it, and return the answer; the tags are added.
+
+        One that is there already and carries the campaign's tag was made by a call whose answer
+        was lost: it is ours.
+
+        Raises:
+            TargetError: It cannot be made, or somebody else's has the name.
+        """
+        thing = InAws(
+            account=self._account,
+            region=self.api.region,
+            resource=resource,
+            name=name,
+            campaign_id=self._campaign_id,
+        )
+        self._ledger.created(thing)
+        self._made.append(thing)
+        way = _WAYS[resource]
+        try:
+            return self.api.call("rds", action, **{way.name: name}, **given, Tags=self.tags)
+        except AwsRefusalError as error:
+            if not error.is_there or not is_ours(thing, self.api):
+                raise
+            return {}
+
+    def delete(self, clock: Clock) -> None:
+        """Delete everything that was made, in order; what is gone is noted.
+
+        Raises:
+            LeftBehindError: Something is still there.
+        """
+        troubles = []
+        for thing in sorted(self._made, key=lambda each: list(Rented).index(each.resource)):
+            try:
+                undo(thing, self.api, clock)
+            except TargetError as error:
+                troubles.append(f"{thing.label}: {error.message}")
+            except LeftBehindError as error:
+                troubles.append(error.message)
+            else:
+                self._made.remove(thing)
+                self._ledger.removed(thing)
+        if troubles:
+            raise LeftBehindError(
+                f"left behind in AWS, and billed: {'; '.join(troubles)}",
+                hint="Run `steelyard clean` as soon as the account answers.",
+            )
+
+
+def found(thing: InAws, api: AwsApi) -> Mapping[str, Any] | None:
+    """Return what AWS says of a thing; None: it is not there."""
+    way = _WAYS[thing.resource]
+    try:
+        return next(iter(api.listed("rds", way.listing, way.key, **{way.name: thing.name})), None)
+    except AwsRefusalError as error:
+        if error.is_absent:
+            return None
+        raise
+
+
+def _campaign_of(resource: Rented, said: Mapping[str, Any], api: AwsApi) -> str | None:
+    """Return the campaign in a thing's tag; None: it carries none."""
+    way = _WAYS[resource]
+    listed = said.get(way.tag_list) or []
+    if way.arn:
+        try:
+            answer = api.call("rds", "ListTagsForResource", ResourceName=said[way.arn])
+        except AwsRefusalError as error:
+            if error.is_absent:
+                return None
+            raise
+        listed = answer.get("TagList") or []
+    return next((str(each["Value"]) for each in listed if each["Key"] == CAMPAIGN), None)
+
+
+def is_ours(thing: InAws, api: AwsApi) -> bool:
+    """Return whether a thing is there and carries its campaign's tag."""
+    said = found(thing, api)
+    return said is not None and _campaign_of(thing.resource, said, api) == thing.campaign_id
+
+
+def undo(thing: InAws, api: AwsApi, clock: Clock, within_s: float = _WITHIN_S) -> None:
+    """Delete a thing, and return when it is not there any more.
+
+    Raises:
+        LeftBehindError: It is there and not ours, the account is another one, or it does not go.
+        TargetError: AWS refuses or does not answer.
+    """
+    if api.account != thing.account:
+        raise LeftBehindError(
+            f"{thing.label} is left behind: the credentials are those of account {api.account}",
+            hint="Use the AWS_PROFILE of that account, and run `steelyard clean` again.",
+        )
+    trouble = "it is there"
+    for _ in looks(clock, within_s, *_POLLS_S):
+        said = found(thing, api)
+        if said is None:
+            return
+        if _campaign_of(thing.resource, said, api) != thing.campaign_id:
+            raise LeftBehindError(
+                f"{thing.label} is there and does not carry the tag {CAMPAIGN} ="
+                f" {thing.campaign_id}: it is somebody else's, and left alone",
+                hint="Look at it in the console; if it is yours, delete it there.",
+            )
+        trouble = _asked_to_go(thing, said, api) or trouble
+    raise LeftBehindError(
+        f"{thing.label} is still there after {within_s / 60:.0f} minutes ({trouble})",
+        hint="It is billed while it is there: run `steelyard clean` again.",
+    )
+
+
+def _asked_to_go(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> str:
+    """Ask for a thing to be deleted; return why it is not yet, where it is busy."""
+    state = str(said.get("DBInstanceStatus") or said.get("Status") or "")
+    if state == "deleting":
+        return state
+    try:
+        if said.get("DeletionProtection"):
+            _unprotect(thing, api)
+        _delete(thing, api)
+    except AwsRefusalError as error:
+        if error.is_absent:
+            return ""
+        if error.is_busy or state in _PASSING:
+            return error.message
+        raise
+    return state
+
+
+def _unprotect(thing: InAws, api: AwsApi) -> None:
+    way = _WAYS[thing.resource]
+    action = way.deleting.replace("Delete", "Modify")
+    given = {way.name: thing.name, "DeletionProtection": False, "ApplyImmediately": True}
+    api.call("rds", action, **given)
+
+
+def _delete(thing: InAws, api: AwsApi) -> None:
+    way = _WAYS[thing.resource]
+    given: dict[str, object] = {way.name: thing.name, **dict(way.alone)}
+    api.call("rds", way.deleting, **given)
+
+
+def tagged(api: AwsApi) -> Iterator[InAws]:
+    """Yield everything in a region that carries Steelyard's tag, from AWS's own listing.
+
+    Raises:
+        PrivilegeError: The account may not list it; the action is named.
+    """
+    account = api.account
+    for resource, way in _WAYS.items():
+        for said in api.listed("rds", way.listing, way.key):
+            name = str(said[way.name])
+            # Tags of groups take a call each, and the names of ours are known.
+            if way.arn and not name.startswith("steelyard-"):
+                continue
+            campaign = _campaign_of(resource, said, api)
+            if campaign is not None:
+                yield InAws(
+                    account=account,
+                    region=api.region,
+                    resource=resource,
+                    name=name,
+                    campaign_id=campaign,
+                )
+
+
+def await_serving(
+    name: str,
+    api: AwsApi,
+    clock: Clock,
+    *,
+    within_s: float = _WITHIN_S,
+    told: Callable[[str], None] = lambda _: None,
+) -> Mapping[str, Any]:
+    """Return what AWS says of an instance once it serves and nothing is pending.
+
+    Raises:
+        TargetError: It does not come into service, or failed for good.
+    """
+    way, seen, begun = _WAYS[Rented.INSTANCE], "", clock.monotonic()
+    for _ in looks(clock, within_s, *_POLLS_S):
+        said = next(iter(api.listed("rds", way.listing, way.key, **{way.name: name})))
+        state = str(said["DBInstanceStatus"])
+        if state != seen:
+            seen = state
+            told(f"{name} is {state}")
+        if state in _SERVING and not said.get("PendingModifiedValues") and not _applies(said):
+            return said
+        if state not in _PASSING | _SERVING:
+            raise TargetError(
+                f"the instance {name} is `{state}`, which it does not leave by itself",
+                hint="Its events say why: aws rds describe-events --source-type db-instance"
+                f" --source-identifier {name}.",
+            )
+    waited = (clock.monotonic() - begun) / 60
+    raise TargetError(
+        f"the instance {name} is still `{seen}` after {waited:.0f} minutes",
+        hint="Try another class, zone or region: there may be no room for this one.",
+    )
+
+
+def _applies(said: Mapping[str, Any]) -> bool:
+    """Return whether parameters are being put into force."""
+    groups = said.get("DBParameterGroups") or []
+    return any(each.get("ParameterApplyStatus") == "applying" for each in groups)

@@ -1,0 +1,567 @@
+"""From an experiment on instances of Amazon RDS to its engine and platforms.
+
+An instance is made for the campaign, reached as any server that is there, and deleted as a whole at
+the end: what was made inside goes with it. Its settings are those of a parameter group, for nobody
+has ALTER SYSTEM there; static ones take a reboot.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from steelyard.core.aws import CLASSES
+from steelyard.core.errors import SteelyardError, TargetError
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Finding, Severity
+from steelyard.core.measurement import Fact
+from steelyard.core.outside import OnServer, Outside, Rented, ServerAddress, ServerInCluster
+from steelyard.core.schedule import Pausing
+from steelyard.core.target import EndpointTarget, RdsTarget
+from steelyard.gateways.aws import AwsApi
+from steelyard.gateways.doors import Doors
+from steelyard.gateways.host import looks
+from steelyard.places.aws import AwsMaker, await_serving, prefix, require_account
+from steelyard.places.kubernetes.outcomes import PodSight
+from steelyard.places.local.groups import PausedGenerators
+from steelyard.places.protocol import Ledger
+from steelyard.systems.existing import SettingStore
+from steelyard.systems.postgres.engine import RunningServer, read_running
+from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
+from steelyard.systems.postgres.existing.server import STARTED_AT, Means
+from steelyard.systems.postgres.factory import Surroundings, endpoint_engine
+from steelyard.systems.postgres.settings import SettingEntry, as_boolean, in_unit
+from steelyard.targets.differences import Room
+from steelyard.targets.endpoint import Endpoints, dataset_needs, restarts_on, settings_on
+from steelyard.targets.prices import Prices, rates_of
+from steelyard.targets.prices import Rented as PricedServer
+
+_USER: Final = "steelyard"
+_ENTRANCE: Final = "postgres"
+_AT_ONCE: Final = 20  # parameters of one call
+_REBOOT_S: Final = 900.0
+_POLL_S: Final = 1.0
+_STATIC: Final = "static"
+_ON_ONE: Final = "several of them are on one instance, which has one at a time"
+
+
+def priced(experiment: Experiment, prices: Callable[[], Prices]) -> Experiment:
+    """Return an experiment whose rented servers cost what the prices say; the file comes first."""
+    if not any(isinstance(each.target, RdsTarget) for each in experiment.configurations):
+        return experiment
+    known = prices()
+    return replace(
+        experiment,
+        configurations=tuple(
+            replace(each, target=_priced(each.target, known))
+            if isinstance(each.target, RdsTarget)
+            else each
+            for each in experiment.configurations
+        ),
+    )
+
+
+def _priced(target: RdsTarget, prices: Prices) -> RdsTarget:
+    if target.cost is not None:
+        return target
+    kind = CLASSES.get(target.instance_class)
+    server = PricedServer(
+        region=target.region,
+        instance_class=target.instance_class,
+        volume=target.volume,
+        is_multi_az=target.multi_az,
+        is_burstable=kind is not None and kind.is_burstable,
+    )
+    return replace(target, cost=rates_of(server, prices))
+
+
+def expiring(experiment: Experiment, ttl_s: float | None) -> Experiment:
+    """Return an experiment whose rented servers say in their tags that they expire then."""
+    if ttl_s is None:
+        return experiment
+    return replace(
+        experiment,
+        configurations=tuple(
+            replace(each, target=replace(each.target, ttl_s=ttl_s))
+            if isinstance(each.target, RdsTarget)
+            else each
+            for each in experiment.configurations
+        ),
+    )
+
+
+class _GoesWhole:
+    """A ledger that passes over what is made inside an instance: it goes with it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def created(self, thing: Outside) -> None:
+        """Note what is elsewhere."""
+        if not isinstance(thing, OnServer):
+            self._ledger.created(thing)
+
+    def removed(self, thing: Outside) -> None:
+        """Note what is elsewhere."""
+        if not isinstance(thing, OnServer):
+            self._ledger.removed(thing)
+
+
+class ParameterGroup:
+    """The settings of one instance; for everyone, as the server's own file would be.
+
+    Args:
+        name: Of group and instance.
+        api: The region.
+        doors: To the clock.
+    """
+
+    def __init__(self, name: str, api: AwsApi, doors: Doors) -> None:
+        self._name = name
+        self._api = api
+        self._doors = doors
+        self._set: dict[str, str] = {}
+        self.server: RunningServer | None = None
+        self.started_at: Callable[[], object] = object
+
+    @property
+    def label(self) -> str:
+        """Return how settings are changed."""
+        return "by a parameter group"
+
+    def change(self, settings: Mapping[str, str]) -> bool:
+        """Put settings into the group, whose dynamic ones come into force by themselves."""
+        wanted = {name.lower(): self._value(name.lower(), text) for name, text in settings.items()}
+        gone = [_parameter(name, self._how(name)) for name in self._set.keys() - wanted.keys()]
+        other = [
+            {**_parameter(name, self._how(name)), "ParameterValue": value}
+            for name, value in wanted.items()
+            if self._set.get(name) != value
+        ]
+        self._send("ResetDBParameterGroup", gone)
+        self._send("ModifyDBParameterGroup", other)
+        self._set = wanted
+        if gone or other:
+            await_serving(self._name, self._api, self._doors.clock)
+        return False
+
+    def _send(self, action: str, parameters: list[dict[str, str]]) -> None:
+        for first in range(0, len(parameters), _AT_ONCE):
+            part = parameters[first : first + _AT_ONCE]
+            self._api.call("rds", action, DBParameterGroupName=self._name, Parameters=part)
+
+    def _how(self, name: str) -> str:
+        entry = None if self.server is None else self.server.catalogue.get(name)
+        is_static = entry is not None and entry.context == "postmaster"
+        return "pending-reboot" if is_static else "immediate"
+
+    def _value(self, name: str, text: str) -> str:
+        """Return a value as a parameter group takes it: in the server's unit, without one."""
+        server = self.server
+        entry = None if server is None else server.catalogue.get(name)
+        if server is None or entry is None:
+            return text
+        if entry.kind == "bool":
+            return {"on": "1", "off": "0"}.get(as_boolean(text), text)
+        bounds = server.bounds.get(name)
+        number = None if bounds is None else in_unit(text, bounds.unit)
+        return text if number is None else f"{number:.15g}"
+
+    def activate(self, settings: Mapping[str, str], *, restarts: bool) -> None:
+        """Bring settings into force, by a reboot where asked.
+
+        Raises:
+            TargetError: The server does not come back.
+        """
+        self.change(settings)
+        if restarts:
+            before = self.started_at()
+            self._api.call("rds", "RebootDBInstance", DBInstanceIdentifier=self._name)
+            self._await_other(before)
+            await_serving(self._name, self._api, self._doors.clock)
+
+    def _await_other(self, before: object) -> None:
+        trouble = "it was not started anew"
+        for _ in looks(self._doors.clock, _REBOOT_S, _POLL_S):
+            try:
+                if self.started_at() != before:
+                    return
+            except TargetError as error:
+                trouble = error.message
+        raise TargetError(
+            f"{_REBOOT_S / 60:.0f} minutes after its reboot {self._name} is not back: {trouble}",
+            hint="Look at its events in the console.",
+        )
+
+
+def _parameter(name: str, how: str) -> dict[str, str]:
+    return {"ParameterName": name, "ApplyMethod": how}
+
+
+class Instance:
+    """The place of one instance, made when it is asked for.
+
+    Args:
+        target: What it is.
+        name: Of instance and parameter group.
+        maker: Makes both, and deletes them.
+        doors: To the clock.
+    """
+
+    def __init__(self, target: RdsTarget, name: str, maker: AwsMaker, doors: Doors) -> None:
+        self._target = target
+        self._name = name
+        self._maker = maker
+        self._doors = doors
+        self._entrance: ServerAddress | None = None
+        self._said: Mapping[str, Any] = {}
+        self.group = ParameterGroup(name, maker.api, doors)
+        self.group.started_at = lambda: doors.sql.rows(self.entrance(), STARTED_AT)[0][0]
+
+    def make(self, told: Callable[[str], None]) -> None:
+        """Make it, and return when it serves.
+
+        Raises:
+            TargetError: It cannot be made, or does not come into service.
+        """
+        target, password = self._target, secrets.token_urlsafe(24)
+        told(f"making {target.label}; that takes 5 to 15 minutes")
+        self._maker.make(
+            Rented.PARAMETER_GROUP,
+            self._name,
+            "CreateDBParameterGroup",
+            DBParameterGroupFamily=f"postgres{target.version.partition('.')[0]}",
+            Description="Made by Steelyard for a campaign",
+        )
+        self._maker.make(
+            Rented.INSTANCE,
+            self._name,
+            "CreateDBInstance",
+            **dict(_asked(target)),
+            MasterUserPassword=password,
+            DBParameterGroupName=self._name,
+        )
+        self._said = await_serving(self._name, self._maker.api, self._doors.clock, told=told)
+        endpoint = self._said["Endpoint"]
+        self._entrance = ServerAddress(
+            host=str(endpoint["Address"]),
+            port=int(endpoint["Port"]),
+            user=_USER,
+            database=_ENTRANCE,
+            password=password,
+        )
+
+    @property
+    def label(self) -> str:
+        """Return its name."""
+        return self._name
+
+    @property
+    def inside(self) -> ServerInCluster | None:
+        """Return None: its address is all that is needed."""
+        return None
+
+    def entrance(self) -> ServerAddress:
+        """Return where it is reached.
+
+        Raises:
+            TargetError: It is not there yet.
+        """
+        if self._entrance is None:
+            raise TargetError(f"the instance {self._name} is made when the campaign begins")
+        return self._entrance
+
+    def store(self, own_file: SettingStore) -> SettingStore | None:  # noqa: ARG002 - out of reach
+        """Return its parameter group."""
+        return self.group
+
+    def require_ready(self) -> None:
+        """Look at nothing: it serves, or it would not be here."""
+
+    def sight(self) -> PodSight | None:
+        """Return None: it is in no cluster."""
+        return None
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what AWS says of it."""
+        said, target = self._said, self._target
+        cost = target.cost
+        facts = {
+            "class": said.get("DBInstanceClass", target.instance_class),
+            "storage": f"{said.get('AllocatedStorage', target.gib)} GiB of"
+            f" {said.get('StorageType', target.storage_type)}",
+            "IOPS that last": f"{target.volume.base_iops:,.0f}",
+            "zone": said.get("AvailabilityZone"),
+            "resource id": said.get("DbiResourceId"),
+            "prices": None if cost is None else cost.source,
+        }
+        return tuple(
+            Fact(name=name, value=str(value), subject="RDS")
+            for name, value in facts.items()
+            if value
+        )
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return nothing: what is worth knowing is told before it is made."""
+        return ()
+
+    def leave(self) -> None:
+        """Delete it, with its parameter group.
+
+        Raises:
+            LeftBehindError: Something is still there.
+        """
+        self._entrance = None
+        self._maker.delete(self._doors.clock)
+
+
+def _asked(target: RdsTarget) -> Iterator[tuple[str, object]]:
+    yield from {
+        "Engine": "postgres",
+        "EngineVersion": target.version,
+        "DBInstanceClass": target.instance_class,
+        "AllocatedStorage": target.gib,
+        "StorageType": target.storage_type,
+        "MasterUsername": _USER,
+        "MultiAZ": target.multi_az,
+        "PubliclyAccessible": target.public,
+        "DeletionProtection": False,
+        "BackupRetentionPeriod": 0,
+        "AutoMinorVersionUpgrade": False,
+        "CopyTagsToSnapshot": True,
+        # Else an old version is enrolled in a support that costs more than the instance.
+        "EngineLifecycleSupport": "open-source-rds-extended-support-disabled",
+    }.items()
+    given = {
+        "Iops": target.iops,
+        "StorageThroughput": target.storage_throughput,
+        "DBSubnetGroupName": target.subnet_group,
+        "VpcSecurityGroupIds": list(target.security_groups) or None,
+    }
+    yield from ((name, value) for name, value in given.items() if value is not None)
+
+
+class InstancePlatform(EndpointPlatform):
+    """An instance that was made for the campaign; with it goes what was made inside."""
+
+    def _undone(self) -> list[SteelyardError]:
+        self._since = None
+        try:
+            self._place.leave()
+        except SteelyardError as error:
+            return [error]
+        return []
+
+
+class PlannedPlatform(EndpointPlatform):
+    """An instance that is only looked at: it is not there, and nothing is asked of it."""
+
+    def __init__(
+        self,
+        options: EndpointOptions,
+        ledger: Ledger,
+        means: Means,
+        place: Instance,
+        *,
+        asked: RdsTarget,
+        seconds: float,
+    ) -> None:
+        super().__init__(options, ledger, means, place)
+        self._asked = asked
+        self._seconds = seconds
+
+    def require_ready(self) -> None:
+        """Look at nothing: account and region were asked for it."""
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return nothing yet."""
+        return ()
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what its credits will hide."""
+        return tuple(
+            Finding(
+                code="burst-hides",
+                severity=Severity.INFO,
+                message=f"{self._asked.label}: {told}",
+                source='"Amazon RDS User Guide", sections "DB instance storage" and "DB instance'
+                ' classes"',
+                subject="campaign",
+            )
+            for told in self._asked.hidden_by_burst(self._seconds)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What all instances of a campaign have in common.
+
+    Attributes:
+        ledger: Is told of everything before it is made.
+        reach: Returns where the account of servers of this machine reaches programs.
+        runs: They are made; else they are only looked at.
+    """
+
+    experiment: Experiment
+    doors: Doors
+    campaign_id: str
+    ledger: Ledger
+    reach: Callable[[Path, tuple[Path, ...], str], Path]
+    runs: bool
+
+    def instance(self, target: RdsTarget, number: int) -> Instance:
+        """Return an instance, not made yet."""
+        api = self.doors.aws.connect(target.region)
+        expires = datetime.fromtimestamp(self.doors.clock.now() + target.ttl_s, UTC)
+        maker = AwsMaker(
+            api,
+            account=require_account(api, target.accounts),
+            campaign_id=self.campaign_id or "look",
+            expires=expires.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            ledger=self.ledger,
+        )
+        name = f"{prefix(self.campaign_id or 'look')}-{number}"
+        return Instance(target, name, maker, self.doors)
+
+
+def assemble_rds(
+    ground: Ground, told: Callable[[str], None]
+) -> tuple[Endpoints, Callable[[], None]]:
+    """Return the engine and each configuration's platform, and what deletes all instances again.
+
+    For a run the instances are made; other configurations may have other servers beside these.
+
+    Raises:
+        SteelyardError: One cannot be made, or there is no pgbench; what was made is deleted.
+    """
+    targets = {
+        each.name: each.target
+        for each in ground.experiment.configurations
+        if isinstance(each.target, RdsTarget)
+    }
+    places = {
+        target: ground.instance(target, number)
+        for number, target in enumerate(dict.fromkeys(targets.values()), 1)
+    }
+    try:
+        if ground.runs:
+            for place in places.values():
+                place.make(told)
+        found = _assembled(ground, targets, places)
+    except BaseException as error:
+        for place in places.values():
+            _leave_after(error, place)
+        raise
+
+    def leave() -> None:
+        with ExitStack() as leaving:
+            for place in places.values():
+                leaving.callback(place.leave)
+
+    return found, leave
+
+
+def _leave_after(error: BaseException, place: Instance) -> None:
+    """Delete what was made; that this fails, too, does not hide why there is no campaign."""
+    try:
+        place.leave()
+    except SteelyardError as trouble:
+        if isinstance(error, SteelyardError):
+            error.hint = " ".join(filter(None, [error.hint, f"Besides: {trouble.message}."]))
+
+
+def _assembled(
+    ground: Ground, targets: Mapping[str, RdsTarget], places: Mapping[RdsTarget, Instance]
+) -> Endpoints:
+    experiment, doors = ground.experiment, ground.doors
+    servers = {target: _server(target, place, ground) for target, place in places.items()}
+    engine = endpoint_engine(
+        experiment,
+        {name: servers[target] for name, target in targets.items()},
+        Surroundings(
+            processes=doors.processes,
+            sql=doors.sql,
+            account=None,
+            reach=ground.reach,
+        ),
+    )
+    needs = dataset_needs(engine.datasets())
+    means = Means(sql=doors.sql, processes=doors.processes, clock=doors.clock)
+    platforms: dict[RdsTarget, EndpointPlatform] = {}
+    for target, place in places.items():
+        place.group.server = servers[target]
+        names = settings_on(experiment, target)
+        entrance = place.entrance() if ground.runs else ServerAddress(host="", port=0)
+        options = EndpointOptions(
+            target=EndpointTarget(host=entrance.host, port=entrance.port, user=_USER),
+            entrance=entrance,
+            campaign_id=ground.campaign_id,
+            datasets=needs,
+            settings=names,
+            restarts=restarts_on(experiment, target, names, servers[target]),
+            clients=max(load.clients for load in experiment.loads),
+            writes=engine.writes(),
+        )
+        inner = _GoesWhole(ground.ledger)
+        if ground.runs:
+            paused = PausedGenerators(doors.processes, doors.clock)
+            platforms[target] = InstancePlatform(options, inner, means, place, paused)
+        else:
+            platforms[target] = PlannedPlatform(
+                options,
+                inner,
+                means,
+                place,
+                asked=target,
+                seconds=experiment.stop.budget_s,
+            )
+    by_name = {name: platforms[target] for name, target in targets.items()}
+    several = len(platforms) < len(by_name)
+    return Endpoints(
+        engine=engine,
+        platforms=by_name,
+        room=Room(unable=_ON_ONE) if several else Room(pausing=Pausing.GENERATOR),
+        seats=lambda: by_name,
+    )
+
+
+def _server(target: RdsTarget, place: Instance, ground: Ground) -> RunningServer:
+    """Return what is known of a server; of one that is not there what AWS says of its version.
+
+    Whoever owns the instance changes by its parameter group what takes a superuser elsewhere.
+    """
+    if ground.runs:
+        return replace(read_running(place.entrance(), ground.doors.sql), superuser=True)
+    api = ground.doors.aws.connect(target.region)
+    family = f"postgres{target.version.partition('.')[0]}"
+    answer = api.call("rds", "DescribeEngineDefaultParameters", DBParameterGroupFamily=family)
+    catalogue = {
+        str(each["ParameterName"]): SettingEntry(
+            name=str(each["ParameterName"]),
+            context="postmaster" if each.get("ApplyType") == _STATIC else "sighup",
+            group="",
+            kind=str(each.get("DataType", "string")),
+        )
+        for each in _parameters(api, family, answer)
+    }
+    return RunningServer(
+        version=target.version, superuser=True, tls=False, catalogue=catalogue, bounds={}
+    )
+
+
+def _parameters(api: AwsApi, family: str, answer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the parameters of all pages of an answer that is one level deeper than others."""
+    while True:
+        found = answer["EngineDefaults"]
+        yield from found.get("Parameters") or ()
+        if not found.get("Marker"):
+            return
+        answer = api.call(
+            "rds",
+            "DescribeEngineDefaultParameters",
+            DBParameterGroupFamily=family,
+            Marker=found["Marker"],
+        )

@@ -1,0 +1,187 @@
+"""Campaigns on instances of an emulated RDS: real PostgreSQL servers behind moto, real boto3."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from support.aws import ACCOUNT, REGION, Account, an_account
+from support.endpoint import Server, run, started
+from support.live import Steelyard
+
+pytestmark = pytest.mark.live
+
+FILE = f"""\
+version: 1
+name: work_mem on RDS
+baseline: small
+workloads: [{{name: reads, builtin: select-only, scale_factor: 1}}]
+loads: {{clients: 2, threads: 1}}
+measure: {{slice: 1s, ramp: 0s, warm_up: 0s}}
+stop: {{budget: 60m, precision: 99%}}
+seed: 7
+configurations:
+  small:
+    target:
+      {{kind: rds, region: {REGION}, accounts: ['{ACCOUNT}'], version: 16,
+       instance_class: db.t3.large, storage: 300Gi, storage_type: gp2}}
+    postgres: {{work_mem: 4MB}}
+  large:
+    extends: small
+    postgres: {{work_mem: 9MB}}
+"""
+
+
+class Instance:
+    """A real server behind an emulated instance: its user owns no superuser's rights there."""
+
+    def __init__(self, server: Server, kept: ExitStack) -> None:
+        self._server = server
+        self._kept = kept
+        self.port = server.port
+
+    def apply(self, settings: dict[str, str], *, restarts: bool) -> None:
+        """Take a parameter group's settings as RDS does: the server's file, and a reload."""
+        self._server.do("ALTER SYSTEM RESET ALL")
+        self._server.do(
+            *(f"ALTER SYSTEM SET {name} = '{value}'" for name, value in settings.items()),
+            "SELECT pg_reload_conf()",
+        )
+        if restarts:
+            run(self._server.restart_command)
+
+    def stop(self) -> None:
+        """End it and remove its data."""
+        self._kept.close()
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch, programs: Path) -> Iterator[Account]:
+    """Serve an account whose instances are servers of this machine."""
+    with an_account(monkeypatch) as served:
+
+        def begun(settings: dict[str, str], user: str, password: str) -> Instance:
+            kept = ExitStack()
+            server = kept.enter_context(started(programs))
+            server.do(
+                f"CREATE ROLE {user} LOGIN CREATEDB CREATEROLE PASSWORD '{password}'",
+                f"GRANT pg_monitor TO {user}",
+            )
+            instance = Instance(server, kept)
+            instance.apply(settings, restarts=False)
+            return instance
+
+        served.begun, served.create_s, served.delete_s = begun, 1.0, 1.0
+        yield served
+
+
+def typed(answer: str) -> "subprocess.CompletedProcess[str]":
+    """Look into the account, and answer what is asked."""
+    words = ["-m", "steelyard", "clean", "--aws", REGION, "--account", ACCOUNT]
+    return subprocess.run(
+        [sys.executable, *words], input=f"{answer}\n", text=True, capture_output=True, check=False
+    )
+
+
+def left(account: Account) -> list[str]:
+    """Return what the account still has."""
+    from steelyard.gateways.aws import Boto3  # noqa: PLC0415 - where boto3 is there
+    from steelyard.places.aws import tagged  # noqa: PLC0415 - likewise
+
+    assert account.url
+    return [each.label for each in tagged(Boto3().connect(REGION))]
+
+
+def test_a_campaign_on_an_instance_leaves_nothing(steelyard: Steelyard, account: Account) -> None:
+    """Made, measured under both settings of its parameter group, told in money, and deleted."""
+    done = steelyard.run("run", steelyard.experiment(FILE), "--out", "c", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "0.1923 USD an hour" in done.stderr  # 0.145 + 300 GiB x 0.115 / 730
+    assert "the burst of 3,000 IOPS lasts 43 min at full use; after that 900 last" in done.stderr
+    assert any(block["complete"] for block in steelyard.blocks)
+    entries = [e["rented"]["resource"] for e in steelyard.journal if e.get("rented")]
+    assert entries == ["DB parameter group", "DB instance"]
+    made = account.calls.index("rds:CreateDBInstance")
+    assert account.calls.index("rds:CreateDBParameterGroup") < made
+    assert "rds:ResetDBParameterGroup" not in account.calls  # both ask for it
+    assert account.calls.count("rds:ModifyDBParameterGroup") >= 2
+    report = (steelyard.directory / "c" / "report.md").read_text()
+    assert "## Cost in money" in report
+    assert "list prices of us-east-1, checked on 2026-11-21" in report
+    assert left(account) == []
+    assert account.servers == {}
+
+
+def test_a_killed_campaign_is_cleaned(steelyard: Steelyard, account: Account) -> None:
+    """SIGKILL while the instance is made: exit code 7 without credentials, then nothing is left."""
+    account.create_s = 60.0
+    running = steelyard.start("run", steelyard.experiment(FILE), "--out", "c", "--yes")
+    deadline = time.monotonic() + 60
+    while "rds:CreateDBInstance" not in account.calls and time.monotonic() < deadline:
+        time.sleep(0.1)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    assert len(left(account)) == 2
+    account.rejects_credentials = True
+    refused = steelyard.run("clean", "--yes")
+    assert refused.returncode == 7
+    assert "may still be there, and be billed" in refused.stderr
+    account.rejects_credentials = False
+    done = steelyard.run("clean", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert left(account) == []
+
+
+def test_a_look_makes_nothing(steelyard: Steelyard, account: Account) -> None:
+    """Neither a plan, nor a run that may cost too much."""
+    plan = steelyard.run("plan", steelyard.experiment(FILE))
+    assert plan.returncode == 0, plan.stderr
+    assert "0.1923 USD an hour" in plan.stdout
+    dear = steelyard.run("run", steelyard.experiment(FILE), "--yes", "--max-cost", "0.1")
+    assert dear.returncode == 3
+    assert "may cost 0.1923 USD" in dear.stderr
+    assert not [each for each in account.calls if "Create" in each]
+    other = FILE.replace(ACCOUNT, "210987654321")
+    wrong = steelyard.run("run", steelyard.experiment(other), "--yes")
+    assert wrong.returncode == 3
+    assert f"the credentials are those of account {ACCOUNT}" in wrong.stderr
+
+
+def test_a_lost_registry_is_cleaned_by_the_tag(
+    steelyard: Steelyard, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its campaign's name, typed; anything else leaves it, and exit code 7 says so."""
+    account.create_s = 60.0
+    running = steelyard.start("run", steelyard.experiment(FILE), "--out", "c", "--yes")
+    deadline = time.monotonic() + 60
+    while "rds:CreateDBInstance" not in account.calls and time.monotonic() < deadline:
+        time.sleep(0.1)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    monkeypatch.setenv("STEELYARD_CACHE", str(steelyard.directory / "another-cache"))
+    kept = typed("yes")
+    assert kept.returncode == 7, kept.stderr
+    assert len(left(account)) == 2
+    (name,) = re.findall(rf"(?m)^(\S+) in {REGION}, account {ACCOUNT}:$", kept.stdout)
+    gone = typed(name)
+    assert gone.returncode == 0, gone.stderr
+    assert left(account) == []
+
+
+def test_an_instance_is_weighed_beside_a_server_of_this_machine(
+    steelyard: Steelyard, account: Account
+) -> None:
+    """In the same blocks; after Ctrl-C the instance is gone, whoever else took part."""
+    head, _, _ = FILE.partition("  large:")
+    text = head.replace("baseline: small", "baseline: here").replace(
+        "configurations:\n", "configurations:\n  here: {target: {kind: local, bin: embedded}}\n"
+    )
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), "--out", "c", "--yes")
+    assert {each["configuration"] for each in steelyard.runs} == {"here", "small"}
+    assert left(account) == []

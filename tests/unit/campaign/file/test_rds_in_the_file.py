@@ -1,0 +1,66 @@
+"""Targets of Amazon RDS in an experiment file: what has to be named, and what RDS does not have."""
+
+import pytest
+
+from steelyard.campaign.file.form_target import TargetForm
+from steelyard.campaign.file.kinds import model_of, target_problems
+from steelyard.core.target import RdsTarget
+
+PLAIN = {"kind": "rds", "region": "us-east-1", "accounts": ["123456789012"]}
+
+
+def problems(**given: object) -> list[tuple[str, str, str]]:
+    """Return what is wrong with a target."""
+    return [*target_problems(TargetForm.model_validate({**PLAIN, **given}))]
+
+
+def test_a_target_is_read_with_its_storage_and_how_long_its_credits_last() -> None:
+    """What the file does not say is the class's; a burst follows from class and storage."""
+    form = TargetForm.model_validate(
+        {**PLAIN, "instance_class": "db.t3.large", "storage": "300Gi", "storage_type": "gp2"}
+    )
+    target = model_of(form)
+    assert isinstance(target, RdsTarget)
+    assert (target.gib, target.version, target.accounts) == (300, "16", ("123456789012",))
+    assert target.volume.base_iops == 900
+    assert target.burst_lasts_s == pytest.approx(42.86 * 60, abs=1)
+    assert target.is_made
+    assert target.is_restarted
+    assert model_of(TargetForm.model_validate(PLAIN)).burst_lasts_s is None  # gp3 has no bucket
+
+
+def test_a_sound_target_has_no_problem() -> None:
+    """Also with everything that storage may have."""
+    assert problems() == []
+    more = {"storage": "400Gi", "iops": 16000, "storage_throughput": 700, "version": "16.4"}
+    assert problems(**more) == []
+    assert problems(storage_type="io1", iops=3000, storage="100Gi") == []
+
+
+@pytest.mark.parametrize("key", ["region", "accounts"])
+def test_nothing_is_made_where_nobody_said(key: str) -> None:
+    """Region and account have to be named."""
+    form = TargetForm.model_validate({name: each for name, each in PLAIN.items() if name != key})
+    ((named, message, _),) = target_problems(form)
+    assert named == key
+    assert "is missing" in message
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "told"),
+    [
+        ({"version": "latest"}, "version", "is no version of PostgreSQL"),
+        ({"storage": "500Mi"}, "storage", "are no whole GiB"),
+        ({"iops": 4000}, "storage_type", "has 3,000 IOPS and 125 MiB/s"),
+        ({"storage_type": "io1"}, "storage_type", "none were"),
+        ({"storage_type": "gp2", "iops": 900}, "storage_type", "follow from its size"),
+        ({"image": "x"}, "image", "`image` belongs to the target"),
+        ({"host": "db"}, "host", "`host` belongs to the target `endpoint`"),
+    ],
+)
+def test_what_rds_does_not_have_is_told(given: dict[str, object], key: str, told: str) -> None:
+    """At its key, with the way out."""
+    ((named, message, hint),) = problems(**given)
+    assert named == key
+    assert told in message
+    assert hint

@@ -1,0 +1,339 @@
+"""Things in an account of AWS: made with a tag, found, deleted, and never somebody else's."""
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from steelyard.cli.main import cli
+from steelyard.core.errors import (
+    InputError,
+    LeftBehindError,
+    LoginError,
+    PreflightError,
+    PrivilegeError,
+    TargetError,
+)
+from steelyard.core.outside import InAws, Outside, Rented
+from steelyard.gateways.aws import AwsApi, AwsRefusalError, Boto3
+from steelyard.gateways.host import SystemClock
+from steelyard.places.aws import (
+    AwsMaker,
+    await_serving,
+    found,
+    is_ours,
+    prefix,
+    require_account,
+    tagged,
+    undo,
+)
+from steelyard.targets.prices import load_prices
+from support.aws import ACCOUNT, REGION, Account, an_account
+
+# Faults of the gate; `STEELYARD_AWS_FAULTS=200` tries more.
+FAULTS = int(os.environ.get("STEELYARD_AWS_FAULTS", "10"))
+CLOCK = SystemClock()
+
+
+class Killed(BaseException):
+    """Steelyard dies: nothing after it runs."""
+
+
+class Noted:
+    """A ledger that keeps what it is told, as the registry does over a death."""
+
+    def __init__(self) -> None:
+        self.things: list[InAws] = []
+
+    def created(self, thing: Outside) -> None:
+        """Keep it."""
+        assert isinstance(thing, InAws)
+        self.things.append(thing)
+
+    def removed(self, thing: Outside) -> None:
+        """Forget it."""
+        assert isinstance(thing, InAws)
+        self.things.remove(thing)
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+    """Serve an empty account, which answers at once."""
+    monkeypatch.setattr("steelyard.places.aws._POLLS_S", (0.1,))
+    with an_account(monkeypatch) as served:
+        yield served
+
+
+@pytest.fixture
+def api(account: Account) -> AwsApi:
+    """Return a region of it, as the product reaches it."""
+    return Boto3().connect(REGION)
+
+
+def a_maker(api: AwsApi, ledger: Noted, campaign: str = "hourly-3f9a2c") -> AwsMaker:
+    """Return what makes things for a campaign."""
+    return AwsMaker(
+        api,
+        account=ACCOUNT,
+        campaign_id=campaign,
+        expires="2026-11-25T00:00:00Z",
+        ledger=ledger,
+    )
+
+
+def make_all(maker: AwsMaker, campaign: str = "hourly-3f9a2c", *, protected: bool = False) -> str:
+    """Make a parameter group and an instance in it; return the name of both."""
+    name = f"{prefix(campaign)}-1"
+    maker.make(
+        Rented.PARAMETER_GROUP,
+        name,
+        "CreateDBParameterGroup",
+        DBParameterGroupFamily="postgres16",
+        Description="x",
+    )
+    maker.make(
+        Rented.INSTANCE,
+        name,
+        "CreateDBInstance",
+        Engine="postgres",
+        DBInstanceClass="db.t4g.small",
+        AllocatedStorage=20,
+        MasterUsername="bench",
+        MasterUserPassword="benchbench1",
+        DBParameterGroupName=name,
+        DeletionProtection=protected,
+    )
+    return name
+
+
+def a_strangers(api: AwsApi, name: str = "payroll") -> None:
+    """Make an instance without a tag."""
+    api.call(
+        "rds",
+        "CreateDBInstance",
+        DBInstanceIdentifier=name,
+        Engine="postgres",
+        DBInstanceClass="db.t4g.small",
+        AllocatedStorage=20,
+        MasterUsername="boss",
+        MasterUserPassword="benchbench1",
+    )
+
+
+def instances(api: AwsApi) -> list[str]:
+    """Return the names of all instances."""
+    listed = api.listed("rds", "DescribeDBInstances", "DBInstances")
+    return sorted(str(each["DBInstanceIdentifier"]) for each in listed)
+
+
+def test_what_was_made_is_waited_for_and_deleted(api: AwsApi, account: Account) -> None:
+    """Through `creating`, with protection against deletion, and `deleting`."""
+    account.create_s, account.delete_s = 0.7, 0.7
+    ledger, states = Noted(), []
+    maker = a_maker(api, ledger)
+    name = make_all(maker, protected=True)
+    said = await_serving(name, api, CLOCK, told=states.append)
+    assert said["DBInstanceStatus"] == "available"
+    assert states[0] == f"{name} is creating"
+    assert [each.resource for each in ledger.things] == [Rented.PARAMETER_GROUP, Rented.INSTANCE]
+    maker.delete(CLOCK)
+    assert ledger.things == []
+    assert [*tagged(api)] == []
+    maker.delete(CLOCK)  # a second time changes nothing
+
+
+@pytest.mark.parametrize("seed", range(FAULTS))
+def test_a_death_anywhere_leaves_nothing_that_is_not_found(
+    api: AwsApi, account: Account, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Killed before or after any call; journal kept or lost; calls throttled; a stranger beside."""
+    chance = random.Random(seed)  # noqa: S311 - a seed of a test
+    a_strangers(api)
+    ledger = Noted()
+    maker, real = a_maker(api, ledger), api.call
+    left, after = chance.randrange(4), chance.random() < 0.5
+
+    def dying(service: str, action: str, **given: object) -> object:
+        nonlocal left
+        if not action.startswith("Create"):
+            return real(service, action, **given)
+        left -= 1
+        if left < 0 and not after:
+            raise Killed
+        answer = real(service, action, **given)
+        if left < 0:
+            raise Killed
+        return answer
+
+    monkeypatch.setattr(api, "call", dying)
+    with suppress(Killed):
+        make_all(maker, protected=chance.random() < 0.5)
+    monkeypatch.setattr(api, "call", real)
+    account.delete_s = chance.choice([0.0, 0.6])
+    account.throttled = {"rds:DeleteDBInstance": chance.randrange(3), "rds:DescribeDBInstances": 1}
+    is_lost = chance.random() < 0.4
+    things = [*tagged(api)] if is_lost else [*ledger.things]
+    for thing in sorted(things, key=lambda each: list(Rented).index(each.resource)):
+        undo(thing, api, CLOCK)
+    assert [*tagged(api)] == []
+    assert instances(api) == ["payroll"]
+
+
+def test_a_lost_answer_is_no_second_instance(api: AwsApi) -> None:
+    """The name is there and carries our tag: it is ours; a stranger's of that name is not."""
+    maker = a_maker(api, Noted())
+    name = make_all(maker)
+    make_all(maker)
+    assert instances(api) == [name]
+    other = f"{prefix('other-1')}-1"
+    a_strangers(api, other)
+    with pytest.raises(AwsRefusalError, match="DBInstanceAlreadyExists"):
+        make_all(a_maker(api, Noted(), "other-1"), "other-1")
+
+
+def test_without_the_tag_nothing_is_deleted(api: AwsApi) -> None:
+    """Whatever a registry says: it is named, and left alone."""
+    a_strangers(api)
+    thing = InAws(
+        account=ACCOUNT,
+        region=REGION,
+        resource=Rented.INSTANCE,
+        name="payroll",
+        campaign_id="hourly-3f9a2c",
+    )
+    assert not is_ours(thing, api)
+    with pytest.raises(LeftBehindError, match="somebody else's, and left alone"):
+        undo(thing, api, CLOCK)
+    assert found(thing, api) is not None
+
+
+def test_another_account_is_not_touched(api: AwsApi) -> None:
+    """Neither for making, nor for deleting."""
+    assert require_account(api, (ACCOUNT,)) == ACCOUNT
+    with pytest.raises(PreflightError, match="the target allows none"):
+        require_account(api, ())
+    thing = InAws(
+        account="210987654321",
+        region=REGION,
+        resource=Rented.INSTANCE,
+        name="steelyard-x-1",
+        campaign_id="x",
+    )
+    with pytest.raises(LeftBehindError, match=f"credentials are those of account {ACCOUNT}"):
+        undo(thing, api, CLOCK)
+
+
+def test_a_missing_permission_is_named_as_a_policy_has_it(api: AwsApi, account: Account) -> None:
+    """And the way out."""
+    account.denied.add("rds:CreateDBInstance")
+    with pytest.raises(PrivilegeError, match="may not do rds:CreateDBInstance") as denied:
+        make_all(a_maker(api, Noted()))
+    assert "Add rds:CreateDBInstance to its policy" in denied.value.hint
+
+
+def test_wrong_credentials_are_told(account: Account, api: AwsApi) -> None:
+    """No account, whatever was asked."""
+    account.rejects_credentials = True
+    with pytest.raises(LoginError, match="InvalidClientTokenId"):
+        _ = api.account
+
+
+def test_no_credentials_are_told(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is sent."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    with pytest.raises(LoginError, match="no credentials for AWS"):
+        _ = Boto3().connect(REGION).account
+
+
+def test_throttled_calls_are_made_again(api: AwsApi, account: Account) -> None:
+    """Twice refused, the third time answered."""
+    account.throttled = {"rds:DescribeDBInstances": 2}
+    assert instances(api) == []
+    assert account.calls.count("rds:DescribeDBInstances") == 3
+
+
+def test_an_instance_that_never_serves_is_given_up(api: AwsApi, account: Account) -> None:
+    """After the time that it has; one that failed at once. Both are deleted then."""
+    account.create_s = None
+    maker = a_maker(api, Noted())
+    name = make_all(maker)
+    with pytest.raises(TargetError, match="is still `creating`"):
+        await_serving(name, api, CLOCK, within_s=1.0)
+    maker.delete(CLOCK)
+    assert instances(api) == []
+
+
+def test_nobody_answers(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
+    """The address is wrong: said so, with what to check."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setattr("steelyard.gateways.aws._TRIES", 1)
+    with pytest.raises(TargetError, match="got no answer"):
+        _ = Boto3().connect(REGION).account
+
+
+def test_names_follow_from_the_campaign() -> None:
+    """As RDS takes them: small letters, digits, single hyphens, a letter first."""
+    assert prefix("20261124-Huge_Pages-3f9a2c") == "steelyard-20261124-huge-pages-3f9a2c"
+    assert len(prefix("x" * 200)) <= 60
+
+
+def a_product(usage: str, amount: str, **attributes: str) -> str:
+    """Return a product as the Price List API gives it."""
+    return json.dumps(
+        {
+            "product": {"attributes": {"usagetype": usage, **attributes}},
+            "terms": {
+                "OnDemand": {
+                    "a": {
+                        "priceDimensions": {"b": {"unit": "Hrs", "pricePerUnit": {"USD": amount}}}
+                    }
+                }
+            },
+        }
+    )
+
+
+def test_prices_of_a_region_come_from_the_price_list(
+    account: Account, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What is listed and understood; what is not listed stays unknown, other regions stay."""
+    account.products = [
+        a_product("EUC1-InstanceUsage:db.r6g.large", "0.2700000000", databaseEngine="PostgreSQL"),
+        a_product("EUC1-InstanceUsage:db.r6g.large", "0.3100000000", databaseEngine="MySQL"),
+        a_product("EUC1-Multi-AZUsage:db.r6g.large", "0.5400000000", databaseEngine="PostgreSQL"),
+        a_product("EUC1-RDS:GP3-Storage", "0.1370000000"),
+        a_product("EUC1-Aurora:StorageIOUsage", "0.0000002200"),
+    ]
+    cli.main(["prices", "--update", "--region", "eu-central-1"], standalone_mode=False)
+    (tmp_path / "prices.yaml").write_text(capsys.readouterr().out)
+    prices = load_prices(tmp_path / "prices.yaml")
+    found = prices.of("eu-central-1")
+    assert found.rds.instance_hour == {"db.r6g.large": 0.27}
+    assert found.rds.storage_gib_month == {"gp3": 0.137}
+    assert found.aurora.io_per_million == {"standard": pytest.approx(0.22)}
+    assert prices.of("us-east-1") == load_prices().of("us-east-1")
+    account.products = []
+    with pytest.raises(InputError, match="lists no price of nowhere-1"):
+        cli.main(["prices", "--update", "--region", "nowhere-1"], standalone_mode=False)
+
+
+def test_a_price_file_with_mistakes_is_told_with_all_of_them(tmp_path: Path) -> None:
+    """And one that is not there, or no YAML."""
+    wrong = tmp_path / "prices.yaml"
+    wrong.write_text("version: 2\nretrieved: 2026-01-01\ncurrency: dollars\nregions: {}\n")
+    with pytest.raises(InputError) as refused:
+        load_prices(wrong)
+    for place in ("version", "currency", "hours_per_month", "least_seconds"):
+        assert f"  {place}: " in refused.value.message
+    wrong.write_text("a: [")
+    with pytest.raises(InputError, match="is no YAML"):
+        load_prices(wrong)
+    with pytest.raises(InputError, match="is not there"):
+        load_prices(tmp_path / "other.yaml")
