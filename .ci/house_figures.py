@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 354,
-    "longest file": 798,
-    "import edges": 2581,
-    "modules with one importer": 26,
+    "files": 357,
+    "longest file": 804,
+    "import edges": 2599,
+    "modules with one importer": 27,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

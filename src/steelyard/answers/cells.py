@@ -215,6 +215,9 @@ def _targets(experiment: Experiment) -> dict[str, list[str | None]]:
         "target: programs": [target.bin if target else None for target in local],
         "target: connection": [target.connection if target else None for target in local],
         "target: directory": [target.directory if target else None for target in local],
+        "target: store": [
+            target.store.label if target and target.store else None for target in local
+        ],
         "target: server": [target.label if target else None for target in remote],
         **_clusters(experiment),
     }

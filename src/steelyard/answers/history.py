@@ -126,19 +126,27 @@ class History:
     Attributes:
         level: Chance, at most, of a false alarm in a hundred campaigns, of each series.
         left_out: A sentence for each campaign that is in no series.
+        places: Where campaigns were looked for.
     """
 
     campaigns: int
     series: tuple[Series, ...]
     level: float
     left_out: tuple[str, ...]
+    places: tuple[str, ...] = ()
 
 
-def history_of(found: Sequence[Listed], names: Names) -> History:
+def history_of(found: Sequence[Listed], names: Names, places: Sequence[str] = ()) -> History:
     """Return the series of effects of campaigns, which are given oldest first.
 
+    Args:
+        found: The campaigns.
+        names: New names of configurations by their old ones.
+        places: Where campaigns were looked for.
+
     Raises:
-        InputError: The names make one configuration of two that a campaign compares.
+        InputError: The names make one configuration of two that a campaign compares, or name one
+            that no campaign has.
     """
     gathered: dict[Lineage, list[Point]] = {}
     words: dict[Lineage, WorkWords] = {}
@@ -155,6 +163,7 @@ def history_of(found: Sequence[Listed], names: Names) -> History:
             lineage = _lineage(analysis, result, names)
             words[lineage] = analysis.experiment.words
             gathered.setdefault(lineage, []).extend(_points(listed.directory, analysis, result))
+    _refuse_unknown(found, names)
     # A series that is too short for any change shares no error.
     tested = sum(len(points) >= 2 * LEAST_SIDE for points in gathered.values())
     level = LEVEL / max(1, tested)
@@ -167,7 +176,21 @@ def history_of(found: Sequence[Listed], names: Names) -> History:
         ),
         level=level,
         left_out=tuple(left_out),
+        places=tuple(places),
     )
+
+
+def _refuse_unknown(found: Sequence[Listed], names: Names) -> None:
+    """Refuse to rename what nothing is called."""
+    analyses = [listed.analysis for listed in found if listed.analysis is not None]
+    results = [each for one in analyses for each in one.results]
+    known = {name for each in results for name in (each.baseline, each.configuration)}
+    unknown = [name for name in names if name not in known]
+    if known and unknown:
+        raise InputError(
+            f"--as renames {', '.join(unknown)}, and no campaign has a configuration of that name",
+            hint=f"There are {', '.join(sorted(known))}.",
+        )
 
 
 def _refuse_two_in_one(directory: str, analysis: CampaignAnalysis, names: Names) -> None:
@@ -330,7 +353,8 @@ def _answer(history: History) -> Section:
         text = f"{count(alone, 'effect')} measured once: no history yet."
         blocks.append(Paragraph(text=text))
     if not blocks:
-        text = "No series: no finished campaign compares configurations."
+        where = f"below {', '.join(history.places)} " if history.places else ""
+        text = f"No series: {where}no finished campaign compares configurations."
         blocks = [Paragraph(text=text, tone=Tone.WARNING)]
     return Section(anchor="changes", title="Changes", blocks=tuple(blocks), first=True)
 

@@ -41,7 +41,8 @@ def command(
     from steelyard.report.html import render_html
 
     names = dict(map(renaming, renamed))
-    history = history_of(campaigns.listed_campaigns(directories), names)
+    places = [str(place) for place in directories or (campaigns.HOME,)]
+    history = history_of(campaigns.listed_campaigns(directories), names, places)
     document = history_document(history)
     if html is not None:
         write_text(html, render_html(document), error_type=RecordError)

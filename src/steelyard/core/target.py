@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 from steelyard.core.aws import CLASSES, Volume, burst_lasts_s, hidden_by_burst, volume_of
 from steelyard.core.errors import InputError
 from steelyard.core.money import Rates
+from steelyard.core.storage import Store
 from steelyard.core.units import GIB, format_duration, parse_quantity, parse_quantity_bytes
 
 
@@ -220,6 +221,7 @@ class Here(Server):
     restores: ClassVar[tuple[str, ...]] = ("reflink", "copy")
     bin: str
     directory: str | None
+    store: Store | None
     port: int | None
     connection: str
     run_as: str | None
@@ -228,7 +230,8 @@ class Here(Server):
     def label(self) -> str:
         """Return the programs, how the generator connects, and where data directories are made."""
         where = f" in {self.directory}" if self.directory else ""
-        return f"{self.bin} by {self.connection}{where}"
+        on = f" on storage that is {self.store.label}" if self.store else ""
+        return f"{self.bin} by {self.connection}{where}{on}"
 
     @property
     def route(self) -> str:
@@ -237,7 +240,7 @@ class Here(Server):
 
     @property
     def identity(self) -> Hashable:
-        """Return the directory: it is one disk, whatever programs use it."""
+        """Return the directory: it is one disk, whatever programs and simulated storage use it."""
         return (self.is_here, self.directory)
 
 
@@ -249,6 +252,7 @@ class LocalTarget(Here):
         bin: Directory of the server's programs, a version such as ``15``, or ``embedded``
             for the PyPI wheel.
         directory: Where data directories are made; None means Steelyard's cache.
+        store: Simulated storage that is made there for the data; None: they lie there themselves.
         port: TCP port on the loopback interface; None means a free one.
         connection: How the generator connects: ``socket`` or ``tcp``.
         run_as: Account for the server when Steelyard runs as root; None means a default one.
@@ -262,6 +266,7 @@ class LocalTarget(Here):
     kind: Literal["local"] = "local"
     bin: str = "embedded"
     directory: str | None = None
+    store: Store | None = None
     port: int | None = None
     connection: str = "socket"
     run_as: str | None = None
@@ -542,8 +547,8 @@ class RedisLocalTarget(Here):
     Attributes:
         bin: Directory of the programs, or the name of the server program as PATH finds it:
             ``redis-server``, ``valkey-server``.
-        directory: As of a local target; so ``port``, ``connection``, ``run_as``, ``restore`` and
-            ``burst_lasts_s``.
+        directory: As of a local target; so ``store``, ``port``, ``connection``, ``run_as``,
+            ``restore`` and ``burst_lasts_s``.
         replica: Settings of a replica that is started beside the server and follows it; None:
             there is none. With none of its own it has the server's.
     """
@@ -552,6 +557,7 @@ class RedisLocalTarget(Here):
     kind: Literal["redis-local"] = "redis-local"
     bin: str = "redis-server"
     directory: str | None = None
+    store: Store | None = None
     port: int | None = None
     connection: str = "socket"
     run_as: str | None = None

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from steelyard.campaign.cleanup.leftovers import unmounted
 from steelyard.campaign.run.session import new_id
 from steelyard.core.errors import PreflightError
 from steelyard.core.outside import Command, MadeDirectory
@@ -17,7 +16,7 @@ from steelyard.core.redis import Death
 from steelyard.core.units import MIB, format_bytes
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import Lock, make_directory, remove_tree, short_directory
-from steelyard.gateways.xfs import Volumes
+from steelyard.gateways.xfs import Volumes, unmounted
 from steelyard.places.local.server import LocalServer, end_all
 from steelyard.record import registry
 
@@ -76,7 +75,7 @@ def belongings(root: Path, account: str | None, doors: Doors) -> Iterator[Belong
 def _take_away(name: str, work: Path, doors: Doors) -> None:
     end_all(work, doors.processes, doors.clock)
     for place in registry.mounts(name):
-        unmounted(place, doors)
+        unmounted(place, doors.volumes, doors.clock)
     for directory in registry.directories(name)[1:]:
         remove_tree(directory)
     registry.unregister(name)
@@ -174,7 +173,7 @@ class CutVolume:
         Raises:
             PreflightError: There is no room for it.
         """
-        unmounted(self._place, self._doors)
+        unmounted(self._place, self._doors.volumes, self._doors.clock)
         self._require_room()
         self._volumes.make(self._image, VOLUME_BYTES)
         self._volumes.mount(self._image, self._place)
@@ -210,7 +209,7 @@ class CutVolume:
             return Ended(begun_at=begun_at)
         cut = self._volumes.cut(self._place, self._doors.clock)
         server.kill()
-        unmounted(self._place, self._doors)
+        unmounted(self._place, self._doors.volumes, self._doors.clock)
         self._volumes.mount(self._image, self._place)
         return Ended(
             begun_at=cut.begun_at,

@@ -27,11 +27,16 @@ from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.process import NoOperator, Operator, ProcessesHere, SystemProcesses
 from steelyard.gateways.redis import RedisDoor, RedisPy
 from steelyard.gateways.sql import PsycopgSql, Sql
+from steelyard.gateways.stores import FuseStores, Stores
 from steelyard.gateways.xfs import Volumes, XfsVolumes
 
 
 def _volumes() -> Volumes:
     return XfsVolumes(SystemProcesses(), is_root=os.geteuid() == 0)
+
+
+def _stores() -> Stores:
+    return FuseStores(SystemProcesses(), is_root=os.geteuid() == 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +55,7 @@ class Doors:
     redis: RedisDoor = field(default_factory=RedisPy)
     aws: Aws = field(default_factory=Boto3)
     volumes: Volumes = field(default_factory=_volumes)
+    stores: Stores = field(default_factory=_stores)
     families: Families = field(default_factory=SystemFamilies)
     guards: Guards = field(default_factory=SystemGuards)
 

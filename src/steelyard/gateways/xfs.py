@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from steelyard.core.errors import LeftBehindError, PreflightError, PrivilegeError, TargetError
 from steelyard.core.outside import Command
 from steelyard.gateways.files import free_bytes, read_text, translated
-from steelyard.gateways.host import Clock
+from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.process import Processes
 
 PROGRAMS: Final = ("mkfs.xfs", "mount", "umount", "sync")
@@ -193,6 +193,26 @@ class XfsVolumes:
                 hint="Power cuts need XFS and loop devices of the kernel, which a container may"
                 " not have; --deaths kill does without them.",
             )
+
+
+_BUSY_S: Final = 10.0  # until the last process let go of a file system; a guess
+_POLL_S: Final = 0.05
+
+
+def unmounted(place: Path, volumes: Volumes, clock: Clock) -> None:
+    """Unmount; a process that was just killed may hold it for a moment yet.
+
+    Raises:
+        LeftBehindError: Somebody holds it for longer.
+    """
+    for waited_s in looks(clock, _BUSY_S, _POLL_S):
+        try:
+            volumes.unmount(place)
+        except LeftBehindError:
+            if waited_s > _BUSY_S:
+                raise
+        else:
+            return
 
 
 def devices_at(place: Path, mounts: str) -> list[str]:

@@ -28,6 +28,7 @@ from steelyard.places.local.groups import GroupPlan, ServerGroups, pausing_of
 from steelyard.places.local.machine import capacity
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.local.server import server_account, staged
+from steelyard.places.local.stores import MadeStores
 from steelyard.places.protocol import Ledger, PausablePlatform, Platform
 from steelyard.record import registry
 from steelyard.systems.postgres.cloudnative_pg.operator import require_installed
@@ -132,6 +133,7 @@ class Assembly:
         platforms: Of each configuration, by name; configurations on one target share one.
         stack: What configurations set outside their servers; None where none does.
         site: Where in a Kubernetes cluster it works; None where it is in none.
+        stores: Simulated storage of servers that are here; None where none is here.
         room: What the place offers to servers that are up together.
         slots: Makes so many places for them, each with the platforms of the configurations it can
             take; None: it cannot.
@@ -142,6 +144,7 @@ class Assembly:
     platforms: Mapping[str, Platform]
     stack: StackSettings | None = None
     site: KubernetesSite | None = None
+    stores: MadeStores | None = None
     room: Room = field(default_factory=Room)
     slots: Callable[[int], tuple[Mapping[str, PausablePlatform], ...]] | None = None
     leave: Callable[[], None] = lambda: None
@@ -152,11 +155,12 @@ class Assembly:
         Raises:
             LeftBehindError: Something is still there.
         """
-        try:
-            self.leave()
-        finally:
+        with ExitStack() as closing:
+            if self.stores is not None:
+                closing.callback(self.stores.remove)
             if self.site is not None:
-                self.site.close()
+                closing.callback(self.site.close)
+            self.leave()
 
 
 @runtime_checkable
@@ -308,6 +312,7 @@ def put_together(experiment: Experiment, doors: Doors, parts: Sequence[Assembly]
         platforms={name: part.platforms[name] for name, part in served.items()},
         stack=next((part.stack for part in parts if part.stack is not None), None),
         site=next((part.site for part in parts if part.site is not None), None),
+        stores=next((part.stores for part in parts if part.stores is not None), None),
         room=shared_room([part.room for part in parts]),
         leave=partial(_leave_each, parts),
         slots=(lambda number: tuple(s for make, most in makes for s in make(min(number, most))))
@@ -458,6 +463,8 @@ def assemble_here(
     targets = experiment.places_here
     means = _means_here(experiment, doors, ledger)
     account, engine = means.account, making(experiment, means)
+    keeping = ledger or NoLedger()
+    stores = MadeStores(campaign_id, keeping, doors.stores, doors.volumes, doors.clock)
     ground = _Ground(
         campaign_id=campaign_id,
         account=account,
@@ -468,16 +475,20 @@ def assemble_here(
         ),
         templates=isinstance(engine, PostgresEngine),
         is_alone=experiment.is_all_here,
-        ledger=ledger or NoLedger(),
+        ledger=keeping,
         doors=doors,
+        stores=stores if ledger is not None else None,
     )
-    stack = _stack(
-        experiment, doors, ledger or NoLedger(), _needs(experiment, engine, doors, account)
-    )
+    stack = _stack(experiment, doors, keeping, _needs(experiment, engine, doors, account))
+    with ExitStack() as made:
+        made.callback(stores.remove)
+        platforms = ground.platforms(targets)
+        made.pop_all()
     return Assembly(
         engine=engine,
-        platforms=ground.platforms(targets),
+        platforms=platforms,
         stack=stack,
+        stores=stores,
         room=ground.room(),
         slots=lambda number: tuple(
             ground.platforms(targets, slot=slot) for slot in range(1, number + 1)
@@ -494,6 +505,7 @@ class _Ground:
         templates: The servers can keep copies of their data.
         is_alone: All servers are here. Those that take turns with others go on in pauses as these
             do: else background work would cost the ones and not the others.
+        stores: Makes simulated storage; None for looking only.
     """
 
     campaign_id: str
@@ -503,6 +515,7 @@ class _Ground:
     is_alone: bool
     ledger: Ledger
     doors: Doors
+    stores: MadeStores | None
 
     @property
     def _pausing(self) -> Pausing:
@@ -516,12 +529,20 @@ class _Ground:
         Where there are slots, a port that is asked for is that of the first.
         """
         by_place: dict[tuple[Path, int | None], LocalPlatform] = {}
-        for target in targets.values():
-            key = data_root(target), target.port
+        roots = {name: self._root(target) for name, target in targets.items()}
+        for name, target in targets.items():
+            key = roots[name], target.port
             if key not in by_place:
                 port = target.port if slot in (None, 1) else None
                 by_place[key] = self._platform(key[0], port, slot, len(by_place))
-        return {name: by_place[data_root(t), t.port] for name, t in targets.items()}
+        return {name: by_place[roots[name], target.port] for name, target in targets.items()}
+
+    def _root(self, target: Here) -> Path:
+        """Return where a target's data lie; for looking only, where its storage would be made."""
+        root = data_root(target)
+        if target.store is None or self.stores is None:
+            return root
+        return self.stores.volume(root, target.store)
 
     def _platform(
         self, root: Path, port: int | None, slot: int | None, number: int

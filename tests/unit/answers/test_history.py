@@ -144,3 +144,19 @@ def test_the_page_has_a_chart_for_each_workload() -> None:
     assert page.count("<svg") >= 2
     assert "history-1-title" in page
     assert "history-2-title" in page
+
+
+def test_a_name_that_no_campaign_has_cannot_be_renamed() -> None:
+    """It is refused with the names that there are; without campaigns nobody knows them."""
+    one = with_effect(0.05)
+    with pytest.raises(InputError, match="--as renames nosuch") as caught:
+        history_of([listed(one, "one")], {"nosuch": "x"})
+    assert one.comparisons[0].configuration in caught.value.hint
+    assert history_of([], {"nosuch": "x"}).series == ()
+
+
+def test_an_empty_history_says_where_it_looked() -> None:
+    """The directories that were named, or the usual one."""
+    document = history_document(history_of([], {}, ["nightly", "weekly"]))
+    told = " ".join(render_terminal(document, 80, colour=False, whole=True).split())
+    assert "below nightly, weekly no finished campaign" in told

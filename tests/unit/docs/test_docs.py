@@ -22,6 +22,7 @@ from steelyard.cli.main import cli
 from steelyard.core.errors import ExitCode, ExperimentFileError, PreflightError
 from steelyard.core.experiment import Experiment, KeySpace, Stop
 from steelyard.core.money import Rates
+from steelyard.core.storage import Store
 from steelyard.core.target import (
     CloudNativePgTarget,
     ClusterService,
@@ -263,6 +264,9 @@ RESOLVED = {
     "workloads[].loaded": KeySpace().loaded,
     "configurations.NAME.target.instances": CloudNativePgTarget().instances,
     "configurations.NAME.target.storage": CloudNativePgTarget().storage,
+    "configurations.NAME.target.store.latency": Store().latency_s,
+    "configurations.NAME.target.store.block_size": Store().block_bytes,
+    "configurations.NAME.target.store.size": Store().size_bytes,
     "configurations.NAME.target.synchronous.method": Synchronous().method,
     "configurations.NAME.target.synchronous.number": Synchronous().number,
     "configurations.NAME.target.synchronous.data_durability": Synchronous().data_durability,

@@ -118,7 +118,13 @@ def test_the_last_rate_counts() -> None:
     text = "tps: 1.0\ntps: 2.0\ntps: none\ntps: 3.5\n"
     assert own.figure_in(text, Figure(place=r"^tps: (\S+)")) == 3.5
     assert own.figure_in("tps: none", Figure(place=r"^tps: (\S+)")) is None
-    assert own.figure_in("tps: nan\ntps: -1\ntps: inf", Figure(place=r"^tps: (\S+)")) is None
+
+
+@pytest.mark.parametrize("last", ["nan", "-1", "inf", "1e999"])
+def test_a_last_rate_that_is_no_measurement_is_an_error(last: str) -> None:
+    """It is not skipped for the one before, which the program reported on its way."""
+    with pytest.raises(MeasurementError, match="which is no measurement"):
+        own.figure_in(f"tps: 5\ntps: {last}", Figure(place=r"^tps: (\S+)"))
 
 
 def test_a_rate_by_the_minute_becomes_one_by_the_second() -> None:

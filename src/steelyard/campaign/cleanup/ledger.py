@@ -13,7 +13,6 @@ from steelyard.campaign.cleanup.leftovers import (
     raise_all,
     trouble_of,
     undo_thing,
-    unmounted,
 )
 from steelyard.core.errors import (
     LeftBehindError,
@@ -25,6 +24,7 @@ from steelyard.core.outside import ControlGroup, MadeDirectory, Outside, in_undo
 from steelyard.core.units import printable
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import tree_bytes
+from steelyard.gateways.xfs import unmounted
 from steelyard.places.local.groups import is_frozen, thaw
 from steelyard.places.local.server import end_all
 from steelyard.record import registry
@@ -204,8 +204,8 @@ def undo(leftover: Leftover, doors: Doors) -> None:
             being undone; what was undone is noted.
     """
     _end_all_of(leftover, doors)
-    for place in leftover.mounts:  # before their directories
-        unmounted(place, doors)
+    for place in reversed(leftover.mounts):  # before their directories, and what is on it first
+        unmounted(place, doors.volumes, doors.clock)
     raise_all([*_undone(leftover, doors), *_left_alone(leftover)])
     if leftover.record is None:
         registry.unregister(leftover.campaign_id)

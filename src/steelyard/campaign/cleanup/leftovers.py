@@ -65,7 +65,6 @@ from steelyard.core.outside import (
 from steelyard.gateways.cgroups import Cgroups
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import remove_tree
-from steelyard.gateways.host import looks
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import own_password
 from steelyard.places.aws import require_account, tagged
@@ -221,10 +220,15 @@ def is_alive(record: Path) -> bool:
 
 
 def our_mounts(campaign_id: str, directories: Sequence[Path], doors: Doors) -> Iterator[Path]:
-    """Yield where something of ours is mounted: a file of a directory of ours, inside the same."""
+    """Yield where something of ours is mounted: a file of a directory of ours, inside the same.
+
+    Simulated storage is a file that is served from a directory beside, and mounted from there.
+    """
     for place in registry.mounts(campaign_id):
         image = doors.volumes.mounted_from(place)
-        if image is not None and place.parent == image.parent and place.parent in directories:
+        if image is None or place.parent not in directories:
+            continue
+        if place.parent in (image.parent, image.parent.parent):
             yield place
 
 
@@ -455,26 +459,6 @@ def _connected(thing: InCluster, doors: Doors) -> KubernetesApi:
             hint=f"Put them back there: kubectl patch --type merge -p '{thing.before}'.",
         )
     return api
-
-
-_BUSY_S: Final = 10.0  # until the last process let go of a file system; a guess
-_POLL_S: Final = 0.05
-
-
-def unmounted(place: Path, doors: Doors) -> None:
-    """Unmount; a process that was just killed may hold it for a moment yet.
-
-    Raises:
-        LeftBehindError: Somebody holds it for longer.
-    """
-    for waited_s in looks(doors.clock, _BUSY_S, _POLL_S):
-        try:
-            doors.volumes.unmount(place)
-        except LeftBehindError:
-            if waited_s > _BUSY_S:
-                raise
-        else:
-            return
 
 
 # In the order in which they go: what makes others first, the anchor and the namespace last.

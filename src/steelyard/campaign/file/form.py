@@ -46,6 +46,7 @@ from steelyard.campaign.file.form_target import (
     RedisWorkForm,
     ResourcesForm,
     ServiceForm,
+    StoreForm,
     SynchronousForm,
     TargetForm,
 )
@@ -458,6 +459,7 @@ _OF_A_LEVEL: Final[Mapping[tuple[str, ...], type[Form]]] = {
     ("target",): TargetForm,
     ("target", "resources"): ResourcesForm,
     ("target", "synchronous"): SynchronousForm,
+    ("target", "store"): StoreForm,
     ("target", "generators"): GeneratorsForm,
     ("target", "generators", "resources"): ResourcesForm,
     ("target", "kubernetes"): ServiceForm,

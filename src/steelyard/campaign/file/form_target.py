@@ -46,6 +46,42 @@ class ResourcesForm(Form):
 Resources = Annotated[ResourcesForm, BeforeValidator(empty_as_mapping)]
 
 
+class StoreForm(Form):
+    """Simulated storage: XFS in a file that is slower than the disk it lies on. Takes root."""
+
+    latency: values.Length | None = Field(
+        default=None, description="What each flush takes longer.", examples=["2ms"]
+    )
+    iops: values.Count | None = Field(
+        default=None,
+        description="Reads and writes together, per second, at most.",
+        examples=[900, 3000],
+    )
+    bandwidth: values.Bandwidth | None = Field(
+        default=None, description="Bytes per second at most.", examples=["48MB"]
+    )
+    burst_iops: values.Count | None = Field(
+        default=None, description="As `iops`, while there are credits.", examples=[3000]
+    )
+    burst_credits: values.Count | None = Field(
+        default=None,
+        description="Reads and writes in a full bucket of credits, which it is at first; `iops` a"
+        " second fill it.",
+        examples=[5400000],
+    )
+    block_size: values.BlockSize | None = Field(
+        default=None, description="Of the file system.", examples=["4KiB", "16KiB", "64KiB"]
+    )
+    size: values.VolumeSize | None = Field(
+        default=None,
+        description="Of the file; what is not written takes no space.",
+        examples=["16GiB"],
+    )
+
+
+Store = Annotated[StoreForm, BeforeValidator(empty_as_mapping)]
+
+
 class SynchronousForm(Form):
     """Synchronous replication, as CloudNativePG takes it."""
 
@@ -450,6 +486,11 @@ class ServerForm(Form):
     )
     directory: values.Text | None = Field(
         default=None, description="Where data directories are made.", examples=["/mnt/nvme"]
+    )
+    store: Store | None = Field(
+        default=None,
+        description="Simulated storage for the data, which Steelyard makes; takes root.",
+        examples=[{"latency": "2ms"}],
     )
     port: values.Port | None = Field(
         default=None,

@@ -22,7 +22,10 @@ from steelyard.core.findings import Condition, parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE, LABEL
 from steelyard.core.schedule import LEAST_SETTLING_S, SHORTEST_TURN_S
 from steelyard.core.units import (
+    GIB,
+    KIB,
     MIB,
+    format_bytes,
     page_bytes_of,
     parse_bytes,
     parse_duration_s,
@@ -123,6 +126,25 @@ def whole_number(low: int, high: int | None = None) -> Callable[[object], int]:
         if value < low or (high is not None and value > high):
             raise refusal(f"{shown(value)} is out of range", f"Write a number {bounds}.")
         return int(value)
+
+    return read
+
+
+def size(low: int, high: int | None = None) -> Callable[[object], int]:
+    """Return a validator for sizes in bytes within a range, both ends included."""
+    bounds = f"at least {format_bytes(low)}"
+    if high is not None:
+        bounds = f"from {format_bytes(low)} to {format_bytes(high)}"
+
+    def read(value: object) -> int:
+        usable = isinstance(value, str | int) and not isinstance(value, bool)
+        try:
+            found = parse_bytes(value) if usable else -1  # type: ignore[arg-type]
+        except InputError as error:
+            raise refusal(f"{shown(value)} is not a size", error.hint) from error
+        if found < low or (high is not None and found > high):
+            raise refusal(f"{shown(value)} is out of range", f"Write a size {bounds}.")
+        return found
 
     return read
 
@@ -339,6 +361,7 @@ def empty_as_mapping(value: object) -> object:
 
 
 _DURATION = {"type": ["string", "number"], "examples": ["5s", "20m", "1h30m"]}
+_BYTES = {"type": ["string", "integer"], "examples": ["48MB", "16GiB"]}
 _SHARE = {"type": ["string", "number"], "examples": ["3%", 0.03]}
 _ALLOWANCE = {"type": ["string", "number"], "examples": ["15%", "ignore"]}
 _COUNT = {"type": "integer", "minimum": 1}
@@ -395,6 +418,9 @@ Reconnections = Annotated[
     int, PlainValidator(whole_number(0, 100)), _schema(type="integer", minimum=0)
 ]
 LongLength = Annotated[float, PlainValidator(duration(5.0, whole=True)), _schema(**_DURATION)]
+Bandwidth = Annotated[int, PlainValidator(size(MIB)), _schema(**_BYTES)]
+BlockSize = Annotated[int, PlainValidator(size(4 * KIB, 64 * KIB)), _schema(**_BYTES)]
+VolumeSize = Annotated[int, PlainValidator(size(GIB)), _schema(**_BYTES)]
 Budget = Annotated[float, PlainValidator(duration(0.0, above=True)), _schema(**_DURATION)]
 WarmUp = Annotated[float | None, PlainValidator(warm_up), _schema(**_DURATION)]
 Amount = Annotated[float, PlainValidator(amount), _schema(type="number", minimum=0)]

@@ -19,6 +19,7 @@ from steelyard.campaign.file.form_target import (
     GeneratorsForm,
     ResourcesForm,
     ServiceForm,
+    StoreForm,
     SynchronousForm,
     TargetForm,
     is_directory,
@@ -29,6 +30,7 @@ from steelyard.core.aws import volume_of
 from steelyard.core.errors import InputError, listed
 from steelyard.core.money import MACHINE, Part, Rates
 from steelyard.core.redis import DEFAULT_PORT, is_redis_uri, parse_redis_uri
+from steelyard.core.storage import Store
 from steelyard.core.target import (
     TARGETS,
     CloudNativePgTarget,
@@ -46,7 +48,7 @@ from steelyard.core.target import (
     Synchronous,
     Target,
 )
-from steelyard.core.units import GIB, page_bytes_of, parse_bytes, parse_quantity
+from steelyard.core.units import GIB, format_bytes, page_bytes_of, parse_bytes, parse_quantity
 
 Told = tuple[str, str, str]  # the key below `target`, what is wrong, the way out
 Locate = Callable[[str], str]  # makes the name of a file or directory absolute
@@ -64,6 +66,7 @@ _OF_A_SERVICE: Final = frozenset({"secret", "port", "user_key", "password_key", 
 _OF_A_STATEFUL_SET: Final = frozenset(
     {"image", "storage", "storage_class", "resources", "node_selector", "tolerations"}
 )
+_LONGEST_LATENCY_S: Final = 10.0  # a guess: beyond it servers and generators give up
 _WHOLE: Final = ("uri", "host", "port", "user", "service")  # how a server outside is reached
 
 
@@ -152,6 +155,7 @@ def target_problems(form: TargetForm) -> Iterator[Told]:
         yield key, message, hint
     yield from _of_other_systems(form, kind, name)
     yield from _PROBLEMS.get(name, _refused_values)(form)
+    yield from _store_problems(form.store)
     if form.uri is not None:
         for key in _SEPARATE:
             if key in given:
@@ -301,6 +305,21 @@ def _redis_service(form: TargetForm) -> ClusterService | None:
     )
 
 
+def _store(form: StoreForm | None) -> Store | None:
+    if form is None:
+        return None
+    plain = Store()
+    return Store(
+        latency_s=form.latency or plain.latency_s,
+        iops=form.iops,
+        bandwidth_bytes=form.bandwidth,
+        burst_iops=form.burst_iops,
+        burst_credits=form.burst_credits or plain.burst_credits,
+        block_bytes=form.block_size or plain.block_bytes,
+        size_bytes=form.size or plain.size_bytes,
+    )
+
+
 # Fields whose value in a file has another form.
 _LOCATED: Final = frozenset({"bin", "directory", *_FILES})
 _READ: Final[Mapping[str, Callable[[TargetForm], object]]] = {
@@ -314,9 +333,29 @@ _READ: Final[Mapping[str, Callable[[TargetForm], object]]] = {
     "node_selector": lambda form: _sorted_pairs(form.node_selector),
     "replica": lambda form: _folded(form.replica),
     "reset_timeout_s": lambda form: form.reset_timeout,
+    "store": lambda form: _store(form.store),
     "told_memory_bytes": lambda form: None if form.memory is None else parse_bytes(form.memory),
     "told_cpus": lambda form: None if form.cpus is None else float(form.cpus),
 }
+
+
+def _store_problems(asked: StoreForm | None) -> Iterator[Told]:
+    if asked is None:
+        return
+    if asked.latency is not None and asked.latency > _LONGEST_LATENCY_S:
+        yield "store", f"a flush of {asked.latency:g} s is no disk's", "Write `latency: 2ms`."
+    block = asked.block_size
+    if block is not None and block & (block - 1):
+        message = f"a file system has no blocks of {format_bytes(block)}"
+        yield "store", message, "Write a power of two: 4KiB, 16KiB or 64KiB."
+    if (asked.burst_iops is None) != (asked.burst_credits is None):
+        there, lacking = "burst_iops", "burst_credits"
+        if asked.burst_iops is None:
+            there, lacking = lacking, there
+        yield "store", f"`{there}` is of no use without `{lacking}`", f"Add `{lacking}`."
+    elif asked.burst_iops is not None and asked.burst_iops <= (asked.iops or asked.burst_iops):
+        message = "`burst_iops` is to be more than `iops`, which fills the bucket"
+        yield "store", message, "Write both, as in {iops: 900, burst_iops: 3000, ...}."
 
 
 def _tls(target: TargetForm) -> Iterator[Told]:

@@ -316,7 +316,7 @@ def _tell_of_servers(root: Value, places: dict[KeyPath, Place], key: str, value:
         root["configurations"] = configurations
         for name, form in configurations.items():
             own = _mapping(form)
-            if _has(own, "extends") and not _has(own, "target"):
+            if _has(form, "extends") and not _has(form, "target"):
                 continue
             configurations[name] = {**own, "target": {**_mapping(own.get("target")), key: value}}
             _displace(places, ("configurations", name, "target", key), f"--{key}")

@@ -92,14 +92,25 @@ def complaint(place: str) -> str:
 
 
 def figure_in(text: str, figure: Figure) -> float | None:
-    """Return the last number at a place in a text, in our unit; None where there is none."""
+    """Return the last number at a place in a text, in our unit; None where there is none.
+
+    Raises:
+        MeasurementError: It is below zero or not finite: the one before it is not the result.
+    """
     found = (
         _by_path(text, figure.place)
         if figure.place.startswith("$")
         else _by_pattern(text, figure.place)
     )
-    numbers = [number * figure.factor for number in map(_number, found) if number is not None]
-    return numbers[-1] if numbers else None
+    numbers = [number for number in map(_number, found) if number is not None]
+    if not numbers:
+        return None
+    if not (math.isfinite(numbers[-1]) and numbers[-1] >= 0):
+        raise MeasurementError(
+            f"the last match of {figure.place!r} is {numbers[-1]:g}, which is no measurement",
+            hint="Look at the program's output in the campaign's raw/ directory.",
+        )
+    return numbers[-1] * figure.factor
 
 
 def _by_pattern(text: str, place: str) -> Iterator[object]:
@@ -134,14 +145,15 @@ def _within(value: Any, step: re.Match[str]) -> object:  # noqa: ANN401 - any JS
 
 
 def _number(given: object) -> float | None:
-    """Return a number that a measurement can be; None where it is none."""
+    """Return what is written as a number; None where it is none."""
     if isinstance(given, bool) or not isinstance(given, str | int | float):
         return None
     try:
-        number = float(given)
-    except (ValueError, OverflowError):
+        return float(given)
+    except ValueError:
         return None
-    return number if math.isfinite(number) and number >= 0 else None
+    except OverflowError:  # of JSON, whose whole numbers have no end
+        return math.inf
 
 
 def parse_run(
