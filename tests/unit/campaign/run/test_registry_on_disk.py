@@ -12,10 +12,12 @@ from steelyard.core.kubernetes import POD, ObjectRef
 from steelyard.core.outside import (
     ControlGroup,
     Foreign,
+    InAws,
     InCluster,
     MadeDirectory,
     OnServer,
     Outside,
+    Rented,
     TurnedKnob,
 )
 from steelyard.core.stack import Knob, KnobKind
@@ -53,6 +55,13 @@ _MADE: dict[str, Outside] = {
     "on-server": _THING,
     "cgroup": ControlGroup(path=Path(f"/sys/fs/cgroup/steelyard-{_ID}-server")),
     "in-cluster": _PLACED,
+    "in-aws": InAws(
+        account="123456789012",
+        region="us-east-1",
+        resource=Rented.INSTANCE,
+        name=f"steelyard-{_ID}-1",
+        campaign_id=_ID,
+    ),
     "knob": TurnedKnob(knob=_KNOB, snapshot="60"),
 }
 
