@@ -169,6 +169,13 @@ def test_under_prepared_it_is_told_that_commits_are_not_counted(
     assert any("the first execution alone" in text for text in told) is is_told
 
 
+def test_few_blocks_are_not_told_as_no_difference() -> None:
+    """Nobody has looked yet; with enough of them the clear statement is named."""
+    _, few, *_ = _section_of(analyse(compared(4)))
+    assert isinstance(few, Paragraph)
+    assert "so few blocks have no interval" in few.text
+
+
 def test_programs_get_every_cell() -> None:
     """All loads, with units in the names."""
     tallies = uses_json(analyse(compared()))["statement_uses"]

@@ -302,7 +302,9 @@ def _blocks(analysis: CampaignAnalysis, tally: StatementTally) -> list[Block]:
 
 def _said(tally: StatementTally, names: str) -> str:
     clear = [each for each in tally.statements if each.clear]
-    whole = f"{names}: statements take {_ms(tally.added)} ms per {ONE} more or less"
+    whole = f"{names}: the time of all statements differs by {_ms(tally.added)} ms per {ONE}"
+    if bounds(tally.added) is None:
+        return f"{whole}; so few blocks have no interval, and nothing is called clear."
     if not clear:
         return f"{whole}; of no statement does the time clearly differ."
     first = clear[0]
