@@ -133,7 +133,6 @@ class Assembly:
         platforms: Of each configuration, by name; configurations on one target share one.
         stack: What configurations set outside their servers; None where none does.
         site: Where in a Kubernetes cluster it works; None where it is in none.
-        stores: Simulated storage of servers that are here; None where none is here.
         room: What the place offers to servers that are up together.
         slots: Makes so many places for them, each with the platforms of the configurations it can
             take; None: it cannot.
@@ -144,7 +143,6 @@ class Assembly:
     platforms: Mapping[str, Platform]
     stack: StackSettings | None = None
     site: KubernetesSite | None = None
-    stores: MadeStores | None = None
     room: Room = field(default_factory=Room)
     slots: Callable[[int], tuple[Mapping[str, PausablePlatform], ...]] | None = None
     leave: Callable[[], None] = lambda: None
@@ -155,12 +153,11 @@ class Assembly:
         Raises:
             LeftBehindError: Something is still there.
         """
-        with ExitStack() as closing:
-            if self.stores is not None:
-                closing.callback(self.stores.remove)
-            if self.site is not None:
-                closing.callback(self.site.close)
+        try:
             self.leave()
+        finally:
+            if self.site is not None:
+                self.site.close()
 
 
 @runtime_checkable
@@ -312,7 +309,6 @@ def put_together(experiment: Experiment, doors: Doors, parts: Sequence[Assembly]
         platforms={name: part.platforms[name] for name, part in served.items()},
         stack=next((part.stack for part in parts if part.stack is not None), None),
         site=next((part.site for part in parts if part.site is not None), None),
-        stores=next((part.stores for part in parts if part.stores is not None), None),
         room=shared_room([part.room for part in parts]),
         leave=partial(_leave_each, parts),
         slots=(lambda number: tuple(s for make, most in makes for s in make(min(number, most))))
@@ -488,8 +484,8 @@ def assemble_here(
         engine=engine,
         platforms=platforms,
         stack=stack,
-        stores=stores,
         room=ground.room(),
+        leave=stores.remove,
         slots=lambda number: tuple(
             ground.platforms(targets, slot=slot) for slot in range(1, number + 1)
         ),
