@@ -21,19 +21,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import which
 from typing import Final, Protocol
 
 from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 from steelyard.core.outside import Command
 from steelyard.core.storage import Store
-from steelyard.gateways.files import make_directory, translated
+from steelyard.gateways.files import make_directory
 from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.process import Processes
+from steelyard.gateways.xfs import make_sparse, require_programs, run_program
 
 PROGRAMS: Final = ("mkfs.xfs", "mount", "umount", "losetup")
-_SYSTEM_PATH: Final = "/usr/sbin:/sbin:/usr/bin:/bin"  # an account's PATH may lack the first two
-_TIMEOUT_S: Final = 60.0
 _READY_S: Final = 10.0
 _DISK: Final = "disk"
 _ROOT_NODE, _DISK_NODE = 1, 2
@@ -99,12 +97,7 @@ class FuseStores:
                 "only root can have simulated storage: it is mounted for that",
                 hint="Run it as root, or leave `store` out: `directory` names a real disk.",
             )
-        absent = [name for name in PROGRAMS if which(name, path=_SYSTEM_PATH) is None]
-        if absent:
-            raise PreflightError(
-                f"there is no {' and no '.join(absent)} on this machine",
-                hint="apt-get install xfsprogs mount, or leave `store` out.",
-            )
+        require_programs(PROGRAMS, hint="apt-get install xfsprogs mount, or leave `store` out.")
         if not Path("/dev/fuse").exists():
             raise PreflightError(
                 "there is no /dev/fuse on this machine, which serves simulated storage",
@@ -113,13 +106,10 @@ class FuseStores:
 
     def make(self, paths: StorePaths, store: Store, clock: Clock) -> None:
         """Make and mount it; see ``Stores``."""
-        with translated(paths.image), paths.image.open("wb") as file:
-            file.truncate(store.size_bytes)
+        make_sparse(paths.image, store.size_bytes)
         self._run("mkfs.xfs", "-q", "-f", "-b", f"size={store.block_bytes}", str(paths.image))
-        for place in (paths.served, paths.volume):
-            make_directory(place)
-        self._serve(paths, store, clock)
-        disk = paths.served / _DISK
+        make_directory(paths.volume)
+        disk = self.serve(paths, store, clock)
         # Direct, or a cache below the device answers what the store is to answer.
         device = self._run("losetup", "--direct-io=on", "-f", "--show", str(disk)).strip()
         try:
@@ -127,7 +117,14 @@ class FuseStores:
         finally:
             self._run("losetup", "-d", device)  # it goes when it is unmounted
 
-    def _serve(self, paths: StorePaths, store: Store, clock: Clock) -> None:
+    def serve(self, paths: StorePaths, store: Store, clock: Clock) -> Path:
+        """Serve what the image holds, and return the file that takes as long as it is told to.
+
+        Raises:
+            TargetError: The kernel refuses.
+        """
+        make_directory(paths.served)
+        disk = paths.served / _DISK
         argv = (sys.executable, "-m", __name__, str(paths.image), str(paths.served))
         command = Command(
             argv=(*argv, json.dumps(limits_of(store))),
@@ -137,10 +134,10 @@ class FuseStores:
         )
         said = paths.image.with_suffix(".log")
         running = self._processes.start(command, output=said)
-        for waited_s in looks(clock, _READY_S, 0.05):
-            if (paths.served / _DISK).exists():
-                return
-            if running.exit_status() is not None or waited_s > _READY_S:
+        for _ in looks(clock, _READY_S, 0.05):
+            if disk.exists():
+                return disk
+            if running.exit_status() is not None:
                 break
         running.kill_all()
         raise TargetError(
@@ -149,15 +146,12 @@ class FuseStores:
         )
 
     def _run(self, *words: str) -> str:
-        command = Command(argv=words, environment={"PATH": _SYSTEM_PATH, "LC_ALL": "C"})
-        completed = self._processes.run(command, timeout_s=_TIMEOUT_S)
-        if not completed.succeeded:
-            raise TargetError(
-                f"{' '.join(words[:2])} ... {words[-1]} failed: {completed.tail(1)}",
-                hint="Simulated storage takes XFS with this block size and loop devices of the"
-                " kernel, which a container may not have; leave `store` out.",
-            )
-        return completed.stdout
+        return run_program(
+            self._processes,
+            words,
+            hint="Simulated storage takes XFS with this block size and loop devices of the kernel,"
+            " which a container may not have; leave `store` out.",
+        )
 
 
 def limits_of(store: Store) -> dict[str, float | None]:

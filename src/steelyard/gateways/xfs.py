@@ -8,6 +8,7 @@ import fcntl
 import os
 import re
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
@@ -106,12 +107,9 @@ class XfsVolumes:
                 "only root can cut the power of a file system: it is mounted for that",
                 hint="Run it as root, or leave the power cuts out: --deaths kill.",
             )
-        absent = [name for name in PROGRAMS if which(name, path=_SYSTEM_PATH) is None]
-        if absent:
-            raise PreflightError(
-                f"there is no {' and no '.join(absent)} on this machine",
-                hint="apt-get install xfsprogs, or leave the power cuts out: --deaths kill.",
-            )
+        require_programs(
+            PROGRAMS, hint="apt-get install xfsprogs, or leave the power cuts out: --deaths kill."
+        )
 
     def room_bytes(self, image: Path) -> int:
         """Return what is free, and what the file itself takes; see ``Volumes``."""
@@ -123,8 +121,7 @@ class XfsVolumes:
         """Make an empty XFS in a sparse file; see ``Volumes``."""
         with translated(image):
             image.unlink(missing_ok=True)
-            with image.open("wb") as file:
-                file.truncate(size_bytes)
+        make_sparse(image, size_bytes)
         self._run("mkfs.xfs", "-q", "-f", str(image))
 
     def mount(self, image: Path, place: Path) -> None:
@@ -185,14 +182,43 @@ class XfsVolumes:
         return Path(backing.removesuffix("\n")) if backing else Path(devices[-1])
 
     def _run(self, *words: str) -> None:
-        command = Command(argv=words, environment={"PATH": _SYSTEM_PATH, "LC_ALL": "C"})
-        completed = self._processes.run(command, timeout_s=_TIMEOUT_S)
-        if not completed.succeeded:
-            raise TargetError(
-                f"{' '.join(words[:2])} ... {words[-1]} failed: {completed.tail(1)}",
-                hint="Power cuts need XFS and loop devices of the kernel, which a container may"
-                " not have; --deaths kill does without them.",
-            )
+        run_program(
+            self._processes,
+            words,
+            hint="Power cuts need XFS and loop devices of the kernel, which a container may not"
+            " have; --deaths kill does without them.",
+        )
+
+
+def require_programs(names: Iterable[str], *, hint: str) -> None:
+    """Raise where programs of the system are not on this machine.
+
+    Raises:
+        PreflightError: Which are not.
+    """
+    absent = [name for name in names if which(name, path=_SYSTEM_PATH) is None]
+    if absent:
+        raise PreflightError(f"there is no {' and no '.join(absent)} on this machine", hint=hint)
+
+
+def make_sparse(image: Path, size_bytes: int) -> None:
+    """Make an empty file of a size, which takes no space until something is written."""
+    with translated(image), image.open("wb") as file:
+        file.truncate(size_bytes)
+
+
+def run_program(processes: Processes, words: tuple[str, ...], *, hint: str) -> str:
+    """Return what a program of the system printed.
+
+    Raises:
+        TargetError: It failed; the way out is the hint.
+    """
+    command = Command(argv=words, environment={"PATH": _SYSTEM_PATH, "LC_ALL": "C"})
+    completed = processes.run(command, timeout_s=_TIMEOUT_S)
+    if not completed.succeeded:
+        told = f"{' '.join(words[:2])} ... {words[-1]} failed: {completed.tail(1)}"
+        raise TargetError(told, hint=hint)
+    return completed.stdout
 
 
 _BUSY_S: Final = 10.0  # until the last process let go of a file system; a guess
