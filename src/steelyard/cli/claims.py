@@ -84,7 +84,7 @@ def _read(tables: tuple[Path, ...]) -> "list[PublishedTable]":
         InputError: With what is wrong in all of them.
     """
     from steelyard.answers.claims.tables import read_table
-    from steelyard.core.errors import InputError
+    from steelyard.core.errors import InputError, raise_together
     from steelyard.gateways.files import read_given
 
     found, wrong = [], []
@@ -93,6 +93,5 @@ def _read(tables: tuple[Path, ...]) -> "list[PublishedTable]":
             found.append(read_table(read_given(path), str(path)))
         except InputError as error:
             wrong.append(error)
-    if wrong:
-        raise InputError("\n".join(error.message for error in wrong), hint=wrong[0].hint)
+    raise_together(wrong)
     return found

@@ -72,7 +72,7 @@ def _read(words: tuple[str, ...], form: str) -> "list[PublishedRow]":
         InputError: With what is wrong in any of them.
     """
     from steelyard.cli.percentiles import ONE_GROUP, groups_of
-    from steelyard.core.errors import InputError
+    from steelyard.core.errors import InputError, raise_together
 
     rows: list[PublishedRow] = []
     wrong = []
@@ -85,8 +85,7 @@ def _read(words: tuple[str, ...], form: str) -> "list[PublishedRow]":
                 rows += _of_file(path, name, form)
             except InputError as error:
                 wrong.append(error)
-    if wrong:
-        raise InputError("\n".join(error.message for error in wrong), hint=wrong[0].hint)
+    raise_together(wrong)
     return rows
 
 

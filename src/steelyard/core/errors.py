@@ -7,7 +7,7 @@ the known word that a misspelled one means.
 
 import difflib
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -148,6 +148,25 @@ class ExperimentFileError(InputError):
         heading = f"{source} has {count} problem{'s' if count != 1 else ''}:"
         lines = [heading, *(f"  {problem.located(source)}" for problem in self.problems)]
         super().__init__("\n".join(lines), hint="`steelyard schema` prints the JSON Schema.")
+
+
+def undo_after(error: BaseException, undo: Callable[[], None]) -> None:
+    """Undo what was made before an error; that this fails, too, does not hide the error."""
+    try:
+        undo()
+    except SteelyardError as trouble:
+        if isinstance(error, SteelyardError):
+            error.hint = " ".join(filter(None, [error.hint, f"Besides: {trouble.message}."]))
+
+
+def raise_together(wrong: Sequence[InputError]) -> None:
+    """Raise all that is wrong in several inputs as one error; nothing happens where nothing is.
+
+    Raises:
+        InputError: A line each, with the first one's way out.
+    """
+    if wrong:
+        raise InputError("\n".join(error.message for error in wrong), hint=wrong[0].hint)
 
 
 def quoted(word: object) -> str:

@@ -97,7 +97,11 @@ class AwsApi(Protocol):
     def listed(
         self, service: str, action: str, key: str, **given: object
     ) -> Iterator[Mapping[str, Any]]:
-        """Yield what a call lists below a key, page after page; raises as ``call`` does."""
+        """Yield what a call lists below a key, page after page; raises as ``call`` does.
+
+        A key with dots leads into what is inside, as ``EngineDefaults.Parameters``, where the mark
+        of the next page is, too.
+        """
         ...
 
     def texts(self, service: str, action: str, key: str, **given: object) -> Iterator[str]:
@@ -189,9 +193,12 @@ class _Region:
         self, service: str, action: str, key: str, given: Mapping[str, object]
     ) -> Iterator[Any]:
         page: dict[str, object] = {}
+        *above, last = key.split(".")
         while True:
             answer = self.call(service, action, **given, **page)
-            yield from answer.get(key) or ()
+            for step in above:
+                answer = answer[step]
+            yield from answer.get(last) or ()
             way = next((each for each in ("Marker", "NextToken") if answer.get(each)), None)
             if way is None:
                 return

@@ -265,13 +265,30 @@ def _await(is_back: Callable[[], bool], clock: Clock, name: str, *, trouble: str
     Raises:
         TargetError: It does not come back, or not as asked: ``trouble`` says what it lacks then.
     """
-    for _ in looks(clock, _TIMEOUT_S, _POLL_S):
+    lacks = trouble_until(is_back, clock, _TIMEOUT_S, _POLL_S, trouble)
+    if lacks:
+        raise TargetError(
+            f"{_TIMEOUT_S:.0f} s after the {name} command the server is not back: {lacks}",
+            hint="Look at the server's log.",
+        )
+
+
+def trouble_until(
+    is_back: Callable[[], bool], clock: Clock, within_s: float, poll_s: float, trouble: str
+) -> str:
+    """Return nothing once a server is back, else what is wrong when the time is up.
+
+    Args:
+        is_back: Asks it; that it does not answer is what is wrong then.
+        clock: To wait by.
+        within_s: How long to go on.
+        poll_s: Between two questions.
+        trouble: What is wrong if it answers and is not back.
+    """
+    for _ in looks(clock, within_s, poll_s):
         try:
             if is_back():
-                return
+                return ""
         except (TargetError, PreflightError) as error:  # a pod may not be there for a moment
             trouble = error.message
-    raise TargetError(
-        f"{_TIMEOUT_S:.0f} s after the {name} command the server is not back: {trouble}",
-        hint="Look at the server's log.",
-    )
+    return trouble

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from steelyard.core.errors import InputError, PreflightError, SteelyardError
+from steelyard.core.errors import InputError, PreflightError, undo_after
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.outside import Outside
 from steelyard.core.schedule import Pausing
@@ -101,7 +101,7 @@ def assemble_in_kubernetes(asked: Asked) -> Placed:
             site.require_allowed()
         placed = _placed(asked, site)
     except BaseException as error:
-        _close_after(error, site)
+        undo_after(error, site.close)
         raise
     if not asked.runs:
         site.close()
@@ -114,15 +114,6 @@ def _placed(asked: Asked, site: KubernetesSite) -> Placed:
     if asked.experiment.redis_in_kubernetes:
         return (redis_servers_made if makes_all else redis_services)(asked, site)
     return clusters_made(asked, site) if makes_all else servers_in_kubernetes(asked, site)
-
-
-def _close_after(error: BaseException, site: KubernetesSite) -> None:
-    """Remove what was made; that this fails, too, does not hide why there is no campaign."""
-    try:
-        site.close()
-    except SteelyardError as trouble:
-        if isinstance(error, SteelyardError):
-            error.hint = " ".join(filter(None, [error.hint, f"Besides: {trouble.message}."]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

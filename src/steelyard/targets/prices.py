@@ -113,7 +113,7 @@ def _plain(content: Any) -> Any:  # noqa: ANN401 - whatever a file holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rented:
+class PricedServer:
     """A server of Amazon as far as it has a price.
 
     Attributes:
@@ -135,7 +135,7 @@ class Rented:
     is_burstable: bool = False
 
 
-def rates_of(server: Rented, prices: Prices) -> Rates:
+def rates_of(server: PricedServer, prices: Prices) -> Rates:
     """Return what a server costs; what the file does not have is None, with the reason."""
     return (_of_aurora if server.volume is None else _of_rds)(server, prices)
 
@@ -154,7 +154,7 @@ def _product(*factors: float | None) -> float | None:
     return found
 
 
-def _of_rds(server: Rented, prices: Prices) -> Rates:
+def _of_rds(server: PricedServer, prices: Prices) -> Rates:
     volume, table, month = server.volume, prices.of(server.region).rds, 1 / prices.hours_per_month
     assert volume is not None  # noqa: S101 - the caller saw it
     copies = table.multi_az_factor if server.is_multi_az else 1.0
@@ -179,7 +179,7 @@ def _of_rds(server: Rented, prices: Prices) -> Rates:
     )
 
 
-def _of_aurora(server: Rented, prices: Prices) -> Rates:
+def _of_aurora(server: PricedServer, prices: Prices) -> Rates:
     table, month = prices.of(server.region).aurora, 1 / prices.hours_per_month
     kind = _OPTIMIZED if server.is_optimized else _STANDARD
     part = partial(_part, where=server.region)
@@ -202,7 +202,7 @@ def _of_aurora(server: Rented, prices: Prices) -> Rates:
     )
 
 
-def _aurora_instance(server: Rented, table: AuroraPrices, kind: str) -> Part:
+def _aurora_instance(server: PricedServer, table: AuroraPrices, kind: str) -> Part:
     if server.instance_class is None:
         hour = _product(server.units, table.acu_hour.get(kind))
         return _part(INSTANCE, hour, "a capacity unit of Aurora", server.region)
@@ -211,7 +211,7 @@ def _aurora_instance(server: Rented, table: AuroraPrices, kind: str) -> Part:
     return _part(INSTANCE, hour, f"a {server.instance_class} of Aurora", server.region)
 
 
-def break_even_ios_per_hour(server: Rented, prices: Prices) -> float | None:
+def break_even_ios_per_hour(server: PricedServer, prices: Prices) -> float | None:
     """Return the I/Os an hour above which an I/O-Optimized cluster is the cheaper one.
 
     None where a price is not known.

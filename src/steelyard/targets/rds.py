@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from steelyard.core.aws import CLASSES
-from steelyard.core.errors import SteelyardError, TargetError
+from steelyard.core.errors import SteelyardError, TargetError, undo_after
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Fact
@@ -23,8 +23,8 @@ from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget, RdsTarget
 from steelyard.gateways.aws import AwsApi
 from steelyard.gateways.doors import Doors
-from steelyard.gateways.host import looks
 from steelyard.places.aws import AwsMaker, await_serving, prefix, require_account
+from steelyard.places.elsewhere import trouble_until
 from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger
@@ -36,8 +36,7 @@ from steelyard.systems.postgres.factory import Surroundings, endpoint_engine
 from steelyard.systems.postgres.settings import SettingEntry, as_boolean, in_unit
 from steelyard.targets.differences import Room
 from steelyard.targets.endpoint import Endpoints, dataset_needs, restarts_on, settings_on
-from steelyard.targets.prices import Prices, rates_of
-from steelyard.targets.prices import Rented as PricedServer
+from steelyard.targets.prices import PricedServer, Prices, rates_of
 
 _USER: Final = "steelyard"
 _ENTRANCE: Final = "postgres"
@@ -53,10 +52,15 @@ def priced(experiment: Experiment, prices: Callable[[], Prices]) -> Experiment:
     if not any(isinstance(each.target, RdsTarget) for each in experiment.configurations):
         return experiment
     known = prices()
+    return _with_rented(experiment, lambda target: _priced(target, known))
+
+
+def _with_rented(experiment: Experiment, changed: Callable[[RdsTarget], RdsTarget]) -> Experiment:
+    """Return an experiment with its rented servers changed."""
     return replace(
         experiment,
         configurations=tuple(
-            replace(each, target=_priced(each.target, known))
+            replace(each, target=changed(each.target))
             if isinstance(each.target, RdsTarget)
             else each
             for each in experiment.configurations
@@ -82,15 +86,7 @@ def expiring(experiment: Experiment, ttl_s: float | None) -> Experiment:
     """Return an experiment whose rented servers say in their tags that they expire then."""
     if ttl_s is None:
         return experiment
-    return replace(
-        experiment,
-        configurations=tuple(
-            replace(each, target=replace(each.target, ttl_s=ttl_s))
-            if isinstance(each.target, RdsTarget)
-            else each
-            for each in experiment.configurations
-        ),
-    )
+    return _with_rented(experiment, lambda target: replace(target, ttl_s=ttl_s))
 
 
 class _GoesWhole:
@@ -184,17 +180,24 @@ class ParameterGroup:
             await_serving(self._name, self._api, self._doors.clock)
 
     def _await_other(self, before: object) -> None:
-        trouble = "it was not started anew"
-        for _ in looks(self._doors.clock, _REBOOT_S, _POLL_S):
-            try:
-                if self.started_at() != before:
-                    return
-            except TargetError as error:
-                trouble = error.message
-        raise TargetError(
-            f"{_REBOOT_S / 60:.0f} minutes after its reboot {self._name} is not back: {trouble}",
-            hint="Look at its events in the console.",
+        trouble = trouble_until(
+            lambda: self.started_at() != before,
+            self._doors.clock,
+            _REBOOT_S,
+            _POLL_S,
+            "it was not started anew",
         )
+        if trouble:
+            raise TargetError(
+                f"{_REBOOT_S / 60:.0f} minutes after its reboot {self._name} is not back:"
+                f" {trouble}",
+                hint="Look at its events in the console.",
+            )
+
+
+def _family(target: RdsTarget) -> str:
+    """Return the family of parameter groups for a version."""
+    return f"postgres{target.version.partition('.')[0]}"
 
 
 def _parameter(name: str, how: str) -> dict[str, str]:
@@ -233,7 +236,7 @@ class Instance:
             Rented.PARAMETER_GROUP,
             self._name,
             "CreateDBParameterGroup",
-            DBParameterGroupFamily=f"postgres{target.version.partition('.')[0]}",
+            DBParameterGroupFamily=_family(target),
             Description="Made by Steelyard for a campaign",
         )
         self._maker.make(
@@ -453,7 +456,7 @@ def assemble_rds(
         found = _assembled(ground, targets, places)
     except BaseException as error:
         for place in places.values():
-            _leave_after(error, place)
+            undo_after(error, place.leave)
         raise
 
     def leave() -> None:
@@ -462,15 +465,6 @@ def assemble_rds(
                 leaving.callback(place.leave)
 
     return found, leave
-
-
-def _leave_after(error: BaseException, place: Instance) -> None:
-    """Delete what was made; that this fails, too, does not hide why there is no campaign."""
-    try:
-        place.leave()
-    except SteelyardError as trouble:
-        if isinstance(error, SteelyardError):
-            error.hint = " ".join(filter(None, [error.hint, f"Besides: {trouble.message}."]))
 
 
 def _assembled(
@@ -536,8 +530,12 @@ def _server(target: RdsTarget, place: Instance, ground: Ground) -> RunningServer
     if ground.runs:
         return replace(read_running(place.entrance(), ground.doors.sql), superuser=True)
     api = ground.doors.aws.connect(target.region)
-    family = f"postgres{target.version.partition('.')[0]}"
-    answer = api.call("rds", "DescribeEngineDefaultParameters", DBParameterGroupFamily=family)
+    parameters = api.listed(
+        "rds",
+        "DescribeEngineDefaultParameters",
+        "EngineDefaults.Parameters",
+        DBParameterGroupFamily=_family(target),
+    )
     catalogue = {
         str(each["ParameterName"]): SettingEntry(
             name=str(each["ParameterName"]),
@@ -545,23 +543,8 @@ def _server(target: RdsTarget, place: Instance, ground: Ground) -> RunningServer
             group="",
             kind=str(each.get("DataType", "string")),
         )
-        for each in _parameters(api, family, answer)
+        for each in parameters
     }
     return RunningServer(
         version=target.version, superuser=True, tls=False, catalogue=catalogue, bounds={}
     )
-
-
-def _parameters(api: AwsApi, family: str, answer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the parameters of all pages of an answer that is one level deeper than others."""
-    while True:
-        found = answer["EngineDefaults"]
-        yield from found.get("Parameters") or ()
-        if not found.get("Marker"):
-            return
-        answer = api.call(
-            "rds",
-            "DescribeEngineDefaultParameters",
-            DBParameterGroupFamily=family,
-            Marker=found["Marker"],
-        )

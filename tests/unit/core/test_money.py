@@ -13,7 +13,7 @@ from steelyard.core.money import (
     format_money,
     transaction_cost,
 )
-from steelyard.targets.prices import Rented, break_even_ios_per_hour, load_prices, rates_of
+from steelyard.targets.prices import PricedServer, break_even_ios_per_hour, load_prices, rates_of
 
 PRICES = load_prices()
 OWN = Rates(parts=(Part(name="machine", per_hour=0.36),))
@@ -21,11 +21,11 @@ OWN = Rates(parts=(Part(name="machine", per_hour=0.36),))
 
 def _rds(**given: object) -> Rates:
     plain = {"region": "us-east-1", "instance_class": "db.t3.large", "is_burstable": True}
-    return rates_of(Rented(**{**plain, "volume": volume_of("gp2", 300), **given}), PRICES)  # type: ignore[arg-type]
+    return rates_of(PricedServer(**{**plain, "volume": volume_of("gp2", 300), **given}), PRICES)  # type: ignore[arg-type]
 
 
-def _aurora(*, is_optimized: bool) -> Rented:
-    return Rented(
+def _aurora(*, is_optimized: bool) -> PricedServer:
+    return PricedServer(
         region="us-east-1", instance_class="db.r6g.large", gib=100, is_optimized=is_optimized
     )
 
