@@ -370,14 +370,15 @@ def _change(cost: Cost, values: FloatArray, asked: ResultContrast, family: int) 
         cost=cost,
         baseline=float(np.median(negative)),
         configuration=float(np.median(positive)),
-        change=_as_ratio(change(differences)) if relative else change(differences),
+        change=as_ratio(change(differences)) if relative else change(differences),
         relative=relative,
         clear=is_clear(differences, family),
         blocks=len(values),
     )
 
 
-def _as_ratio(logs: Estimate) -> Estimate:
+def as_ratio(logs: Estimate) -> Estimate:
+    """Return an effect in ln as a relative change."""
     return Estimate(
         value=float(np.expm1(logs.value)),
         low=None if logs.low is None else float(np.expm1(logs.low)),

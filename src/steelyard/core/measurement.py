@@ -19,7 +19,7 @@ are divided by. Wait events are sampled in what counts of its turns alone.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -319,6 +319,12 @@ class StatementUse:
     pages_hit: float
     pages_read: float
     wal_bytes: float
+
+    def plus(self, other: "StatementUse", times: float = 1.0) -> "StatementUse":
+        """Return the sums of both, of the other as often as ``times``."""
+        names = [each.name for each in fields(self) if each.name != "text"]
+        sums = {name: getattr(self, name) + times * getattr(other, name) for name in names}
+        return replace(self, **sums)
 
 
 # The texts of transaction control, however a script writes it.

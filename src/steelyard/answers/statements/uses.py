@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from steelyard.answers.costs import POINTWISE
+from steelyard.answers.costs import POINTWISE, as_ratio
 from steelyard.answers.observations import (
     Observations,
     ResultContrast,
@@ -256,15 +256,9 @@ def _per_call(before: FloatArray, after: FloatArray, figure: int) -> PerCall | N
     return PerCall(
         baseline=float(np.median(one)),
         configuration=float(np.median(other)),
-        change=_as_ratio(found) if relative else found,
+        change=as_ratio(found) if relative else found,
         relative=relative,
     )
-
-
-def _as_ratio(logs: Estimate) -> Estimate:
-    pair = bounds(logs)
-    low, high = (None, None) if pair is None else (float(np.expm1(end)) for end in pair)
-    return Estimate(value=float(np.expm1(logs.value)), low=low, high=high)
 
 
 def use_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from steelyard.core.errors import SteelyardError, TargetError
@@ -302,12 +302,5 @@ def used_between(
 def _used_since(before: StatementUse | None, after: StatementUse) -> StatementUse:
     if before is None:
         return after
-    return StatementUse(
-        text=after.text,
-        calls=after.calls - before.calls,
-        seconds=round(after.seconds - before.seconds, 9),
-        rows=after.rows - before.rows,
-        pages_hit=after.pages_hit - before.pages_hit,
-        pages_read=after.pages_read - before.pages_read,
-        wal_bytes=after.wal_bytes - before.wal_bytes,
-    )
+    used = after.plus(before, -1.0)
+    return replace(used, seconds=round(used.seconds, 9))

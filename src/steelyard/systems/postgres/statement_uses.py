@@ -16,7 +16,6 @@ The extension is made only in databases that Steelyard made; in others it has to
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
 from typing import Final
 
 from steelyard.core.errors import TargetError
@@ -121,14 +120,8 @@ def _merged(uses: Iterable[StatementUse]) -> tuple[StatementUse, ...]:
     found: dict[str, StatementUse] = {}
     for each in uses:
         known = found.get(each.text)
-        found[each.text] = each if known is None else _sum(known, each)
+        found[each.text] = each if known is None else known.plus(each)
     return tuple(found.values())
-
-
-def _sum(one: StatementUse, other: StatementUse) -> StatementUse:
-    figures = (field.name for field in fields(StatementUse) if field.name != "text")
-    sums = {name: getattr(one, name) + getattr(other, name) for name in figures}
-    return StatementUse(text=one.text, **sums)
 
 
 def _use(row: Row) -> StatementUse:
