@@ -368,7 +368,7 @@ def with_marks(sections: Iterable[Section], analysis: CampaignAnalysis) -> Itera
 def _marked(block: Block, found: Contract) -> Block:
     if isinstance(block, VerdictCards):
         cards = (
-            replace(card, notes=(*card.notes, *_detail(card.contest, found)))
+            replace(card, notes=(*card.notes, *_detail(card.configuration, found)))
             for card in block.cards
         )
         rankings = tuple(_marked_table(table, found) for table in block.rankings)
@@ -376,9 +376,8 @@ def _marked(block: Block, found: Contract) -> Block:
     return _marked_table(block, found) if isinstance(block, Table) else block
 
 
-def _detail(contest: str, found: Contract) -> Iterator[str]:
+def _detail(name: str, found: Contract) -> Iterator[str]:
     """Yield in what the configuration of a card is not on equal terms."""
-    name = contest.partition(" against ")[0].removeprefix("server ")  # of a pair of instances
     if name in found.marked:
         yield f"not on equal terms: {', '.join(found.apart(name))}"
 

@@ -112,6 +112,7 @@ class VerdictCard:
 
     Attributes:
         workload: What was asked of the server.
+        configuration: That is set against the baseline, by its name.
         contest: Who against whom: ``fitted against default``.
         word: The verdict in a word or two.
         main: The most important figure or phrase, interval before estimate.
@@ -126,6 +127,7 @@ class VerdictCard:
     """
 
     workload: str
+    configuration: str
     contest: str
     word: str
     tone: Tone

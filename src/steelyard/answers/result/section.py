@@ -297,6 +297,7 @@ def _card(analysis: CampaignAnalysis, comparison: Comparison) -> VerdictCard:
     price = durability_clause(comparison) if ranged else ""
     return VerdictCard(
         workload=comparison.workload,
+        configuration=comparison.configuration,
         contest=" against ".join(contestants(comparison)),
         word=f"interim: {word}" if ranged and is_interim(analysis) else word,
         tone=tone_of(comparison),
