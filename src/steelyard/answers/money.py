@@ -13,7 +13,6 @@ from steelyard.core.findings import Estimate
 from steelyard.core.money import (
     Rates,
     TransactionCost,
-    Use,
     format_money,
     transaction_cost,
 )
@@ -92,7 +91,7 @@ def analyse_money(grounds: Grounds) -> Money:
         return Money()
     return Money(
         cells=tuple(
-            _cell(cell, rates[cell.configuration], None)
+            _cell(cell, rates[cell.configuration])
             for cell in analysis.cells
             if cell.configuration in rates and not cell.cell.load.is_open
         ),
@@ -106,7 +105,7 @@ def rates_of(experiment: Experiment) -> dict[str, Rates]:
     return {name: cost for name, cost in costs.items() if cost is not None}
 
 
-def _cell(cell: CellSummary, rates: Rates, use: Use | None) -> CellCost:
+def _cell(cell: CellSummary, rates: Rates) -> CellCost:
     measured = cell.runs > 0 and cell.tps.value > 0
     low, high = bounds(cell.tps) or (None, None)
     return CellCost(
@@ -114,9 +113,9 @@ def _cell(cell: CellSummary, rates: Rates, use: Use | None) -> CellCost:
         cell=cell.cell,
         rates=rates,
         tps=cell.tps.value if measured else None,
-        value=transaction_cost(rates, cell.tps.value, use) if measured else None,
-        low=transaction_cost(rates, high, use).total if measured and high else None,
-        high=transaction_cost(rates, low, use).total if measured and low else None,
+        value=transaction_cost(rates, cell.tps.value) if measured else None,
+        low=transaction_cost(rates, high).total if measured and high else None,
+        high=transaction_cost(rates, low).total if measured and low else None,
     )
 
 

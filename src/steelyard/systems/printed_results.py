@@ -12,6 +12,7 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Final
 
 from steelyard.core.errors import InputError, MeasurementError
@@ -232,9 +233,9 @@ def _iostat(text: str) -> list[PublishedRow]:
         for column in told[0]:
             values = [each[column] for each in told if column in each]
             mean = Printed(
-                value=sum(each.value for each in values) / len(values),
-                low=sum(each.low for each in values) / len(values),
-                high=sum(each.high for each in values) / len(values),
+                value=fmean(each.value for each in values),
+                low=fmean(each.low for each in values),
+                high=fmean(each.high for each in values),
             )
             rows.append(_other(f"{device} {column}", mean, _unit(column), statistic="mean"))
     return rows
@@ -296,7 +297,7 @@ def _cloudwatch(text: str) -> list[PublishedRow]:
             for line in stamped
             if place < len(line) and line[place].strip()
         ]
-        for statistic, choose in (("mean", _mean), ("min", min), ("max", max)):
+        for statistic, choose in (("mean", fmean), ("min", min), ("max", max)):
             if values:
                 value = choose([each.value for each in values])
                 rows.append(
@@ -308,10 +309,6 @@ def _cloudwatch(text: str) -> list[PublishedRow]:
                     )
                 )
     return rows
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def _form(name: str, pattern: str, read: Callable[[str], Sequence[PublishedRow]]) -> Form:
