@@ -30,6 +30,7 @@ def slow_directory(
         namespaces: Processes in whose mount namespaces it is mounted, instead of this one.
     """
     paths = StorePaths(image=below / "image", served=below / "served", volume=target)
+    paths.served.mkdir()
     make_sparse(paths.image, size)
     _run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(paths.image))
     with ExitStack() as stack:

@@ -87,6 +87,27 @@ def looks(clock: Clock, within_s: float, *pauses_s: float) -> Iterator[float]:
         clock.sleep(pause_s)
 
 
+def trouble_until(
+    is_back: Callable[[], bool], clock: Clock, within_s: float, poll_s: float, trouble: str
+) -> str:
+    """Return nothing once a server is back, else what is wrong when the time is up.
+
+    Args:
+        is_back: Asks it; that it does not answer is what is wrong then.
+        clock: To wait by.
+        within_s: How long to go on.
+        poll_s: Between two questions.
+        trouble: What is wrong if it answers and is not back.
+    """
+    for _ in looks(clock, within_s, poll_s):
+        try:
+            if is_back():
+                return ""
+        except (TargetError, PreflightError) as error:  # a pod may not be there for a moment
+            trouble = error.message
+    return trouble
+
+
 def until(holds: Callable[[], bool], clock: Clock, within_s: float, *pauses_s: float) -> bool:
     """Return whether something holds within a time; see ``looks``."""
     return any(holds() for _ in looks(clock, within_s, *pauses_s))

@@ -26,7 +26,6 @@ from typing import Final, Protocol
 from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 from steelyard.core.outside import Command
 from steelyard.core.storage import Store
-from steelyard.gateways.files import make_directory
 from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.process import Processes
 from steelyard.gateways.xfs import make_sparse, require_programs, run_program
@@ -53,8 +52,8 @@ class StorePaths:
 
     Attributes:
         image: What it holds, a sparse file.
-        served: Where that is served from.
-        volume: Where its file system is mounted.
+        served: Where that is served from, an empty directory.
+        volume: Where its file system is mounted, likewise.
     """
 
     image: Path
@@ -108,7 +107,6 @@ class FuseStores:
         """Make and mount it; see ``Stores``."""
         make_sparse(paths.image, store.size_bytes)
         self._run("mkfs.xfs", "-q", "-f", "-b", f"size={store.block_bytes}", str(paths.image))
-        make_directory(paths.volume)
         disk = self.serve(paths, store, clock)
         # Direct, or a cache below the device answers what the store is to answer.
         device = self._run("losetup", "--direct-io=on", "-f", "--show", str(disk)).strip()
@@ -123,7 +121,6 @@ class FuseStores:
         Raises:
             TargetError: The kernel refuses.
         """
-        make_directory(paths.served)
         disk = paths.served / _DISK
         argv = (sys.executable, "-m", __name__, str(paths.image), str(paths.served))
         command = Command(

@@ -14,12 +14,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, Final
 
-from steelyard.core.errors import PreflightError, SteelyardError, TargetError
+from steelyard.core.errors import SteelyardError, TargetError
 from steelyard.core.measurement import Vantage
 from steelyard.core.outside import Command, Completed, MadeDirectory, ServerProgram
 from steelyard.core.redis import stored_key
 from steelyard.gateways.files import cache_directory, free_bytes
-from steelyard.gateways.host import Clock, looks
+from steelyard.gateways.host import Clock, trouble_until
 from steelyard.gateways.process import Processes, RunningProcess, RunningPrograms
 from steelyard.places.local.server import WithCampaignDirectory
 from steelyard.places.protocol import (
@@ -271,24 +271,3 @@ def _await(is_back: Callable[[], bool], clock: Clock, name: str, *, trouble: str
             f"{_TIMEOUT_S:.0f} s after the {name} command the server is not back: {lacks}",
             hint="Look at the server's log.",
         )
-
-
-def trouble_until(
-    is_back: Callable[[], bool], clock: Clock, within_s: float, poll_s: float, trouble: str
-) -> str:
-    """Return nothing once a server is back, else what is wrong when the time is up.
-
-    Args:
-        is_back: Asks it; that it does not answer is what is wrong then.
-        clock: To wait by.
-        within_s: How long to go on.
-        poll_s: Between two questions.
-        trouble: What is wrong if it answers and is not back.
-    """
-    for _ in looks(clock, within_s, poll_s):
-        try:
-            if is_back():
-                return ""
-        except (TargetError, PreflightError) as error:  # a pod may not be there for a moment
-            trouble = error.message
-    return trouble

@@ -23,8 +23,8 @@ from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget, RdsTarget
 from steelyard.gateways.aws import AwsApi
 from steelyard.gateways.doors import Doors
+from steelyard.gateways.host import trouble_until
 from steelyard.places.aws import AwsMaker, await_serving, prefix, require_account
-from steelyard.places.elsewhere import trouble_until
 from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger

@@ -51,6 +51,7 @@ class MadeStores:
             paths = self._paths(root / "stores" / "live" / self._campaign_id)
             for place in (paths.served, paths.volume):
                 registry.note_mount(self._campaign_id, place)
+                make_directory(place)
             self._made[root, store] = paths
             self._stores.make(paths, store, self._clock)
         return self._made[root, store].volume
