@@ -32,11 +32,18 @@ def verbs(
     """Yield a command and all below it, each with the words that call it."""
     yield words, group
     if isinstance(group, click.Group):
-        context = click.Context(group, info_name=words[-1])
+        context = _context(group, words)
         for name in group.list_commands(context):
             verb = group.get_command(context, name)
             if verb is not None:
                 yield from verbs(verb, (*words, name))
+
+
+def _context(verb: click.Command, words: tuple[str, ...]) -> click.Context:
+    """Return the context of a command as it is called; click keeps the names of help it finds."""
+    from steelyard.cli.main import cli
+
+    return click.Context(verb, info_name=" ".join(words), **cli.context_settings)
 
 
 def page(words: tuple[str, ...], verb: click.Command) -> str:
@@ -46,7 +53,7 @@ def page(words: tuple[str, ...], verb: click.Command) -> str:
 
 def _parts(words: tuple[str, ...], verb: click.Command) -> Iterator[str]:
     name = "-".join(words)
-    context = click.Context(verb, info_name=" ".join(words))
+    context = _context(verb, words)
     first, *paragraphs = re.split(r"\n\s*\n", (verb.help or "").strip())
     yield f'.TH {name.upper()} 1 "" "Steelyard {steelyard.__version__}" "Steelyard"\n'
     yield f".SH NAME\n{_text(name)} \\- {_text(_unbroken(first).removesuffix('.'))}\n"
