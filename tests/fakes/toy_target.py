@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from fakes.toy import TOY, toy_engine
 from steelyard.core.experiment import Experiment
 from steelyard.core.money import Rates
+from steelyard.core.storage import Store
 from steelyard.core.target import DatabaseSystem, Here
 from steelyard.gateways.doors import Doors
 from steelyard.places.protocol import Ledger
@@ -26,6 +27,7 @@ class ToyTarget(Here):
     kind: Literal["toy-local"] = "toy-local"
     bin: str = "toy"
     directory: str | None = None
+    store: Store | None = None
     port: int | None = None
     connection: str = "tcp"
     run_as: str | None = None
