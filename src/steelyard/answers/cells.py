@@ -315,8 +315,9 @@ def instance_noise(grounds: Grounds) -> tuple[InstanceNoise, ...]:
 
 def _costs(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> tuple[float, float]:
     """Return the seconds to make a server and those of a round, from the plan's own estimate."""
-    cells = len(experiment.workloads) * len(experiment.loads)
-    round_s = cells * (experiment.measure.slice_s + experiment.measure.ramp_s)
+    round_s = len(experiment.loads) * sum(
+        experiment.slice_s(each.name) + experiment.measure.ramp_s for each in experiment.workloads
+    )
     start_s = plan.block_s / len(seen.configurations)
     return max(start_s - plan.rounds * round_s, 0.0), round_s
 
@@ -537,10 +538,14 @@ def published_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
 
 def _published_note(analysis: CampaignAnalysis) -> str:
     experiment = analysis.experiment
-    run_s = experiment.measure.slice_s
-    changed = "" if run_s == _PUBLISHED_S else f", not {_PUBLISHED_S:g} s"
-    here = f"Here: {run_s:g} s per cell{changed}, one run per cell, protocol {experiment.protocol}."
-    return f"{_PUBLISHED_NOTE} {here}"
+    changed = f", not {_PUBLISHED_S:g} s" if _lengths(experiment) != {_PUBLISHED_S} else ""
+    here = f"Here: {experiment.slices} per cell{changed}, one run per cell"
+    return f"{_PUBLISHED_NOTE} {here}, protocol {experiment.protocol}."
+
+
+def _lengths(experiment: Experiment) -> set[float]:
+    """Return the measured seconds of its runs."""
+    return {experiment.slice_s(each.name) for each in experiment.workloads}
 
 
 def _parts(analysis: CampaignAnalysis) -> str:
@@ -551,13 +556,13 @@ def _parts(analysis: CampaignAnalysis) -> str:
 
 def _duration(analysis: CampaignAnalysis) -> str:
     """Return how its runs differ in length from the published ones, or nothing."""
-    run_s = analysis.experiment.measure.slice_s
-    if run_s == _PUBLISHED_S or not beside_published(analysis.experiment, analysis.cells):
+    lengths = _lengths(analysis.experiment)
+    if lengths == {_PUBLISHED_S} or not beside_published(analysis.experiment, analysis.cells):
         return ""
-    word = "shorter" if run_s < _PUBLISHED_S else "longer"
+    word = "shorter" if max(lengths) < _PUBLISHED_S else "longer"
     return (
-        f"Its runs of {run_s:g} s are {word} than the published {_PUBLISHED_S:g} s: they meet"
-        " another share of checkpoints, vacuum and cold caches."
+        f"Its runs of {analysis.experiment.slices} are {word} than the published"
+        f" {_PUBLISHED_S:g} s: they meet another share of checkpoints, vacuum and cold caches."
     )
 
 

@@ -275,7 +275,7 @@ def _design(record: CampaignRecord) -> Described:
     measure = experiment.measure
     described = {
         "design": experiment.design.value,
-        "run": f"{measure.ramp_s:g} s ramp, {measure.slice_s:g} s measured",
+        "run": f"{measure.ramp_s:g} s ramp, {experiment.slices} measured",
         "prewarm": "yes" if measure.prewarm else "no",
         "transactions logged": _logging(measure),
         "generator flags": " ".join(experiment.generator_flags) or "none",

@@ -335,10 +335,8 @@ def _here(analysis: CampaignAnalysis) -> str:
     """Return what was done otherwise here; a worker of redis-benchmark is a process."""
     most = max(load.threads for load in analysis.experiment.loads)
     by = "" if most == 1 else f"; {most} processes of the generator sent them, not one"
-    slice_s = analysis.experiment.measure.slice_s
-    return (
-        f"Here: medians of {slice_s:g} s runs in blocks ordered by coin, not 50,000 requests{by}."
-    )
+    slices = analysis.experiment.slices
+    return f"Here: medians of {slices} runs in blocks ordered by coin, not 50,000 requests{by}."
 
 
 def _row(row: RequestFigures) -> Row:

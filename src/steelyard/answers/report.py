@@ -421,7 +421,7 @@ def _design(analysis: CampaignAnalysis, plan: CampaignPlan) -> dict[str, Json]:
     return {
         "mode": plan.mode.value,
         **({"reason": plan.design_reason} if plan.design_reason else {}),
-        **turns_json(plan, analysis.experiment.measure.slice_s, analysis.warm_ups_s),
+        **turns_json(analysis.experiment, plan, analysis.warm_ups_s),
         "switch": plan.switch.value,
         "reset": plan.reset.value,
         "restore": ", ".join(plan.means),

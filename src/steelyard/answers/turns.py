@@ -435,6 +435,15 @@ def turn_words(turns: TurnTimes) -> str:
     return f"{turns.turn_s:g} s, of which the first {turns.settling_s:g} s are thrown away"
 
 
+def measured_words(experiment: Experiment) -> str:
+    """Return the same of all workloads, before their turns are fitted to their latency."""
+    turns = experiment.measure.turns
+    lengths = {experiment.slice_s(each.name) for each in experiment.workloads}
+    if len(lengths) == 1:
+        return seconds_words(turns, *lengths)
+    return f"{experiment.slices}, per configuration, cell and block"
+
+
 def seconds_words(turns: TurnTimes, slice_s: float) -> str:
     """Return the seconds of turns of a configuration in a cell of a block, and those that count."""
     counted_s = turns.turns_in(slice_s) * turns.counted_s
@@ -470,12 +479,13 @@ def warm_up_words(seconds: float) -> str:
     return f"{seconds:g} s under load per start and workload, in turns, equal for all"
 
 
-def turn_pairs(turns: Sequence[WorkloadTurns], slice_s: float) -> Iterator[tuple[str, str]]:
+def turn_pairs(experiment: Experiment, turns: Sequence[WorkloadTurns]) -> Iterator[tuple[str, str]]:
     """Yield lengths of turns and seconds of them, once for workloads whose turns are alike."""
-    names: dict[TurnTimes, list[str]] = {}
+    names: dict[tuple[TurnTimes, float], list[str]] = {}
     for each in turns:
-        names.setdefault(each.times, []).append(each.workload)
-    for times, workloads in names.items():
+        key = each.times, experiment.slice_s(each.workload)
+        names.setdefault(key, []).append(each.workload)
+    for (times, slice_s), workloads in names.items():
         of = f", {enumeration(tuple(workloads))}" if len(names) > 1 else ""
         yield f"turns{of}", f"{turn_words(times)}; in every round in an order drawn by the seed"
         yield f"measured{of}", seconds_words(times, slice_s)
@@ -489,7 +499,9 @@ def shared_pairs(pausing: Pausing | None, memory: SharedMemory | None) -> Iterat
         yield "memory", memory_words(memory)
 
 
-def turns_json(plan: CampaignPlan, slice_s: float, warm_ups_s: Sequence[float]) -> dict[str, Json]:
+def turns_json(
+    experiment: Experiment, plan: CampaignPlan, warm_ups_s: Sequence[float]
+) -> dict[str, Json]:
     """Return how turns were taken for programs; nothing where none were."""
     if plan.mode is not Mode.ALTERNATING:
         return {}
@@ -499,7 +511,11 @@ def turns_json(plan: CampaignPlan, slice_s: float, warm_ups_s: Sequence[float]) 
             "warm_up_s": [number(each) for each in warm_ups_s],
             "memory": _memory_json(plan.memory),
             "workloads": [
-                {"workload": each.workload, **_times(each.times, slice_s)} for each in plan.turns
+                {
+                    "workload": each.workload,
+                    **_times(each.times, experiment.slice_s(each.workload)),
+                }
+                for each in plan.turns
             ],
         }
     }
@@ -511,12 +527,17 @@ def plan_json(
     """Return how turns would be taken for programs; nothing where none would be."""
     if mode is not Mode.ALTERNATING:
         return {}
-    slice_s = experiment.measure.slice_s
+    times, slice_s = experiment.measure.turns, experiment.measure.slice_s
+    own = [each for each in experiment.workloads if each.slice_s is not None]
+    workloads: list[Json] = [
+        {"workload": each.name, **_times(times, experiment.slice_s(each.name))} for each in own
+    ]
     return {
         "turns": {
             "pausing": None if pausing is None else pausing.value,
             "memory": _memory_json(memory),
-            **_times(experiment.measure.turns, slice_s),
+            **_times(times, slice_s),
+            **({"workloads": workloads} if own else {}),
         }
     }
 

@@ -7,8 +7,8 @@ from steelyard.answers.findings import negative_controls
 from steelyard.answers.money import burst_words, cost_json, cost_words
 from steelyard.answers.results import command_pairs, looked_for, uncompared
 from steelyard.answers.turns import (
+    measured_words,
     plan_json,
-    seconds_words,
     shared_pairs,
     taken_words,
     turn_words,
@@ -125,9 +125,8 @@ def _turn_lines(experiment: Experiment, expected: Forecast) -> list[str]:
     """Return how turns are taken; nothing where none are."""
     if expected.mode is not Mode.ALTERNATING:
         return []
-    measure = experiment.measure
     pairs = [
-        ("turns", f"{turn_words(measure.turns)}; {seconds_words(measure.turns, measure.slice_s)}"),
+        ("turns", f"{turn_words(experiment.measure.turns)}; {measured_words(experiment)}"),
         ("warm-up", warm_up_words(expected.warm_up_s)),
         *shared_pairs(expected.pausing, expected.memory),
     ]

@@ -11,6 +11,7 @@ nobody types; who knows the experiment fills them.
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from statistics import fmean
 from typing import Final, TypeVar
 
 from steelyard.core.findings import Condition
@@ -126,7 +127,7 @@ class Measure:
     """How a run is taken.
 
     Attributes:
-        slice_s: Measured length of a run.
+        slice_s: Measured length of a run, where its workload has none of its own.
         ramp_s: Thrown away at the start of each run, while connections open.
         warm_up_s: Thrown away after each start, the same for all configurations; None: auto.
         calibration: Measures the warm-up before the first block; None: it is declared, or the
@@ -267,6 +268,7 @@ class Workload:
         variables: Numbers by name, for which ``:name`` stands in ``prepare`` and ``scripts``.
         redis: None for every other engine.
         command: Puts the load on in place of the system's own generator; None: that does.
+        slice_s: Measured length of its runs; None: that of all workloads.
     """
 
     name: str
@@ -277,6 +279,7 @@ class Workload:
     variables: tuple[tuple[str, int], ...] = ()
     redis: RedisWork | None = None
     command: LoadCommand | None = None
+    slice_s: float | None = None
 
 
 # In the order of ``WorkWords``.
@@ -582,6 +585,26 @@ class Experiment:
     def workload(self, name: str) -> Workload:
         """Return the workload of that name."""
         return next(w for w in self.workloads if w.name == name)
+
+    def slice_s(self, workload: str) -> float:
+        """Return the measured length of a run of a workload, in seconds."""
+        own = self.workload(workload).slice_s
+        return self.measure.slice_s if own is None else own
+
+    @property
+    def mean_slice_s(self) -> float:
+        """Return the measured seconds of a run, in the mean over the workloads."""
+        return fmean(self.slice_s(each.name) for each in self.workloads)
+
+    @property
+    def slices(self) -> str:
+        """Return the measured lengths of runs: ``5 s``, or ``3 s (reads) or 9 s (writes)``."""
+        named: dict[float, list[str]] = {}
+        for each in self.workloads:
+            named.setdefault(self.slice_s(each.name), []).append(each.name)
+        if len(named) == 1:
+            return f"{next(iter(named)):g} s"
+        return " or ".join(f"{long:g} s ({', '.join(names)})" for long, names in named.items())
 
     def _targets_of(self, *kinds: type[TargetT]) -> dict[str, TargetT]:
         """Return the targets of some kinds by configuration."""

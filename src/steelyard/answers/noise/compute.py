@@ -88,7 +88,7 @@ def analyse_noise(grounds: Grounds) -> NoiseFloor | None:
         turns=experiment.measure.turns if alternates else None,
         preparation_s=record.planned_at_s or 0.0,
         block_s=_scaled(block_s, experiment, plan.mode, twin.configurations, plan.rounds),
-        slice_s=experiment.measure.slice_s,
+        slice_s=experiment.mean_slice_s,
         workloads=(),
     )
     if seen.blocks < _REACH_FROM:
@@ -140,10 +140,11 @@ def _design(experiment: Experiment, floor: NoiseFloor, configurations: int, roun
 
 
 def _advised(floor: NoiseFloor, design: _Design, *, starts: int) -> NoiseFloor:
-    """Return the floor with one slice length for all workloads."""
+    """Return the floor with one slice length for all workloads, unless they have their own."""
     known = [within_starts(w.noise, floor.mode) for w in floor.workloads if w.noise is not None]
     in_turns = floor.turns is not None
-    if not known or (in_turns and starts < LEAST_STARTS):
+    own = any(w.own_s is not None for w in floor.workloads)
+    if own or not known or (in_turns and starts < LEAST_STARTS):
         return floor
     best = design.best(known)
     ratios = [design.width_ratio(noise, best) for noise in known]
@@ -202,7 +203,7 @@ def _scaled(
     if mode is not Mode.BACK_TO_BACK:
         return block_s * max(configurations, 2) / here
     cells = len(experiment.workloads) * len(experiment.loads) * rounds
-    run_s = experiment.measure.slice_s + experiment.measure.ramp_s
+    run_s = experiment.mean_slice_s + experiment.measure.ramp_s
     return block_s + (max(configurations, 2) - here) * cells * run_s
 
 
@@ -214,6 +215,7 @@ class _Of:
         self.experiment = record.experiment
         self.plan = record.plan
         self.workload = workload
+        self.own_s = record.experiment.workload(workload).slice_s
         self.seen = seen
         self.columns = seen.columns_of(workload)
         arms = seen.configurations[:2]
@@ -294,6 +296,7 @@ def _workload(
         slice_s=best,
         reaches=tuple(_reaches(of, floor, comparisons)),
         missing=missing,
+        own_s=of.own_s,
     )
 
 
@@ -301,7 +304,7 @@ def _in_turns(
     of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison], design: _Design
 ) -> WorkloadFloor:
     """Return the floor of a workload whose runs were taken in turns."""
-    plan, slice_s = of.plan, of.experiment.measure.slice_s
+    plan, slice_s = of.plan, of.experiment.slice_s(of.workload)
     parts, missing = parts_in_turns(of.seen, of.workload, turn_times(plan, of.workload), slice_s)
     drift = _drift(of)
     noise = None if parts is None else noise_in_turns(of.workload, parts, of.block_h())
@@ -319,6 +322,7 @@ def _in_turns(
         slice_s=design.best([noise]).slice_s if noise is not None and starts_tell else None,
         reaches=tuple(_reaches(of, floor, comparisons)),
         missing=missing,
+        own_s=of.own_s,
         start_sd=None if parts is None else _estimate(parts.start_sd),
         connection_sd=None
         if parts is None or parts.connection_sd is None

@@ -103,6 +103,7 @@ class WorkloadFloor:
         slice_s: The length that gives the narrowest intervals; None when it is not known.
         reaches: The pooled one first, then the cells where there are several.
         missing: Why parts are None; empty when none is.
+        own_s: Measured length of its runs where the file gives it one of its own.
         start_sd: In turns: what a start draws.
         connection_sd: In turns: what a set of connections draws; None also where nothing tells.
         apart_sd: In turns: of a run, beside one of the next block's.
@@ -122,6 +123,7 @@ class WorkloadFloor:
     slice_s: float | None
     reaches: tuple[Reach, ...]
     missing: str = ""
+    own_s: float | None = None
     start_sd: Estimate | None = None
     connection_sd: Estimate | None = None
     apart_sd: Estimate | None = None
@@ -137,7 +139,7 @@ class NoiseFloor:
         mode: How the blocks were made.
         preparation_s: Before the first block, as it took here.
         block_s: Of one block of the experiment itself, from what a block took here.
-        slice_s: Measured length of a run.
+        slice_s: Measured length of a run, in the mean over the workloads.
         advised_slice_s: The length that suits all workloads best; None when it is not known, and
             in turns below 10 starts.
         advised_reconnections: The number beside that length; None likewise, one by one, and where
@@ -333,7 +335,7 @@ def step_s(experiment: Experiment, mode: Mode, block_s: float, arms: int) -> flo
     In turns it does not matter.
     """
     measure = experiment.measure
-    return block_s / arms if mode is Mode.STARTS else measure.ramp_s + measure.slice_s
+    return block_s / arms if mode is Mode.STARTS else measure.ramp_s + experiment.mean_slice_s
 
 
 def result_share(experiment: Experiment) -> float:

@@ -332,6 +332,8 @@ def _advice(analysis: CampaignAnalysis, floor: NoiseFloor) -> Iterator[str]:
 
 
 def _slices(floor: NoiseFloor, starts: int) -> str:
+    if any(workload.own_s is not None for workload in floor.workloads):
+        return f"Best slices by workload: {', '.join(map(_best, floor.workloads))}."
     if floor.turns is not None:
         return _turns(floor, floor.turns, starts)
     present = f"{floor.slice_s:g} s"
@@ -351,6 +353,13 @@ def _slices(floor: NoiseFloor, starts: int) -> str:
         f"Set measure.slice to {floor.advised_slice_s:g}s instead of {present}: intervals about "
         f"{gain} narrower in the same time."
     )
+
+
+def _best(workload: WorkloadFloor) -> str:
+    """Return the best slice of a workload, and its own of the file."""
+    best = "not known" if workload.slice_s is None else f"{workload.slice_s:g} s"
+    own = "" if workload.own_s is None else f" (now {workload.own_s:g} s)"
+    return f"{workload.workload} {best}{own}"
 
 
 def _turns(floor: NoiseFloor, turns: TurnTimes, starts: int) -> str:

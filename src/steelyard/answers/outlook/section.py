@@ -16,8 +16,8 @@ from steelyard.answers.outlook.compute import (
 )
 from steelyard.answers.results import FORMAT, command_pairs, looked_for, uncompared
 from steelyard.answers.turns import (
+    measured_words,
     plan_json,
-    seconds_words,
     shared_pairs,
     taken_words,
     turn_words,
@@ -374,9 +374,9 @@ def _turns(found: CampaignOutlook) -> Iterator[tuple[str, str]]:
     """Yield how turns would be taken; nothing where none are."""
     if found.mode is not Mode.ALTERNATING:
         return
-    measure = found.experiment.measure
-    yield "turns", f"{turn_words(measure.turns)}; longer for a workload with long {MANY}"
-    yield "measured", seconds_words(measure.turns, measure.slice_s)
+    turns = turn_words(found.experiment.measure.turns)
+    yield "turns", f"{turns}; longer for a workload with long {MANY}"
+    yield "measured", measured_words(found.experiment)
     yield "warm-up", warm_up_words(found.warm_up_s)
     yield from shared_pairs(found.pausing, found.memory)
 

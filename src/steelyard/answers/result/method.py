@@ -184,18 +184,18 @@ def _not_shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
 
 
 def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
-    seconds = f"{experiment.measure.slice_s:g}"
+    seconds = experiment.slices
     if not experiment.system.has_checkpoints:
         return _without_cycle(experiment, seconds)
     if plan.rounds_for is RoundsFor.CYCLE:
         return (
-            f"The sustained rate: the slices of {seconds} s of each start are spread over the"
+            f"The sustained rate: the slices of {seconds} of each start are spread over the"
             " length of one checkpoint cycle, and no longer. What vacuum or a burst credit does"
             " later is not in them."
         )
     if plan.mode is Mode.ALTERNATING:
         return (
-            f"The sustained rate: every run is {seconds} s of turns soon after a start and sees the"
+            f"The sustained rate: every run is {seconds} of turns soon after a start and sees the"
             " early phase of a checkpoint cycle, with little WAL. What changes the cost of"
             " checkpoints, full-page writes or vacuum may do something else later."
         )
@@ -206,12 +206,12 @@ def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
         if plan.rounds > 1:
             return _early_rounds(experiment, plan)
         return (
-            f"The sustained rate: every run is a slice of {seconds} s soon after a restart and "
+            f"The sustained rate: every run is a slice of {seconds} soon after a restart and "
             "sees the early phase of a checkpoint cycle, with little WAL. What changes the cost of "
             "checkpoints, full-page writes or vacuum may do something else later."
         )
     return (
-        f"The sustained rate: every run is a slice of {seconds} s, shorter than a checkpoint or "
+        f"The sustained rate: every run is a slice of {seconds}, shorter than a checkpoint or "
         "vacuum cycle. What changes their cost may do something else over a longer time."
     )
 
@@ -220,18 +220,18 @@ def _without_cycle(experiment: Experiment, seconds: str) -> str:
     if experiment.engine is EngineName.REDIS:
         return later(experiment)
     return (
-        f"The sustained rate: every run is a slice of {seconds} s. What the server does more rarely"
+        f"The sustained rate: every run is a slice of {seconds}. What the server does more rarely"
         " may do something else over a longer time."
     )
 
 
 def _early_rounds(experiment: Experiment, plan: CampaignPlan) -> str:
     """Return how much of a checkpoint cycle the rounds of a start see."""
-    measure = experiment.measure
-    runs = plan.rounds * len(experiment.workloads) * len(experiment.loads)
-    covered = format_duration(runs * (measure.slice_s + measure.ramp_s))
+    ramp_s, runs = experiment.measure.ramp_s, plan.rounds * len(experiment.loads)
+    round_s = sum(experiment.slice_s(each.name) + ramp_s for each in experiment.workloads)
+    covered = format_duration(runs * round_s)
     return (
-        f"The sustained rate: every run is a slice of {measure.slice_s:g} s, and those of a start "
+        f"The sustained rate: every run is a slice of {experiment.slices}, and those of a start "
         f"cover about {covered} after a restart. What changes the cost of checkpoints, full-page "
         "writes or vacuum may do something else later."
     )
@@ -457,7 +457,7 @@ def _alternating_pairs(
     return (
         ("design", _design(plan)),
         ("mode", _MODE[plan.mode] if plan.at_once is None else _SUB_BLOCKS),
-        *turn_pairs(plan.turns, analysis.experiment.measure.slice_s),
+        *turn_pairs(analysis.experiment, plan.turns),
         *shared_pairs(plan.pausing, plan.memory),
         *_judging(analysis, plan),
         ("warm-up", _warm_up(analysis, plan.warm_up)),
@@ -485,9 +485,9 @@ def _warm_up(analysis: CampaignAnalysis, choice: WarmUpChoice) -> str:
 def _run(experiment: Experiment) -> str:
     measure = experiment.measure
     if experiment.system.takes_time:
-        return f"{measure.ramp_s:g} s ramp thrown away, then {measure.slice_s:g} s measured"
+        return f"{measure.ramp_s:g} s ramp thrown away, then {experiment.slices} measured"
     return (
-        f"as many requests as the runs before it say the server answers in {measure.slice_s:g} s;"
+        f"as many requests as the runs before it say the server answers in {experiment.slices};"
         f" {experiment.generator.value} takes no time, and leaves no ramp out"
     )
 

@@ -363,7 +363,7 @@ def asked(workload: Workload, work: RedisWork) -> str:
 def later(experiment: Experiment) -> str:
     """Return what slices of a Redis server do not show."""
     return (
-        f"The sustained rate: every run is a slice of about {experiment.measure.slice_s:g} s. What"
+        f"The sustained rate: every run is a slice of about {experiment.slices}. What"
         " comes later or falls into some slices only, as a rewrite of the AOF, a snapshot with its"
         " fork, memory that fills up or a burst credit that runs out, may do something else."
     )

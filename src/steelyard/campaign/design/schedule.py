@@ -284,15 +284,17 @@ def run_overhead_s(experiment: Experiment) -> float:
     return POD_RUN_OVERHEAD_S if experiment.is_in_kubernetes else RUN_OVERHEAD_S
 
 
-def run_s(experiment: Experiment) -> float:
+def run_s(experiment: Experiment, workload: str) -> float:
     """Return the seconds one run of a closed loop takes, ramp and overhead included."""
-    return experiment.measure.ramp_s + experiment.measure.slice_s + run_overhead_s(experiment)
+    measured_s = experiment.measure.ramp_s + experiment.slice_s(workload)
+    return measured_s + run_overhead_s(experiment)
 
 
 def cells_s(experiment: Experiment) -> float:
     """Return the seconds that one run of every cell takes, the tails of open loops included."""
-    each = run_s(experiment)
-    return len(experiment.workloads) * sum(each + tail_s(load) for load in experiment.loads)
+    each_s = (run_s(experiment, workload.name) for workload in experiment.workloads)
+    tails_s = sum(map(tail_s, experiment.loads))
+    return sum(len(experiment.loads) * run + tails_s for run in each_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,11 +356,16 @@ def alternating_block_s(
     Servers are brought up side by side, and take as long as one after another: they copy from one
     disk on to one, with the CPUs that there are. Measured with two and three of them on two CPUs.
     """
-    workloads = len(experiment.workloads)
-    run_s = experiment.measure.slice_s + connecting_s(experiment)
     warming_s = _warming_s(experiment, warm_up_s) if warm_up_s else 0.0
-    cells_s = workloads * (warming_s + len(experiment.loads) * run_s)
+    cells_s = len(experiment.workloads) * warming_s + _turns_s(experiment)
     return starts * (times.restore_s + times.start_s + cells_s)
+
+
+def _turns_s(experiment: Experiment) -> float:
+    """Return the seconds that the turns of one configuration take in all cells of a block."""
+    connecting = connecting_s(experiment)
+    slices_s = sum(experiment.slice_s(each.name) + connecting for each in experiment.workloads)
+    return len(experiment.loads) * slices_s
 
 
 def _warming_s(experiment: Experiment, warm_up_s: float) -> float:
@@ -474,7 +481,7 @@ def _levels(experiment: Experiment, noise: NoiseProfile, workload: str) -> tuple
     part = noise.of(workload)
     remade = noise.switch is SwitchCost.REPROVISION
     cells = max(len(experiment.closed_loads), 1)
-    run_sd = _run_sd(part, experiment.measure.slice_s) / math.sqrt(cells)
+    run_sd = _run_sd(part, experiment.slice_s(workload)) / math.sqrt(cells)
     return part.restart_sd if remade else ASSUMED_INSTANCE_SD, run_sd
 
 
@@ -506,7 +513,7 @@ def _round_s(experiment: Experiment, frame: StartFrame) -> float:
     if frame.mode is Mode.BACK_TO_BACK:
         return arms * (runs_s + cells * frame.times.switch_s)
     if frame.mode is Mode.ALTERNATING:
-        return arms * cells * (experiment.measure.slice_s + connecting_s(experiment))
+        return arms * _turns_s(experiment)
     return runs_s
 
 
@@ -515,11 +522,12 @@ def _least_round_s(experiment: Experiment, frame: StartFrame) -> float:
 
     A cycle that is to be covered must be covered also where starting a run takes no time.
     """
-    cells = len(experiment.workloads) * len(experiment.loads)
-    if frame.mode is Mode.ALTERNATING:
-        return len(experiment.configurations) * cells * experiment.measure.slice_s
-    arms = len(experiment.configurations) if frame.mode is Mode.BACK_TO_BACK else 1
-    return arms * cells * (experiment.measure.ramp_s + experiment.measure.slice_s)
+    in_turns = frame.mode is Mode.ALTERNATING
+    ramp_s = 0.0 if in_turns else experiment.measure.ramp_s
+    runs_s = sum(ramp_s + experiment.slice_s(each.name) for each in experiment.workloads)
+    together = in_turns or frame.mode is Mode.BACK_TO_BACK
+    arms = len(experiment.configurations) if together else 1
+    return arms * len(experiment.loads) * runs_s
 
 
 def _cycle_settings(experiment: Experiment, engine: Engine, frame: StartFrame) -> tuple[str, ...]:

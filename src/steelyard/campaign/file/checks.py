@@ -330,10 +330,12 @@ def _turns(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
         key = "settling" if "settling" in measure.model_fields_set else "turn"
         hint = "Make `turn` longer: at least twice `settling`."
         yield Issue(path=("measure", key), message=message, hint=hint)
-    if 2 * measure.turn > measure.slice:
-        message = f"{measure.slice:g} s hold fewer than two turns of {measure.turn:g} s"
-        hint = "Make `slice` longer or `turn` shorter."
-        yield Issue(path=("measure", "turn"), message=message, hint=hint)
+    hint = "Make `slice` longer or `turn` shorter."
+    own = ((("workloads", place, "slice"), w.slice) for place, w in draft.workloads.items())
+    for path, slice_s in ((("measure", "turn"), measure.slice), *own):
+        if slice_s is not None and 2 * measure.turn > slice_s:
+            message = f"{slice_s:g} s hold fewer than two turns of {measure.turn:g} s"
+            yield Issue(path=path, message=message, hint=hint)
     design = draft.document.at(("design",))
     if design not in (Design.ONE_BY_ONE, Design.ONCE):
         return

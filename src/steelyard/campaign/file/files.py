@@ -194,6 +194,7 @@ def _workload(
         variables=tuple(sorted(form.variables.items())),
         redis=system.work(form),
         command=load_command(whole.generator, form.name, base),
+        slice_s=form.slice,
     )
 
 

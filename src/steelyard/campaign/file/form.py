@@ -146,6 +146,12 @@ POSTGRES_WORK_KEYS: Final = ("scale_factor", "prepare", "scripts", "variables")
 class WorkloadForm(RedisWorkForm, _PostgresWorkForm):
     """What is asked of the server."""
 
+    slice: values.Slice | None = Field(
+        default=None,
+        description="Measured length of its runs; as `measure.slice` where it is missing.",
+        examples=["10s"],
+    )
+
 
 class StopForm(Form):
     """When the campaign ends: at a decision or a precision, at the latest with the budget."""

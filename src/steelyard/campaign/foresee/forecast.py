@@ -257,7 +257,7 @@ _LONG_S: Final = 600.0  # of a run, from which few are what was meant: a guess
 
 def _few_blocks(experiment: Experiment) -> str:
     """Return the way out for long runs, of which there are never many."""
-    if experiment.measure.slice_s < _LONG_S:
+    if max(experiment.slice_s(each.name) for each in experiment.workloads) < _LONG_S:
         return ""
     return " For few long runs ask for a number of blocks: `stop: {blocks: 4}`."
 

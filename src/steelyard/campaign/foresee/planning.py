@@ -4,7 +4,7 @@ Designs that decide what the budget of a file does not are computed, and not rec
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -30,7 +30,7 @@ from steelyard.campaign.design.schedule import (
 )
 from steelyard.campaign.foresee.forecast import Forecast, forecast
 from steelyard.core.campaign import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
-from steelyard.core.experiment import Attribution, AttributionKind, Design, Experiment
+from steelyard.core.experiment import Attribution, AttributionKind, Design, Experiment, Workload
 from steelyard.core.schedule import Load, Mode, sub_block_sizes
 from steelyard.stats import factorial
 from steelyard.stats.planning import (
@@ -50,8 +50,6 @@ _WORTH_SAYING = 0.9  # of the time that the file's own design needs: a guess
 _MOST_SAID = 3
 _LOADS_NAMED = 4
 
-Terms = Callable[[Experiment, Forecast], OutlookTerms]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Variant:
@@ -68,9 +66,7 @@ class _Variant:
     alike: str = ""
 
 
-def cheaper_designs(
-    found: CampaignOutlook, assembly: Assembly, terms: Terms
-) -> tuple[CheaperDesign, ...]:
+def cheaper_designs(found: CampaignOutlook, assembly: Assembly) -> tuple[CheaperDesign, ...]:
     """Return what decides ``stop.decide`` where the budget does not, cheapest first.
 
     The last of each scope is the file's own design with the budget that it needs.
@@ -80,11 +76,11 @@ def cheaper_designs(
     variants = list(_variants(found, assembly))
     designs: list[CheaperDesign] = []
     if not found.decides_results:
-        designs += _designs(found, variants, assembly, terms, pooled=True)
+        designs += _designs(found, variants, assembly, pooled=True)
     elif not found.decides_cells:
         designs += _instead_of_cells(found)
     if not found.decides_cells:
-        designs += _designs(found, variants, assembly, terms, pooled=False)
+        designs += _designs(found, variants, assembly, pooled=False)
     return tuple(designs)
 
 
@@ -102,14 +98,13 @@ def _designs(
     found: CampaignOutlook,
     variants: Sequence[_Variant],
     assembly: Assembly,
-    terms: Terms,
     *,
     pooled: bool,
 ) -> list[CheaperDesign]:
     own = _Variant(change="", experiment=found.experiment)
     made: dict[str, list[CheaperDesign]] = {}
     for variant in (own, *variants):
-        seconds = _needed_s(found, variant.experiment, assembly, terms, pooled=pooled)
+        seconds = _needed_s(found, variant.experiment, assembly, pooled=pooled)
         if seconds is not None:
             design = CheaperDesign(
                 pooled=pooled,
@@ -139,20 +134,19 @@ def _best(alike: Sequence[CheaperDesign], budget_s: float) -> CheaperDesign:
 
 
 def _needed_s(
-    found: CampaignOutlook,
-    experiment: Experiment,
-    assembly: Assembly,
-    terms: Terms,
-    *,
-    pooled: bool,
+    found: CampaignOutlook, experiment: Experiment, assembly: Assembly, *, pooled: bool
 ) -> float | None:
     """Return the budget that decides every workload; None where no reachable one does."""
     expected = forecast(experiment, assembly, measured=found.noise)
-    design = terms(experiment, expected)
+    alike = {
+        (replace(found.noise.of(each.name), workload=""), experiment.slice_s(each.name)): each.name
+        for each in experiment.workloads
+    }
     decide = experiment.stop.decide
-    names = [workload.name for workload in experiment.workloads]
-    noises = {replace(found.noise.of(name), workload="") for name in names}
-    needed = [needed_s(noise, design, decide, pooled=pooled) for noise in noises]
+    needed = [
+        needed_s(noise, outlook_terms(experiment, expected, name), decide, pooled=pooled)
+        for (noise, _), name in alike.items()
+    ]
     known = [seconds for seconds in needed if seconds is not None]
     return max(known) if len(known) == len(needed) else None
 
@@ -296,7 +290,8 @@ def _back_to_back(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Varia
 
 def _better_slice(found: CampaignOutlook) -> Iterator[_Variant]:
     experiment = found.experiment
-    if not all(each.slices.advised for each in found.workloads):
+    own = any(each.slice_s is not None for each in experiment.workloads)
+    if own or not all(each.slices.advised for each in found.workloads):
         return
     slice_s = max(each.slices.best_s for each in found.workloads)
     if slice_s != experiment.measure.slice_s:
@@ -349,19 +344,21 @@ def plan_campaign(
         ),
         workloads=_workloads(experiment, expected, noise, asked) if compared else (),
     )
-    return replace(found, cheaper=cheaper_designs(found, assembly, outlook_terms))
+    return replace(found, cheaper=cheaper_designs(found, assembly))
 
 
-def outlook_terms(experiment: Experiment, expected: Forecast) -> OutlookTerms:
-    """Return the design of an experiment as the arithmetic of its minutes needs it."""
+def outlook_terms(experiment: Experiment, expected: Forecast, workload: str) -> OutlookTerms:
+    """Return the design of a workload as the arithmetic of its minutes needs it."""
     arms = len(experiment.configurations)
     starts = expected.mode is Mode.STARTS
     shape = BlockShape(
         mode=expected.mode,
         configurations=arms,
         cells=max(len(experiment.closed_loads), 1),
-        slice_s=experiment.measure.slice_s,
-        step_s=expected.block_s / arms if starts else run_s(experiment) + GUESSED_SWITCH_S,
+        slice_s=experiment.slice_s(workload),
+        step_s=expected.block_s / arms
+        if starts
+        else run_s(experiment, workload) + GUESSED_SWITCH_S,
         turns=experiment.measure.turns,
         rounds=expected.rounds.number,
         sub_blocks=sub_block_sizes(arms - 1, expected.at_once) if expected.at_once else (),
@@ -398,7 +395,12 @@ def synergy_terms(experiment: Experiment, terms: OutlookTerms) -> OutlookTerms |
 
 
 def slice_outlook(
-    noise: WorkloadNoise, experiment: Experiment, expected: Forecast, *, advises: bool = True
+    noise: WorkloadNoise,
+    experiment: Experiment,
+    expected: Forecast,
+    workload: str,
+    *,
+    advises: bool = True,
 ) -> SliceOutlook:
     """Return the slice of the file beside the best one for this overhead and noise.
 
@@ -406,15 +408,16 @@ def slice_outlook(
 
     Args:
         noise: Of the workload.
+        workload: Its name.
         experiment: As resolved.
         expected: Its forecast.
         advises: The noise is known well enough to change how turns are taken.
     """
-    shape = outlook_terms(experiment, expected).shape
+    shape = outlook_terms(experiment, expected, workload).shape
     cells = len(experiment.workloads) * len(experiment.loads)
     starts = len(experiment.configurations) - 1 + max(len(shape.sub_blocks), 1)
     runs = starts * cells * shape.rounds
-    overhead_s = expected.block_s / runs - shape.slice_s
+    overhead_s = expected.block_s / runs - experiment.mean_slice_s
     if expected.mode is Mode.ALTERNATING:
         return _turn_outlook(noise, shape, overhead_s, advises=advises)
     here = within_starts(noise, expected.mode)
@@ -456,20 +459,25 @@ def advises_turns(noise: NoiseProfile) -> bool:
 def _workloads(
     experiment: Experiment, expected: Forecast, noise: NoiseProfile, effects: tuple[float, ...]
 ) -> tuple[WorkloadOutlook, ...]:
-    terms = outlook_terms(experiment, expected)
-    parts = [replace(noise.of(w.name), workload="") for w in experiment.workloads]
-    named = zip(experiment.workloads, parts, strict=True)
-    several = len(experiment.closed_loads) > 1
-    pairs = synergy_terms(experiment, terms)
-    return tuple(
-        WorkloadOutlook(
-            names=tuple(workload.name for workload, _ in group),
+    def kind(workload: Workload) -> tuple[WorkloadNoise, float]:
+        return replace(noise.of(workload.name), workload=""), experiment.slice_s(workload.name)
+
+    def seen(part: WorkloadNoise, names: tuple[str, ...]) -> WorkloadOutlook:
+        terms = outlook_terms(experiment, expected, names[0])
+        several = len(experiment.closed_loads) > 1
+        pairs = synergy_terms(experiment, terms)
+        advises = advises_turns(noise)
+        return WorkloadOutlook(
+            names=names,
             noise=part,
             pooled=outlook(part, terms, effects, pooled=True),
             cells=outlook(part, terms, effects, pooled=False) if several else None,
             synergies=outlook(part, pairs, effects, pooled=True) if pairs else None,
-            slices=slice_outlook(part, experiment, expected, advises=advises_turns(noise)),
+            slices=slice_outlook(part, experiment, expected, names[0], advises=advises),
             precision_s=precision_s(part, terms),
         )
-        for part, group in groupby(named, key=lambda pair: pair[1])
+
+    return tuple(
+        seen(part, tuple(workload.name for workload in group))
+        for (part, _), group in groupby(experiment.workloads, key=kind)
     )

@@ -284,7 +284,7 @@ class AlternatingTaker:
             runs = self._cell(
                 seats,
                 replace(place, runs=len(starts[0].runs)),
-                Work(seconds=self.experiment.measure.slice_s, warm_up_s=warm_up_s),
+                Work(seconds=self.experiment.slice_s(workload), warm_up_s=warm_up_s),
                 bearing=bearing,
             )
             yield from runs

@@ -236,7 +236,7 @@ class BlockTaker:
         taker = Taker(engine=self.engine, bench=self.bench, clock=self.clock)
         return taker.take(
             planned,
-            seconds=measure.slice_s,
+            seconds=self.experiment.slice_s(planned.cell.workload),
             ramp_s=measure.ramp_s,
             bearing=self._bearing,
             order=log_order(measure.log, name=Path(place.raw_name).stem, store=self.raw),

@@ -52,9 +52,12 @@ def capacity_s(experiment: Experiment, *, warm_up_s: float, start_s: float) -> f
     asked = asked_capacity(experiment)
     if asked is None:
         return 0.0
-    slices_s = asked.rounds * len(asked.clients) * durations.run_s(experiment)
+    takes = asked.rounds * len(asked.clients)
     entering_s = start_s + (warm_up_s + durations.run_overhead_s(experiment) if warm_up_s else 0.0)
-    return len(experiment.workloads) * (entering_s + slices_s)
+    return sum(
+        entering_s + takes * durations.run_s(experiment, workload.name)
+        for workload in experiment.workloads
+    )
 
 
 def closed_loads(experiment: Experiment, asked: CapacityAsked, *, cpus: int) -> tuple[Load, ...]:
@@ -178,12 +181,13 @@ class CapacityTaker:
 
     def _slice(self, planned: PlannedRun, name: str) -> float:
         """Return ln(1/s) of one slice; what came from outside is taken again."""
-        measure = self.taker.bench.experiment.measure
+        experiment = self.taker.bench.experiment
+        measure = experiment.measure
         reason = ""
         for attempt in range(MAX_TRIES):
             taken = self.taker.take(
                 planned,
-                seconds=measure.slice_s,
+                seconds=experiment.slice_s(planned.cell.workload),
                 ramp_s=measure.ramp_s,
                 bearing=attempt == MAX_TRIES - 1,
                 # Transactions are logged as they will be in the blocks: a log costs throughput.

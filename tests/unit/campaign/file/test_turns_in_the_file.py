@@ -85,6 +85,17 @@ def test_what_is_no_turn(keys: str, told: str) -> None:
     assert problem.startswith("test.yaml:10:")
 
 
+def test_a_workload_has_a_slice_of_its_own() -> None:
+    """Where it has none, that of all; one that holds no two turns is told at its line."""
+    text = with_measure("slice: 4s, turn: 2s")
+    assert text.count("scale_factor: 1}") == 1
+    experiment = load(text.replace("scale_factor: 1}", "scale_factor: 1, slice: 9s}")).experiment
+    assert experiment.slice_s(experiment.workloads[0].name) == 9.0
+    assert (load(text).experiment.slices, experiment.slices) == ("4 s", "9 s")
+    told = only_problem(text.replace("scale_factor: 1}", "scale_factor: 1, slice: 3s}"))
+    assert "3 s hold fewer than two turns of 2 s" in told
+
+
 @pytest.mark.parametrize("text", [ONE_BY_ONE, SINGLE], ids=["one-by-one", "single-pass"])
 @pytest.mark.parametrize("key", ["turn: 500ms", "settling: 200ms", "reconnections: 2"])
 def test_turns_are_refused_where_none_are_taken(text: str, key: str) -> None:

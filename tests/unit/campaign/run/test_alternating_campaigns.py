@@ -13,6 +13,7 @@ from fakes.clock import FakeClock
 from fakes.servers import World
 from steelyard.answers.observations import observe
 from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.turns import turn_pairs
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.foresee.forecast import forecast
 from steelyard.core.campaign import CampaignRecord, Status
@@ -90,6 +91,27 @@ def uninterrupted() -> tuple[CampaignAnalysis, CampaignRecord, bytes, int]:
         analysis = staged(path).run()
         lines, _ = read_lines(path / "journal.jsonl")
         return analysis, read_campaign(path), (path / "schedule.json").read_bytes(), len(lines)
+
+
+def test_a_workload_takes_turns_for_as_long_as_it_asks(tmp_path: Path) -> None:
+    """Four times the seconds are four times the turns; the other workload is as before."""
+    experiment = an_experiment(workloads=("reads", "writes"))
+    reads, writes = experiment.workloads
+    asked = 4 * experiment.measure.slice_s
+    stage = staged(
+        tmp_path / "campaign",
+        replace(experiment, workloads=(reads, replace(writes, slice_s=asked))),
+    )
+    analysis = stage.run()
+    turns = {
+        name: {len(run.turns) for run in analysis.runs if run.cell.workload == name}
+        for name in ("reads", "writes")
+    }
+    (short,), (long,) = turns["reads"], turns["writes"]
+    assert long == 4 * short > 0
+    assert analysis.plan is not None
+    pairs = dict(turn_pairs(stage.experiment, analysis.plan.turns))
+    assert pairs["measured, writes"].startswith(f"{asked:g} s per configuration")
 
 
 def test_a_campaign_in_turns_finds_what_is_there(tmp_path: Path) -> None:

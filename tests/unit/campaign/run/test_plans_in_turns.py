@@ -127,7 +127,8 @@ def test_plans_and_forecasts_tell_sub_blocks(tmp_path: Path) -> None:
     assert small < large
     found = plan_campaign(experiment, assembly)
     assert design in text_of(found)
-    assert planning.outlook_terms(experiment, expected).shape.sub_blocks == (1, 1, 1)
+    terms = planning.outlook_terms(experiment, expected, experiment.workloads[0].name)
+    assert terms.shape.sub_blocks == (1, 1, 1)
 
 
 def test_why_not_is_said_where_configurations_do_not_alternate(tmp_path: Path) -> None:
@@ -167,6 +168,24 @@ def test_a_block_in_turns_is_the_sum_of_its_parts() -> None:
     assert found == pytest.approx(expected)
     cold = durations.alternating_block_s(experiment, 2, warm_up_s=0.0, times=times)
     assert cold == pytest.approx(expected - 2 * 2 * warming_s)
+    reads, writes = experiment.workloads
+    longer = replace(experiment, workloads=(reads, replace(writes, slice_s=9.0)))
+    other = durations.alternating_block_s(longer, 2, warm_up_s=2.0, times=times)
+    assert other == pytest.approx(expected + 2 * 4 * (9.0 - 5.0))
+
+
+def test_a_workload_with_a_slice_of_its_own_decides_sooner(tmp_path: Path) -> None:
+    """Its blocks vary less, the other's as before; both lengths are told."""
+    reads, writes = an_experiment(workloads=("reads", "writes")).workloads
+    experiment = alternating(workloads=(reads, writes))
+    longer = alternating(name="longer", workloads=(reads, replace(writes, slice_s=20.0)))
+    before, after = planned(experiment, tmp_path), planned(longer, tmp_path)
+    (both,), (short, long) = before.workloads, after.workloads
+    assert (both.names, short.names, long.names) == (("reads", "writes"), ("reads",), ("writes",))
+    assert short.pooled.contrast_sd == both.pooled.contrast_sd > long.pooled.contrast_sd
+    assert "5 s (reads) or 20 s (writes), per configuration, cell and block" in text_of(after)
+    (told,) = outlook_json(after)["turns"]["workloads"]  # type: ignore[index, misc]
+    assert (told["workload"], told["seconds"]) == ("writes", 20.0)  # type: ignore[index, call-overload]
 
 
 def test_a_plan_without_a_measurement_names_the_source_of_its_noise(tmp_path: Path) -> None:
