@@ -444,7 +444,9 @@ class Campaign:
             if taken.measurement is None:
                 reason = "; ".join(finding.message for finding in taken.findings)
                 raise MeasurementError(reason or "the generator gave no result")
-            mean_s = taken.measurement.latency_mean_s or 0.0
+            mean_s = taken.measurement.latency_mean_s
+            if mean_s is None:  # Little's law: each client waits for one at a time
+                mean_s = load.clients / max(taken.measurement.tps, 1.0)
             times = self.experiment.measure.turns.for_latency(mean_s)
             found.append(WorkloadTurns(workload=workload.name, times=times))
         return tuple(found)
