@@ -209,7 +209,9 @@ def load_command(form: GeneratorForm, workload: str, base: Path) -> LoadCommand 
     return LoadCommand(
         argv=_located(filled(form.command, known), base),
         prepare=_located(filled(form.prepare_command or (), known), base),
-        rate=form.rate and Figure(place=form.rate, factor=RATE_UNITS[form.rate_unit]),
+        rate=None
+        if form.rate is None
+        else Figure(place=form.rate, factor=RATE_UNITS[form.rate_unit]),
         log=_log_of(form),
         mean=latencies.pop("mean", None),
         percentiles=tuple(
