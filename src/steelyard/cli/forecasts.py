@@ -23,7 +23,7 @@ from steelyard.campaign.design.schedule import (
     schedule_of,
 )
 from steelyard.campaign.foresee.forecast import Forecast
-from steelyard.campaign.run.capacity import asked_capacity, sustained_runs, sustained_s
+from steelyard.campaign.run.beside_blocks import asked_capacity, sustained_runs, sustained_s
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
 from steelyard.core.schedule import Load, Mode, PlannedBlock
 from steelyard.core.units import format_bytes, format_duration, format_percent

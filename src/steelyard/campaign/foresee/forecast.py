@@ -23,7 +23,7 @@ from steelyard.campaign.design.schedule import (
 )
 from steelyard.campaign.file.files import LoadedExperiment
 from steelyard.campaign.run import capacity as sustained
-from steelyard.campaign.run.capacity import capacity_s
+from steelyard.campaign.run.beside_blocks import capacity_s
 from steelyard.campaign.run.ceilings import ceilings_s
 from steelyard.core.campaign import ASSUMED_NOISE, NoiseProfile, RoundsFor, StoppingRule
 from steelyard.core.errors import InputError, PreflightError
