@@ -92,7 +92,6 @@ _COLUMNS = (
     Column(name="name"),
     Column(name="status"),
     number_column("blocks"),
-    number_column("size"),
     Column(name="verdicts"),
 )
 
@@ -130,9 +129,9 @@ def list_document(
 
 
 def _listed_row(head: Head, listed: Listed) -> Row:
-    analysis, size = listed.analysis, format_bytes(listed.size_bytes)
+    analysis = listed.analysis
     if analysis is None:
-        cells = (MISSING, head.key, MISSING, "damaged", MISSING, size, listed.problem)
+        cells = (MISSING, head.key, MISSING, "damaged", MISSING, listed.problem)
         return Row(cells=cells, tone=Tone.ERROR)
     most = MISSING if analysis.plan is None else f"{analysis.plan.stopping.max_blocks}"
     cells = (
@@ -141,7 +140,6 @@ def _listed_row(head: Head, listed: Listed) -> Row:
         analysis.experiment.name,
         state(listed),
         f"{analysis.blocks} of {most}",
-        size,
         short_verdicts(analysis),
     )
     runs = analysis.status is Status.RUNNING and listed.held

@@ -68,6 +68,11 @@ def _opened() -> Iterator[int]:
 
 
 DEFAULT_SOURCE: Final = "preset:quick"
+if TYPE_CHECKING:
+    from steelyard.core.stack import StackFacts
+    from steelyard.tuning.facts.collecting import FactDoors
+    from steelyard.tuning.facts.kubernetes import AskedCluster
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -398,14 +403,7 @@ def renaming(text: str) -> tuple[str, str]:
     return old, new
 
 
-if TYPE_CHECKING:
-    from steelyard.core.stack import StackFacts
-    from steelyard.tuning.facts.collecting import FactDoors
-    from steelyard.tuning.facts.kubernetes import AskedCluster
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-_OPTIONS: Final = (
+_OF_CLUSTERS: Final = (
     click.option(
         "--cluster", metavar="NAME", help="Check the primary of this CloudNativePG Cluster."
     ),
@@ -430,7 +428,7 @@ _OPTIONS: Final = (
 
 def cluster_options(command: Command) -> Command:
     """Add what names a database in a cluster."""
-    return reduce(lambda decorated, part: part(decorated), reversed(_OPTIONS), command)
+    return reduce(lambda decorated, part: part(decorated), reversed(_OF_CLUSTERS), command)
 
 
 def looking_inside(options: Mapping[str, Any]) -> dict[str, object]:

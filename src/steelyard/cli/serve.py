@@ -24,16 +24,17 @@ def command(directory: Path | None, *, listen: str) -> None:
     computes only when a block has ended. That takes CPU time: on the machine that is measured,
     look rarely.
     """
-    from steelyard.cli import campaigns
-    from steelyard.core.errors import InputError
+    from steelyard.core.errors import PreflightError
 
-    place = directory or campaigns.HOME
-    if not place.is_dir():
-        raise InputError(f"{place} is not a directory", hint="Name a directory of campaigns.")
     address, port = _split(listen)
-    from steelyard.cli.site import answer
-
-    answer(place, address, port, told=lambda text: click.echo(text, err=True))
+    try:
+        from steelyard.cli.site import answer
+    except ModuleNotFoundError as error:
+        raise PreflightError(
+            f"pages need Flask and waitress, and {error.name} is not installed",
+            hint="Run pip install 'steelyard[serve]'.",
+        ) from error
+    answer(directory, address, port, told=lambda text: click.echo(text, err=True))
 
 
 def _split(listen: str) -> tuple[str, int]:

@@ -6,6 +6,7 @@ script, loads anything from elsewhere, or changes anything.
 
 import ipaddress
 import secrets
+import socket
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -34,9 +35,9 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.environments import compare_environments, environments_document
 from steelyard.answers.history import history_document, history_of
 from steelyard.answers.report import Listed
-from steelyard.cli.campaigns import campaign_is_held, listed_campaign
+from steelyard.cli.campaigns import HOME, campaign_is_held, listed_campaign
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import PreflightError, RecordError, SteelyardError
+from steelyard.core.errors import InputError, PreflightError, RecordError, SteelyardError
 from steelyard.record.directory import find_campaigns, read_beginning, read_campaign
 from steelyard.report.document import Document, Link, Paragraph, Section, Tone
 from steelyard.report.html import render_html
@@ -312,35 +313,41 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def answer(place: Path, address: str, port: int, *, told: Callable[[str], None]) -> None:
+def answer(directory: Path | None, address: str, port: int, *, told: Callable[[str], None]) -> None:
     """Answer until an interrupt.
 
     Args:
-        place: Holds the campaigns.
+        directory: Holds the campaigns; None: that of all commands.
         address: To listen on.
         port: Likewise; 0: any.
         told: Takes the address for the browser.
 
     Raises:
+        InputError: The directory is none.
         PreflightError: Nothing can listen there.
     """
-    token, hosts = secrets.token_urlsafe(16), set[str]()
-    app = application(Site(place), token, hosts)
+    place = directory or HOME
+    if not place.is_dir():
+        raise InputError(f"{place} is not a directory", hint="Name a directory of campaigns.")
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        server = create_server(app, host=address, port=port, threads=4, ident="steelyard")
+        taken = socket.create_server((address, port), family=family)
     except OSError as error:
         raise PreflightError(
-            f"nothing can listen on {address}:{port}: {error.strerror}",
+            f"nothing can listen on {address}:{port}: {error.strerror or error}",
             hint="Name another port: --listen 127.0.0.1:0 takes a free one.",
         ) from error
-    taken = server.effective_port
+    token, names = secrets.token_urlsafe(16), set[str]()
     shown = f"[{address}]" if ":" in address else address
-    told(f"http://{shown}:{taken}/?token={token}")
+    at = f"{shown}:{taken.getsockname()[1]}"
+    told(f"http://{at}/?token={token}")
     if _is_loopback(address):
-        hosts.update(f"{name}:{taken}" for name in (shown, "localhost"))
+        names.update((at, at.replace(shown, "localhost")))
     else:
         told("warning: who has this address can read all campaigns; it is not encrypted")
     told("Ctrl-C ends it")
+    app = application(Site(place), token, names)
+    server = create_server(app, sockets=[taken], threads=4, ident="steelyard")
     try:
         server.run()
     finally:
