@@ -154,9 +154,7 @@ def test_only_files_of_the_record_are_given_away(visitor: FlaskClient, place: Pa
         assert f">{name}<" not in listed
 
 
-def test_two_campaigns_side_by_side_and_all_in_a_history(
-    visitor: FlaskClient, place: Path
-) -> None:
+def test_two_campaigns_side_by_side_and_all_in_a_history(visitor: FlaskClient, place: Path) -> None:
     """The choice leads to the comparison, those of one experiment first; nothing but reading."""
     shutil.copytree(place / "quick", place / "again")
     home = address(visitor, "quick")
