@@ -342,50 +342,52 @@ def _measured(record: CampaignRecord, run: Run) -> Section:
 
 def _course(run: Run) -> Section:
     """Return the turns of a run, or its seconds."""
-    if run.turns:
-        columns = (
-            number_column("round"),
-            number_column("place"),
-            number_column("began", "s"),
-            number_column("counted", "s"),
-            number_column("rate", "1/s"),
+    table = _turns(run) if run.turns else _seconds(run)
+    left = len(table.rows) - _TURNS_SHOWN
+    if left > 0:
+        note = f"The first {_TURNS_SHOWN}; {left} more are in the record."
+        table = replace(table, rows=table.rows[:_TURNS_SHOWN], note=note)
+    return Section(anchor="course", title=table.title, blocks=(table,) if table.rows else ())
+
+
+def _turns(run: Run) -> Table:
+    columns = (
+        number_column("round"),
+        number_column("place"),
+        number_column("began", "s"),
+        number_column("counted", "s"),
+        number_column("rate", "1/s"),
+    )
+    rows = (
+        (
+            str(turn.round + 1),
+            str(turn.place + 1),
+            f"{turn.began_s:.3f}",
+            f"{turn.seconds:.3f}",
+            rate(turn.transactions / turn.seconds) if turn.seconds else MISSING,
         )
-        rows = [
-            Row(
-                cells=(
-                    str(turn.round + 1),
-                    str(turn.place + 1),
-                    f"{turn.began_s:.3f}",
-                    f"{turn.seconds:.3f}",
-                    rate(turn.transactions / turn.seconds) if turn.seconds else MISSING,
-                )
-            )
-            for turn in run.turns
-        ]
-        title = "Turns"
-    else:
-        columns = (
-            number_column("ended", "s"),
-            number_column("rate", "1/s"),
-            number_column("mean latency", "ms"),
-            number_column("failed"),
+        for turn in run.turns
+    )
+    return Table(title="Turns", columns=columns, rows=tuple(Row(cells=cells) for cells in rows))
+
+
+def _seconds(run: Run) -> Table:
+    columns = (
+        number_column("ended", "s"),
+        number_column("rate", "1/s"),
+        number_column("mean latency", "ms"),
+        number_column("failed"),
+    )
+    rows = (
+        (
+            f"{second.end_s:.1f}",
+            rate(second.transactions / second.seconds) if second.seconds else MISSING,
+            milliseconds(second.latency_mean_s),
+            str(second.failed),
         )
-        rows = [
-            Row(
-                cells=(
-                    f"{second.end_s:.1f}",
-                    rate(second.transactions / second.seconds) if second.seconds else MISSING,
-                    milliseconds(second.latency_mean_s),
-                    str(second.failed),
-                )
-            )
-            for second in (run.measurement.series if run.measurement is not None else ())
-        ]
-        title = "Seconds"
-    left = len(rows) - _TURNS_SHOWN
-    note = f"The first {_TURNS_SHOWN}; {left} more are in the record." if left > 0 else ""
-    table = Table(title=title, columns=columns, rows=tuple(rows[:_TURNS_SHOWN]), note=note)
-    return Section(anchor="course", title=title, blocks=(table,) if rows else ())
+        for second in (run.measurement.series if run.measurement is not None else ())
+    )
+    return Table(title="Seconds", columns=columns, rows=tuple(Row(cells=cells) for cells in rows))
 
 
 def _waits(run: Run) -> Section:
