@@ -687,7 +687,7 @@ class PlainEngine:
             if each.exit_status not in _ENDED:
                 raise MeasurementError(
                     f"{Path(each.argv[0]).name} exited with {each.exit_status} in its turns:"
-                    f" {each.tail(3)}"
+                    f" {each.cause()}"
                 )
         return 0.0
 

@@ -416,7 +416,7 @@ class Bench:
         failed = [each for each in completed if not each.succeeded]
         # One that was ended because of another has a signal as its status, which is negative.
         failed.sort(key=lambda each: each.exit_status, reverse=True)
-        return failed[0].tail(2) or f"it exited with {failed[0].exit_status}" if failed else ""
+        return failed[0].cause() or f"it exited with {failed[0].exit_status}" if failed else ""
 
     def enter(self, planned: PlannedRun, *, means: str, warm_up_s: float) -> None:
         """Bring a run's configuration into force on restored data, and warm-up.
