@@ -275,7 +275,7 @@ _SUBJECTS = {
     "generator_": ("the machine",),
     "context_switches": ("CPU of the machine", "the machine"),
     "throttled_": ("throttling", "the server's machine", "the machine"),
-    "device_flushes": ("flushes of the data device", *_DEVICE),
+    "device_flush": ("flushes of the data device", *_DEVICE),
     "device_": _DEVICE,
 }
 
