@@ -1,7 +1,8 @@
 """Devices and wait events: against recorded output of iostat, shares, and what is missing."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from made_records import an_experiment, compared
@@ -47,9 +48,9 @@ _FLUSHES = (Quantity.DEVICE_FLUSHES, Quantity.DEVICE_FLUSH_S)
 def counted(**changes: float) -> Evidence:
     """Return evidence with the device's counters of the recorded report of iostat."""
     used = used_as_recorded()
-    names = ("reads", "read_bytes", "read_s", "writes", "write_bytes", "write_s")
-    names += ("flushes", "flush_s", "busy_s", "queue_s")
-    totals = {Quantity(f"device_{name}"): getattr(used, name) for name in names}
+    totals: dict[str, float] = {
+        Quantity(f"device_{each.name}"): getattr(used, each.name) for each in fields(used)
+    }
     totals |= {Quantity(name): value for name, value in changes.items()}
     return replace(seen(totals), seconds=SECONDS)
 
@@ -90,6 +91,13 @@ def table(analysis: CampaignAnalysis, title: str) -> Table:
     return next(b for b in section.blocks if isinstance(b, Table) and b.title == title)
 
 
+def told_programs(analysis: CampaignAnalysis, key: str) -> list[Any]:
+    """Return a list of ``summary.json``."""
+    found = device_json(analysis)[key]
+    assert isinstance(found, list)
+    return found
+
+
 def words(analysis: CampaignAnalysis) -> str:
     """Return the paragraphs of the section."""
     (section,) = device_section(analysis)
@@ -123,9 +131,9 @@ def test_a_missing_counter_says_so_and_is_no_zero() -> None:
     assert shown.rows[1].cells[place] == NOT_COUNTED
     assert shown.rows[0].cells[place] not in (NOT_COUNTED, MISSING)
     assert "Not counted: f/s and f_await: it is a partition." in shown.note
-    entry = device_json(analysis)["devices"][1]  # type: ignore[index, call-overload]
-    assert entry["flush_s"] is None  # type: ignore[index, call-overload]
-    assert entry["not_counted"] == [  # type: ignore[index, call-overload]
+    entry = told_programs(analysis, "devices")[1]
+    assert entry["flush_s"] is None
+    assert entry["not_counted"] == [
         {"figure": "flushes_per_s", "reason": "it is a partition"},
         {"figure": "flush_s", "reason": "it is a partition"},
     ]
@@ -231,8 +239,8 @@ def test_wait_events_are_ranked_by_share() -> None:
         "CPU",
         "IO: DataFileRead",
     ]
-    events = device_json(analysis)["wait_events"][0]["events"]  # type: ignore[index, call-overload]
-    assert [each["event"] for each in events] == ["DataFileRead", None, "WalSync"]  # type: ignore[index, call-overload, union-attr]
+    events = told_programs(analysis, "wait_events")[0]["events"]
+    assert [each["event"] for each in events] == ["DataFileRead", None, "WalSync"]
 
 
 def test_what_was_not_sampled_says_why() -> None:
