@@ -18,6 +18,7 @@ class LazyGroup(click.Group):
         verbs: First line of help by name, in the order to list them.
         package: Holds a module for each other verb.
         unlisted: Further verbs, which no person types.
+        elsewhere: What other tools call a verb or an option, and how it is called here.
         settings: Of click.
     """
 
@@ -27,11 +28,13 @@ class LazyGroup(click.Group):
         verbs: Mapping[str, str],
         package: str = "",
         unlisted: Collection[str] = (),
+        elsewhere: Mapping[str, str] | None = None,
         **settings: object,
     ) -> None:
         super().__init__(**settings)  # type: ignore[arg-type]  # click's own, passed through
         self._verbs = verbs
         self._unlisted = unlisted
+        self._elsewhere = elsewhere or {}
         self._package = package
 
     def list_commands(self, _context: click.Context) -> list[str]:
@@ -61,9 +64,11 @@ class LazyGroup(click.Group):
         word = args[0]
         is_option = word.startswith("-")
         if not is_option and not context.resilient_parsing and not self._has(word):
+            meant = self._elsewhere.get(word)
             raise InputError(
                 f"`{context.command_path}` has no command `{word}`",
-                hint=did_you_mean(word, self._verbs)
+                hint=(f"did you mean `{context.command_path} {meant}`?" if meant else "")
+                or did_you_mean(word, self._verbs)
                 or f"`{context.command_path} --help` lists the commands.",
             )
         return super().resolve_command(context, args)

@@ -37,6 +37,7 @@ _VERBS = {
     "latency": "Show latency percentiles from logs of pgbench or a campaign.",
     "compare": "Compare two configurations of a campaign, or two campaigns.",
     "history": "Show effects over many campaigns, and where they changed.",
+    "serve": "Show campaigns in a browser: live, history, down to single seconds.",
     "claims": "Examine published results: what their own figures support, and what not.",
     "import": "Read results that other programs printed into a table that claims examines.",
     "prices": "Print the prices of rented servers that plans and reports take.",
@@ -48,6 +49,31 @@ _VERBS = {
 }
 
 
+# What other tools call it (psql, pgbench, benchmark tools) -> how it is called here.
+_OPTIONS_ELSEWHERE = {
+    "--dsn": ("--url", "--uri", "--host", "--port", "--dbname", "--user", "-h", "-p", "-U"),
+    "--budget": ("--time", "--duration", "--timeout", "-T"),
+    "--script": ("--file",),
+    "--out": ("--output", "-o"),
+    "--json": ("--format",),
+    "--fail-if": ("--threshold", "--fail-on", "--gate"),
+    "--undecided": ("--inconclusive",),
+    "--decide": ("--effect",),
+    "--version": ("-V", "-v"),
+}
+_VERBS_ELSEWHERE = {
+    "run --fail-if": ("gate", "check"),
+    "run": ("bench", "benchmark", "test", "start"),
+    "compare": ("diff",),
+    "list": ("status", "ls"),
+    "report": ("results", "result", "view"),
+    "inspect": ("doctor", "facts"),
+    "stack": ("tune", "apply"),
+    "--help": ("help",),
+    "--version": ("version",),
+}
+
+
 _IS_HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 has none
 _SOON_S = 0.05  # until a signal that came at a bad moment comes again
 
@@ -55,6 +81,7 @@ _SOON_S = 0.05  # until a signal that came at a bad moment comes again
 @click.group(
     cls=LazyGroup,
     verbs=_VERBS,
+    elsewhere={word: verb for verb, words in _VERBS_ELSEWHERE.items() for word in words},
     package="steelyard.cli",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -118,10 +145,19 @@ def _in_our_words(error: click.ClickException) -> str:
 
 
 def _way_out(error: click.ClickException) -> str:
-    if isinstance(error, click.NoSuchOption) and error.possibilities:
-        return f"did you mean {' or '.join(f'`{name}`' for name in error.possibilities)}?"
     context = error.ctx if isinstance(error, click.UsageError) else None
-    return f"`{context.command_path} --help` shows how it is called." if context else ""
+    if context is None:
+        return ""
+    options = [name for each in context.command.get_params(context) for name in each.opts]
+    if isinstance(error, click.NoSuchOption):
+        word = error.option_name
+        meant = [each for each, words in _OPTIONS_ELSEWHERE.items() if word in words]
+        names = [each for each in meant if each in options] or error.possibilities
+        if names:
+            return f"did you mean {' or '.join(f'`{name}`' for name in names)}?"
+    elif "unexpected extra argument" in error.format_message() and "--dsn" in options:
+        return "A server is named by --dsn, a setting by one word: --set random_page_cost=1.1."
+    return f"`{context.command_path} --help` shows how it is called."
 
 
 def _word(error: SteelyardError | Interrupted) -> str:

@@ -8,6 +8,7 @@ apart, and its place in the order of undoing. ``campaign.cleanup`` undoes it. Wh
 a claim; a value of ``Outside`` that is undone comes from the registry of this account.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -16,6 +17,8 @@ from typing import Final, Protocol, TypeVar
 
 from steelyard.core.kubernetes import ObjectRef, SecretRef
 from steelyard.core.stack import Knob
+
+_SERVER_ERROR: Final = re.compile(r"\b(ERROR|FATAL|PANIC): ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,16 @@ class Completed:
         """Return the last lines of what it printed, standard error first choice."""
         text = self.stderr.strip() or self.stdout.strip()
         return "\n".join(text.splitlines()[-lines:])
+
+    def cause(self, lines: int = 3) -> str:
+        """Return what a client printed from the server's first error on, else its last lines.
+
+        pgbench with prepared statements ends with statements that do not exist: that one could not
+        be prepared, and why, it says before.
+        """
+        printed = self.stderr.splitlines()
+        first = next((i for i, line in enumerate(printed) if _SERVER_ERROR.search(line)), None)
+        return self.tail(lines) if first is None else "\n".join(printed[first : first + lines])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -162,6 +162,12 @@ def test_a_wrong_option_is_one_sentence_about_it(
     assert "hunter2" not in err
 
 
+def test_a_missing_script_is_looked_for_in_this_directory(shell: Shell) -> None:
+    """Nobody wrote an experiment file that names could be relative to."""
+    _, _, err = shell.run("try", "--set", "jit=off", "-f", "q.sql", "--dry-run")
+    assert "for `steelyard try` to this directory" in err
+
+
 def test_it_is_saved_for_run(shell: Shell, tmp_path: Path) -> None:
     """The file is whole, stands alone, and replaces no other."""
     file = tmp_path / "trial.yaml"

@@ -56,6 +56,30 @@ def test_the_tail_prefers_standard_error(stdout: str, stderr: str, tail: str) ->
     assert completed.tail(2) == tail
 
 
+# Of pgbench 15 with prepared statements, about a table that is not there.
+UNPREPARED = """\
+progress: 1.0 s, 0.0 tps
+pgbench: error: ERROR:  relation "orders" does not exist
+LINE 1: SELECT * FROM orders;
+                      ^
+pgbench: error: client 3 aborted: ERROR:  prepared statement "P_0" does not exist
+pgbench: error: Run was aborted; the above results are incomplete.
+"""
+
+
+@pytest.mark.parametrize(
+    ("stderr", "cause"),
+    [
+        (UNPREPARED, "\n".join(UNPREPARED.splitlines()[1:3])),
+        ("one\ntwo\nthree\n", "two\nthree"),
+    ],
+)
+def test_the_cause_is_the_first_error_of_the_server(stderr: str, cause: str) -> None:
+    """What comes after it is what it led to; without one the last lines have to do."""
+    completed = Completed(argv=("x",), exit_status=1, stdout="", stderr=stderr)
+    assert completed.cause(2) == cause
+
+
 def test_a_command_does_not_show_its_environment() -> None:
     """Passwords travel there, and commands end up in logs and tracebacks."""
     command = Command(argv=("psql",), environment={"PGPASSWORD": "hush-hush"})

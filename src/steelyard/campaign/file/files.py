@@ -407,7 +407,7 @@ def _usable(name: str, text: str) -> str | tuple[str, str]:
 def _nearby(file: Path) -> str:
     folder = file.parent
     names = [other.name for other in folder.iterdir()] if folder.is_dir() else []
-    advice = "Names are relative to the experiment file."
+    advice = "Names are relative to the experiment file, for `steelyard try` to this directory."
     return did_you_mean(file.name, names) or advice
 
 

@@ -221,7 +221,8 @@ def _out_of_reach(configuration: Configuration, server: RunningServer) -> Iterat
             yield _complaint(
                 setting,
                 "needs a restart of the server, which Steelyard did not start",
-                "Say how to restart it with `restart_command:` in the target, or remove it.",
+                "Say how to restart it by `restart_command:` in the target or --restart-command, or"
+                " remove it.",
             )
 
 
@@ -234,15 +235,23 @@ def _out_of_range(
             continue
         number = in_unit(setting.value, limits.unit)
         if number is None:
-            yield _complaint(setting, f"is no number: {setting.value!r}", "Correct it.")
+            yield _complaint(setting, f"is no number: {setting.value!r}", _written(limits.unit))
         elif not limits.low - 0.5 <= number <= limits.high + 0.5:
             unit = f" (unit {limits.unit})" if limits.unit else ""
             yield _complaint(
                 setting,
                 f"is out of range: {setting.value!r}; the server takes"
                 f" {limits.low:g} to {limits.high:g}{unit}",
-                "Correct it.",
+                "Choose a value in between.",
             )
+
+
+def _written(unit: str | None) -> str:
+    """Return how a value of a parameter in this unit of pg_settings is written."""
+    if not unit:
+        return "Write a number without a unit."
+    units = "B, kB, MB, GB or TB" if unit.endswith("B") else "us, ms, s, min, h or d"
+    return f"Write a number with {units}, in this case."
 
 
 def _postgres(configuration: Configuration) -> list[Setting]:
@@ -470,9 +479,15 @@ class JoinedEngine(PostgresEngine):
     def _is_here(self, configuration: str) -> bool:
         return self._experiment.configuration(configuration).target.is_here
 
-    def build(self, dataset: Dataset, address: ServerAddress, configuration: str) -> None:
+    def build(
+        self,
+        dataset: Dataset,
+        address: ServerAddress,
+        configuration: str,
+        directory: Path | None = None,
+    ) -> None:
         """Make a data set as the engine of a configuration does."""
-        self._engines[configuration].build(dataset, address, configuration)
+        self._engines[configuration].build(dataset, address, configuration, directory)
 
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return the command line of each load generator, as the account that the server asks."""

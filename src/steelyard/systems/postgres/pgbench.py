@@ -303,7 +303,7 @@ def parse_run(
         MeasurementError: pgbench failed, or its output is not understood.
     """
     if not completed.succeeded:
-        raise MeasurementError(f"pgbench exited with {completed.exit_status}: {completed.tail(3)}")
+        raise MeasurementError(f"pgbench exited with {completed.exit_status}: {completed.cause()}")
     summary = completed.stdout
     processed = processed_of(completed)
     tps = _required(rf"^tps = ({_NUMBER}) ", summary)
@@ -505,7 +505,7 @@ def parse_generators(
     # Those that were ended because of another have a signal as their status, which is negative.
     for each in sorted(completed, key=lambda one: one.exit_status, reverse=True):
         if not each.succeeded:
-            raise MeasurementError(f"pgbench exited with {each.exit_status}: {each.tail(3)}")
+            raise MeasurementError(f"pgbench exited with {each.exit_status}: {each.cause()}")
     parts = [
         _Part(
             processed=processed_of(each),

@@ -211,8 +211,9 @@ class EndpointPlatform(OthersServer):
             raise PreflightError(
                 f"{self._entrance.user} may not create a database at {self._where}, and Steelyard"
                 " uses none that it did not make",
-                hint="ALTER ROLE ... CREATEDB, or name a database with `dbname:` and allow it by"
-                " `allow_existing: true` or --allow-existing.",
+                hint="ALTER ROLE ... CREATEDB; or measure in a database that is there: name it with"
+                " `dbname:` and allow it by `allow_existing: true` or --allow-existing, or give"
+                " `steelyard try` a --script on its tables.",
             )
 
     def prepare(
