@@ -23,8 +23,8 @@ SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
     "files": 357,
     "longest file": 804,
-    "import edges": 2599,
-    "modules with one importer": 27,
+    "import edges": 2598,
+    "modules with one importer": 26,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

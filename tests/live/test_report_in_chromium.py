@@ -6,14 +6,18 @@ skipped; in CI, which must have one, they fail.
 
 import re
 import shutil
+import signal
 import struct
 import subprocess
+import sys
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fakes import analyses
+from steelyard.answers.browse import Head
 from steelyard.answers.report import build_document
 from steelyard.report.html import render_html
 from support.lacking import lacking
@@ -21,6 +25,7 @@ from support.lacking import lacking
 pytestmark = pytest.mark.live
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 PHONE_PX = 400
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 TIMEOUT_S = 600
@@ -185,3 +190,55 @@ def test_it_prints(browser: str, page: Path, tmp_path: Path) -> None:
     run(browser, tmp_path / "profile", f"--print-to-pdf={paper}", page.as_uri())
     pages = len(re.findall(rb"/Type\s*/Page\b", paper.read_bytes()))
     assert 2 <= pages <= 20
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real `steelyard serve` over two kept campaigns: the address that it prints."""
+    place = tmp_path_factory.mktemp("served")
+    for name in ("quick", "protocol"):
+        shutil.copytree(EXAMPLES / name, place / name)
+    command = [sys.executable, "-m", "steelyard", "serve", str(place), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            yield server.stderr.readline().strip()
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.communicate(timeout=TIMEOUT_S)
+    assert server.returncode in (0, 130)
+
+
+@pytest.mark.parametrize(
+    ("page", "holds"),
+    [
+        ("", "2 campaigns"),
+        ("", "small against large shared buffers"),
+        ("blocks", "thrown away"),
+        ("live", "Where it stands"),
+        ("block/1-1", "mean latency"),
+        ("run/1", "Wait events"),
+        ("files", "summary.json"),
+        ("compare", "Compare with"),
+    ],
+    ids=["list", "report", "blocks", "live", "block", "run", "files", "compare"],
+)
+def test_served_pages_have_no_errors(
+    browser: str, served: str, page: str, holds: str, tmp_path: Path
+) -> None:
+    """The browser complains of nothing: no style or drawing is refused, nothing is lacking."""
+    top, _, token = served.partition("?")
+    path = "" if holds == "2 campaigns" else f"campaign/{identity('quick')}/{page}"
+    command = [
+        *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+        *("--disable-background-networking", f"--user-data-dir={tmp_path}"),
+        *("--enable-logging=stderr", "--dump-dom", f"{top}{path}?{token}"),
+    ]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert "CONSOLE" not in done.stderr
+    assert holds in done.stdout
+
+
+def identity(key: str) -> str:
+    """Return what stands for a campaign in addresses."""
+    return Head(key=key).identity

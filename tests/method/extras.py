@@ -10,8 +10,8 @@ from repeats import Check
 from simulator import Simulator
 from simulator import usl as true_rate
 
-from steelyard.campaign.run.calibration import WarmupRuns
-from steelyard.campaign.run.calibration import choose_warm_up
+from steelyard.campaign.run.beside_blocks import WarmupRuns
+from steelyard.campaign.run.beside_blocks import choose_warm_up
 from steelyard.core.experiment import Calibration
 from steelyard.core.measurement import Measurement
 from steelyard.core.measurement import Second

@@ -10,7 +10,7 @@ import pytest
 from simulator import Simulator
 from simulator import usl as true_rate
 
-from steelyard.campaign.run.capacity import MOST_FURTHER
+from steelyard.campaign.run.beside_blocks import MOST_FURTHER
 from steelyard.stats.capacity import scan_for_cliff
 
 pytestmark = pytest.mark.slow

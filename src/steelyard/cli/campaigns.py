@@ -65,11 +65,15 @@ def listed_campaign(path: Path, *, curves: bool = True) -> Listed:
     except RecordError as error:
         return Listed(directory=str(path), size_bytes=size, problem=error.message)
     return Listed(
-        directory=str(path), size_bytes=size, held=_held(path), analysis=analysis, left=left
+        directory=str(path),
+        size_bytes=size,
+        held=campaign_is_held(path),
+        analysis=analysis,
+        left=left,
     )
 
 
-def _held(path: Path) -> bool:
+def campaign_is_held(path: Path) -> bool:
     """Return whether somebody writes it."""
     try:
         return is_held(path)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from steelyard.cli.cluster_facts import (
+from steelyard.cli.options import (
+    SIZE,
     asked_cluster,
     cluster_options,
     collected_inside,
@@ -18,7 +19,6 @@ from steelyard.cli.cluster_facts import (
     place_inside,
     system_fact_doors,
 )
-from steelyard.cli.options import SIZE
 from steelyard.core.errors import ExitCode, InputError
 
 if TYPE_CHECKING:

@@ -31,10 +31,15 @@ from steelyard.campaign.run import session
 from steelyard.campaign.run import session as preflight
 from steelyard.campaign.run.runner import Progress, Silence
 from steelyard.cli.campaigns import Gate, print_whole, rendered, show, write_reports
-from steelyard.cli.forecasts import forecast_json, forecast_text
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.options import TerminalOperator
-from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
+from steelyard.cli.progress import (
+    LiveProgress,
+    PlainProgress,
+    forecast_json,
+    forecast_text,
+    progress_for,
+)
 from steelyard.core.errors import (
     Interrupted,
     PreflightError,

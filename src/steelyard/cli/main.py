@@ -37,6 +37,7 @@ _VERBS = {
     "latency": "Show latency percentiles from logs of pgbench or a campaign.",
     "compare": "Compare two configurations of a campaign, or two campaigns.",
     "history": "Show effects over many campaigns, and where they changed.",
+    "serve": "Show campaigns in a browser: live, history, down to single seconds.",
     "claims": "Examine published results: what their own figures support, and what not.",
     "import": "Read results that other programs printed into a table that claims examines.",
     "prices": "Print the prices of rented servers that plans and reports take.",

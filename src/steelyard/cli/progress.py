@@ -1,6 +1,10 @@
-"""Live progress: a closing table on a terminal, plain lines elsewhere."""
+"""What a terminal is told of a campaign: what is to come, and how it goes on while it runs.
+
+A closing table on a terminal, plain lines elsewhere.
+"""
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Self, TextIO
 
 import click
@@ -10,11 +14,41 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.answers.results import CampaignAnalysis, Comparison, durability_word
+from steelyard.answers.attribution import design_limits, design_words
+from steelyard.answers.findings import negative_controls
+from steelyard.answers.money import burst_words, cost_json, cost_words
+from steelyard.answers.results import (
+    CampaignAnalysis,
+    Comparison,
+    command_pairs,
+    durability_word,
+    looked_for,
+    uncompared,
+)
+from steelyard.answers.turns import (
+    measured_words,
+    plan_json,
+    shared_pairs,
+    taken_words,
+    turn_words,
+    warm_up_words,
+)
+from steelyard.campaign.design.schedule import (
+    GUESSED_CLUSTER_S,
+    GUESSED_POD_START_S,
+    GUESSED_REDIS_SET_S,
+    GUESSED_ROLLOUT_S,
+    cells_of,
+    schedule_of,
+)
+from steelyard.campaign.foresee.forecast import Forecast
+from steelyard.campaign.run.beside_blocks import asked_capacity, sustained_runs, sustained_s
 from steelyard.core.campaign import BlockOutcome, CampaignPlan
-from steelyard.core.schedule import Mode
-from steelyard.core.units import format_duration, format_percent
+from steelyard.core.experiment import Experiment, Reset, SwitchCost
+from steelyard.core.schedule import Load, Mode, PlannedBlock
+from steelyard.core.units import format_bytes, format_duration, format_percent
 from steelyard.report.document import Table as Report
+from steelyard.report.document import count
 from steelyard.report.terminal import render_table
 
 _BAR_WIDTH = 30
@@ -208,3 +242,316 @@ def progress_for(stream: TextIO) -> PlainProgress | LiveProgress:
     if console.is_terminal and not console.is_dumb_terminal:
         return LiveProgress(console)
     return PlainProgress()
+
+
+_BLOCKS_SHOWN = 2
+_ROUNDS_SHOWN = 2
+
+
+def forecast_text(
+    experiment: Experiment,
+    expected: Forecast,
+    *,
+    path: Path | None = None,
+    warning: str = "",
+    with_schedule: bool = False,
+) -> str:
+    """Return a forecast for people, a line per question they would ask."""
+    lines = [
+        f"{experiment.name}: {_contest(experiment)}",
+        *_facts(experiment, expected),
+        *(f"  {name:<10} {text}" for name, text in command_pairs(experiment)),
+        *_attribution_lines(experiment),
+    ]
+    lines += [*_capacity_lines(experiment, expected), *_cluster_lines(experiment)]
+    if expected.sustained_s:
+        lines.append(_sustained_line(experiment, expected))
+    lines += [*_control_lines(experiment), _disk_line(expected)]
+    lines += [*_cost_lines(experiment, expected)]
+    if warning:
+        lines.append(f"  warning    {warning}")
+    if path is not None:
+        lines.append(f"  record     {path}")
+    if with_schedule:
+        lines += ["", *_schedule(experiment, expected)]
+    return "\n".join(lines)
+
+
+def _contest(experiment: Experiment) -> str:
+    if experiment.attribution is None:
+        return " against ".join(t.name for t in experiment.configurations)
+    return design_words(experiment.attribution)
+
+
+def _attribution_lines(experiment: Experiment) -> list[str]:
+    """Return what the design of the factors can and cannot tell, before it is paid for."""
+    if experiment.attribution is None:
+        return []
+    first, *others = design_limits(experiment.attribution)
+    return [f"  factors    {first}", *(f"             {other}" for other in others)]
+
+
+def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
+    if experiment.is_single_pass:
+        return _pass_facts(experiment, expected)
+    stop = experiment.stop
+    goal = (
+        ""
+        if not experiment.compares_throughput
+        else (
+            f" or at a half-width of {format_percent(stop.precision, signed=False)}"
+            if stop.precision is not None
+            else " or when every workload is decided"
+        )
+    )
+    cells = count(len(cells_of(experiment)), "cell")
+    words = taken_words(expected.mode, expected.design_reason, expected.switch, expected.memory)
+    design = f"{words}; {_data(expected)}; seed {experiment.seed}"
+    rounds = f" x {expected.rounds.number} rounds" if expected.rounds.number > 1 else ""
+    block = (
+        f"{count(len(experiment.configurations), 'configuration')} x {cells}{rounds},"
+        f" about {format_duration(expected.block_s)}"
+    )
+    first = f"preparation about {format_duration(expected.preparation_s)}"
+    if experiment.compares_throughput:
+        look_s = format_duration(expected.first_look_s)
+        first += (
+            f", first interim result after {expected.stopping.first_look} blocks at about {look_s}"
+        )
+    goal = "" if experiment.twin_of is not None else goal
+    end = f"end at {format_duration(stop.budget_s)} (about {expected.max_blocks} blocks){goal}"
+    return [
+        f"  design     {design}",
+        *_turn_lines(experiment, expected),
+        f"  block      {block}",
+        *_aim_lines(experiment),
+        *_rounds_lines(expected, stop.decide),
+        f"  time       {first}; {end}",
+    ]
+
+
+def _aim_lines(experiment: Experiment) -> list[str]:
+    """Return what is looked for where no throughput is compared."""
+    why = uncompared(experiment)
+    return [f"  looks for  {looked_for(experiment)}. {why}"] if why else []
+
+
+def _turn_lines(experiment: Experiment, expected: Forecast) -> list[str]:
+    """Return how turns are taken; nothing where none are."""
+    if expected.mode is not Mode.ALTERNATING:
+        return []
+    pairs = [
+        ("turns", f"{turn_words(experiment.measure.turns)}; {measured_words(experiment)}"),
+        ("warm-up", warm_up_words(expected.warm_up_s)),
+        *shared_pairs(expected.pausing, expected.memory),
+    ]
+    return [f"  {name:<10} {text}" for name, text in pairs]
+
+
+def _data(expected: Forecast) -> str:
+    if expected.mode is Mode.ALTERNATING and expected.reset is Reset.CAMPAIGN:
+        return "sessions of one server, which read the same data"
+    if expected.mode is Mode.ALTERNATING:
+        return "each configuration from fresh data in every block"
+    if expected.switch is SwitchCost.REPROVISION:
+        return "every start makes its server and data anew"
+    return f"data restored per {expected.reset}"
+
+
+def _rounds_lines(expected: Forecast, decide: float) -> list[str]:
+    """Return why a start has several rounds, or what a single one will not see."""
+    rounds = expected.rounds
+    if rounds.early_only:
+        limit = "only the early phase of the checkpoint cycle is measured, and the effect of"
+        return [
+            f"  rounds     {rounds.number}: {limit} {', '.join(rounds.early_only)} changes over it"
+        ]
+    if not rounds.reason:
+        return []
+    lines = [f"  rounds     {rounds.number} per start: {rounds.reason}"]
+    if rounds.least_instances is not None:
+        effect = format_percent(decide, signed=False)
+        lines.append(
+            f"  instances  at least {rounds.least_instances} per configuration to find {effect}, at"
+            " these deviations"
+        )
+    return lines
+
+
+def _capacity_lines(experiment: Experiment, expected: Forecast) -> list[str]:
+    """Return what is measured to find the capacity, where rates are shares of it."""
+    asked = asked_capacity(experiment)
+    if asked is None:
+        return []
+    clients = ", ".join(str(clients) for clients in sorted(asked.clients))
+    what = f"{asked.rounds} rounds of closed loops with {clients} clients before the first block"
+    return [f"  capacity   {what}, about {format_duration(expected.capacity_s)} of the preparation"]
+
+
+def _cluster_lines(experiment: Experiment) -> list[str]:
+    """Return which times are guesses, because nobody knows them before a server is made."""
+    if any(target.is_made for target in experiment.redis_in_kubernetes.values()):
+        made, start = map(format_duration, (GUESSED_REDIS_SET_S, GUESSED_POD_START_S))
+        what = f"{made} to make a Redis server with its volume, {start} for each of its starts"
+    elif experiment.cluster_targets:
+        cluster, rollout = map(format_duration, (GUESSED_CLUSTER_S, GUESSED_ROLLOUT_S))
+        what = f"{cluster} to make a Cluster of one instance, {rollout} for a restart of its server"
+    else:
+        return []
+    return [f"  guesses    {what}; what it takes is measured before the first block"]
+
+
+def _sustained_line(experiment: Experiment, expected: Forecast) -> str:
+    late = (
+        f", up to {format_duration(expected.sustained_most_s)} where they fall near their ends"
+        if expected.sustained_most_s > expected.sustained_s
+        else ""
+    )
+    return (
+        f"  sustained  {len(sustained_runs(experiment))} runs of"
+        f" {format_duration(sustained_s(experiment))} after the last block: about"
+        f" {format_duration(expected.sustained_s)} on top of the budget{late}"
+    )
+
+
+def _pass_facts(experiment: Experiment, expected: Forecast) -> list[str]:
+    cells = len(cells_of(experiment))
+    time = (
+        f"preparation about {format_duration(expected.preparation_s)}, end at about"
+        f" {format_duration(expected.pass_s)}"
+    )
+    return [
+        "  design     a single unrepeated pass in file order: no interval, no verdict",
+        f"  pass       {cells} runs, about {format_duration(expected.block_s)}",
+        f"  time       {time}",
+    ]
+
+
+def _control_lines(experiment: Experiment) -> tuple[str, ...]:
+    """Return which workloads nothing of what was asked for can touch, if it is so anywhere."""
+    against: dict[str, list[str]] = {}
+    for each in negative_controls(experiment, ()):
+        against.setdefault(each.workload, []).append(each.configuration)
+    told = "; ".join(f"{name} under {', '.join(who)}" for name, who in against.items())
+    return (f"  control    what differs cannot touch {told}",) if told else ()
+
+
+def _disk_line(expected: Forecast) -> str:
+    if not expected.disk_bytes:
+        return "  disk       the servers' own, which is not visible from here"
+    parts = [
+        f"{format_bytes(needed)} in {directory} ({format_bytes(free)} free)"
+        for directory, (needed, free) in expected.disk_bytes.items()
+    ]
+    return f"  disk       at most {'; '.join(parts)}"
+
+
+def _cost_lines(experiment: Experiment, expected: Forecast) -> list[str]:
+    """Return what burst credits hide, and what the servers cost, where anything says so."""
+    told = cost_words(experiment, expected.most_s(experiment))
+    bursts = burst_words(experiment, expected.most_s(experiment))
+    costs = [f"  cost       {told}"] if told else []
+    return [*(f"  burst      {each}" for each in bursts), *costs]
+
+
+def _schedule(experiment: Experiment, expected: Forecast) -> list[str]:
+    blocks = max(min(expected.max_blocks, _BLOCKS_SHOWN), 1)
+    schedule = schedule_of(
+        experiment,
+        mode=expected.mode,
+        blocks=blocks,
+        rounds=expected.rounds.number,
+        reading=expected.reading,
+        at_once=expected.at_once,
+    )
+    more = expected.max_blocks - len(schedule.blocks)
+    shown = _ROUNDS_SHOWN * len(schedule.blocks[0].starts[0].runs) // expected.rounds.number
+    show = _turns_of_block if expected.mode is Mode.ALTERNATING else _block_lines
+    lines = [line for block in schedule.blocks for line in show(block, shown)]
+    return [*lines, f"and about {more} more blocks"] if more > 0 else lines
+
+
+def _block_lines(block: PlannedBlock, first: int) -> list[str]:
+    """Return a line per start, with its ``first`` runs."""
+    lines = [f"block {block.index + 1}"]
+    for start in block.starts:
+        runs = ", ".join(
+            f"{run.cell.workload} {_short(run.cell.load)} [{run.configuration}]"
+            for run in start.runs[:first]
+        )
+        more = len(start.runs) - first
+        rest = f", and {more} more runs" if more > 0 else ""
+        lines.append(f"  start of {start.configuration}: {runs}{rest}")
+    return lines
+
+
+def _turns_of_block(block: PlannedBlock, first: int) -> list[str]:
+    """Return a line for the slots of each sub-block, and one for the first cells in their order."""
+    up = [
+        "  " + ", ".join(f"{start.configuration} in slot {n}" for n, start in enumerate(starts, 1))
+        for starts in block.sub_blocks
+    ]
+    runs = block.starts[0].runs
+    cells = ", ".join(f"{run.cell.workload} {_short(run.cell.load)}" for run in runs[:first])
+    rest = f", and {len(runs) - first} more cells" if len(runs) > first else ""
+    return [f"block {block.index + 1}", *up, f"  in turns: {cells}{rest}"]
+
+
+def _short(load: Load) -> str:
+    rated = f" at {load.rate_label}" if load.is_open else ""
+    return f"{load.clients}c/{load.threads}t{rated}"
+
+
+def _attribution_json(experiment: Experiment) -> dict[str, object]:
+    """Return the design of the factors; nothing without factors."""
+    attribution = experiment.attribution
+    if attribution is None:
+        return {}
+    return {
+        "attribution": {
+            "kind": attribution.kind,
+            "factors": [factor.name for factor in attribution.factors],
+            "combinations": len(attribution.combinations),
+            "resolution": attribution.resolution,
+            "limits": list(design_limits(attribution)),
+        }
+    }
+
+
+def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, object]:
+    """Return a forecast for programs; units are in the names."""
+    compared = experiment.compares_throughput
+    return {
+        **_attribution_json(experiment),
+        "format": 1,
+        "name": experiment.name,
+        "configurations": [configuration.name for configuration in experiment.configurations],
+        "seed": experiment.seed,
+        "mode": expected.mode,
+        "switch": expected.switch,
+        "design_reason": expected.design_reason or None,
+        **plan_json(expected.mode, experiment, expected.pausing, expected.memory),
+        "warm_up_s": expected.warm_up_s,
+        "reset": expected.reset,
+        "rounds": expected.rounds.number,
+        "rounds_reason": expected.rounds.reason or None,
+        "preparation_s": round(expected.preparation_s, 1),
+        **({"capacity_s": round(expected.capacity_s, 1)} if expected.capacity_s else {}),
+        "block_s": round(expected.block_s, 1),
+        "max_blocks": expected.max_blocks,
+        "first_look_blocks": expected.stopping.first_look if compared else None,
+        "first_look_s": round(expected.first_look_s, 1) if compared else None,
+        "sustained_s": round(expected.sustained_s, 1),
+        "sustained_most_s": round(expected.sustained_most_s, 1),
+        "budget_s": experiment.stop.budget_s,
+        **cost_json(experiment, expected.most_s(experiment)),
+        **(
+            {"commands": [list(each) for each in experiment.commands]}
+            if experiment.commands
+            else {}
+        ),
+        "disk": [
+            {"directory": str(directory), "needed_bytes": needed, "free_bytes": free}
+            for directory, (needed, free) in expected.disk_bytes.items()
+        ],
+    }

@@ -24,13 +24,24 @@ from steelyard.gateways.files import (
     write_text,
 )
 from steelyard.gateways.host import Clock
-from steelyard.record.journal import Created, Journal, Line, Standing, read_lines, replay, standing
+from steelyard.record.journal import (
+    Created,
+    Journal,
+    JournalTail,
+    Line,
+    Standing,
+    Started,
+    read_lines,
+    replay,
+    standing,
+)
 
 COPY_NOTE = "in-cluster.json"  # in a copy of a record whose campaign runs in a cluster
 _EXPERIMENT = "experiment.yaml"
 _BEFORE_THE_JOURNAL = {_EXPERIMENT, "journal.jsonl", "lock", "raw"}
 _PATHS = ("directory", "cgroup")  # what is called by its path
 _KINDS = (*_PATHS, "on-server", "in-cluster", "knob")  # of what is left behind, in its order
+_LONGEST_LINE_BYTES = 64 << 20  # a guess: a thousand times that of the largest experiment here
 _SCHEDULE = TypeAdapter(Schedule)
 _ENVIRONMENT = TypeAdapter(Environment)
 
@@ -212,6 +223,23 @@ def read_schedule(path: Path) -> Schedule:
         return _SCHEDULE.validate_json(text)
     except ValueError as error:
         raise RecordError(f"{target} is damaged", hint="Restore it from a copy.") from error
+
+
+def read_beginning(path: Path) -> tuple[str, float]:
+    """Return the experiment's name and when its campaign began, from the first line alone.
+
+    Raises:
+        RecordError: There is none, or it is damaged.
+    """
+    require_campaign(path)
+    target = path / "journal.jsonl"
+    with translated(target, RecordError), target.open("rb") as file:
+        first = file.readline(_LONGEST_LINE_BYTES)
+    lines = JournalTail(str(target)).feed(first)
+    entry = lines[0].entry if lines else None
+    if not isinstance(entry, Started):
+        raise RecordError(f"{target} has no first line", hint="Restore it from a copy.")
+    return entry.experiment.name, lines[0].at
 
 
 def read_standing(path: Path) -> Standing:

@@ -128,6 +128,9 @@ _LINES = {
     "idle": "#dfe4e9",
     "device busy": "#e69f00",
     "throttled": "#cc79a7",
+    "reads": "#0072b2",
+    "writes": "#d55e00",
+    "in flight": "#009e73",
 }
 
 WIDTH = 900  # px, whole chart

@@ -185,10 +185,19 @@ def number_column(name: str, unit: str = "", *, spare: bool = False) -> Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Texts, one per column; ``tone`` colours the row's verdict or validity."""
+    """Texts, one per column; ``tone`` colours the row's verdict or validity.
+
+    Attributes:
+        links: Addresses that cells lead to in a browser, each with the cell's place.
+    """
 
     cells: tuple[str, ...]
     tone: Tone = Tone.PLAIN
+    links: tuple[tuple[int, str], ...] = ()
+
+    def link(self, place: int) -> str:
+        """Return the address that a cell leads to; empty for none."""
+        return dict(self.links).get(place, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,13 +314,24 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A way to another page."""
+
+    text: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A whole report.
+    """A whole report, or a page beside others.
 
     Attributes:
         subtitle: Who against whom, how it ended, when it was.
         description: Why the question was asked; empty when nobody said.
         place: Servers and machine in a line; empty where they are not known.
+        links: To other pages; a report of its own has none.
+        query: What a list was searched by; None where there is nothing to search.
+        refresh_s: A browser is to ask for the page again after so many seconds; None: never.
     """
 
     title: str
@@ -319,6 +339,9 @@ class Document:
     description: str = ""
     place: str = ""
     sections: tuple[Section, ...]
+    links: tuple[Link, ...] = ()
+    query: str | None = None
+    refresh_s: int | None = None
 
     @property
     def is_long(self) -> bool:

@@ -22,8 +22,8 @@ from steelyard.campaign.design.schedule import (
     mode_for,
 )
 from steelyard.campaign.file.files import LoadedExperiment
-from steelyard.campaign.run import capacity as sustained
-from steelyard.campaign.run.capacity import capacity_s
+from steelyard.campaign.run import beside_blocks as sustained
+from steelyard.campaign.run.beside_blocks import capacity_s
 from steelyard.campaign.run.ceilings import ceilings_s
 from steelyard.core.campaign import ASSUMED_NOISE, NoiseProfile, RoundsFor, StoppingRule
 from steelyard.core.errors import InputError, PreflightError

@@ -29,22 +29,20 @@ from steelyard.campaign.design.schedule import (
 )
 from steelyard.campaign.run.alternating import AlternatingTaker, Slots
 from steelyard.campaign.run.bench import Bench
-from steelyard.campaign.run.blocks import BlockCompleter, BlockTaker, TakesBlocks
-from steelyard.campaign.run.calibration import (
-    calibrate,
-    choose_logs,
-    choose_means,
-    declared_warm_up,
-    warm_up_runs,
-)
-from steelyard.campaign.run.capacity import (
+from steelyard.campaign.run.beside_blocks import (
     CapacityTaker,
     SustainedTaker,
     asked_capacity,
+    calibrate,
+    choose_logs,
+    choose_means,
     closed_loads,
+    declared_warm_up,
     rates_of,
     sustained_runs,
+    warm_up_runs,
 )
+from steelyard.campaign.run.blocks import BlockCompleter, BlockTaker, TakesBlocks
 from steelyard.campaign.run.ceilings import CeilingTaker
 from steelyard.campaign.run.taking import Taker
 from steelyard.core.campaign import (
@@ -444,7 +442,9 @@ class Campaign:
             if taken.measurement is None:
                 reason = "; ".join(finding.message for finding in taken.findings)
                 raise MeasurementError(reason or "the generator gave no result")
-            mean_s = taken.measurement.latency_mean_s or 0.0
+            mean_s = taken.measurement.latency_mean_s
+            if mean_s is None:  # Little's law: each client waits for one at a time
+                mean_s = load.clients / max(taken.measurement.tps, 1.0)
             times = self.experiment.measure.turns.for_latency(mean_s)
             found.append(WorkloadTurns(workload=workload.name, times=times))
         return tuple(found)

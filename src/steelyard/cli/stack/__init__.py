@@ -4,9 +4,8 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.cluster_facts import cluster_options
 from steelyard.cli.lazy_group import LazyGroup
-from steelyard.cli.options import NAMESPACE, OBJECT, SIZE, layers_option
+from steelyard.cli.options import NAMESPACE, OBJECT, SIZE, cluster_options, layers_option
 
 _FILE = click.Path(path_type=Path)
 _VERBS = {

@@ -13,13 +13,13 @@ import click
 
 from steelyard.answers.stack.plan import plan_document
 from steelyard.cli.campaigns import print_whole
-from steelyard.cli.cluster_facts import (
+from steelyard.cli.inspect import require_no_machine, require_one_source
+from steelyard.cli.options import (
     asked_cluster,
     collected_inside,
     looking_inside,
     system_fact_doors,
 )
-from steelyard.cli.inspect import require_no_machine, require_one_source
 from steelyard.core.errors import InputError, PreflightError, quoted
 from steelyard.core.stack import Place, StackFacts, StackRequest
 from steelyard.core.units import parse_bytes

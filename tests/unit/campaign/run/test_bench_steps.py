@@ -8,7 +8,7 @@ import pytest
 from fakes.campaigns import Stage, an_experiment
 from fakes.clock import FakeClock
 from steelyard.campaign.run.bench import TEMPLATE, Bench
-from steelyard.campaign.run.calibration import choose_means
+from steelyard.campaign.run.beside_blocks import choose_means
 from steelyard.core.errors import Interrupted, LeftBehindError, PreflightError, TargetError
 from steelyard.core.experiment import (
     Experiment,

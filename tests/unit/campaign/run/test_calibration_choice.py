@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import Stage, an_experiment
-from steelyard.campaign.run.calibration import (
+from steelyard.campaign.run.beside_blocks import (
     WarmupRuns,
     calibrate,
     choose_warm_up,

@@ -8,8 +8,8 @@ import pytest
 from fakes.campaigns import Killed, Stage, an_experiment
 from fakes.servers import generator_fails, server_dies
 from steelyard.campaign.foresee.forecast import forecast
-from steelyard.campaign.run.capacity import closed_loads, order_of_rounds
-from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.campaign.run.beside_blocks import closed_loads, order_of_rounds
+from steelyard.cli.progress import forecast_json, forecast_text
 from steelyard.core.campaign import CampaignPlan
 from steelyard.core.errors import MeasurementError
 from steelyard.core.experiment import Calibration, CapacityAsked, Experiment, Measure, Stop

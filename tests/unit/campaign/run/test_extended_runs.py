@@ -13,8 +13,8 @@ from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.sustained.compute import SustainedSummary
 from steelyard.campaign.foresee.forecast import forecast
-from steelyard.campaign.run.capacity import further_s, is_settled, most_further_s
-from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.campaign.run.beside_blocks import further_s, is_settled, most_further_s
+from steelyard.cli.progress import forecast_json, forecast_text
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import SustainedRun

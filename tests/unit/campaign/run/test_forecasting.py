@@ -15,7 +15,7 @@ from steelyard.campaign.foresee.forecast import (
     require_disk,
     require_first_look,
 )
-from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.cli.progress import forecast_json, forecast_text
 from steelyard.core.errors import ExitCode, PreflightError
 from steelyard.core.experiment import (
     Attribution,

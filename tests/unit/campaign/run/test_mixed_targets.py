@@ -15,7 +15,7 @@ from fakes.programs import FakeLedger
 from fakes.servers import FakeEngine, FakePlatform, World
 from fakes.sql import FakeSql
 from steelyard.campaign.run.bench import Bench
-from steelyard.campaign.run.calibration import choose_means
+from steelyard.campaign.run.beside_blocks import choose_means
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.experiment import Experiment
 from steelyard.core.outside import ServerAddress

@@ -11,7 +11,7 @@ from steelyard.answers.outlook.section import outlook_document
 from steelyard.campaign.design.schedule import cells_s
 from steelyard.campaign.foresee.forecast import Forecast, forecast, require_first_look
 from steelyard.campaign.foresee.planning import plan_campaign
-from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.cli.progress import forecast_json, forecast_text
 from steelyard.core.campaign import Status
 from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Experiment, LatencyGoal, LogPolicy, Measure, Stop

@@ -15,8 +15,7 @@ from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.foresee.forecast import Forecast, forecast
 from steelyard.campaign.foresee.planning import plan_campaign
-from steelyard.cli.forecasts import forecast_json, forecast_text
-from steelyard.cli.progress import PlainProgress
+from steelyard.cli.progress import PlainProgress, forecast_json, forecast_text
 from steelyard.core.campaign import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
 from steelyard.core.experiment import Design, Experiment, Measure, Stop
 from steelyard.core.schedule import Mode, Pausing, SharedMemory, TurnTimes

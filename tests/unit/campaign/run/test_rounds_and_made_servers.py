@@ -20,7 +20,7 @@ from steelyard.campaign.design.schedule import (
     early_phase_finding,
 )
 from steelyard.campaign.foresee.forecast import Forecast, forecast, require_disk, require_first_look
-from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.cli.progress import forecast_json, forecast_text
 from steelyard.core.campaign import (
     ANEW,
     NoiseOrigin,

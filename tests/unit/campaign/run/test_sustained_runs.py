@@ -10,7 +10,7 @@ from fakes.campaigns import Killed, Stage, an_experiment, asks
 from fakes.servers import generator_fails, server_dies
 from steelyard.answers.campaign import analyse
 from steelyard.answers.report import build_document, summary
-from steelyard.campaign.run.capacity import sustained_runs, sustained_s
+from steelyard.campaign.run.beside_blocks import sustained_runs, sustained_s
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Validity
 from steelyard.core.schedule import Load

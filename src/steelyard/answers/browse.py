@@ -1,0 +1,463 @@
+"""What a browser is shown of many campaigns: which there are, and each down to its seconds.
+
+Every page is a document, as a report is. Addresses in them are those that ``steelyard serve``
+answers; within a campaign they are relative.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from urllib.parse import quote
+
+from steelyard.answers.report import (
+    Listed,
+    build_document,
+    campaign_document,
+    short_verdicts,
+    state,
+)
+from steelyard.answers.results import CampaignAnalysis, cell_name
+from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
+from steelyard.core.findings import Validity
+from steelyard.core.measurement import Run
+from steelyard.core.units import format_bytes, format_percent
+from steelyard.report.document import (
+    MISSING,
+    Block,
+    Column,
+    Document,
+    FindingItem,
+    FindingList,
+    KeyValues,
+    Link,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+    count,
+    filled,
+    milliseconds,
+    number_column,
+    rate,
+    utc,
+)
+
+PAGE = 50  # campaigns
+_LIVE_S = 5  # between two looks of a page at a campaign that runs
+_DIGITS = 16  # of a hash: no two campaigns share them
+_TURNS_SHOWN = 400  # of a run; who wants all of them takes the file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """A campaign as its first line tells it.
+
+    Attributes:
+        key: Its directory, relative to the one that is shown; "." where it is that one.
+        name: Of the experiment; empty where the record is damaged.
+        started_at: Seconds since the epoch.
+    """
+
+    key: str
+    name: str = ""
+    started_at: float = 0.0
+
+    @property
+    def address(self) -> str:
+        """Return where its report is; its other pages are below."""
+        return f"/campaign/{self.identity}/"
+
+    @property
+    def identity(self) -> str:
+        """Return what stands for its directory in addresses, whatever that is called."""
+        return sha256(self.key.encode(errors="surrogateescape")).hexdigest()[:_DIGITS]
+
+    def has(self, words: Sequence[str]) -> bool:
+        """Return whether all words are in its name or directory, whatever their case."""
+        text = f"{self.name} {self.key}".casefold()
+        return all(word.casefold() in text for word in words)
+
+
+def found_heads(heads: Sequence[Head], query: str) -> list[Head]:
+    """Return the campaigns that a query finds, newest first."""
+    words = query.split()
+    found = [head for head in heads if head.has(words)]
+    return sorted(found, key=lambda head: (-head.started_at, head.key))
+
+
+_COLUMNS = (
+    Column(name="started"),
+    Column(name="campaign"),
+    Column(name="name"),
+    Column(name="status"),
+    number_column("blocks"),
+    Column(name="verdicts"),
+)
+
+
+def list_document(
+    shown: Sequence[tuple[Head, Listed]], *, place: str, query: str, found: int, page: int
+) -> Document:
+    """Return a page of the list.
+
+    Args:
+        shown: The campaigns of this page.
+        place: Below which they lie.
+        query: What they were searched by.
+        found: How many there are in all pages.
+        page: Counts from 1.
+    """
+    block: Block = Paragraph(text="No campaign is here." if not query else "None has these words.")
+    if shown:
+        rows = tuple(_listed_row(head, listed) for head, listed in shown)
+        block = Table(title="Campaigns", columns=_COLUMNS, rows=rows, tone_column=3)
+    search = f"&q={quote(query)}" if query else ""
+    pages = -(-found // PAGE)
+    of_page = f" · page {page} of {pages}" if pages > 1 else ""
+    return Document(
+        title=count(found, "campaign"),
+        subtitle=f"below {place}, newest first{of_page}",
+        sections=(Section(anchor="campaigns", title="Campaigns", blocks=(block,)),),
+        links=(
+            *([Link(text="newer", address=f"?page={page - 1}{search}")] if page > 1 else []),
+            *([Link(text="older", address=f"?page={page + 1}{search}")] if page < pages else []),
+            Link(text="history of all", address="/history"),
+        ),
+        query=query,
+    )
+
+
+def _listed_row(head: Head, listed: Listed) -> Row:
+    analysis = listed.analysis
+    if analysis is None:
+        cells = (MISSING, head.key, MISSING, "damaged", MISSING, listed.problem)
+        return Row(cells=cells, tone=Tone.ERROR)
+    most = MISSING if analysis.plan is None else f"{analysis.plan.stopping.max_blocks}"
+    cells = (
+        utc(analysis.started_at),
+        head.key,
+        analysis.experiment.name,
+        state(listed),
+        f"{analysis.blocks} of {most}",
+        short_verdicts(analysis),
+    )
+    runs = analysis.status is Status.RUNNING and listed.held
+    return Row(
+        cells=cells,
+        tone=Tone.EVEN if runs else Tone.PLAIN,
+        links=((1, f"{head.address}{'live' if runs else ''}"),),
+    )
+
+
+def _links(root: str) -> tuple[Link, ...]:
+    """Return what each page of a campaign leads to; ``root`` is the way back to its own."""
+    return (
+        Link(text="all campaigns", address="/"),
+        Link(text="report", address=f"{root}."),
+        Link(text="where it stands", address=f"{root}live"),
+        Link(text="blocks", address=f"{root}blocks"),
+        Link(text="compare", address=f"{root}compare"),
+        Link(text="files", address=f"{root}files"),
+    )
+
+
+def report_page(analysis: CampaignAnalysis) -> Document:
+    """Return the report of a campaign, with links to its other pages."""
+    return replace(build_document(analysis), links=_links(""))
+
+
+_OF_LIVE = ("verdicts", "charts")
+
+
+def live_page(listed: Listed, analysis: CampaignAnalysis) -> Document:
+    """Return where a campaign stands: verdicts so far, block by block; it looks again by itself.
+
+    Args:
+        listed: The campaign.
+        analysis: Of its record so far; nothing in it that takes long.
+    """
+    report = build_document(analysis)
+    so_far = tuple(each for each in report.sections if each.anchor in _OF_LIVE)
+    stands = campaign_document(listed, analysis)
+    position = next(each for each in stands.sections if each.anchor == "position")
+    runs = state(listed) == "running"
+    return replace(
+        stands,
+        sections=(*so_far, position),
+        links=_links(""),
+        refresh_s=_LIVE_S if runs else None,
+    )
+
+
+def blocks_page(record: CampaignRecord, analysis: CampaignAnalysis) -> Document:
+    """Return every try of a block with what it gave, oldest first."""
+    results = analysis.results
+    columns = (
+        number_column("block"),
+        number_column("try"),
+        Column(name="began"),
+        Column(name="outcome"),
+        *(number_column(f"{c.workload}: {c.configuration} against {c.baseline}") for c in results),
+    )
+    began: dict[tuple[int, int], float] = {}
+    for run in record.runs:
+        key = run.block, run.attempt
+        began[key] = min(run.started_at, began.get(key, run.started_at))
+    complete = {key: place for place, key in enumerate(record.complete_blocks)}
+    rows = []
+    for outcome in record.blocks:
+        key = outcome.index, outcome.attempt
+        place = complete.get(key)
+        effects = [
+            MISSING
+            if place is None or place >= len(c.contrasts)
+            else format_percent(c.contrasts[place])
+            for c in results
+        ]
+        cells = (
+            str(outcome.index + 1),
+            str(outcome.attempt + 1),
+            utc(began[key]) if key in began else MISSING,
+            "counts" if outcome.complete else f"thrown away: {outcome.reason}",
+            *effects,
+        )
+        tone = Tone.PLAIN if outcome.complete else Tone.WARNING
+        rows.append(Row(cells=cells, tone=tone, links=((0, f"block/{_try(outcome)}"),)))
+    block: Block = Paragraph(text="No block has ended.")
+    if rows:
+        note = "An effect is that of all loads of a workload together, ln of the ratio in %."
+        block = Table(title="Blocks", columns=columns, rows=tuple(rows), tone_column=3, note=note)
+    section = Section(anchor="blocks", title="Blocks", blocks=(block,))
+    return _page(record, "blocks", (section,), root="")
+
+
+def _try(outcome: BlockOutcome) -> str:
+    return f"{outcome.index + 1}-{outcome.attempt + 1}"
+
+
+def _page(
+    record: CampaignRecord, what: str, sections: tuple[Section, ...], *, root: str
+) -> Document:
+    document = Document(
+        title=record.experiment.name,
+        subtitle=f"{record.campaign_id} · {what}",
+        sections=sections,
+        links=_links(root),
+    )
+    return filled(document, record.experiment.words)
+
+
+_RUN_COLUMNS = (
+    number_column("run"),
+    Column(name="configuration"),
+    Column(name="workload"),
+    Column(name="load"),
+    number_column("rate", "1/s"),
+    number_column("mean latency", "ms"),
+    number_column("failed"),
+    Column(name="validity"),
+)
+
+
+def block_page(record: CampaignRecord, block: int, attempt: int) -> Document | None:
+    """Return the runs of one try of a block, in run order; None where there is none.
+
+    Args:
+        record: Of the campaign.
+        block: Counts from 1, as people do.
+        attempt: Likewise.
+    """
+    runs = [
+        (number, run)
+        for number, run in enumerate(record.runs, start=1)
+        if (run.block, run.attempt) == (block - 1, attempt - 1)
+    ]
+    if not runs:
+        return None
+    rows = tuple(_run_row(record, number, run) for number, run in runs)
+    table = Table(title="Runs", columns=_RUN_COLUMNS, rows=rows, tone_column=7)
+    section = Section(anchor="runs", title="Runs", blocks=(table,))
+    return _page(record, f"block {block}, try {attempt}", (section,), root="../")
+
+
+def _run_row(record: CampaignRecord, number: int, run: Run) -> Row:
+    measured = run.measurement
+    cells = (
+        str(number),
+        run.configuration,
+        run.cell.workload,
+        cell_name(record.experiment, run.cell.load),
+        MISSING if measured is None else rate(measured.tps),
+        MISSING if measured is None else milliseconds(measured.latency_mean_s),
+        MISSING if measured is None else str(measured.failed),
+        run.validity.value,
+    )
+    return Row(cells=cells, tone=_TONES[run.validity], links=((0, f"../run/{number}"),))
+
+
+_TONES = {
+    Validity.VALID: Tone.PLAIN,
+    Validity.SUSPECT: Tone.WARNING,
+    Validity.INVALID: Tone.ERROR,
+}
+
+
+def run_page(record: CampaignRecord, number: int) -> Document | None:
+    """Return one run: its turns or seconds, its wait events, what was found; None: no such run.
+
+    Args:
+        record: Of the campaign.
+        number: Counts from 1 over all runs of the record.
+    """
+    if not 1 <= number <= len(record.runs):
+        return None
+    run = record.runs[number - 1]
+    sections = (_measured(record, run), _course(run), _waits(run), _found(run))
+    what = f"run {number}, {run.configuration}, {run.cell.workload}"
+    shown = tuple(section for section in sections if section.blocks)
+    return _page(record, what, shown, root="../")
+
+
+def _measured(record: CampaignRecord, run: Run) -> Section:
+    measured = run.measurement
+    pairs = [
+        ("block", f"{run.block + 1}, try {run.attempt + 1}"),
+        ("load", cell_name(record.experiment, run.cell.load)),
+        ("began", utc(run.started_at)),
+        ("validity", run.validity.value),
+    ]
+    if measured is not None:
+        pairs += [
+            ("rate", f"{rate(measured.tps)} /s over {measured.seconds:.3g} s"),
+            ("mean latency", f"{milliseconds(measured.latency_mean_s)} ms"),
+            ("failed", str(measured.failed)),
+        ]
+    if run.raw:
+        pairs.append(("printed", f"raw/{run.raw}"))
+    return Section(
+        anchor="measured", title="Measured", blocks=(KeyValues(title="", pairs=tuple(pairs)),)
+    )
+
+
+def _course(run: Run) -> Section:
+    """Return the turns of a run, or its seconds."""
+    table = _turns(run) if run.turns else _seconds(run)
+    left = len(table.rows) - _TURNS_SHOWN
+    if left > 0:
+        note = f"The first {_TURNS_SHOWN}; {left} more are in the record."
+        table = replace(table, rows=table.rows[:_TURNS_SHOWN], note=note)
+    return Section(anchor="course", title=table.title, blocks=(table,) if table.rows else ())
+
+
+def _turns(run: Run) -> Table:
+    columns = (
+        number_column("round"),
+        number_column("place"),
+        number_column("began", "s"),
+        number_column("counted", "s"),
+        number_column("rate", "1/s"),
+    )
+    rows = (
+        (
+            str(turn.round + 1),
+            str(turn.place + 1),
+            f"{turn.began_s:.3f}",
+            f"{turn.seconds:.3f}",
+            rate(turn.transactions / turn.seconds) if turn.seconds else MISSING,
+        )
+        for turn in run.turns
+    )
+    return Table(title="Turns", columns=columns, rows=tuple(Row(cells=cells) for cells in rows))
+
+
+def _seconds(run: Run) -> Table:
+    columns = (
+        number_column("ended", "s"),
+        number_column("rate", "1/s"),
+        number_column("mean latency", "ms"),
+        number_column("failed"),
+    )
+    rows = (
+        (
+            f"{second.end_s:.1f}",
+            rate(second.transactions / second.seconds) if second.seconds else MISSING,
+            milliseconds(second.latency_mean_s),
+            str(second.failed),
+        )
+        for second in (run.measurement.series if run.measurement is not None else ())
+    )
+    return Table(title="Seconds", columns=columns, rows=tuple(Row(cells=cells) for cells in rows))
+
+
+def _waits(run: Run) -> Section:
+    waits = run.evidence.waits if run.evidence is not None else None
+    if waits is None:
+        return Section(anchor="waits", title="Wait events", blocks=())
+    rows = tuple(
+        Row(cells=(event.kind, event.name or MISSING, f"{event.sessions:.3f}"))
+        for event in waits.events
+    )
+    table = Table(
+        title="Wait events",
+        columns=(
+            Column(name="type"),
+            Column(name="event"),
+            number_column("sessions"),
+        ),
+        rows=rows,
+        note=f"Mean number of sessions; {waits.source}, {count(waits.samples, 'sample')}.",
+    )
+    return Section(anchor="waits", title="Wait events", blocks=(table,) if rows else ())
+
+
+def _found(run: Run) -> Section:
+    items = tuple(
+        FindingItem(
+            severity=each.severity.value,
+            tone=Tone.WARNING,
+            subject="",
+            message=each.message,
+            remedy=each.remedy,
+            source="",
+            code=each.code,
+        )
+        for each in run.findings
+    )
+    blocks = (FindingList(items=items),) if items else ()
+    return Section(anchor="findings", title="Findings", blocks=blocks)
+
+
+def files_page(record: CampaignRecord, names: Sequence[tuple[str, int]]) -> Document:
+    """Return the files of a record, to be taken away.
+
+    Args:
+        record: Of the campaign.
+        names: Relative to its directory, with sizes in bytes.
+    """
+    rows = tuple(
+        Row(cells=(name, format_bytes(size)), links=((0, f"file/{quote(name, safe='/')}"),))
+        for name, size in names
+    )
+    table = Table(title="Files", columns=(Column(name="file"), number_column("size")), rows=rows)
+    section = Section(anchor="files", title="Files", blocks=(table,))
+    return _page(record, "files", (section,), root="")
+
+
+def choices_page(record: CampaignRecord, others: Sequence[Head]) -> Document:
+    """Return the campaigns that one can be compared with: those of its experiment first."""
+    name = record.experiment.name
+    ordered = sorted(others, key=lambda head: (head.name != name, -head.started_at))
+    rows = tuple(
+        Row(
+            cells=(utc(head.started_at), head.key, head.name),
+            links=((1, f"compare?with={head.identity}"),),
+        )
+        for head in ordered[:PAGE]
+    )
+    columns = (Column(name="started"), Column(name="campaign"), Column(name="name"))
+    block: Block = Paragraph(text="There is no other campaign here.")
+    if rows:
+        block = Table(title="Compare with", columns=columns, rows=rows)
+    section = Section(anchor="compare", title="Compare with", blocks=(block,))
+    return _page(record, "compare with another campaign", (section,), root="")

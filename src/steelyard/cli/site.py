@@ -1,0 +1,354 @@
+"""The pages that ``steelyard serve`` answers with: campaigns, down to their seconds; read only.
+
+What a page shows is computed from the record, once for each state of the journal. No page has a
+script, loads anything from elsewhere, or changes anything.
+"""
+
+import ipaddress
+import secrets
+import socket
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeVar, cast
+
+from flask import Flask, Response, abort, request, send_file
+from waitress.server import create_server
+from werkzeug.exceptions import HTTPException
+
+from steelyard.answers.browse import (
+    PAGE,
+    Head,
+    block_page,
+    blocks_page,
+    choices_page,
+    files_page,
+    found_heads,
+    list_document,
+    live_page,
+    report_page,
+    run_page,
+)
+from steelyard.answers.campaign import analyse
+from steelyard.answers.environments import compare_environments, environments_document
+from steelyard.answers.history import history_document, history_of
+from steelyard.answers.report import Listed
+from steelyard.cli.campaigns import HOME, campaign_is_held, listed_campaign
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.errors import InputError, PreflightError, RecordError, SteelyardError
+from steelyard.record.directory import find_campaigns, read_beginning, read_campaign
+from steelyard.report.document import Document, Link, Paragraph, Section, Tone
+from steelyard.report.html import render_html
+
+_T = TypeVar("_T")
+# What is kept of many campaigns: first lines are small, and whole records are not.
+_KEPT: Final = {"head": 100_000, "record": 4}
+_KEPT_ELSE: Final = 64
+_COOKIE: Final = "steelyard"
+_HEADERS: Final = {
+    # Drawings have styles of their own; there is no script to allow.
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:;"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class Site:
+    """The campaigns below a directory, and the pages that were made of them."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self._made: dict[str, OrderedDict[tuple[object, ...], object]] = {}
+        self._alone = threading.RLock()  # the machine may be the one that is measured
+
+    def heads(self) -> dict[str, Head]:
+        """Return the campaigns that are there now, by what stands for them in addresses."""
+        heads = (self._head(path) for path in find_campaigns(self.place))
+        return {head.identity: head for head in heads}
+
+    def path(self, head: Head) -> Path:
+        """Return the directory of a campaign."""
+        return self.place / head.key
+
+    def head(self, identity: str) -> Head:
+        """Return the campaign that an address means; 404 where there is none."""
+        head = self.heads().get(identity)
+        if head is None:
+            abort(404, "There is no such campaign here.")
+        return head
+
+    def _head(self, path: Path) -> Head:
+        key = str(path.relative_to(self.place))
+        name, started_at = self._once("head", path, lambda: _beginning(path), whole=False)
+        return Head(key=key, name=name, started_at=started_at)
+
+    def listed(self, path: Path) -> Listed:
+        """Return a campaign as a list shows it; whether somebody writes it is asked each time."""
+        found = self._once("listed", path, lambda: listed_campaign(path, curves=False))
+        return replace(found, held=campaign_is_held(path))
+
+    def record(self, path: Path) -> CampaignRecord:
+        """Return the record of a campaign.
+
+        Raises:
+            RecordError: It is damaged.
+        """
+        return self._once("record", path, lambda: read_campaign(path))
+
+    def page(self, what: str, path: Path, make: Callable[[], Document]) -> str:
+        """Return a page of a campaign, made anew only where its journal has changed."""
+        return self._once(what, path, lambda: render_html(make()))
+
+    def _once(self, what: str, path: Path, make: Callable[[], _T], *, whole: bool = True) -> _T:
+        """Return what was made of a journal in this state, or make it.
+
+        Args:
+            what: Is made.
+            path: Of the campaign.
+            make: Makes it.
+            whole: Of all lines; else of the first, which never changes.
+        """
+        status = (path / "journal.jsonl").stat()
+        state = (status.st_mtime_ns, status.st_size) if whole else ()
+        key = (path, status.st_ino, *state)
+        with self._alone:
+            made = self._made.setdefault(what, OrderedDict())
+            if key not in made:
+                made[key] = make()
+                if len(made) > _KEPT.get(what, _KEPT_ELSE):
+                    made.popitem(last=False)
+            made.move_to_end(key)
+            return cast("_T", made[key])
+
+
+def _beginning(path: Path) -> tuple[str, float]:
+    try:
+        return read_beginning(path)
+    except RecordError:
+        return "", 0.0
+
+
+class Pages:
+    """What each address shows."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def campaigns(self) -> str:
+        """Return a page of the list."""
+        site, query = self._site, request.args.get("q", "")
+        number = max(request.args.get("page", 1, type=int), 1)
+        heads = found_heads(list(site.heads().values()), query)
+        shown = heads[(number - 1) * PAGE : number * PAGE]
+        listed = [(head, site.listed(site.path(head))) for head in shown]
+        place = str(site.place)
+        document = list_document(listed, place=place, query=query, found=len(heads), page=number)
+        return render_html(document)
+
+    def history(self) -> str:
+        """Return the effects over all campaigns."""
+        site = self._site
+        found = [site.listed(site.path(head)) for head in site.heads().values()]
+        return render_html(_linked(history_document(history_of(found, {}, [str(site.place)]))))
+
+    def report(self, identity: str) -> str:
+        """Return the whole report of a campaign."""
+        site, path = self._site, self._path(identity)
+        return site.page("report", path, lambda: report_page(analyse(site.record(path))))
+
+    def live(self, identity: str) -> str:
+        """Return where a campaign stands."""
+        path = self._path(identity)
+        listed = self._site.listed(path)
+        analysis = listed.analysis
+        if analysis is None:
+            raise RecordError(listed.problem, hint="Restore it from a copy.")
+        return self._site.page(f"live {listed.held}", path, lambda: live_page(listed, analysis))
+
+    def blocks(self, identity: str) -> str:
+        """Return the blocks of a campaign."""
+        record = self._record(identity)
+        return render_html(blocks_page(record, analyse(record, curves=False)))
+
+    def block(self, identity: str, block: int, attempt: int) -> str:
+        """Return the runs of one try of a block."""
+        return _or_404(block_page(self._record(identity), block, attempt))
+
+    def run(self, identity: str, number: int) -> str:
+        """Return one run."""
+        return _or_404(run_page(self._record(identity), number))
+
+    def files(self, identity: str) -> str:
+        """Return the list of a record's files."""
+        path = self._path(identity)
+        names = [(str(file.relative_to(path)), file.stat().st_size) for file in _files(path)]
+        return render_html(files_page(self._site.record(path), names))
+
+    def file(self, identity: str, name: str) -> Response:
+        """Return a file of a record, to be kept and not to be shown."""
+        path = self._path(identity)
+        # Only what the list shows: nothing that a name or a link leads to elsewhere.
+        wanted = next((each for each in _files(path) if str(each.relative_to(path)) == name), None)
+        if wanted is None:
+            abort(404, "There is no such file in this record.")
+        return send_file(wanted.resolve(), as_attachment=True)
+
+    def compare(self, identity: str) -> str:
+        """Return a campaign beside another, or what it can be set beside."""
+        record, other = self._record(identity), request.args.get("with")
+        if other is None:
+            heads = self._site.heads().values()
+            return render_html(
+                choices_page(record, [each for each in heads if each.identity != identity])
+            )
+        records = [record, self._record(other)]
+        return render_html(_linked(environments_document(compare_environments(records, {}))))
+
+    def _path(self, identity: str) -> Path:
+        return self._site.path(self._site.head(identity))
+
+    def _record(self, identity: str) -> CampaignRecord:
+        return self._site.record(self._path(identity))
+
+
+_CAMPAIGN: Final = "/campaign/<identity>"
+_RULES: Final[Mapping[str, Callable[..., Callable[..., str | Response]]]] = {
+    "/": lambda pages: pages.campaigns,
+    "/history": lambda pages: pages.history,
+    f"{_CAMPAIGN}/": lambda pages: pages.report,
+    f"{_CAMPAIGN}/live": lambda pages: pages.live,
+    f"{_CAMPAIGN}/blocks": lambda pages: pages.blocks,
+    f"{_CAMPAIGN}/block/<int:block>-<int:attempt>": lambda pages: pages.block,
+    f"{_CAMPAIGN}/run/<int:number>": lambda pages: pages.run,
+    f"{_CAMPAIGN}/files": lambda pages: pages.files,
+    f"{_CAMPAIGN}/file/<path:name>": lambda pages: pages.file,
+    f"{_CAMPAIGN}/compare": lambda pages: pages.compare,
+}
+
+
+def application(site: Site, token: str, hosts: Collection[str]) -> Flask:
+    """Return the application.
+
+    Args:
+        site: Its campaigns.
+        token: Without it nothing is shown; it comes with the first address, then as a cookie.
+        hosts: Names by which it may be asked, so that no page of somebody else's can: a name that
+            leads here is not enough. Empty: any.
+    """
+    app = Flask("steelyard", static_folder=None)
+    app.before_request(lambda: _admitted(token, hosts))
+    app.after_request(_guarded)
+    app.register_error_handler(Exception, _failed)
+    pages = Pages(site)
+    for rule, of in _RULES.items():
+        app.add_url_rule(rule, endpoint=rule, view_func=of(pages), methods=["GET"])
+    return app
+
+
+def _admitted(token: str, hosts: Collection[str]) -> Response | None:
+    """Return nothing for who may look; a first address leaves its token behind as a cookie."""
+    if hosts and request.host not in hosts:
+        abort(403, "This name is not the one that Steelyard answers to.")
+    given = request.args.get("token", "")
+    if given and secrets.compare_digest(given.encode(), token.encode()):
+        answered = Response(status=303, headers={"Location": request.path})
+        answered.set_cookie(_COOKIE, token, httponly=True, samesite="Strict")
+        return answered
+    held = request.cookies.get(_COOKIE, "")
+    if not secrets.compare_digest(held.encode(), token.encode()):
+        abort(403, "The address lacks the token that `steelyard serve` printed.")
+    return None
+
+
+def _guarded(answered: Response) -> Response:
+    answered.headers.update(_HEADERS)
+    return answered
+
+
+def _failed(error: Exception) -> tuple[str, int]:
+    """Return a page for what went wrong; what is a fault of the program is raised again."""
+    if isinstance(error, HTTPException):
+        return _trouble(str(error.description), ""), error.code or 500
+    if isinstance(error, SteelyardError):
+        return _trouble(error.message, error.hint or ""), 422
+    if isinstance(error, FileNotFoundError):
+        return _trouble("It is no longer there.", ""), 404
+    raise error
+
+
+def _or_404(document: Document | None) -> str:
+    if document is None:
+        abort(404, "The record holds no such thing.")
+    return render_html(document)
+
+
+def _linked(document: Document) -> Document:
+    return replace(document, links=(Link(text="all campaigns", address="/"),))
+
+
+def _trouble(message: str, hint: str) -> str:
+    """Return a page that says what is wrong, and the way out."""
+    texts = [Paragraph(text=message, tone=Tone.ERROR), *([Paragraph(text=hint)] if hint else [])]
+    section = Section(anchor="trouble", title="Nothing to show", blocks=tuple(texts))
+    return render_html(_linked(Document(title="Steelyard", subtitle="", sections=(section,))))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """Yield the plain files of a record by name, those of its raw output too; no links."""
+    for file in sorted(path.rglob("*")):
+        if file.is_file() and not any(part.is_symlink() for part in (file, *file.parents[:2])):
+            yield file
+
+
+def _is_loopback(address: str) -> bool:
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def answer(directory: Path | None, address: str, port: int, *, told: Callable[[str], None]) -> None:
+    """Answer until an interrupt.
+
+    Args:
+        directory: Holds the campaigns; None: that of all commands.
+        address: To listen on.
+        port: Likewise; 0: any.
+        told: Takes the address for the browser.
+
+    Raises:
+        InputError: The directory is none.
+        PreflightError: Nothing can listen there.
+    """
+    place = directory or HOME
+    if not place.is_dir():
+        raise InputError(f"{place} is not a directory", hint="Name a directory of campaigns.")
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        taken = socket.create_server((address, port), family=family)
+    except OSError as error:
+        raise PreflightError(
+            f"nothing can listen on {address}:{port}: {error.strerror or error}",
+            hint="Name another port: --listen 127.0.0.1:0 takes a free one.",
+        ) from error
+    token, names = secrets.token_urlsafe(16), set[str]()
+    shown = f"[{address}]" if ":" in address else address
+    at = f"{shown}:{taken.getsockname()[1]}"
+    told(f"http://{at}/?token={token}")
+    if _is_loopback(address):
+        names.update((at, at.replace(shown, "localhost")))
+    else:
+        told("warning: who has this address can read all campaigns; it is not encrypted")
+    told("Ctrl-C ends it")
+    app = application(Site(place), token, names)
+    server = create_server(app, sockets=[taken], threads=4, ident="steelyard")
+    try:
+        server.run()
+    finally:
+        server.close()
