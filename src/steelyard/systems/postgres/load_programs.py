@@ -224,7 +224,8 @@ def _unmeasured(length_s: float) -> Measurement:
 # Guesses. Threads that share a file write a line when they come to it, not when its time was taken.
 BACKWARDS_S: Final = 1.0
 _LONGEST_LINE: Final = 1 << 16
-_FIRST_S, _LAST_S = 10**9, 10**10  # the years 2001 to 2286
+_SECOND_US: Final = us_of(1.0)
+_FIRST_US, _LAST_US = 10**9 * _SECOND_US, 10**10 * _SECOND_US  # the years 2001 to 2286
 _SEPARATOR: Final = rb"[ \t]*[,; \t][ \t]*"
 _NUMBER: Final = rb"[0-9]{1,20}(?:\.[0-9]*)?"
 _OF_PGBENCH: Final = re.compile(
@@ -258,8 +259,11 @@ class NamedLogReader:
     def __init__(
         self, log: CommandLog, reader: TransactionLogReader, stretches: Sequence[Stretch] = ()
     ) -> None:
-        self._log = log
-        self._pattern = _pattern_of(log)
+        self._match = _pattern_of(log).match
+        self._is_pgbench = not log.columns
+        self._has_latencies = log.has_latencies
+        self._time_us = log.time_unit_s * _SECOND_US
+        self._latency_us = log.latency_unit_s * _SECOND_US
         self._reader = reader
         pauses = (b.began_at - a.ended_at for a, b in itertools.pairwise(stretches))
         # Who stood still between taking the time and writing it may be late by a pause.
@@ -281,29 +285,24 @@ class NamedLogReader:
 
     def _as_pgbench(self, source: str, number: int, line: bytes) -> bytes:
         """Return a line as pgbench writes them; nothing of one that cannot be read."""
-        found = self._pattern.match(line) if len(line) < _LONGEST_LINE else None
+        found = self._match(line) if len(line) < _LONGEST_LINE else None
         if found is None:
             return self._refuse("cannot be read", source, number, line)
-        if self._log.columns:
-            at_us = us_of(float(found[TIME_COLUMN]) * self._log.time_unit_s)
+        at_us = round(float(found[TIME_COLUMN]) * self._time_us)
+        if self._is_pgbench:
+            at_us += int(found["us"])
+            latency = found[LATENCY_COLUMN]
         else:
-            at_us = int(found[TIME_COLUMN]) * us_of(1.0) + int(found["us"])
-        seconds, us = divmod(at_us, us_of(1.0))
-        if not _FIRST_S <= seconds < _LAST_S:
+            took = float(found[LATENCY_COLUMN]) if self._has_latencies else 0.0
+            latency = b"%d" % round(took * self._latency_us)
+        if not _FIRST_US <= at_us < _LAST_US:
             return self._refuse("have a time that is not since the epoch", source, number, line)
         latest_us = self._latest_us.get(source, 0)
-        self._latest_us[source] = max(at_us, latest_us)
-        if at_us < latest_us - self._slack_us:
+        if at_us > latest_us:
+            self._latest_us[source] = at_us
+        elif at_us < latest_us - self._slack_us:
             return self._refuse("go back in time", source, number, line)
-        return b"0 0 %s 0 %d %d\n" % (self._latency(found), seconds, us)
-
-    def _latency(self, found: re.Match[bytes]) -> bytes:
-        """Return microseconds, or the word that pgbench writes in their place."""
-        if not self._log.columns:
-            return found[LATENCY_COLUMN]
-        if not self._log.has_latencies:
-            return b"0"
-        return b"%d" % us_of(float(found[LATENCY_COLUMN]) * self._log.latency_unit_s)
+        return b"0 0 %s 0 %d %d\n" % (latency, *divmod(at_us, _SECOND_US))
 
     def _refuse(self, what: str, source: str, number: int, line: bytes) -> bytes:
         self._wrong[what] = self._wrong.get(what, 0) + 1
