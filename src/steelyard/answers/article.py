@@ -30,6 +30,8 @@ from steelyard.report.document import (
     Column,
     Document,
     Figure,
+    FindingItem,
+    FindingList,
     Json,
     KeyValues,
     Paragraph,
@@ -313,11 +315,17 @@ def _kept(number: int, blocks: Sequence[Block]) -> Iterator[Block]:
     for block in blocks:
         if isinstance(block, Figure):
             if block.identity.startswith(_FIGURES):
-                yield replace(block, identity=f"{block.identity}-{number}")
+                yield replace(block, identity=f"{block.identity}-of-{number}")
+        elif isinstance(block, FindingList):
+            yield replace(block, items=tuple(_anchored(number, item) for item in block.items))
         elif isinstance(block, Paragraph) and block.link:
             yield replace(block, link=f"{block.link}-{number}")
         else:
             yield block
+
+
+def _anchored(number: int, item: FindingItem) -> FindingItem:
+    return replace(item, anchor=f"{item.anchor}-{number}") if item.anchor else item
 
 
 def _measured(article: Article) -> Section:

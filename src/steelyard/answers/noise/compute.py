@@ -1,4 +1,4 @@
-"""The noise floor: what an A/A campaign says of its set-up, and could and could not have seen (METHOD 3.11).
+"""The noise floor: what an A/A campaign could and could not have seen (METHOD 3.11).
 
 Deviations are of ln(tps): 0.02 means about 2 %.
 """
@@ -379,7 +379,6 @@ def result_share(experiment: Experiment) -> float:
     return 1.0 if twin is None else math.sqrt(twin.squares / _PAIR_SQUARES)
 
 
-_SECONDS_PER_MINUTE = 60.0
 _SECONDS_PER_HOUR = 3600.0
 _REACH_FROM = 2
 # The level of a last look barely changes beyond: 1.04 % at 80 looks, 0.92 % at 500, which widens
