@@ -294,7 +294,7 @@ def _choices(article: Article) -> Section:
         if found:
             items = tuple(f"{e.label}: {e.says}" for e in found)
             lists.append(BulletList(lead=f"{use.name}, the evidence", items=items))
-    blocks = (KeyValues(title="", pairs=tuple(pairs)), *lists)
+    blocks: tuple[Block, ...] = (KeyValues(title="", pairs=tuple(pairs)), *lists)
     return Section(anchor="choices", title="When to choose what", blocks=blocks, first=True)
 
 
