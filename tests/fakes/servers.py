@@ -166,6 +166,11 @@ class FakeLogReader:
         return {}
 
     @property
+    def ended(self) -> Mapping[int, int]:
+        """Return nothing by second, likewise."""
+        return {}
+
+    @property
     def transactions(self) -> int:
         """Return the sum of all numbers."""
         return sum(int(word) for word in self._text.split())
@@ -233,7 +238,13 @@ class FakeEngine:
         """Return one data set."""
         return (Dataset(name="fake_s1", scale_factor=1, prepare=()),)
 
-    def build(self, dataset: Dataset, address: ServerAddress, configuration: str) -> None:
+    def build(
+        self,
+        dataset: Dataset,
+        address: ServerAddress,
+        configuration: str,
+        directory: Path | None = None,  # noqa: ARG002 - by its protocol
+    ) -> None:
         """Note that a data set was made."""
         self._world.steps.append(f"build {dataset.name} on {address.port} for {configuration}")
 
@@ -416,6 +427,10 @@ class FakeEngine:
     def logs_transactions(self) -> bool:
         """Return that it logs every transaction."""
         return True
+
+    def counts_by_log(self) -> bool:
+        """Return that it does not: the rate is printed."""
+        return False
 
     def latency(self, completed: Sequence[Completed]) -> RunLatency | None:  # noqa: ARG002 - likewise
         """Return None: the log tells them."""

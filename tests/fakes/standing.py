@@ -204,6 +204,11 @@ class FakeTurnLog:
                 found[2 * number + 1] = self._within(middle, last)
         return found
 
+    @property
+    def ended(self) -> Mapping[int, int]:
+        """Return what counts: who has a counter asks for no more."""
+        return self.counted
+
     def _within(self, first: float, last: float) -> int:
         later = bisect_right(self._ran, first, key=lambda each: each[1])
         overlaps = (

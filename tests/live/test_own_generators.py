@@ -2,13 +2,21 @@
 
 import gzip
 import json
+import os
+import re
 import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from steelyard.core.measurement import Run
+from steelyard.record.directory import read_campaign
 from support.lacking import lacking
-from support.live import TINY, Steelyard, one_by_one
+from support.live import TINY, Steelyard, interrupted, lasting, one_by_one, wait_for
 
 pytestmark = pytest.mark.live
 
@@ -78,3 +86,122 @@ def test_a_failing_command_leaves_no_result(steelyard: Steelyard) -> None:
     done = steelyard.run("run", steelyard.experiment(one_by_one(text)), "--out", "c")
     assert done.returncode == 5, done.stdout
     assert "out of luck" in done.stderr
+
+
+_PROGRAM = Path(__file__).parents[1] / "support" / "own_load.py"
+_PYTHON = "/usr/bin/python3"  # which every account may run
+# pgbench ends by its own timer in place of SIGTERM, so that it writes out all of its log.
+_WRAPPER = """#!/bin/sh
+trap '' TERM
+pgbench --no-vacuum --select-only --client="$2" --time="$3" --log --log-prefix="$1.part" &
+child=$!
+trap 'kill -ALRM $child' TERM
+wait $child
+wait $child
+status=$?
+for part in "$1".part.*; do mv "$part" "$1"; done
+exit $status
+"""
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Return a directory whose programs the account of the servers may run."""
+    made = Path(tempfile.mkdtemp(prefix="steelyard-test-", dir="/var/tmp"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
+
+
+def _logging(home: Path) -> str:
+    """Return the generator of ``support.own_load``."""
+    if not Path(_PYTHON).exists():
+        lacking(f"there is no {_PYTHON}")
+    shutil.copy(_PROGRAM, home / "load.py")
+    words = f"{_PYTHON}, {home}/load.py, '{{clients}}', '{{seconds}}', '{{log}}'"
+    return f"generator:\n  command: [{words}, '{{configuration}}']\n  log: [time, latency]\n"
+
+
+def _counted(steelyard: Steelyard) -> list[Run]:
+    return list(read_campaign(steelyard.directory / "c").counted_runs)
+
+
+@pytest.mark.slow
+def test_a_program_with_a_log_takes_turns(steelyard: Steelyard, home: Path) -> None:
+    """Two equal configurations are alike, and one whose clients idle for 30 % of the time is not.
+
+    All have percentiles; the design says why it alternates.
+    """
+    text = _file(_logging(home), "{name: own, scale_factor: 1}").replace("slice: 1s", "slice: 3s")
+    idle = "  idle:\n    extends: default\n    postgres: {work_mem: 5MB}\n"
+    done = steelyard.run("run", steelyard.experiment(text + idle), "--out", "c")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
+    assert summary["design"]["mode"] == "alternating"
+    assert "the log of python3 counts their turns" in done.stderr + done.stdout
+    pooled = {c["configuration"]: c for c in summary["comparisons"] if c["clients"] == "pooled"}
+    assert pooled["buffers"]["low_percent"] < 5.0
+    assert pooled["buffers"]["high_percent"] > -5.0
+    assert pooled["idle"]["high_percent"] < -5.0
+    for run in _counted(steelyard):
+        assert run.measurement is not None
+        assert run.measurement.transactions == sum(turn.transactions for turn in run.turns) > 0
+        assert run.measurement.latency_mean_s is not None
+        assert run.latency is not None
+    assert "latency" in summary
+
+
+@pytest.mark.slow
+def test_the_log_of_a_wrapped_pgbench_holds_what_it_counts(
+    steelyard: Steelyard, home: Path
+) -> None:
+    """One by one the rate is the log's after the ramp; no line is lost or read twice.
+
+    The wrapper renames the file at its end.
+    """
+    wrapper = home / "wrapped.sh"
+    wrapper.write_text(_WRAPPER)
+    wrapper.chmod(0o755)
+    words = f"[{wrapper}, '{{log}}', '{{clients}}', '{{seconds}}']"
+    generator = f"generator:\n  command: {words}\n  log: pgbench\n"
+    text = one_by_one(_file(generator, "{name: own, scale_factor: 1}"))
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
+    assert done.returncode == 0, done.stderr
+    for run in _counted(steelyard):
+        name = f"{run.block:04d}-{run.attempt}-*"
+        assert run.measurement is not None
+        assert len(run.measurement.series) == 3
+        assert run.measurement.seconds == 1.0
+        assert run.measurement.transactions == run.measurement.series[-1].transactions
+        assert run.latency is not None, name
+    record = steelyard.directory / "c" / "raw"
+    printed = [gzip.decompress(each.read_bytes()).decode() for each in record.glob("*.txt.gz")]
+    processed = sum(int(n) for text in printed for n in re.findall(r"processed: (\d+)", text))
+    held = sum(s.transactions for run in _counted(steelyard) for s in run.measurement.series)
+    assert 0.8 * processed < held <= processed
+
+
+@pytest.mark.slow
+def test_a_generator_that_is_killed_in_its_turns_is_told(steelyard: Steelyard, home: Path) -> None:
+    """The block is redone, for the reason that its status tells; then the campaign goes on."""
+    text = lasting(_file(_logging(home), "{name: own, scale_factor: 1}"))
+    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
+    wait_for(lambda: steelyard.complete_blocks >= 1, process)
+    wait_for(lambda: _killed(home), process)
+    wait_for(lambda: any(not block["complete"] for block in steelyard.blocks), process)
+    before = steelyard.complete_blocks
+    wait_for(lambda: steelyard.complete_blocks > before, process)
+    interrupted(process)
+    (void,) = [block for block in steelyard.blocks if not block["complete"]][:1]
+    assert "ended with -9 in its turns" in void["reason"]
+
+
+def _killed(home: Path) -> bool:
+    """Kill the generators that are there; return whether there were any."""
+    found = False
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if f"{home}/load.py" in entry.read_text().split("\0"):
+                os.kill(int(entry.parent.name), signal.SIGKILL)
+                found = True
+    return found

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from steelyard.answers.reasons import waits as device
+from steelyard.answers import observations
 from steelyard.answers.results import CampaignAnalysis, CellSummary
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Finding, Severity
@@ -99,10 +99,10 @@ def device_read_findings(ceilings: Sequence[Ceiling], runs: Iterable[Run]) -> It
 
 
 def _reads_per_s(seen: Evidence) -> float | None:
-    size_bytes = device.read_size_bytes(seen)
+    size_bytes = observations.read_size_bytes(seen)
     if size_bytes is None or size_bytes < _LEAST_READ_BYTES:
         return None
-    return device.reads_per_s(seen)
+    return observations.reads_per_s(seen)
 
 
 def read_findings(

@@ -57,7 +57,12 @@ from steelyard.answers.published import (
     single_pass_json,
 )
 from steelyard.answers.reasons.section import reasons_json
-from steelyard.answers.reasons.waits import waits_of
+from steelyard.answers.reasons.waits import (
+    device_json,
+    device_section,
+    devices_and_waits,
+    waits_of,
+)
 from steelyard.answers.result.method import (
     command_section,
     design_pairs,
@@ -234,6 +239,12 @@ ANSWERS: Final = (
     # `steelyard explain` shows the tables.
     Answer(sections=budget_section, json=reasons_json, shown=Shown.WORDS),
     Answer(sections=cost_section),
+    Answer(
+        compute=devices_and_waits,
+        sections=device_section,
+        json=device_json,
+        shown=Shown.ALL,
+    ),
     Answer(compute=analyse_money, sections=money_section, json=money_json),
     Answer(sections=timeline_section, json=phases_json),
     Answer(

@@ -360,6 +360,8 @@ def read_group(known: Known, ramp_s: float, progress: Progress) -> ReadGroup:
         log = wider if wider.damaged < log.damaged else log
     began_us = known.started_us + round(ramp_s * US_PER_S)
     seconds = max((ended_us or began_us) - began_us, 0) / US_PER_S
+    latency = log.run_latency(windows_s=None)
+    assert latency is not None  # noqa: S101 - pgbench's lines have one
     group = LoggedGroup(
         name=known.name,
         files=len(known.files),
@@ -368,7 +370,7 @@ def read_group(known: Known, ramp_s: float, progress: Progress) -> ReadGroup:
         started_at=known.started_us / US_PER_S,
         ramp_s=ramp_s,
         seconds=seconds,
-        latency=log.run_latency(windows_s=None),
+        latency=latency,
         damaged=log.damaged,
         truncated=log.truncated,
         empty=known.empty,

@@ -174,6 +174,7 @@ class Quantity(StrEnum):
     DEVICE_WRITE_BYTES = "device_write_bytes"
     DEVICE_WRITE_S = "device_write_s"
     DEVICE_FLUSHES = "device_flushes"
+    DEVICE_FLUSH_S = "device_flush_s"  # summed over flushes
     DEVICE_BUSY_S = "device_busy_s"
     DEVICE_QUEUE_S = "device_queue_s"  # requests in flight, integrated
     # The same of the WAL's device, where it is another one.
@@ -181,6 +182,7 @@ class Quantity(StrEnum):
     WAL_DEVICE_WRITE_BYTES = "wal_device_write_bytes"
     WAL_DEVICE_WRITE_S = "wal_device_write_s"
     WAL_DEVICE_FLUSHES = "wal_device_flushes"
+    WAL_DEVICE_FLUSH_S = "wal_device_flush_s"
     WAL_DEVICE_BUSY_S = "wal_device_busy_s"
     WAL_DEVICE_QUEUE_S = "wal_device_queue_s"
     # What the server's own processes asked of devices; differences.

@@ -494,13 +494,14 @@ _LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 
 
 class GrowingFiles:
-    """The files of a directory, each with how far it was read."""
+    """The files of a directory, each with how far it was read, whatever it is called meanwhile."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._open: dict[str, int] = {}
         self._read: dict[str, int] = {}
         self._left: set[str] = set()
+        self._known: dict[tuple[int, int], str] = {}  # device and number: the name it had first
 
     def unread_bytes(self) -> int:
         """Return how many bytes were written and not read yet.
@@ -529,6 +530,7 @@ class GrowingFiles:
             os.close(descriptor)
         self._open.clear()
         self._read.clear()
+        self._known.clear()
         with suppress(OSError):  # without the directory there is nothing to remove
             for path in list(self._directory.iterdir()):
                 try:
@@ -546,8 +548,16 @@ class GrowingFiles:
         with translated(self._directory, MeasurementError):
             for name in sorted(path.name for path in self._directory.iterdir()):
                 if name not in self._open and name not in self._left:
-                    self._open[name] = self._opened(name)
-                    self._read[name] = 0
+                    self._take(name)
+
+    def _take(self, name: str) -> None:
+        """Open a file, unless it is one that was renamed."""
+        descriptor = self._opened(name)
+        status = os.fstat(descriptor)
+        if self._known.setdefault((status.st_dev, status.st_ino), name) != name:
+            os.close(descriptor)
+            return
+        self._open[name], self._read[name] = descriptor, 0
 
     def _opened(self, name: str) -> int:
         descriptor = os.open(self._directory / name, _OPEN)

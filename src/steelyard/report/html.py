@@ -12,6 +12,7 @@ from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from markupsafe import escape as escaped
 
 from steelyard.report.charts import INSTALL, on_white, render_chart
 from steelyard.report.document import (
@@ -50,6 +51,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         finalize=_unbroken,
     )
+    environment.filters["clauses"] = _clauses
     environment.filters["kind"] = _kind
     environment.filters["chart"] = _chart
     environment.filters["place"] = _place
@@ -87,6 +89,21 @@ def _card_rows(block: VerdictCards) -> list[list[VerdictCard]]:
 def _unbroken(value: object) -> object:
     """Return a text with its percent signs tied to their numbers; markup stays as it is."""
     return value.replace(" %", "\N{NO-BREAK SPACE}%") if type(value) is str else value
+
+
+_MOST_UNBROKEN = 26  # characters that fit into a card on a phone
+
+
+def _clauses(text: str, separator: str) -> Markup:
+    """Return a text that breaks between its clauses only, where these are short.
+
+    So a date stays whole, and a figure with what it is of and its unit.
+    """
+    clause = Markup('<span class="whole">{}</span>')
+    each = (str(_unbroken(part)) for part in text.split(separator))
+    return escaped(separator).join(
+        clause.format(part) if len(part) <= _MOST_UNBROKEN else part for part in each
+    )
 
 
 def _place(drawing: IntervalDrawing, percent: float) -> str:
@@ -146,10 +163,13 @@ def _brief(block: Block) -> str:
 
 
 def _best(ranking: Table) -> str:
+    if ranking.brief and len({row.cells[0] for row in ranking.rows}) == 1:
+        return f"**{escape(ranking.title)}**: {escape(ranking.brief)}"  # the order says nothing
     shown = replace(ranking, rows=ranking.rows[:_BEST], note="")
     left = len(ranking.rows) - len(shown.rows)
     more = f"\n\nand {left} more, in the report." if left > 0 else ""
-    return f"{_titled(shown, '')}{more}"
+    leading = f"\n\n{escape(ranking.brief)}" if ranking.brief else ""
+    return f"{_titled(shown, '')}{more}{leading}"
 
 
 def escape(text: str) -> str:

@@ -262,8 +262,16 @@ class TransactionLog(Protocol):
         """Return how many count in each second; of a run in turns in each half of a stretch."""
         ...
 
-    def run_latency(self, *, windows_s: float | None) -> RunLatency:
-        """Return all transactions after the ramp; in windows of that length, too, where asked."""
+    @property
+    def ended(self) -> Mapping[int, int]:
+        """Return how many ended in each second, ramp included."""
+        ...
+
+    def run_latency(self, *, windows_s: float | None) -> RunLatency | None:
+        """Return all transactions after the ramp; in windows of that length, too, where asked.
+
+        None where the log tells no latencies.
+        """
         ...
 
     def seconds_text(self) -> str:
@@ -374,8 +382,21 @@ class DataOf(Protocol):
         """Return the data all workloads need."""
         ...
 
-    def build(self, dataset: Dataset, address: ServerAddress, configuration: str) -> None:
-        """Make a dataset on a running server."""
+    def build(
+        self,
+        dataset: Dataset,
+        address: ServerAddress,
+        configuration: str,
+        directory: Path | None = None,
+    ) -> None:
+        """Make a dataset on a running server.
+
+        Args:
+            dataset: What to make.
+            address: The server.
+            configuration: Whose programs make it.
+            directory: Where a command of the dataset works; None: where we do.
+        """
         ...
 
     def missing_data(self, address: ServerAddress) -> tuple[str, ...]:
@@ -514,6 +535,10 @@ class LoadProgram(Protocol):
 
     def logs_transactions(self) -> bool:
         """Return whether the generator can log every transaction; else ``latency`` tells them."""
+        ...
+
+    def counts_by_log(self) -> bool:
+        """Return whether it prints nothing that counts: every run has a log, which tells it all."""
         ...
 
     def log_reader(
@@ -672,6 +697,10 @@ class PlainEngine:
 
     def logs_transactions(self) -> bool:
         """Return that the generator logs none of them."""
+        return False
+
+    def counts_by_log(self) -> bool:
+        """Return that it does not: the generator prints what it did."""
         return False
 
     def latency(self, completed: Sequence[Completed]) -> RunLatency | None:  # noqa: ARG002 - likewise

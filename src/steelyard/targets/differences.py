@@ -236,6 +236,8 @@ def choose_design(experiment: Experiment, engine: Engine, room: Room) -> DesignC
         fit = "all of them can be up" if at_once is None else "no more of them fit into memory"
         asked = experiment.design is Design.ALTERNATING
         reason = "the experiment asks for it" if asked else f"{fit} at the same time"
+        if experiment.workloads[0].command is not None:
+            reason += f", and the log of {experiment.generator} counts their turns"
         return DesignChoice(alternates=True, reason=reason, memory=memory)
     if experiment.design is Design.ALTERNATING:
         raise _cannot_alternate("; ".join(obstacles))
@@ -299,8 +301,11 @@ def _obstacles_of_the_work(experiment: Experiment) -> Iterator[str]:
     ]
     if sleeping:
         yield f"{', '.join(sleeping)} sleeps, and would do so in the pauses"
-    if any(workload.command is not None for workload in experiment.workloads):
-        yield f"{experiment.generator} writes no log of transactions that would count turns"
+    if any(w.command is not None and w.command.log is None for w in experiment.workloads):
+        yield (
+            f"{experiment.generator} writes no log of transactions that would count turns"
+            " (`generator.log`)"
+        )
 
 
 def _obstacles_of_the_file(experiment: Experiment) -> Iterator[str]:

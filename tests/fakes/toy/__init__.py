@@ -172,7 +172,13 @@ class ToyEngine(PlainEngine):
         """Return the keys, which are the same for all workloads."""
         return (Dataset(name="keys"),)
 
-    def build(self, dataset: Dataset, address: ServerAddress, configuration: str) -> None:
+    def build(
+        self,
+        dataset: Dataset,
+        address: ServerAddress,
+        configuration: str,
+        directory: Path | None = None,
+    ) -> None:
         """Load the keys."""
         asked(address, *(f"SET key{number} value" for number in range(KEYS)), "SAVE")
 

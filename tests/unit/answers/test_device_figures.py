@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from watched import seen
 
-from steelyard.answers.reasons import waits as device
+from steelyard.answers import observations as device
 from steelyard.campaign.evidence.sources import DeviceCounters
 from steelyard.core.measurement import Evidence, Quantity
 from support.recorded_iostat import SECONDS, printed_by_iostat, used_as_recorded

@@ -102,3 +102,17 @@ def test_what_nobody_wants_takes_no_room(tmp_path: Path) -> None:
         assert os.fstat(writer.fileno()).st_blocks == 0
         writer.write(b"end")
     files.remove()
+
+
+def test_a_file_that_is_renamed_is_read_once(tmp_path: Path) -> None:
+    """A program may give its log the name that it was told when it is complete."""
+    files = GrowingFiles(tmp_path)
+    (tmp_path / "log.part").write_bytes(b"one")
+    assert files.unread_bytes() == 3
+    (tmp_path / "log.part").rename(tmp_path / "log")
+    with (tmp_path / "log").open("ab") as writer:
+        writer.write(b"two")
+    assert list(files.read()) == [("log.part", b"onetwo")]
+    assert files.unread_bytes() == 0
+    files.remove()
+    assert list(tmp_path.iterdir()) == []

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fakes.processes import FakeProcesses
 from steelyard.core.errors import InputError, MeasurementError, PreflightError
 from steelyard.core.experiment import (
+    CommandLog,
     Configuration,
     Experiment,
     Figure,
@@ -21,7 +22,7 @@ from steelyard.core.experiment import (
     Workload,
 )
 from steelyard.core.outside import Completed, ServerAddress
-from steelyard.core.schedule import Load
+from steelyard.core.schedule import Load, Pausing
 from steelyard.core.target import LocalTarget
 from steelyard.systems.postgres import load_programs as own
 from steelyard.systems.postgres.engine import dataset_of
@@ -94,6 +95,37 @@ def test_names_in_braces_and_the_environment_say_the_same() -> None:
     assert not any("secret" in word for word in command.argv)
     assert command.account == "nobody"
     assert command.parent_death_signal == signal.SIGKILL
+
+
+_LOGGING = LoadCommand(argv=("own", "{log}"), log=CommandLog(columns=("time",)))
+
+
+def test_each_start_writes_a_log_of_its_own() -> None:
+    """Generators that are started anew within a run do not overwrite what the first ones wrote."""
+    program = _program(_LOGGING)
+    request = replace(_request(), workload=Workload(name="oltp", command=_LOGGING), log=Path("/l"))
+    commands = [program.run_commands(request, _ADDRESS)[0] for _ in range(2)]
+    assert [command.argv for command in commands] == [("own", "/l.0"), ("own", "/l.1")]
+    assert [command.environment["STEELYARD_LOG"] for command in commands] == ["/l.0", "/l.1"]
+    assert program.counts_by_log()
+    assert not _program().counts_by_log()
+    assert "STEELYARD_LOG" not in _program().run_commands(_request(), _ADDRESS)[0].environment
+
+
+def test_with_a_log_nothing_printed_counts_and_the_status_does() -> None:
+    """In turns the signal that ends it is no failure, whoever says so; another end is."""
+    program = _program(_LOGGING)
+    request = replace(_request(), workload=Workload(name="oltp", command=_LOGGING))
+    measured = program.parse_run([_completed("")], request=request, ramp_s=2.0, started_at=0.0)
+    assert (measured.transactions, measured.seconds) == (0.0, 5.0)
+    with pytest.raises(MeasurementError, match="exited with -9"):
+        program.parse_run([_completed("", -9)], request=request, ramp_s=2.0, started_at=0.0)
+    in_turns = replace(request, in_turns=Pausing.FREEZER)
+    ended = [_completed("", status) for status in (0, -signal.SIGTERM, 128 + signal.SIGTERM)]
+    assert program.parse_run(ended, request=in_turns, ramp_s=0.0, started_at=0.0)
+    assert program.connected_within_s(ended) == 0.0
+    with pytest.raises(MeasurementError, match="ended with -9 in its turns"):
+        program.connected_within_s([*ended, _completed("", -9)])
 
 
 def test_a_run_as_short_as_the_ramp_leaves_nothing_out() -> None:

@@ -195,6 +195,10 @@ UNLOGGED = (
     f"No {ONE} was timed here: Steelyard reads no log of {GENERATOR}. Percentiles with intervals,"
     " stalls and what goes on within a second are not known."
 )
+UNTIMED = (
+    f"No {ONE} was timed here: the log of {GENERATOR} tells when each ended, and not how long it"
+    " took. Percentiles are not known."
+)
 _PRINTED_NOTE = (
     f"As {GENERATOR} prints them, of each whole run; shown is the median over runs. They take no"
     f" part in the verdicts, which are on {RATE}."
@@ -237,8 +241,11 @@ _CHANGE_NOTE = (
 def latency_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return what the logs of all transactions say; nothing where there are none."""
     found = analysis.latency
-    if any(workload.command is not None for workload in analysis.experiment.workloads):
-        told: list[Block] = [Paragraph(text=UNLOGGED), *_printed(analysis)]
+    commands = [w.command for w in analysis.experiment.workloads if w.command is not None]
+    logs = [command.log for command in commands if command.log is not None]
+    if commands and not any(log.has_latencies for log in logs):
+        why = UNTIMED if logs else UNLOGGED
+        told: list[Block] = [Paragraph(text=why), *_printed(analysis)]
         return (Section(anchor="latency", title=TITLE, blocks=tuple(told)),)
     if found is None and analysis.is_in_turns and not _logs(analysis):
         return (Section(anchor="latency", title=TITLE, blocks=(Paragraph(text=UNTOLD),)),)

@@ -18,11 +18,15 @@ from steelyard.answers.observations import (
     Observations,
     ResultContrast,
     Watching,
+    busy_fraction,
     median_over,
+    queue_length,
+    reads_per_s,
+    requests_per_s,
     result_contrasts,
+    wait_s,
     watching,
 )
-from steelyard.answers.reasons import waits as device
 from steelyard.answers.timeline import Timeline, timelines
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment, Layer
@@ -354,12 +358,12 @@ def _io(case: _Case, part: PartChange) -> Iterator[str]:
     yield from _device(case, part)
     side = _larger_side(part)
     evidence = case.evidence(side)
-    reads, limit = median_over(evidence, device.reads_per_s), case.read_limits[side]
+    reads, limit = median_over(evidence, reads_per_s), case.read_limits[side]
     if reads is not None and limit is not None and reads >= _AT_LIMIT * limit:
         yield f"its {reads:,.0f} reads/s are all that the limit of {limit:,.0f} lets through"
     waiting, queued = (
         median_over(evidence, _io_sessions),
-        median_over(evidence, device.queue_length),
+        median_over(evidence, queue_length),
     )
     if waiting and queued is not None and waiting > _BEFORE_DEVICE * queued:
         yield (
@@ -372,11 +376,11 @@ def _device(case: _Case, part: PartChange) -> Iterator[str]:
     """Yield how the data device stood on the side where the part is larger."""
     side = _larger_side(part)
     evidence = case.evidence(side)
-    busy = median_over(evidence, device.busy_fraction)
-    requests = median_over(evidence, device.requests_per_s)
+    busy = median_over(evidence, busy_fraction)
+    requests = median_over(evidence, requests_per_s)
     if busy is None or requests is None:
         return
-    await_s = median_over(evidence, device.wait_s)
+    await_s = median_over(evidence, wait_s)
     each = "" if await_s is None else f", {format_latencies([await_s])[0]} each"
     who = (case.change.baseline, case.change.configuration)[side]
     yield (

@@ -1,14 +1,15 @@
 """The long runs of a report, beside the slices and never mixed with them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from steelyard.answers.findings import finding_json
 from steelyard.answers.results import CampaignAnalysis, cell_name, specification
 from steelyard.answers.sustained.compute import BURST_ONLY, BurstCliff, SustainedSummary
 from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT
-from steelyard.core.measurement import SustainedRun
-from steelyard.core.units import format_duration, format_percent
+from steelyard.core.measurement import Quantity, Series, SustainedRun
+from steelyard.core.units import MIB, format_duration, format_percent
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,
@@ -23,6 +24,7 @@ from steelyard.report.document import (
     Tone,
     Value,
     ended,
+    enumeration,
     milliseconds,
     number,
     number_column,
@@ -50,7 +52,12 @@ def sustained_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return the long runs with their strips; nothing when there are none."""
     if not analysis.sustained:
         return ()
-    blocks: tuple[Block, ...] = (_table(analysis), *_cliff_table(analysis), *_strips(analysis))
+    blocks: tuple[Block, ...] = (
+        _table(analysis),
+        *_cliff_table(analysis),
+        *_strips(analysis),
+        *_device_figure(analysis),
+    )
     return (Section(anchor="sustained", title=TITLE, blocks=blocks),)
 
 
@@ -279,6 +286,112 @@ def _mark_rows(cliff: BurstCliff, strip: _Strip) -> Iterator[tuple[Value, ...]]:
     yield (at, None, False, "cliff", *band)
     yield (at, round(cliff.scan.burst, 2), False, "level", strip.at(0.0), at)
     yield (at, round(cliff.scan.sustained, 2), False, "level", at, strip.at(strip.whole_s))
+
+
+# A track, its lines, and what a unit per second is multiplied by to be shown.
+_TRACKS: Final = (
+    ("requests/s", {"reads": Quantity.DEVICE_READS, "writes": Quantity.DEVICE_WRITES}, 1.0),
+    (
+        "MiB/s",
+        {"reads": Quantity.DEVICE_READ_BYTES, "writes": Quantity.DEVICE_WRITE_BYTES},
+        1.0 / MIB,
+    ),
+    ("in flight", {"in flight": Quantity.DEVICE_QUEUE_S}, 1.0),
+    ("% busy", {"device busy": Quantity.DEVICE_BUSY_S}, 100.0),
+)
+_MOST_SIDES: Final = 3  # side by side, so that a drop stays visible
+_MOST_STEPS: Final = 240  # of a line
+_DeviceLine = tuple[tuple[float, float], ...]  # end of each step, mean; at first its beginning
+
+
+def _device_figure(analysis: CampaignAnalysis) -> Iterator[Figure]:
+    """Yield what the device of the data did over the long runs, where the record has it."""
+    sides = tuple(dict.fromkeys(each.run.configuration for each in analysis.sustained))
+    drawn = sides[:_MOST_SIDES]
+    step = _device_step(analysis)
+    rows = tuple(_device_rows(analysis, drawn, step))
+    if not rows:
+        return
+    means = "" if step == 1 else f" Each step is the mean of about {step} s."
+    left = f" The first {_MOST_SIDES} of {len(sides)} configurations are drawn."
+    yield Figure(
+        specify=specification,
+        identity="sustained-device",
+        kind=ChartKind.TIMELINE,
+        title="The device of the data in the sustained runs",
+        caption="Its reads and writes, on top of each other, requests in flight (aqu-sz of iostat)"
+        " and the part of the time with any (%util). The shaded start is the ramp. Each row has the"
+        f" same axis in all its panels.{means}{left if len(sides) > _MOST_SIDES else ''}",
+        alt="Requests, bytes, requests in flight and busy share of the device of the data over the"
+        f" seconds of the long runs of {enumeration(drawn)}, by workload; the table of devices"
+        " holds their means.",
+        columns=("workload", "track", "configuration", "mark", "at", "line", "value", "top"),
+        rows=rows,
+        configurations=(analysis.experiment.baseline, *analysis.experiment.contenders),
+    )
+
+
+def _host(part: SustainedRun) -> Series | None:
+    return None if part.evidence is None else part.evidence.series_of("host")
+
+
+def _device_step(analysis: CampaignAnalysis) -> int:
+    """Return how many rows of the record, about a second each, make one step of a line."""
+    found = [[_host(part) for part in each.parts] for each in analysis.sustained]
+    rows = [sum(len(host.rows) for host in hosts if host is not None) for hosts in found]
+    return max(1, -(-max(rows) // _MOST_STEPS))
+
+
+def _device_rows(
+    analysis: CampaignAnalysis, sides: Sequence[str], step: int
+) -> Iterator[tuple[Value, ...]]:
+    """Yield track by track, so that every configuration has a panel in each, if an empty one."""
+    for workload in dict.fromkeys(each.run.cell.workload for each in analysis.sustained):
+        here = [each for each in analysis.sustained if each.run.cell.workload == workload]
+        parts = {each.run.configuration: each.parts for each in here}
+        for track, wanted, scale in _TRACKS:
+            lines = {
+                (side, name): _device_line(parts[side], quantity, scale, step)
+                for side in sides
+                if side in parts
+                for name, quantity in wanted.items()
+            }
+            # Lines are piled up: their highest ones together are room enough.
+            tops = [sum(_highest(lines.get((side, name), ())) for name in wanted) for side in sides]
+            for side in sides if any(lines.values()) else ():
+                panel, top = (workload, track, side), round(1.05 * max(tops), 4)
+                ramp_s = float(parts[side][0].ramp_s) if side in parts else 0.0
+                yield (*panel, "ramp", ramp_s, None, None, top)
+                for name in wanted:
+                    for end, mean in lines.get((side, name), ()):
+                        yield (*panel, "value", end, name, mean, top)
+
+
+def _highest(line: _DeviceLine) -> float:
+    return max((mean for _, mean in line), default=0.0)
+
+
+def _device_line(
+    parts: Sequence[SustainedRun], quantity: Quantity, scale: float, step: int
+) -> _DeviceLine:
+    """Return a quantity per second over the parts; nothing where it was not counted."""
+    found: list[tuple[float, float]] = []
+    for part in parts:
+        host = _host(part)
+        if host is None or quantity not in host.names:
+            continue
+        later_s = part.started_at - parts[0].started_at
+        column = [row[host.names.index(quantity)] for row in host.rows]
+        edges = (0.0, *host.end_s)
+        for first in range(0, len(column), step):
+            known = [value for value in column[first : first + step] if value is not None]
+            begin, end = edges[first], edges[min(first + step, len(column))]
+            if end > begin and len(known) == len(column[first : first + step]):
+                mean = round(scale * sum(known) / (end - begin), 4)
+                # Steps are drawn back from their ends: the first needs its beginning.
+                found += [] if found else [(round(later_s + begin, 3), mean)]
+                found.append((round(later_s + end, 3), mean))
+    return tuple(found)
 
 
 def cliff_json(cliff: BurstCliff) -> dict[str, Json]:

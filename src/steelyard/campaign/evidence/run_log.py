@@ -25,6 +25,7 @@ UNREAD_BYTES: Final = 16 * MIB  # of a long run; a guess: half a minute at 15,00
 SCARCE_BYTES: Final = 32 * MIB
 _LOOK_S: Final = 1.0
 WINDOW_S: Final = 10.0  # METHOD 7: means of 10 s
+FULL_BYTES: Final = 64 * 1024  # a guess: with less than that left a line may have been lost
 # A guess: how long opening the connections may take, from which the ramp counts. What ends
 # before lies in memory until the ramp is known.
 CONNECTING_S: Final = 30.0
@@ -59,6 +60,19 @@ class LogOrder:
     windows_s: float | None = None
 
 
+class _NoStore:
+    """Keeps nothing."""
+
+    def write_raw(self, name: str, text: str) -> str:  # noqa: ARG002 - by its protocol
+        return name
+
+    def raw_file(self, name: str) -> AbstractContextManager[BinaryIO]:
+        raise NotImplementedError
+
+
+UNRECORDED: Final = LogOrder(name="", store=_NoStore())  # a run of which nothing is kept
+
+
 def log_order(
     policy: LogPolicy, *, name: str, store: RawStore, windows_s: float | None = None
 ) -> LogOrder | None:
@@ -73,14 +87,16 @@ class Logged:
     """What came of a log.
 
     Attributes:
-        latency: None where the log cannot be used.
-        trouble: Why not; empty where it can.
+        latency: None where the log cannot be used, or tells none.
+        trouble: Why it cannot; empty where it can.
         counted: How many count in each second; of a run in turns in each half of a stretch.
+        ended: How many ended in each, ramp included.
     """
 
     latency: RunLatency | None
     trouble: str = ""
     counted: Mapping[int, int] = field(default_factory=dict)
+    ended: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -162,12 +178,12 @@ class RunLog:
         if self._thread is not None:
             self._thread.join()
 
-    def result(self, ramp_s: float | None, processed: int) -> Logged:
+    def result(self, ramp_s: float | None, processed: int | None) -> Logged:
         """Return what all of it says, after the end of the run.
 
         Args:
             ramp_s: When the ramp was over; None where that is not known.
-            processed: How many transactions the generator counts.
+            processed: How many transactions the generator counts; None: its log alone does.
 
         Raises:
             RecordError: What is to be kept cannot be written.
@@ -177,16 +193,26 @@ class RunLog:
         except MeasurementError as error:  # no reason to lose the run
             return Logged(latency=None, trouble=error.message)
         latency = log.run_latency(windows_s=self._order.windows_s)
-        trouble = trouble_of(log, processed, latency.sampled)
+        held = log.transactions if processed is None else processed
+        trouble = trouble_of(log, held, 1.0 if latency is None else latency.sampled)
         if trouble:
             return Logged(latency=None, trouble=trouble)
-        stored = self._order.store.write_raw(f"{self._order.name}.seconds", log.seconds_text())
-        return Logged(latency=replace(latency, seconds=stored), counted=log.counted)
+        if latency is not None:
+            text = log.seconds_text()
+            stored = self._order.store.write_raw(f"{self._order.name}.seconds", text)
+            latency = replace(latency, seconds=stored)
+        return Logged(latency=latency, counted=log.counted, ended=log.ended)
 
     def _whole(self, ramp_s: float) -> TransactionLog:
         self.end()
         if self._failure is not None:
             raise self._failure
+        if free_bytes(self._directory) < FULL_BYTES:
+            raise MeasurementError(
+                f"there is no room left in {self._directory}, where the load generator logs its"
+                " transactions: lines may be missing",
+                hint="Give it more room (a container: --shm-size=1g), or measure shorter slices.",
+            )
         self._read(ramp_s)
         log = self._read_by(ramp_s).finish(ramp_s=ramp_s)
         if self._copy is not None:

@@ -44,6 +44,7 @@ class DeviceCounters:
         busy_s: Time in which there was any request.
         queue_s: Requests in flight, integrated over time.
         flushes: None where the kernel does not count them: before 5.5, and on partitions.
+        flush_s: Time that they took, summed; None likewise.
     """
 
     reads: float
@@ -55,11 +56,9 @@ class DeviceCounters:
     busy_s: float
     queue_s: float
     flushes: float | None
+    flush_s: float | None
 
     def __sub__(self, other: "DeviceCounters") -> "DeviceCounters":
-        flushes = None
-        if self.flushes is not None and other.flushes is not None:
-            flushes = self.flushes - other.flushes
         return DeviceCounters(
             reads=self.reads - other.reads,
             read_bytes=self.read_bytes - other.read_bytes,
@@ -69,8 +68,13 @@ class DeviceCounters:
             write_s=self.write_s - other.write_s,
             busy_s=self.busy_s - other.busy_s,
             queue_s=self.queue_s - other.queue_s,
-            flushes=flushes,
+            flushes=_less(self.flushes, other.flushes),
+            flush_s=_less(self.flush_s, other.flush_s),
         )
+
+
+def _less(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one - other
 
 
 def parse_device(text: str | None, *, is_partition: bool = False) -> DeviceCounters | None:
@@ -93,6 +97,7 @@ def parse_device(text: str | None, *, is_partition: bool = False) -> DeviceCount
         busy_s=numbers[9] / _MS_PER_S,
         queue_s=numbers[10] / _MS_PER_S,
         flushes=numbers[15] if counts_flushes else None,
+        flush_s=numbers[16] / _MS_PER_S if counts_flushes else None,
     )
 
 
@@ -301,6 +306,7 @@ def of_the_device(did: DeviceCounters | None) -> Counted:
             Quantity.DEVICE_WRITE_BYTES: did.write_bytes,
             Quantity.DEVICE_WRITE_S: did.write_s,
             Quantity.DEVICE_FLUSHES: did.flushes,
+            Quantity.DEVICE_FLUSH_S: did.flush_s,
             Quantity.DEVICE_BUSY_S: did.busy_s,
             Quantity.DEVICE_QUEUE_S: did.queue_s,
         }
@@ -317,6 +323,7 @@ def of_the_wal(did: DeviceCounters | None) -> Counted:
             Quantity.WAL_DEVICE_WRITE_BYTES: did.write_bytes,
             Quantity.WAL_DEVICE_WRITE_S: did.write_s,
             Quantity.WAL_DEVICE_FLUSHES: did.flushes,
+            Quantity.WAL_DEVICE_FLUSH_S: did.flush_s,
             Quantity.WAL_DEVICE_BUSY_S: did.busy_s,
             Quantity.WAL_DEVICE_QUEUE_S: did.queue_s,
         }

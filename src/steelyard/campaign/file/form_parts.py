@@ -19,7 +19,12 @@ from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import WrittenFloat, WrittenInt
 from steelyard.campaign.file.form_values import Form, empty_as_mapping, refusal, shown
 from steelyard.core.errors import InputError
-from steelyard.core.experiment import DEFAULT_NEIGHBOURS, LatencyGoal
+from steelyard.core.experiment import (
+    DEFAULT_NEIGHBOURS,
+    LATENCY_COLUMN,
+    TIME_COLUMN,
+    LatencyGoal,
+)
 from steelyard.core.linux import PARSERS
 from steelyard.core.schedule import DEFAULT_TURN_S, LEAST_SETTLING_S
 from steelyard.core.units import parse_fraction
@@ -378,8 +383,44 @@ Latencies = Annotated[
     PlainValidator(_latencies),
     WithJsonSchema({"type": "object", "additionalProperties": _PLACE}),
 ]
+
+
+def _log(value: object) -> str | tuple[str, ...]:
+    if value == PGBENCH_LOG:
+        return PGBENCH_LOG
+    columns = [values.as_text(column) for column in values.split_words(value)]
+    for column in columns:
+        if column not in (TIME_COLUMN, LATENCY_COLUMN, _OTHER_COLUMN):
+            message = f"{shown(column)} is no column that is read"
+            hint = f"Write `time`, `latency`, and `{_OTHER_COLUMN}` for every other column;"
+            raise refusal(message, f"{hint} `pgbench` alone stands for pgbench's own lines.")
+    if columns.count(TIME_COLUMN) != 1 or columns.count(LATENCY_COLUMN) > 1:
+        message = "each line needs one time, and at most one latency"
+        raise refusal(message, "Write `[time]`, or `[time, latency]`.")
+    return tuple(columns)
+
+
+PGBENCH_LOG: Final = "pgbench"
+_OTHER_COLUMN: Final = "skip"
+LogColumns = Annotated[
+    str | tuple[str, ...],
+    PlainValidator(_log),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"const": PGBENCH_LOG},
+                {
+                    "type": "array",
+                    "items": {"enum": [TIME_COLUMN, LATENCY_COLUMN, _OTHER_COLUMN]},
+                    "minItems": 1,
+                },
+            ]
+        }
+    ),
+]
 RATE_UNITS: Final = {"1/s": 1.0, "1/min": 1.0 / 60.0, "1/h": 1.0 / 3600.0}
 LATENCY_UNITS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+TIME_UNITS: Final = {**LATENCY_UNITS, "ns": 1e-9}
 
 
 class CommandForm(Form):
@@ -387,8 +428,9 @@ class CommandForm(Form):
 
     command: HookCommand = Field(
         default=None,
-        description="Any program that puts load on PostgreSQL and prints a rate, started without a"
-        " shell for each run; names in braces stand for what it is told.",
+        description="Any program that puts load on PostgreSQL and prints a rate or logs its"
+        " transactions, started without a shell for each run; names in braces stand for what it is"
+        " told.",
         examples=[["sysbench", "{workload}", "--threads={clients}", "--time={seconds}", "run"]],
     )
     prepare_command: HookCommand = Field(
@@ -396,6 +438,19 @@ class CommandForm(Form):
         description="Program that makes the command's data once; they are part of the prepared"
         " state.",
         examples=[["sysbench", "oltp_read_only", "--pgsql-db={database}", "prepare"]],
+    )
+    log: LogColumns | None = Field(
+        default=None,
+        description="The command writes a line for each transaction to the file `{log}`, by which"
+        " it is counted, in turns, too: the columns of a line, or `pgbench`.",
+        examples=[["time", "latency"], "pgbench"],
+    )
+    log_time_unit: Annotated[
+        str, PlainValidator(values.one_of(*TIME_UNITS)), WithJsonSchema({"enum": [*TIME_UNITS]})
+    ] = Field(
+        default="s",
+        description="Unit of the times in the log, which count from the epoch.",
+        examples=["us"],
     )
     rate: Place | None = Field(
         default=None,
@@ -416,7 +471,7 @@ class CommandForm(Form):
         str,
         PlainValidator(values.one_of(*LATENCY_UNITS)),
         WithJsonSchema({"enum": [*LATENCY_UNITS]}),
-    ] = Field(default="ms", description="Unit of printed latencies.", examples=["us"])
+    ] = Field(default="ms", description="Unit of printed or logged latencies.", examples=["us"])
     grace: values.LongLength = Field(
         default=60.0,
         description="How much longer than it was asked for the command may run, until it is"

@@ -15,7 +15,9 @@ from steelyard.campaign.file.document import Issue, KeyPath
 from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, Draft, GeneratorForm, WorkloadForm
 from steelyard.campaign.file.form_parts import (
     LATENCY_UNITS,
+    PGBENCH_LOG,
     RATE_UNITS,
+    TIME_UNITS,
     CommandForm,
     MeasureForm,
     share_of,
@@ -24,6 +26,7 @@ from steelyard.campaign.file.form_target import REDIS_WORK_KEYS
 from steelyard.campaign.file.form_values import BUILTINS, shown
 from steelyard.core.errors import InputError, choice, listed
 from steelyard.core.experiment import (
+    CommandLog,
     Design,
     Figure,
     GeneratorName,
@@ -38,7 +41,13 @@ from steelyard.core.redis import DEFAULT_PORT
 from steelyard.core.schedule import Load
 from steelyard.core.target import POSTGRES, REDIS, TARGETS, DatabaseSystem, EngineName, kind_here
 from steelyard.core.units import format_bytes
-from steelyard.systems.postgres.load_programs import OF_A_RUN, OF_THE_SERVER, filled, names_in
+from steelyard.systems.postgres.load_programs import (
+    OF_A_LOG,
+    OF_A_RUN,
+    OF_THE_SERVER,
+    filled,
+    names_in,
+)
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis.settings import OTHER_NAMES, refused_names, stays_in_database
@@ -87,13 +96,31 @@ def _without_command(draft: Draft) -> Iterator[Issue]:
 
 
 def _unfit_command(form: GeneratorForm) -> Iterator[Issue]:
-    if form.rate is None:
+    if form.rate is None and form.log is None:
         message = "nothing says where the command's output has its rate"
-        hint = "Add `rate`, as in `rate: 'tps = (?P<rate>[0-9.]+)'`."
+        hint = "Add `rate`, as in `rate: 'tps = (?P<rate>[0-9.]+)'`, or `log`."
         yield Issue(path=("generator", "command"), message=message, hint=hint, at_key=True)
+    for key in sorted(_useless(form) & form.model_fields_set):
+        reads = "nothing that is printed" if form.log else "no log"
+        message = f"`{key}` has no use: {reads} is read"
+        if form.log == PGBENCH_LOG and key in _OF_COLUMNS:
+            message = f"`{key}` has no use: pgbench's log has units of its own"
+        yield Issue(path=("generator", key), message=message, hint=_KEEP, at_key=True)
     known = (*_BEFORE, *OF_THE_SERVER)
-    yield from _unknown_names("command", form.command or (), (*known, *OF_A_RUN))
+    of_a_run = (*OF_A_RUN, *((OF_A_LOG,) if form.log else ()))
+    yield from _unknown_names("command", form.command or (), (*known, *of_a_run))
     yield from _unknown_names("prepare_command", form.prepare_command or (), known)
+
+
+_OF_COLUMNS: Final = frozenset({"log_time_unit", "latency_unit"})
+
+
+def _useless(form: GeneratorForm) -> frozenset[str]:
+    """Return keys that do not go with where the figures are: in a log, or in what is printed."""
+    if form.log is None:
+        return frozenset({"log_time_unit"})
+    printed = frozenset({"rate", "rate_unit", "latency"})
+    return printed | _OF_COLUMNS if form.log == PGBENCH_LOG else printed
 
 
 def _unknown_names(key: str, words: Sequence[str], known: Sequence[str]) -> Iterator[Issue]:
@@ -101,6 +128,8 @@ def _unknown_names(key: str, words: Sequence[str], known: Sequence[str]) -> Iter
         if name in known:
             continue
         why = "is not known before a run" if name in OF_A_RUN else "is no name that is filled in"
+        if name == OF_A_LOG and key == "command":
+            why = "is filled in where `log` says what its lines hold"
         message = f"`{{{name}}}` {why}"
         yield Issue(path=("generator", key), message=message, hint=choice(name, known))
 
@@ -114,19 +143,27 @@ def _beside(draft: Draft) -> Iterator[Issue]:
         if draft.document.at((*home, "protocol")) is not None:
             message = "`protocol` is pgbench's query mode"
             yield Issue(path=(*home, "protocol"), message=message, hint=_KEEP, at_key=True)
-    if draft.document.at(("design",)) == Design.ALTERNATING:
+    logs = draft.document.at(("generator", "log")) is not None
+    if draft.document.at(("design",)) == Design.ALTERNATING and not logs:
         message = "the command tells nothing of single transactions, so turns cannot be counted"
-        yield Issue(path=("design",), message=message, hint="Write `one-by-one`, or leave it out.")
+        hint = "Let it log them (`generator.log`), write `one-by-one`, or leave it out."
+        yield Issue(path=("design",), message=message, hint=hint)
     if draft.measure is not None:
         yield from _measured_by_command(draft, draft.measure)
 
 
 def _measured_by_command(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
-    if measure.log == LogPolicy.KEEP:
+    generator = draft.generator
+    logs = generator is not None and generator.log is not None
+    if measure.log == LogPolicy.KEEP and not logs:
         message = "no log of the command is read, so none can be kept"
         yield Issue(path=("measure", "log"), message=message, hint=_KEEP)
-    words = draft.generator.command if draft.generator else None
-    if "ramp" in measure.model_fields_set and measure.ramp and "ramp" not in names_in(words or ()):
+    if measure.log == LogPolicy.OFF and logs:
+        message = "the command is counted by its log"
+        yield Issue(path=("measure", "log"), message=message, hint=_KEEP)
+    words = generator.command if generator else None
+    told = logs or "ramp" in names_in(words or ())
+    if "ramp" in measure.model_fields_set and measure.ramp and not told:
         message = "the command is not told of the ramp, so it leaves out nothing"
         hint = "Hand it over as `{ramp}` where the program can leave out its start, or remove it."
         yield Issue(path=("measure", "ramp"), message=message, hint=hint)
@@ -164,7 +201,7 @@ def load_command(form: GeneratorForm, workload: str, base: Path) -> LoadCommand 
         workload: Its name.
         base: Directory of the file.
     """
-    if form.command is None or form.rate is None:
+    if form.command is None:
         return None
     known = {"workload": workload, "directory": str(base)}
     factor = LATENCY_UNITS[form.latency_unit]
@@ -172,12 +209,25 @@ def load_command(form: GeneratorForm, workload: str, base: Path) -> LoadCommand 
     return LoadCommand(
         argv=_located(filled(form.command, known), base),
         prepare=_located(filled(form.prepare_command or (), known), base),
-        rate=Figure(place=form.rate, factor=RATE_UNITS[form.rate_unit]),
+        rate=None
+        if form.rate is None
+        else Figure(place=form.rate, factor=RATE_UNITS[form.rate_unit]),
+        log=_log_of(form),
         mean=latencies.pop("mean", None),
         percentiles=tuple(
             sorted(((share_of(name) or 0.0, at) for name, at in latencies.items()), key=_share)
         ),
         grace_s=form.grace,
+    )
+
+
+def _log_of(form: GeneratorForm) -> CommandLog | None:
+    if form.log is None:
+        return None
+    return CommandLog(
+        columns=() if form.log == PGBENCH_LOG else tuple(form.log),
+        time_unit_s=TIME_UNITS[form.log_time_unit],
+        latency_unit_s=LATENCY_UNITS[form.latency_unit],
     )
 
 

@@ -104,7 +104,9 @@ class PreparedStates:
     def _builder(self, configuration: str) -> Callable[[ServerAddress], None]:
         def build(address: ServerAddress) -> None:
             for dataset in self._engine.datasets():
-                self._engine.build(dataset, address, configuration)
+                # Where commands of runs work, too: in a directory of the campaign.
+                directory = self._platforms[configuration].scripts if dataset.command else None
+                self._engine.build(dataset, address, configuration, directory)
 
         return build
 
@@ -342,7 +344,8 @@ class Bench:
         Args:
             planned: What is run.
             seconds: How long, ramp included.
-            log: How the names of its logs begin; None: it logs no transactions.
+            log: How the names of its logs begin; None: it logs no transactions, or where nobody
+                reads.
 
         Raises:
             TargetError: The server is gone.
@@ -350,6 +353,8 @@ class Bench:
         workload = self._experiment.workload(planned.cell.workload)
         configuration = self._experiment.configuration(planned.configuration)
         platform = self._platforms[planned.configuration]
+        if log is None and self._engine.counts_by_log():
+            log = platform.log_directory() / "unread"  # removed before the next log is written
         return RunRequest(
             workload=workload,
             load=self.load_of(planned.cell),

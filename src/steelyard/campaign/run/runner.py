@@ -434,15 +434,20 @@ class Campaign:
         """
         self.progress.stage("trying how long a transaction takes")
         configuration, load = self.experiment.configurations[-1].name, self.experiment.largest_load
+        # Who prints nothing tells nothing of its start, either: its ramp is what the file says.
+        starts_s = self.experiment.measure.ramp_s if self.engine.counts_by_log() else 0.0
+        ramp_s = max(_TRY_RAMP_S, starts_s)
         found = []
         for workload in self.experiment.workloads:
             cell = CellKey(workload=workload.name, load=load)
             planned = PlannedRun(configuration=configuration, cell=cell)
-            taken = self._taker.take(planned, seconds=_TRY_S, ramp_s=_TRY_RAMP_S)
+            taken = self._taker.take(planned, seconds=_TRY_S, ramp_s=ramp_s)
             if taken.measurement is None:
                 reason = "; ".join(finding.message for finding in taken.findings)
                 raise MeasurementError(reason or "the generator gave no result")
-            mean_s = taken.measurement.latency_mean_s or 0.0
+            mean_s = taken.measurement.latency_mean_s
+            if mean_s is None:  # Little's law: each client waits for one at a time
+                mean_s = load.clients / max(taken.measurement.tps, 1.0)
             times = self.experiment.measure.turns.for_latency(mean_s)
             found.append(WorkloadTurns(workload=workload.name, times=times))
         return tuple(found)

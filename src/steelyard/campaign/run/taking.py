@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.evidence.generator_rules import RunFacts
-from steelyard.campaign.evidence.run_log import Logged, LogOrder, RunLog
+from steelyard.campaign.evidence.run_log import UNRECORDED, Logged, LogOrder, RunLog
 from steelyard.campaign.evidence.run_rules import judge
 from steelyard.campaign.evidence.watch import Watch
 from steelyard.campaign.run.bench import Bench
@@ -95,6 +95,42 @@ class _Done:
         """Return what all generators printed, one after the other."""
         return "".join(each.stdout + each.stderr for each in self.completed)
 
+    def count_by(self, logged: Logged, length: _Length) -> None:
+        """Take from its log what a run did that printed nothing; what ended late does not count."""
+        assert self.measurement is not None  # noqa: S101 - its generator ended well
+        series = tuple(
+            Second(
+                end_s=float(second + 1),
+                transactions=logged.ended.get(second, 0),
+                seconds=1.0,
+                latency_mean_s=None,
+            )
+            for second in range(length.whole_s)
+        )
+        counted = sum(n for second, n in logged.counted.items() if second < length.whole_s)
+        mean_s, stddev_s = _latencies_s(logged.latency)
+        self.measurement = replace(
+            self.measurement,
+            transactions=float(counted),
+            latency_mean_s=mean_s,
+            latency_stddev_s=stddev_s,
+            series=series,
+        )
+        if logged.trouble or not counted:
+            self.measurement, self.failure = None, logged.trouble or _none_counted(logged, length)
+
+
+def _none_counted(logged: Logged, length: _Length) -> str:
+    """Return that a log holds nothing that counts, and what it holds."""
+    found = ": it is empty"
+    if logged.ended:
+        first, last = min(logged.ended), max(logged.ended)
+        found = f": its {sum(logged.ended.values())} ended {first} s to {last} s after it"
+    return (
+        f"the log has no transaction that ended between {length.ramp_s:g} s and {length.whole_s} s"
+        f" after the start of the run{found}"
+    )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taker:
@@ -126,6 +162,8 @@ class Taker:
     def _log(
         self, planned: PlannedRun, order: LogOrder | None
     ) -> AbstractContextManager[RunLog | None]:
+        if order is None and self.engine.counts_by_log():
+            order = UNRECORDED
         if order is None or not self.engine.logs_transactions():
             return nullcontext()
         return RunLog(self.bench.log_directory(planned.configuration), order)
@@ -214,6 +252,10 @@ class Taker:
         """Return what a run's log says; None where there is none, or no result to belong to."""
         if log is None or done.measurement is None:
             return None
+        if self.engine.counts_by_log():
+            logged = log.result(length.ramp_s, None)
+            done.count_by(logged, length)
+            return None if done.failure else logged
         return log.result(
             length.ramp_over_s(done.measurement.series), self.engine.processed(done.completed)
         )
@@ -405,11 +447,13 @@ class ByLog:
         printed = self.engine.parse_run(
             taken.completed, request=self.request, ramp_s=0.0, started_at=0.0
         )
-        processed = self.engine.processed(taken.completed)
+        by_log = self.engine.counts_by_log()
+        processed = None if by_log else self.engine.processed(taken.completed)
         logged = self._logged(taken, processed)
         turns = tuple(_logged_turns(taken, logged))
         mean_s, stddev_s = _latencies_s(logged.latency)
-        measurement = _measurement(turns, taken.ends_s, processed)
+        done = sum(logged.ended.values()) if processed is None else processed
+        measurement = _measurement(turns, taken.ends_s, done)
         return CountedTurns(
             turns=turns,
             measurement=replace(
@@ -425,7 +469,7 @@ class ByLog:
             log_trouble=logged.trouble,
         )
 
-    def _logged(self, taken: TurnsTaken, processed: int) -> Logged:
+    def _logged(self, taken: TurnsTaken, processed: int | None) -> Logged:
         stretches = [stretch.shifted(taken.ahead_s) for stretch in taken.counted]
         self.log.begin(
             lambda ramp_s: self.engine.log_reader(
@@ -438,8 +482,10 @@ class ByLog:
             read_at_end=True,
         )
         logged = self.log.result(0.0, processed)
-        if logged.latency is None:  # it is what counts, and not only what tells latencies
+        if logged.trouble:  # it is what counts, and not only what tells latencies
             raise MeasurementError(logged.trouble)
+        if logged.latency is None:
+            return logged
         return replace(logged, latency=replace(logged.latency, told_to_s=self._told_to_s))
 
 

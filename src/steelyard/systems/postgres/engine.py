@@ -200,7 +200,13 @@ class PostgresEngine:
         """Return those of these settings of a session that cost or spare other sessions work."""
         return checkpoints.paid_by_others(names)
 
-    def build(self, dataset: Dataset, address: ServerAddress, configuration: str) -> None:
+    def build(
+        self,
+        dataset: Dataset,
+        address: ServerAddress,
+        configuration: str,
+        directory: Path | None = None,
+    ) -> None:
         """Make a data set: database, generator's tables, own scripts, vacuum and analyse.
 
         Raises:
@@ -209,7 +215,7 @@ class PostgresEngine:
         if dataset.name not in dict(address.databases):
             self._sql.execute(address, [f'CREATE DATABASE "{dataset.name}"'])
         own = address.at(dataset.name)
-        self._fill(dataset, own, configuration)
+        self._fill(dataset, own, configuration, directory)
         if dataset.name not in dict(address.databases):
             if self._sql.rows(own, _HAS_PREWARM):
                 self._sql.execute(own, ["CREATE EXTENSION IF NOT EXISTS pg_prewarm"])
@@ -218,7 +224,9 @@ class PostgresEngine:
             # Elsewhere pgbench has vacuumed its own tables, and others are not ours to touch.
             self._sql.execute(own, ["VACUUM (ANALYZE)"])
 
-    def _fill(self, dataset: Dataset, own: ServerAddress, configuration: str) -> None:
+    def _fill(
+        self, dataset: Dataset, own: ServerAddress, configuration: str, directory: Path | None
+    ) -> None:
         """Make the tables of a data set in its database."""
         if dataset.scale_factor is not None:
             arguments = pgbench.initialise_arguments(dataset.scale_factor)
@@ -229,14 +237,22 @@ class PostgresEngine:
         for name, text in dataset.prepare:
             self._succeed(argv, own, stdin=text, what=f"the prepare script {name}")
         if dataset.command:
-            self._succeed(filled(dataset.command, values_of_server(own)), own)
+            argv = filled(dataset.command, values_of_server(own))
+            self._succeed(argv, own, directory=directory)
 
     def _succeed(
-        self, argv: tuple[str, ...], address: ServerAddress, *, stdin: str = "", what: str = ""
+        self,
+        argv: tuple[str, ...],
+        address: ServerAddress,
+        *,
+        stdin: str = "",
+        what: str = "",
+        directory: Path | None = None,
     ) -> None:
         command = Command(
             argv=argv,
             environment=pgbench.environment(address),
+            directory=directory,
             account=self._account,
             parent_death_signal=_SIGKILL,
         )
@@ -415,6 +431,10 @@ class PostgresEngine:
     def logs_transactions(self) -> bool:
         """Return whether the load generator logs every transaction."""
         return self._load.logs_transactions()
+
+    def counts_by_log(self) -> bool:
+        """Return whether the load generator's log alone tells what it did."""
+        return self._load.counts_by_log()
 
     def latency(self, completed: Sequence[Completed]) -> RunLatency | None:  # noqa: ARG002 - likewise
         """Return None: the log tells them."""

@@ -479,9 +479,15 @@ class JoinedEngine(PostgresEngine):
     def _is_here(self, configuration: str) -> bool:
         return self._experiment.configuration(configuration).target.is_here
 
-    def build(self, dataset: Dataset, address: ServerAddress, configuration: str) -> None:
+    def build(
+        self,
+        dataset: Dataset,
+        address: ServerAddress,
+        configuration: str,
+        directory: Path | None = None,
+    ) -> None:
         """Make a data set as the engine of a configuration does."""
-        self._engines[configuration].build(dataset, address, configuration)
+        self._engines[configuration].build(dataset, address, configuration, directory)
 
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return the command line of each load generator, as the account that the server asks."""

@@ -5,6 +5,7 @@ are found. A command is started without a shell; what it is told stands as names
 words and, once more, in its environment.
 """
 
+import itertools
 import json
 import math
 import re
@@ -12,23 +13,37 @@ import shlex
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from steelyard.core.errors import InputError, MeasurementError, PreflightError
-from steelyard.core.experiment import Experiment, Figure, LoadCommand, Workload
+from steelyard.core.experiment import (
+    LATENCY_COLUMN,
+    TIME_COLUMN,
+    CommandLog,
+    Experiment,
+    Figure,
+    LoadCommand,
+    Workload,
+)
 from steelyard.core.measurement import Measurement
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Pausing, Stretch
 from steelyard.gateways.process import Processes
 from steelyard.systems.postgres import pgbench
-from steelyard.systems.postgres.log_lines import LogForm
+from steelyard.systems.postgres.log_lines import LogForm, us_of
 from steelyard.systems.postgres.server import Installation
-from steelyard.systems.postgres.transaction_log import SeveralLogs, TransactionLogReader
+from steelyard.systems.postgres.transaction_log import (
+    SeveralLogs,
+    TransactionLog,
+    TransactionLogReader,
+)
 from steelyard.systems.protocol import LoadProgram, RunRequest
 
 OF_THE_SERVER: Final = ("host", "port", "user", "database")
 OF_A_RUN: Final = ("workload", "clients", "threads", "seconds", "ramp", "slice", "configuration")
+OF_A_LOG: Final = "log"
 _NAMED: Final = re.compile(r"\{([a-z_]+)\}")
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\"([^\"]+)\"\]")
 
@@ -174,6 +189,9 @@ def parse_run(
         raise MeasurementError(
             f"{command.name} exited with {completed.exit_status}: {completed.tail(3)}"
         )
+    length_s = max(seconds - ramp_s, 1e-3)
+    if command.rate is None:
+        return _unmeasured(length_s)
     text = f"{completed.stdout}\n{completed.stderr}"
     rate = figure_in(text, command.rate)
     if rate is None:
@@ -181,20 +199,141 @@ def parse_run(
             f"{command.name} printed no rate: nothing matches {command.rate.place!r}",
             hint="Its output is in the campaign's raw/ directory; correct `generator.rate`.",
         )
-    length_s = max(seconds - ramp_s, 1e-3)
     known = ((share, figure_in(text, figure)) for share, figure in command.percentiles)
-    return Measurement(
+    return replace(
+        _unmeasured(length_s),
         transactions=rate * length_s,
-        seconds=length_s,
         latency_mean_s=None if command.mean is None else figure_in(text, command.mean),
-        latency_stddev_s=None,
-        failed=0,
-        connection_s=None,
-        series=(),
         percentiles=tuple((share, value) for share, value in known if value is not None),
     )
 
 
+def _unmeasured(length_s: float) -> Measurement:
+    """Return what is known of a run of which nothing is counted yet."""
+    return Measurement(
+        transactions=0.0,
+        seconds=length_s,
+        latency_mean_s=None,
+        latency_stddev_s=None,
+        failed=0,
+        connection_s=None,
+        series=(),
+    )
+
+
+# Guesses. Threads that share a file write a line when they come to it, not when its time was taken.
+BACKWARDS_S: Final = 1.0
+_LONGEST_LINE: Final = 1 << 16
+_SECOND_US: Final = us_of(1.0)
+_FIRST_US, _LAST_US = 10**9 * _SECOND_US, 10**10 * _SECOND_US  # the years 2001 to 2286
+_SEPARATOR: Final = rb"[ \t]*[,; \t][ \t]*"
+_NUMBER: Final = rb"[0-9]{1,20}(?:\.[0-9]*)?"
+_OF_PGBENCH: Final = re.compile(
+    rb"[0-9]+ [0-9]+ (?P<latency>[0-9]{1,16}|[a-z_-]+) [0-9]+"
+    rb" (?P<time>[0-9]{10}) (?P<us>[0-9]{1,6})$"
+)
+
+
+def _pattern_of(log: CommandLog) -> re.Pattern[bytes]:
+    """Return what a line of a log matches, with the groups that are read."""
+    if not log.columns:
+        return _OF_PGBENCH
+    groups = [
+        b"(?P<%s>%s)" % (column.encode(), _NUMBER)
+        if column in (TIME_COLUMN, LATENCY_COLUMN)
+        else rb"[^,; \t]*"
+        for column in log.columns
+    ]
+    return re.compile(rb"[ \t]*" + _SEPARATOR.join(groups) + rb"(?:[,; \t\r]|$)")
+
+
+class NamedLogReader:
+    """Reads the log of a program that the experiment names: each line as one of pgbench's.
+
+    Args:
+        log: What its lines hold.
+        reader: Counts them.
+        stretches: When the program ran, where it was paused in between.
+    """
+
+    def __init__(
+        self, log: CommandLog, reader: TransactionLogReader, stretches: Sequence[Stretch] = ()
+    ) -> None:
+        self._match = _pattern_of(log).match
+        self._is_pgbench = not log.columns
+        self._has_latencies = log.has_latencies
+        self._time_us = log.time_unit_s * _SECOND_US
+        self._latency_us = log.latency_unit_s * _SECOND_US
+        self._reader = reader
+        pauses = (b.began_at - a.ended_at for a, b in itertools.pairwise(stretches))
+        # Who stood still between taking the time and writing it may be late by a pause.
+        self._slack_us = us_of(BACKWARDS_S + max(pauses, default=0.0))
+        self._rests: dict[str, bytes] = {}
+        self._lines: dict[str, int] = {}
+        self._latest_us: dict[str, int] = {}
+        self._wrong: dict[str, int] = {}
+        self._first: dict[str, str] = {}
+
+    def feed(self, source: str, chunk: bytes) -> None:
+        """Take the next bytes of a file; they may end inside a line."""
+        *lines, rest = (self._rests.get(source, b"") + chunk).split(b"\n")
+        self._rests[source] = rest[:_LONGEST_LINE]
+        first = self._lines.get(source, 0) + 1
+        self._lines[source] = first - 1 + len(lines)
+        read = (self._as_pgbench(source, number, line) for number, line in enumerate(lines, first))
+        self._reader.feed(source, b"".join(read))
+
+    def _as_pgbench(self, source: str, number: int, line: bytes) -> bytes:
+        """Return a line as pgbench writes them; nothing of one that cannot be read."""
+        found = self._match(line) if len(line) < _LONGEST_LINE else None
+        if found is None:
+            return self._refuse("cannot be read", source, number, line)
+        at_us = round(float(found[TIME_COLUMN]) * self._time_us)
+        if self._is_pgbench:
+            at_us += int(found["us"])
+            latency = found[LATENCY_COLUMN]
+        else:
+            took = float(found[LATENCY_COLUMN]) if self._has_latencies else 0.0
+            latency = b"%d" % round(took * self._latency_us)
+        if not _FIRST_US <= at_us < _LAST_US:
+            return self._refuse("have a time that is not since the epoch", source, number, line)
+        latest_us = self._latest_us.get(source, 0)
+        if at_us > latest_us:
+            self._latest_us[source] = at_us
+        elif at_us < latest_us - self._slack_us:
+            return self._refuse("go back in time", source, number, line)
+        return b"0 0 %s 0 %d %d\n" % (latency, *divmod(at_us, _SECOND_US))
+
+    def _refuse(self, what: str, source: str, number: int, line: bytes) -> bytes:
+        self._wrong[what] = self._wrong.get(what, 0) + 1
+        shown = line[:80].decode(errors="replace")
+        self._first.setdefault(what, f"{source}, line {number}: {shown!r}")
+        return b""
+
+    def finish(self, *, ramp_s: float | None = None) -> TransactionLog:
+        """Return what was read.
+
+        Raises:
+            MeasurementError: A line cannot be read, or has a time that cannot be.
+        """
+        counted = self._reader.finish(ramp_s=ramp_s)
+        for what, number in self._wrong.items():
+            raise MeasurementError(
+                f"{number} lines of the log {what}, of {sum(self._lines.values())}; the first is in"
+                f" {self._first[what]}",
+                hint="Correct `generator.log`, or the program that writes it.",
+            )
+        for source, rest in self._rests.items():
+            if rest:
+                raise MeasurementError(
+                    f"{source} of the log ends inside line {self._lines[source] + 1}: what the"
+                    " program had not written out is lost",
+                    hint="Let it write each line at once, or all that is left at SIGTERM.",
+                )
+        return counted
+
+
+_ENDED: Final = (0, -signal.SIGTERM, 128 + signal.SIGTERM)  # the last as shells and JVMs say it
 _DEADLINE_BEYOND_RUN_S: Final = 60.0
 _TRIAL_TIMEOUT_S: Final = 30.0
 
@@ -308,6 +447,10 @@ class Pgbench:
         """Return that pgbench logs every transaction."""
         return True
 
+    def counts_by_log(self) -> bool:
+        """Return that it does not: pgbench prints what it did, and a log is written where asked."""
+        return False
+
     def log_reader(
         self,
         request: RunRequest,
@@ -349,6 +492,7 @@ class NamedProgram:
     experiment: Experiment
     processes: Processes
     account: str | None
+    _starts: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
 
     def check(self) -> None:
         """Raise an InputError for flags, and a PreflightError where the program is not there."""
@@ -375,9 +519,11 @@ class NamedProgram:
         return False
 
     def run_commands(self, request: RunRequest, address: ServerAddress) -> tuple[Command, ...]:
-        """Return its command line for one run."""
+        """Return its command line for one run; each start writes a log of its own."""
         ramp_s = self.experiment.measure.ramp_s
         told = values_of_run(request, address, ramp_s if request.seconds > ramp_s else 0.0)
+        if self.counts_by_log():
+            told[OF_A_LOG] = f"{request.log}.{next(self._starts)}"
         command = Command(
             argv=filled(command_of(request.workload).argv, told),
             environment={**pgbench.environment(address), **in_environment(told)},
@@ -391,8 +537,18 @@ class NamedProgram:
         """Return the signal that ends most programs."""
         return signal.SIGTERM
 
-    def connected_within_s(self, completed: Sequence[Completed]) -> float:  # noqa: ARG002 - likewise
-        """Return 0.0: it does not tell."""
+    def connected_within_s(self, completed: Sequence[Completed]) -> float:
+        """Return 0.0: it does not tell.
+
+        Raises:
+            MeasurementError: It ended otherwise than by the signal.
+        """
+        for each in completed:
+            if each.exit_status not in _ENDED:
+                raise MeasurementError(
+                    f"{Path(each.argv[0]).name} ended with {each.exit_status} in its turns,"
+                    f" and not with 0 or by SIGTERM: {each.tail(3)}"
+                )
         return 0.0
 
     def deadline_s(self, seconds: float) -> float:
@@ -408,8 +564,10 @@ class NamedProgram:
         started_at: float,  # noqa: ARG002 - likewise
         slice_s: float | None = None,  # noqa: ARG002 - likewise
     ) -> Measurement:
-        """Return what it measured, by its own words."""
+        """Return what it measured, by its own words; nothing where its log tells it."""
         command = command_of(request.workload)
+        if request.in_turns is not None:
+            return _unmeasured(request.seconds)  # `connected_within_s` has judged its end
         return parse_run(command, completed[0], seconds=request.seconds, ramp_s=ramp_s)
 
     def processed(self, completed: Sequence[Completed]) -> int:
@@ -421,8 +579,12 @@ class NamedProgram:
         raise MeasurementError(f"{completed[0].argv[0]} does not count its transactions")
 
     def logs_transactions(self) -> bool:
-        """Return False: no log of it is read."""
-        return False
+        """Return whether the file says what its log holds."""
+        return self.counts_by_log()
+
+    def counts_by_log(self) -> bool:
+        """Return whether what it did is counted in its log."""
+        return any(w.command and w.command.log for w in self.experiment.workloads)
 
     def log_reader(
         self,
@@ -432,9 +594,25 @@ class NamedProgram:
         ramp_s: float,
         slice_s: float | None = None,
         stretches: Sequence[Stretch] = (),
-    ) -> TransactionLogReader | SeveralLogs:
-        """Refuse: nothing is logged."""
-        raise NotImplementedError
+    ) -> NamedLogReader:
+        """Return what reads its log of a run."""
+        log = command_of(request.workload).log
+        assert log is not None  # noqa: S101 - who has none is not asked
+        form = LogForm(
+            scripts=(request.workload.name,),
+            open_loop=False,
+            retries=False,
+            has_latencies=log.has_latencies,
+        )
+        reader = TransactionLogReader(
+            form,
+            started_at=started_at if isinstance(started_at, float) else started_at[0],
+            ramp_s=ramp_s,
+            slice_s=slice_s,
+            stretches=stretches,
+            alone=request.in_turns is Pausing.GENERATOR,
+        )
+        return NamedLogReader(log, reader, stretches)
 
 
 def load_program(

@@ -43,6 +43,7 @@ class LogForm:
         retries: There is a column ``retries``: transactions could be tried more than once.
         latency_limit_s: Transactions that took longer are late; None: there is no limit.
         sampled: Share of the transactions that the log holds.
+        has_latencies: Its times are latencies; else nobody knows how long a transaction took.
     """
 
     scripts: tuple[str, ...]
@@ -50,6 +51,7 @@ class LogForm:
     retries: bool
     latency_limit_s: float | None = None
     sampled: float = 1.0
+    has_latencies: bool = True
 
     @property
     def columns(self) -> int:
@@ -235,6 +237,11 @@ class TurnClock:
         stretch = self._stretch(at_us)
         within = np.minimum(at_us, self.ends[stretch]) - self.begins[stretch]
         return np.asarray(self.run_us[stretch] + within, dtype=np.int64)
+
+
+def us_of(seconds: float) -> int:
+    """Return seconds as whole microseconds."""
+    return round(seconds * US_PER_S)
 
 
 def _us(seconds: Sequence[float]) -> IntArray:

@@ -224,12 +224,20 @@ class TransactionLog:
     @property
     def counted(self) -> Mapping[int, int]:
         """Return how many succeeded in each second of the measured part, by its number."""
+        return self._by_second(ramped_only=True)
+
+    @property
+    def ended(self) -> Mapping[int, int]:
+        """Return how many succeeded in each second, the ramp included."""
+        return self._by_second(ramped_only=False)
+
+    def _by_second(self, *, ramped_only: bool) -> Mapping[int, int]:
         owners = self.cells.keys // (BUCKETS * len(self.form.scripts))
         found: Counter[int] = Counter()
         for (second, _), count in self.cut.items():
             found[second] += count
         for owner, count in zip(owners.tolist(), self.cells.counts.tolist(), strict=True):
-            if owner % 2:
+            if owner % 2 or not ramped_only:
                 found[owner // 2] += count
         return found
 
@@ -243,14 +251,16 @@ class TransactionLog:
         """Return how many were skipped, the ramp included."""
         return sum(n for kind, n in self.unsuccessful.items() if kind.word == SKIPPED)
 
-    def run_latency(self, *, windows_s: float | None) -> RunLatency:
-        """Return the latencies after the ramp.
+    def run_latency(self, *, windows_s: float | None) -> RunLatency | None:
+        """Return the latencies after the ramp; None where the lines have none.
 
         Args:
             windows_s: Length of the windows of a long run, whole seconds; None: no windows. They
                 begin where the ramp ends; the last ends with the last second that has a
                 transaction.
         """
+        if not self.form.has_latencies:
+            return None
         whole: dict[int, IntArray] = {}
         for slot in slots(self.cells, len(self.form.scripts)):
             if slot.ramped:

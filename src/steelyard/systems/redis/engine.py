@@ -178,7 +178,13 @@ class RedisEngine(PlainEngine):
         """Return those of these settings whose effect is one of the clock, not of the work."""
         return tuple(name for name in names if name.lower() in _TIMED)
 
-    def build(self, dataset: Dataset, address: ServerAddress, configuration: str) -> None:  # noqa: ARG002 - by its protocol
+    def build(
+        self,
+        dataset: Dataset,
+        address: ServerAddress,
+        configuration: str,  # noqa: ARG002 - by its protocol
+        directory: Path | None = None,  # noqa: ARG002 - likewise
+    ) -> None:
         """Load a data set on a running server.
 
         Raises:

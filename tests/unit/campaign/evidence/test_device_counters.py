@@ -24,6 +24,7 @@ def test_counters_are_those_of_iostat() -> None:
         "aqu-sz": used.queue_s / SECONDS,
         "%util": used.busy_s / SECONDS * 100,
         "f/s": (used.flushes or 0) / SECONDS,
+        "f_await": (used.flush_s or 0) / (used.flushes or 1) * 1000,
     }
     assert all(value > 0 for value in expected.values())
     for column, value in expected.items():
@@ -39,9 +40,9 @@ def test_flushes_of_a_partition_are_unknown() -> None:
     assert part is not None
     assert old is not None
     assert whole.flushes == 600
-    assert part.flushes is None
-    assert old.flushes is None
-    assert (whole - part).flushes is None
+    assert whole.flush_s is not None
+    assert (part.flushes, part.flush_s) == (old.flushes, old.flush_s) == (None, None)
+    assert ((whole - part).flushes, (whole - part).flush_s) == (None, None)
     assert old.reads == part.reads == whole.reads
 
 

@@ -13,11 +13,14 @@ from steelyard.core.errors import ExitCode, InputError
 from steelyard.core.experiment import (
     Calibration,
     CapacityAsked,
+    CommandLog,
     Design,
     Experiment,
+    Figure,
     GeneratorName,
     LatencyGoal,
     Layer,
+    LoadCommand,
     LogPolicy,
     Reset,
     Script,
@@ -533,3 +536,22 @@ def test_whether_they_would_alternate_is_asked_without_an_error() -> None:
         assert not can_alternate(asked(design=design)(an_experiment()), engine, ROOM)
     forced = asked(design=Design.ALTERNATING)(measured(rounds=2)(an_experiment()))
     assert not can_alternate(forced, engine, ROOM)
+
+
+def test_a_program_of_ones_own_takes_turns_where_it_logs() -> None:
+    """The reason names the program, and the key that would let it."""
+    printing = LoadCommand(argv=("/opt/own",), rate=Figure(place="tps: (.*)"))
+    logging = LoadCommand(argv=("/opt/own",), log=CommandLog(columns=("time",)))
+
+    def under(command: LoadCommand) -> Experiment:
+        experiment = an_experiment()
+        workloads = tuple(
+            replace(each, builtin=None, command=command) for each in experiment.workloads
+        )
+        return replace(experiment, workloads=workloads, generator=GeneratorName("own"))
+
+    assert not chosen(under(printing)).alternates
+    assert "own writes no log of transactions" in chosen(under(printing)).reason
+    assert "`generator.log`" in chosen(under(printing)).reason
+    assert chosen(under(logging)).alternates
+    assert "the log of own counts their turns" in chosen(under(logging)).reason

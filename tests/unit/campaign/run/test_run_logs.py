@@ -132,6 +132,27 @@ def test_a_slice_is_read_early_where_memory_is_full(
     assert scene.reader.settled == [2.1]
 
 
+def test_a_log_on_a_full_disk_is_told(scene: _Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines may be missing, also where whoever wrote them did not look; the way out is known."""
+    monkeypatch.setattr(run_log, "free_bytes", lambda _: run_log.FULL_BYTES - 1)
+    with scene.log() as log:
+        scene.write("1\n" * 10)
+        log.begin(scene.made, 0.0, read_at_end=True)
+        logged = log.result(0.0, None)
+    assert logged.latency is None
+    assert "there is no room left" in logged.trouble
+
+
+def test_where_the_log_alone_counts_it_is_compared_with_nothing(scene: _Scene) -> None:
+    """A program that prints nothing has what its log holds."""
+    with scene.log() as log:
+        scene.write("100\n")
+        log.begin(scene.made, 0.0, read_at_end=True)
+        logged = log.result(0.0, None)
+    assert logged.trouble == ""
+    assert logged.latency is not None
+
+
 def test_a_long_log_is_read_while_it_grows(scene: _Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond what may lie in memory it is read, nothing twice; its ramp is settled at the end."""
     monkeypatch.setattr(run_log, "UNREAD_BYTES", 100)
