@@ -203,7 +203,7 @@ def published_files(document: Document, name: str) -> dict[str, str]:
     tables: dict[str, str] = {}
     sections = []
     for section in document.sections:
-        blocks = []
+        blocks: list[Block] = []
         for number, block in enumerate(section.blocks, start=1):
             if isinstance(block, Table):
                 tables[f"tables/{section.anchor}-{number}.csv"] = table_csv(block)
