@@ -167,7 +167,7 @@ def ahead(rows: Sequence[Row], workload: str) -> str:
         rows: With rank and configuration in the first cells, the best first.
         workload: Its name.
     """
-    first = [row.cells[1] for row in rows if row.cells[0] == "1"]
+    first = tuple(row.cells[1] for row in rows if row.cells[0] == "1")
     if len(rows) < 2:
         return ""
     if len(first) == len(rows):
