@@ -1,5 +1,10 @@
-"""A document as one HTML file without network or script, and as GitHub-flavoured Markdown."""
+"""A document as one HTML file without network or script, as Markdown, and its tables as CSV.
 
+Markdown is that of GitHub.
+"""
+
+import csv
+import io
 import re
 from dataclasses import replace
 from functools import singledispatch
@@ -9,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from markupsafe import escape as escaped
 
-from steelyard.report.charts import INSTALL, render_chart
+from steelyard.report.charts import INSTALL, on_white, render_chart
 from steelyard.report.document import (
     Align,
     Block,
@@ -187,6 +192,53 @@ def _titled(block: Block, heading: str) -> str:
     return _block(block)
 
 
+def published_files(document: Document, name: str) -> dict[str, str]:
+    """Return a document as files by their names: a page, Markdown, its drawings and its tables.
+
+    Args:
+        document: To be published.
+        name: Of page and Markdown, without what ends it.
+    """
+    drawings: dict[str, str] = {}
+    tables: dict[str, str] = {}
+    sections = []
+    for section in document.sections:
+        blocks: list[Block] = []
+        for number, block in enumerate(section.blocks, start=1):
+            if isinstance(block, Table):
+                tables[f"tables/{section.anchor}-{number}.csv"] = table_csv(block)
+            drawn = render_chart(block) if isinstance(block, Figure) else None
+            if drawn is not None and isinstance(block, Figure):
+                file = f"charts/{block.identity}.svg"
+                drawings[file] = on_white(drawn) + "\n"
+                blocks.append(replace(block, file=file))
+            else:
+                blocks.append(block)
+        sections.append(replace(section, blocks=tuple(blocks)))
+    filed = replace(document, sections=tuple(sections))
+    return {
+        f"{name}.html": render_html(document),
+        f"{name}.md": render_markdown(filed),
+        **drawings,
+        **tables,
+    }
+
+
+# A spreadsheet computes what begins so; numbers with a sign it reads as numbers.
+_FORMULA: Final = re.compile(r"[=@]|[+-](?![\d.])")
+
+
+def table_csv(table: Table) -> str:
+    """Return a table as CSV: headings with their units, then the cells as they are shown."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(column.heading for column in table.columns)
+    writer.writerows(
+        [f"'{cell}" if _FORMULA.match(cell) else cell for cell in row.cells] for row in table.rows
+    )
+    return text.getvalue()
+
+
 @singledispatch
 def _block(block: Block) -> str:
     """Return one block; each kind registers its own way."""
@@ -230,6 +282,9 @@ def _row(cells: tuple[str, ...]) -> str:
 
 @_block.register
 def _(block: Figure) -> str:
+    if block.file:
+        title, alt, caption = map(escape, (block.title, block.alt, block.caption))
+        return f"**{title}**\n\n![{alt}]({block.file})\n\n{caption}"
     return f"*{escape(block.title)}* (drawn in the HTML report). {escape(block.alt)}"
 
 
