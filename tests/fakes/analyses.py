@@ -18,14 +18,14 @@ from fakes.scenes import (
 )
 from steelyard.answers.cells import InstanceNoise, instance_noise
 from steelyard.answers.comparison import pair_findings
-from steelyard.answers.noise.compute import analyse_noise
-from steelyard.answers.noise.floor import (
+from steelyard.answers.noise.compute import (
     MINUTES,
     DesignSight,
     NoiseFloor,
     Reach,
     Sight,
     WorkloadFloor,
+    analyse_noise,
 )
 from steelyard.answers.results import CampaignAnalysis, CheckpointPhase, SettingDifference
 from steelyard.core.campaign import (

@@ -64,7 +64,7 @@ def test_the_dry_run_says_what_a_design_costs(steelyard: Steelyard) -> None:
     name = steelyard.experiment(FACTORIAL.replace("factors:", "ladder:"))
     ladder = steelyard.run("run", "--dry-run", name)
     assert ladder.returncode == 0, ladder.stderr
-    assert "3 configurations x 1 cells" in ladder.stdout
+    assert "3 configurations x 1 cell" in ladder.stdout
     assert "depends on the order chosen: commit, then statements" in ladder.stdout
     full = steelyard.run("run", "--dry-run", steelyard.experiment(FACTORIAL))
     assert "synergies are twice as wide" in full.stdout

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.live
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 PHONE_PX = 400
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 TIMEOUT_S = 600
 
 # What the page measures of itself ends up in its title, which --dump-dom prints.
@@ -145,6 +146,29 @@ def test_a_phone_needs_no_sideways_scrolling(browser: str, page: Path, tmp_path:
     width, content, _ = probed(run(browser, tmp_path, "--dump-dom", frame.as_uri()))
     assert width == PHONE_PX
     assert content <= PHONE_PX
+
+
+# How many rankings do not fit their place, and how many of the texts that stay whole do not.
+TOO_WIDE = """<!DOCTYPE html><html><head><title>waiting</title></head><body style="margin:0">
+<iframe src="{page}" style="border:0;width:{width}px;height:900px" onload="
+ const all = (where) => [...this.contentDocument.querySelectorAll(where)];
+ const wide = all('#verdicts .scroll').filter((each) => each.scrollWidth > each.clientWidth);
+ const whole = all('.whole');
+ const broken = whole.filter((each) => each.getClientRects().length > 1);
+ const out = whole.filter((each) => each.getBoundingClientRect().right > {width});
+ document.title = ['probe', wide.length, broken.length + out.length, whole.length].join(' ')">
+</iframe></body></html>"""
+
+
+@pytest.mark.parametrize("name", ["redis-published", "quick"])
+def test_a_phone_shows_the_whole_answer(browser: str, tmp_path: Path, name: str) -> None:
+    """Rankings need no scrolling; no date and no figure is torn from its unit."""
+    shutil.copy(EXAMPLES / name / "report.html", tmp_path / "page.html")
+    frame = tmp_path / "frame.html"
+    frame.write_text(TOO_WIDE.format(page="page.html", width=390), encoding="utf-8")
+    wide, torn, whole = probed(run(browser, tmp_path / "profile", "--dump-dom", frame.as_uri()))
+    assert (wide, torn) == (0, 0)
+    assert whole >= 4
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -11,7 +11,15 @@ from xml.etree import ElementTree as ET
 
 from steelyard.answers.results import CampaignAnalysis, Comparison
 from steelyard.core.findings import Condition, Outcome
-from steelyard.report.document import Json, Paragraph, Section, Tone, effect_interval, effect_value
+from steelyard.report.document import (
+    MISSING,
+    Json,
+    Paragraph,
+    Section,
+    Tone,
+    effect_interval,
+    effect_value,
+)
 
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TONES: Final = {
@@ -45,7 +53,9 @@ class Judged:
     def line(self) -> str:
         """Return it in a line: outcome, effect with its interval, condition."""
         effect = self.comparison.effect
-        seen = f"{effect_value(effect)} {effect_interval(effect)}" if effect else "no effect yet"
+        interval = effect_interval(effect) if effect else MISSING
+        interval = "without an interval yet" if interval == MISSING else interval
+        seen = f"{effect_value(effect)} {interval}" if effect else "no effect yet"
         why = f"; {self.why}" if self.why else ""
         return f"{self.outcome}: {self.name}: {seen}; the gate fails where {self.condition}{why}"
 

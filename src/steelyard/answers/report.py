@@ -93,10 +93,9 @@ from steelyard.answers.scalability import (
     scalability_json,
     scalability_section,
 )
-from steelyard.answers.statements.compute import fit_of_statements
+from steelyard.answers.statements.compute import fit_of_statements, tallied, use_section, uses_json
 from steelyard.answers.statements.plans import plan_section, plans_json, traced
 from steelyard.answers.statements.section import statement_section, statements_json
-from steelyard.answers.statements.uses import tallied, use_section, uses_json
 from steelyard.answers.sustained.compute import burst_findings
 from steelyard.answers.sustained.section import sustained_json, sustained_section
 from steelyard.answers.tables import (

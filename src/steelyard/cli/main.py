@@ -36,6 +36,7 @@ _VERBS = {
     "postgres": "Count what PostgreSQL loses in a crash.",
     "latency": "Show latency percentiles from logs of pgbench or a campaign.",
     "compare": "Compare two configurations of a campaign, or two campaigns.",
+    "article": "Write an article of several campaigns: results, what to choose, method.",
     "history": "Show effects over many campaigns, and where they changed.",
     "serve": "Show campaigns in a browser: live, history, down to single seconds.",
     "claims": "Examine published results: what their own figures support, and what not.",

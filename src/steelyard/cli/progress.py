@@ -304,12 +304,12 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
             else " or when every workload is decided"
         )
     )
-    cells = len(cells_of(experiment))
+    cells = count(len(cells_of(experiment)), "cell")
     words = taken_words(expected.mode, expected.design_reason, expected.switch, expected.memory)
     design = f"{words}; {_data(expected)}; seed {experiment.seed}"
     rounds = f" x {expected.rounds.number} rounds" if expected.rounds.number > 1 else ""
     block = (
-        f"{count(len(experiment.configurations), 'configuration')} x {cells} cells{rounds},"
+        f"{count(len(experiment.configurations), 'configuration')} x {cells}{rounds},"
         f" about {format_duration(expected.block_s)}"
     )
     first = f"preparation about {format_duration(expected.preparation_s)}"

@@ -62,6 +62,7 @@ _BUILTIN: Final = "select-only"
 _SCALE: Final = 10
 _PROTOCOL: Final = "prepared"
 _BUDGET: Final = "10m"
+_TRIAL_BUDGET: Final = "15m"  # decides 5 % at the noise that is assumed, of one load in turns
 _SESSIONS: Final = 16  # of the open loops of `capacity`
 _SLICE: Final = "5s"
 _CLIENTS: Final = "8"  # of `try`
@@ -423,7 +424,7 @@ def _trial_question(options: TrialOptions, seed: int) -> TrialQuestion:
         restart_command=shlex.split(options.restart_command or ""),
         reset_command=shlex.split(options.reset_command or ""),
         decide=options.decide or _DECIDE,
-        budget=options.budget or _BUDGET,
+        budget=options.budget or _TRIAL_BUDGET,
         seed=seed,
     )
 

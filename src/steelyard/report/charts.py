@@ -104,9 +104,9 @@ MUTED = "#5b6775"
 GRID = "#e3e7ec"
 
 # Baseline in neutral grey, the others after Okabe and Ito (without black and yellow); a brown
-# besides, so that all combinations of three factors differ.
+# besides, so that all combinations of three factors differ. What verdicts have comes last.
 BASELINE = "#76828f"
-CONTENDERS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a5a2b")
+CONTENDERS = ("#0072b2", "#cc79a7", "#8a5a2b", "#56b4e9", "#e69f00", "#009e73", "#d55e00")
 
 MORE, LESS = "#d55e00", "#009e73"  # of a latency; texts say it beside
 

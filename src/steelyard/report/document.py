@@ -231,6 +231,7 @@ class Figure:
             charts.
         specify: Returns the Vega-Lite JSON of the figure; imports what it takes when it is called.
         words: What the work is called, for axes.
+        file: Where its drawing lies beside a text that cannot hold it; empty for nowhere.
     """
 
     identity: str
@@ -243,6 +244,7 @@ class Figure:
     configurations: tuple[str, ...]
     specify: Callable[["Figure"], str]
     words: WorkWords = POSTGRES_WORDS
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

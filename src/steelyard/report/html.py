@@ -1,5 +1,10 @@
-"""A document as one HTML file without network or script, and as GitHub-flavoured Markdown."""
+"""A document as one HTML file without network or script, as Markdown, and its tables as CSV.
 
+Markdown is that of GitHub.
+"""
+
+import csv
+import io
 import re
 from dataclasses import replace
 from functools import singledispatch
@@ -7,8 +12,9 @@ from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from markupsafe import escape as escaped
 
-from steelyard.report.charts import INSTALL, render_chart
+from steelyard.report.charts import INSTALL, on_white, render_chart
 from steelyard.report.document import (
     Align,
     Block,
@@ -45,6 +51,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         finalize=_unbroken,
     )
+    environment.filters["clauses"] = _clauses
     environment.filters["kind"] = _kind
     environment.filters["chart"] = _chart
     environment.filters["place"] = _place
@@ -82,6 +89,21 @@ def _card_rows(block: VerdictCards) -> list[list[VerdictCard]]:
 def _unbroken(value: object) -> object:
     """Return a text with its percent signs tied to their numbers; markup stays as it is."""
     return value.replace(" %", "\N{NO-BREAK SPACE}%") if type(value) is str else value
+
+
+_MOST_UNBROKEN = 26  # characters that fit into a card on a phone
+
+
+def _clauses(text: str, separator: str) -> Markup:
+    """Return a text that breaks between its clauses only, where these are short.
+
+    So a date stays whole, and a figure with what it is of and its unit.
+    """
+    clause = Markup('<span class="whole">{}</span>')
+    each = (str(_unbroken(part)) for part in text.split(separator))
+    return escaped(separator).join(
+        clause.format(part) if len(part) <= _MOST_UNBROKEN else part for part in each
+    )
 
 
 def _place(drawing: IntervalDrawing, percent: float) -> str:
@@ -141,10 +163,13 @@ def _brief(block: Block) -> str:
 
 
 def _best(ranking: Table) -> str:
+    if ranking.brief and len({row.cells[0] for row in ranking.rows}) == 1:
+        return f"**{escape(ranking.title)}**: {escape(ranking.brief)}"  # the order says nothing
     shown = replace(ranking, rows=ranking.rows[:_BEST], note="")
     left = len(ranking.rows) - len(shown.rows)
     more = f"\n\nand {left} more, in the report." if left > 0 else ""
-    return f"{_titled(shown, '')}{more}"
+    leading = f"\n\n{escape(ranking.brief)}" if ranking.brief else ""
+    return f"{_titled(shown, '')}{more}{leading}"
 
 
 def escape(text: str) -> str:
@@ -165,6 +190,53 @@ def _titled(block: Block, heading: str) -> str:
     if isinstance(block, Table) and block.title != heading:
         return f"**{escape(block.title)}**\n\n{_block(block)}"
     return _block(block)
+
+
+def published_files(document: Document, name: str) -> dict[str, str]:
+    """Return a document as files by their names: a page, Markdown, its drawings and its tables.
+
+    Args:
+        document: To be published.
+        name: Of page and Markdown, without what ends it.
+    """
+    drawings: dict[str, str] = {}
+    tables: dict[str, str] = {}
+    sections = []
+    for section in document.sections:
+        blocks: list[Block] = []
+        for number, block in enumerate(section.blocks, start=1):
+            if isinstance(block, Table):
+                tables[f"tables/{section.anchor}-{number}.csv"] = table_csv(block)
+            drawn = render_chart(block) if isinstance(block, Figure) else None
+            if drawn is not None and isinstance(block, Figure):
+                file = f"charts/{block.identity}.svg"
+                drawings[file] = on_white(drawn) + "\n"
+                blocks.append(replace(block, file=file))
+            else:
+                blocks.append(block)
+        sections.append(replace(section, blocks=tuple(blocks)))
+    filed = replace(document, sections=tuple(sections))
+    return {
+        f"{name}.html": render_html(document),
+        f"{name}.md": render_markdown(filed),
+        **drawings,
+        **tables,
+    }
+
+
+# A spreadsheet computes what begins so; numbers with a sign it reads as numbers.
+_FORMULA: Final = re.compile(r"[=@]|[+-](?![\d.])")
+
+
+def table_csv(table: Table) -> str:
+    """Return a table as CSV: headings with their units, then the cells as they are shown."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(column.heading for column in table.columns)
+    writer.writerows(
+        [f"'{cell}" if _FORMULA.match(cell) else cell for cell in row.cells] for row in table.rows
+    )
+    return text.getvalue()
 
 
 @singledispatch
@@ -210,6 +282,9 @@ def _row(cells: tuple[str, ...]) -> str:
 
 @_block.register
 def _(block: Figure) -> str:
+    if block.file:
+        title, alt, caption = map(escape, (block.title, block.alt, block.caption))
+        return f"**{title}**\n\n![{alt}]({block.file})\n\n{caption}"
     return f"*{escape(block.title)}* (drawn in the HTML report). {escape(block.alt)}"
 
 

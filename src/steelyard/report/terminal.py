@@ -1,6 +1,7 @@
 """The short report for a terminal: verdicts, tables, findings, and where the files are."""
 
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -49,6 +50,7 @@ _MOST_ROWS = 30  # of a table
 _LEAST_WORDS = 16  # columns that texts keep in a table that is too wide
 _LONGEST_NUMBER = 28  # columns: what is longer in a column of numbers is a text
 _TIE = "\ue000"  # a space that no line is broken at; Rich breaks at a no-break space, too
+_WITH_UNIT = re.compile(r"(\d) ((?:[KMGT]iB|tps|ms)\b)")
 _LINE = 56  # columns of an interval's drawing
 
 
@@ -97,6 +99,7 @@ def render_table(table: Table, width: int = 100) -> str:
 
 
 def _tied(text: str) -> str:
+    text = _WITH_UNIT.sub(rf"\1{_TIE}\2", text)
     return text.replace(" %", f"{_TIE}%").replace("\N{NO-BREAK SPACE}", _TIE)
 
 

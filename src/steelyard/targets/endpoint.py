@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.experiment import Experiment, Layer, SwitchCost
@@ -215,6 +216,9 @@ def _room(
     return replace(room, mixed_sessions=next(troubles, ""))
 
 
+_REFUSED: Final = "unsupported startup parameter"  # PgBouncer, of what it does not track
+
+
 def _troubles(
     experiment: Experiment, names: Sequence[str], entrance: ServerAddress, sql: Sql
 ) -> Iterator[str]:
@@ -226,6 +230,9 @@ def _troubles(
             shown = shown_settings(configuration.asked(), entrance, sql)
             yield from deviations(configuration.settings, shown)
     except TargetError as error:
+        if _REFUSED in error.message:
+            yield "a pooler in between refuses libpq's `options`, by which a session has settings"
+            return
         yield f"sessions there have no settings of their own: {error.message}"
 
 

@@ -98,6 +98,16 @@ def test_results_are_judged_and_loads_only_where_they_disagree() -> None:
     assert loads == [*cells, *results[1:]]
 
 
+def test_an_effect_without_an_interval_says_so() -> None:
+    """Before the first interim result; a dash would be no word."""
+    (first, *_) = _one((-0.09, -0.05))
+    assert first.effect is not None
+    early = replace(first, effect=replace(first.effect, low=None, high=None))
+    (judged,) = judge_results([early], (SLOWER,))
+    assert judged.outcome is Outcome.UNDECIDED
+    assert "without an interval yet; the gate fails where" in judged.line
+
+
 def test_a_suspect_result_neither_fails_nor_passes() -> None:
     """A negative control that differs says that something else did it."""
     suspect = judge_results(_one((-0.09, -0.05), control="reads-of-another"), (SLOWER,))[0]

@@ -7,8 +7,7 @@ from made_records import an_experiment
 from turned_records import in_turns
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.noise.compute import analyse_noise
-from steelyard.answers.noise.floor import NoiseFloor
+from steelyard.answers.noise.compute import NoiseFloor, analyse_noise
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Design, OtherDesign, Stop, TwinOf
 from steelyard.core.schedule import Mode, TurnTimes, WorkloadTurns

@@ -11,7 +11,7 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.observations import whole_transactions
 from steelyard.answers.report import build_document, summary_schema
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.statements.uses import StatementTally, tallied, use_section, uses_json
+from steelyard.answers.statements.compute import StatementTally, tallied, use_section, uses_json
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import COMMIT, Evidence, Run, StatementUse
 from steelyard.report.document import Paragraph, Table

@@ -8,8 +8,7 @@ import pytest
 from made_records import a_record, an_experiment, compared, noise
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.noise.compute import analyse_noise
-from steelyard.answers.noise.floor import MINUTES, NoiseFloor
+from steelyard.answers.noise.compute import MINUTES, NoiseFloor, analyse_noise
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import ALL_NAMED, ASSUMED_NOISE, CampaignRecord, Status
 from steelyard.core.experiment import Experiment, Stop, SwitchCost, TwinOf

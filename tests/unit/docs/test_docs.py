@@ -62,6 +62,7 @@ _STARTS_NOTHING = {
     *(
         ("compare",),
         ("history",),
+        ("article",),
         ("latency",),
         ("claims",),
         ("import",),

@@ -1,7 +1,9 @@
 """Charts: well-formed, self-contained, settled, and honest about what they compare."""
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -238,3 +240,12 @@ def test_a_timeline_has_a_panel_for_every_configuration_and_track() -> None:
             records[0]["top"] for key, records in panels.items() if key[:2] == (workload, track)
         }
         assert len(tops) == 1
+
+
+def test_few_configurations_have_no_colour_of_a_verdict() -> None:
+    """Green is faster and blue was equivalent: a line of that colour would seem to say so."""
+    style = (Path(charts.__file__).parent / "templates" / "report.css").read_text("utf-8")
+    verdicts = set(re.findall(r"--(?:good|bad|even|open|warning|error)(?:-mark)?: (#\w{6})", style))
+    assert len(verdicts) > 10
+    assert verdicts.isdisjoint(charts.colours(tuple("abcde")))
+    assert verdicts.isdisjoint(re.findall(r'\.chart \[fill="#0072b2"\] { fill: (#\w{6})', style))

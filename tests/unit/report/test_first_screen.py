@@ -7,10 +7,17 @@ import pytest
 from fakes import analyses, redis_campaigns
 from steelyard.answers.campaign import analyse
 from steelyard.answers.report import build_document
-from steelyard.answers.result.section import contradiction, level_lines, place_line, rankings, ranks
+from steelyard.answers.result.section import (
+    ahead,
+    contradiction,
+    level_lines,
+    place_line,
+    rankings,
+    ranks,
+)
 from steelyard.record.directory import read_campaign
-from steelyard.report.document import Figure, VerdictCards
-from steelyard.report.html import render_html
+from steelyard.report.document import Figure, Row, VerdictCards
+from steelyard.report.html import render_html, render_summary
 from steelyard.report.terminal import render_terminal
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
@@ -63,6 +70,14 @@ def test_a_rank_counts_those_that_are_clearly_faster() -> None:
     ]
 
 
+def test_a_figure_stays_with_its_unit() -> None:
+    """A line of any width that begins with a unit has lost its number."""
+    document = build_document(analyse(read_campaign(EXAMPLES / "quick")))
+    for width in range(50, 70):
+        lines = render_terminal(document, width, more=MORE).splitlines()
+        assert not [line for line in lines if line.lstrip().startswith(("GiB", "tps", "ms", "%"))]
+
+
 def test_intervals_of_one_workload_have_one_scale() -> None:
     """So that -97 % and -2 % do not look alike."""
     document = build_document(redis_campaigns.aof())
@@ -97,6 +112,28 @@ def test_many_results_are_ranked_and_the_rest_is_folded() -> None:
     assert page.count("<details>") == folded
     shown = [block for section in document.sections if section.first for block in section.blocks]
     assert sum(isinstance(block, Figure) for block in shown) == 1
+
+
+def test_a_ranking_says_who_is_ahead() -> None:
+    """One alone, several that have no order, or nobody; in every form of the report."""
+    orders = {
+        "Under get a is ahead: each of the others is clearly slower than it.": ("1", "2", "2"),
+        "Under get a and b are ahead: each of the others is clearly slower than at least one of"
+        " these.": ("1", "1", "2"),
+        "Under get none is clearly faster than any other.": ("1", "1", "1"),
+        "": ("1",),
+    }
+    for said, order in orders.items():
+        rows = [Row(cells=(rank, name)) for rank, name in zip(order, "abc", strict=False)]
+        assert ahead(rows, "get") == said
+    document = build_document(analyse(read_campaign(EXAMPLES / "redis-published")))
+    first = "Under set rdb and aof-off are ahead"
+    none = "Under get none is clearly faster than any other."
+    screen = render_terminal(document, 100, more=MORE)
+    for form in (render_html(document), render_summary(document), screen):
+        text = " ".join(form.split())
+        assert first in text
+        assert none in text
 
 
 def test_few_results_are_cards_and_nothing_is_folded() -> None:

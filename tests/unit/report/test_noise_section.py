@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses
-from steelyard.answers.noise.compute import analyse_noise
-from steelyard.answers.noise.floor import NoiseFloor
+from steelyard.answers.noise.compute import NoiseFloor, analyse_noise
 from steelyard.answers.noise.section import noise_section
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis

@@ -42,3 +42,15 @@ def test_of_a_long_ranking_the_best_are_shown() -> None:
     ]
     assert "and 16 more, in the report." in text
     assert "how to read it" not in text
+
+
+def test_where_nobody_is_ahead_no_order_is_shown() -> None:
+    """Five rows of equal rank would say less than the sentence does."""
+    rows = tuple(Row(cells=("1", f"c{place}")) for place in range(1, 22))
+    columns = (Column(name="rank"), Column(name="configuration"))
+    ranking = Table(title="reads", columns=columns, rows=rows, brief="none is faster")
+    cards = VerdictCards(cards=(), rankings=(ranking,))
+    section = Section(anchor="verdicts", title="Verdicts", blocks=(cards,), first=True)
+    text = render_summary(Document(title="t", subtitle="s", sections=(section,)))
+    assert "**reads**: none is faster" in text
+    assert "|" not in text

@@ -303,7 +303,7 @@ def _latencies(
     configuration: str, experiment: Experiment, cells: Sequence[CellSummary]
 ) -> tuple[WriteLatency, ...]:
     load = min(experiment.loads, key=lambda each: (each.is_open, each.size))
-    keys = [CellKey(workload=w.name, load=load) for w in experiment.workloads if _may_write(w)]
+    keys = [CellKey(workload=w.name, load=load) for w in experiment.workloads if may_write(w)]
     seen = {each.cell: each for each in cells if each.configuration == configuration}
     return tuple(
         WriteLatency(cell=key)
@@ -313,7 +313,7 @@ def _latencies(
     )
 
 
-def _may_write(workload: Workload) -> bool:
+def may_write(workload: Workload) -> bool:
     """Return whether a workload may change data, as far as its name tells."""
     if workload.redis is not None:
         return changes_keys(workload)

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from steelyard.answers.noise.compute import analyse_noise
-from steelyard.answers.noise.floor import (
+from steelyard.answers.noise.compute import (
     EFFECTS,
     MINUTES,
     DesignSight,
@@ -12,6 +11,7 @@ from steelyard.answers.noise.floor import (
     Reach,
     Sight,
     WorkloadFloor,
+    analyse_noise,
 )
 from steelyard.answers.results import CampaignAnalysis, Comparison, cell_name, specification
 from steelyard.answers.turns import TAKEN

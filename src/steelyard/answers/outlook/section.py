@@ -127,7 +127,7 @@ def shortfall(found: CampaignOutlook, source: str | None) -> str:
     noise = "measured" if found.noise.origin is NoiseOrigin.MEASURED else "assumed"
     fact = f"at the {noise} noise {budget} do not decide {share(experiment.stop.decide)} in {scope}"
     ways = [design for design in found.cheaper if design.pooled or found.decides_results]
-    way = f"; cheaper: {design_sentence(ways[0])}" if ways else ""
+    way = f"; nine in ten campaigns do with {design_sentence(ways[0])}" if ways else ""
     more = f"; see `steelyard plan {quoted(source)}`" if source is not None else ""
     return f"{fact}{way}{more}"
 

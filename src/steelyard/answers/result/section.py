@@ -157,7 +157,27 @@ def rankings(analysis: CampaignAnalysis) -> tuple[Table, ...]:
         return ()
     workloads = dict.fromkeys(result.workload for result in analysis.results)
     *others, last = (_ranking(analysis, workload) for workload in workloads)
-    return (*others, replace(last, note=_NOTE))
+    return (*others, replace(last, note=f"{last.note} {_NOTE}"))
+
+
+def ahead(rows: Sequence[Row], workload: str) -> str:
+    """Return who leads a ranking, in a sentence; "" where nobody has an interval.
+
+    Args:
+        rows: With rank and configuration in the first cells, the best first.
+        workload: Its name.
+    """
+    first = tuple(row.cells[1] for row in rows if row.cells[0] == "1")
+    if len(rows) < 2:
+        return ""
+    if len(first) == len(rows):
+        return f"Under {workload} none is clearly faster than any other."
+    verb = "is" if len(first) == 1 else "are"
+    other = "it" if len(first) == 1 else "at least one of these"
+    return (
+        f"Under {workload} {enumeration(first)} {verb} ahead: each of the others is clearly slower"
+        f" than {other}."
+    )
 
 
 def ranks(intervals: Sequence[tuple[float, float]]) -> list[int]:
@@ -177,6 +197,7 @@ def _ranking(analysis: CampaignAnalysis, workload: str) -> Table:
         value = 0.0 if each.effect is None else each.effect.value
         rows.append((rank, -value, _row(str(rank), each, margin)))
     rows.sort(key=lambda row: row[:2])
+    leading = ahead([row for *_, row in rows], workload)
     return Table(
         title=f"Ranking under {workload}",
         columns=(
@@ -188,6 +209,8 @@ def _ranking(analysis: CampaignAnalysis, workload: str) -> Table:
         ),
         rows=(*(row for *_, row in rows), *_unranked(results, known)),
         tone_column=4,
+        note=leading,
+        brief=leading,
     )
 
 

@@ -1,31 +1,437 @@
-"""Where the latency of a single client comes from: each statement's round trip, or the commit.
+"""What single statements take, on the server and of a single client's latency.
 
-A penalty that is the same for every statement is a cost of the round trip (network, waking up the
-other side), because work in the server differs from statement to statement. It is no distance of
-memory, and no storage, which a transaction meets at its commit.
+From pg_stat_statements, read around each run (``systems.postgres.statement_uses``). Totals are of
+the whole run with its ramp, so they are divided by all of its transactions. Statements are the same
+by their text, in which constants are parameters.
+
+The latency of a single client is each statement's round trip, or the commit. A penalty that is the
+same for every statement is a cost of the round trip (network, waking up the other side), because
+work in the server differs from statement to statement. It is no distance of memory, and no storage,
+which a transaction meets at its commit.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 
-from steelyard.answers.observations import Observations, estimate_of
+from steelyard.answers.costs import POINTWISE, SCRIPTS, as_ratio
+from steelyard.answers.observations import (
+    Observations,
+    ResultContrast,
+    RunsOfBlock,
+    change,
+    estimate_of,
+    is_clear,
+    result_contrasts,
+    runs_by_block,
+    whole_transactions,
+)
 from steelyard.answers.published import published_latencies
-from steelyard.answers.results import Grounds
-from steelyard.core.experiment import Experiment
+from steelyard.answers.results import CampaignAnalysis, Grounds, cell_name
+from steelyard.core.experiment import ONE, Experiment
 from steelyard.core.findings import Estimate
+from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK, Run, StatementUse
 from steelyard.core.schedule import CellKey
+from steelyard.core.units import format_percent
+from steelyard.report.document import (
+    MISSING,
+    Block,
+    Column,
+    Json,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    bounds,
+    effect_interval,
+    effect_value,
+    interval,
+    load_json,
+    milliseconds,
+    number,
+    number_column,
+    part_ms,
+    significant,
+)
 from steelyard.stats.intervals import FloatArray, signed_rank_interval
 from steelyard.stats.scalability import StatementCosts, fit_statements
 
-# Statements that the client waits for one by one, in all query modes, and commits that must be
-# durable, by pgbench's builtin scripts: select-only is one SELECT; the others are BEGIN ... END
-# around 3 and 5. Source: pgbench's documentation, "What Is the Transaction Actually Performed".
-SCRIPTS: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {"select-only": (1, 0), "simple-update": (5, 1), "tpcb-like": (7, 1)}
+# Of a call, by their names in the record: figure, name in a table, name in ``summary.json``.
+_PER_CALL: Final = (
+    ("seconds", "time", "seconds_per_call"),
+    ("rows", "rows", "rows_per_call"),
+    ("pages_hit", "pages hit", "pages_hit_per_call"),
+    ("pages_read", "pages read", "pages_read_per_call"),
+    ("wal_bytes", "WAL bytes", "wal_bytes_per_call"),
 )
+_FIGURES: Final = ("calls", *(figure for figure, _, _ in _PER_CALL))
+_CALLS, _SECONDS = 0, 1
+_MOST: Final = 30  # statements of a cell that are told, those with the most time
+_SHOWN: Final = 10
+_DETAILED: Final = 5
+_TEXT: Final = 80  # characters of a statement
+_LEAD: Final = (
+    "From pg_stat_statements: for how long the server executed each statement, without planning,"
+    f" the way to the client and what a client does in between, per {ONE}. Sorted by what a"
+    " statement adds to the difference."
+)
+_PREPARED: Final = "prepared"
+_FIRST_ONLY: Final = (
+    f"Of {BEGIN}, {COMMIT} and {ROLLBACK} that a session has prepared the server counts the first"
+    " execution alone: under the protocol `prepared` their time is not in these figures, nor is the"
+    " wait for the WAL at the commit."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerCall:
+    """One figure of a call on both sides: medians over blocks.
+
+    Attributes:
+        change: Relative where ``relative`` is set, else in the figure's unit.
+        relative: Both sides are positive in every block.
+    """
+
+    baseline: float
+    configuration: float
+    change: Estimate
+    relative: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementTimes:
+    """One statement in both configurations of a comparison.
+
+    Attributes:
+        calls: Per transaction, of the baseline and of the configuration.
+        shares: Of the time of all statements, likewise.
+        added: What it adds to the difference, seconds per transaction; pointwise interval.
+        clear: Its interval leaves out 0 also when all statements are looked at together.
+        per_call: By figure; None where it was not called in both in any block.
+    """
+
+    text: str
+    calls: tuple[float, float]
+    shares: tuple[float, float]
+    added: Estimate
+    clear: bool
+    per_call: dict[str, PerCall | None]
+
+    @property
+    def title(self) -> str:
+        """Return it in one line, cut to what can be read."""
+        text = " ".join(self.text.split())
+        return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementTally:
+    """All statements of a comparison in a cell, those first that add most to the difference.
+
+    Attributes:
+        added: All together, seconds per transaction.
+        blocks: In which both sides were read.
+    """
+
+    baseline: str
+    configuration: str
+    cell: CellKey
+    added: Estimate
+    blocks: int
+    statements: tuple[StatementTimes, ...]
+
+
+def tallied(grounds: Grounds) -> tuple[StatementTally, ...]:
+    """Return what statements took, of each cell and comparison in which both sides were read."""
+    experiment, seen = grounds.record.experiment, grounds.seen
+    return tuple(
+        tally
+        for column, cell in enumerate(seen.cells)
+        if (texts := _texts(seen, cell))
+        for values in (_values(seen, cell, texts, experiment.measure.ramp_s),)
+        for asked in result_contrasts(experiment)
+        for tally in _tally(values, texts, asked, seen.cells[column])
+    )
+
+
+def _texts(seen: Observations, cell: CellKey) -> tuple[str, ...]:
+    """Return the statements of a cell, those with the most time first."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for name in seen.configurations:
+        for run in seen.runs.get((name, cell), ()):
+            for each in _used(run) or ():
+                seconds[each.text] += each.seconds
+    return tuple(sorted(seconds, key=lambda text: -seconds[text])[:_MOST])
+
+
+def _used(run: Run) -> Sequence[StatementUse] | None:
+    return None if run.evidence is None else run.evidence.statements
+
+
+def _values(seen: Observations, cell: CellKey, texts: Sequence[str], ramp_s: float) -> FloatArray:
+    """Return what statements used per transaction; NaN where a run of the block was not read.
+
+    Returns:
+        Shape (blocks, configurations, statements, figures); 0 where one was not called.
+    """
+    shape = (seen.blocks, len(seen.configurations), len(texts), len(_FIGURES))
+    values = np.full(shape, np.nan)
+    for side, name in enumerate(seen.configurations):
+        of_cell = runs_by_block(seen.runs.get((name, cell), ()))
+        for row, runs in enumerate(of_cell[: seen.blocks]):
+            found = _of_block(runs, texts, ramp_s)
+            if found is not None:
+                values[row, side] = found
+    return values
+
+
+def _of_block(runs: RunsOfBlock, texts: Sequence[str], ramp_s: float) -> FloatArray | None:
+    places = {text: place for place, text in enumerate(texts)}
+    total, transactions = np.zeros((len(texts), len(_FIGURES))), 0.0
+    for run in runs:
+        statements = _used(run)
+        number_of = whole_transactions(run, ramp_s)
+        if statements is None or number_of is None:
+            return None
+        transactions += number_of
+        for each in statements:
+            if each.text in places:
+                total[places[each.text]] += [getattr(each, figure) for figure in _FIGURES]
+    return total / transactions
+
+
+def _tally(
+    values: FloatArray, texts: Sequence[str], asked: ResultContrast, cell: CellKey
+) -> Iterator[StatementTally]:
+    """Yield the tally of a comparison; nothing where no block has both sides."""
+    places = [*asked.negative, *asked.positive]
+    whole = values[np.isfinite(values[:, places]).all(axis=(1, 2, 3))]
+    if not len(whole):
+        return
+    pair = (_side(whole, asked, asked.negative), _side(whole, asked, asked.positive))
+    found = [_times(text, pair, place, len(texts)) for place, text in enumerate(texts)]
+    yield StatementTally(
+        baseline=asked.baseline,
+        configuration=asked.configuration,
+        cell=cell,
+        added=change((pair[1] - pair[0])[..., _SECONDS].sum(axis=1)),
+        blocks=len(whole),
+        statements=tuple(sorted(found, key=lambda each: -abs(each.added.value))),
+    )
+
+
+def _side(values: FloatArray, asked: ResultContrast, places: Sequence[int]) -> FloatArray:
+    """Return the mean over the configurations of a side, shape (blocks, statements, figures)."""
+    weights = np.abs(np.asarray(asked.weights))[list(places)]
+    return np.asarray(np.tensordot(values[:, list(places)], weights, axes=(1, 0)))
+
+
+def _times(
+    text: str, pair: tuple[FloatArray, FloatArray], place: int, family: int
+) -> StatementTimes:
+    """Return one statement; both sides have the shape (blocks, statements, figures)."""
+    before, after = (side[:, place] for side in pair)
+    differences = after[:, _SECONDS] - before[:, _SECONDS]
+    calls = (float(np.median(before[:, _CALLS])), float(np.median(after[:, _CALLS])))
+    return StatementTimes(
+        text=text,
+        calls=calls,
+        shares=(_share(pair[0], place), _share(pair[1], place)),
+        added=change(differences),
+        clear=is_clear(differences, family),
+        per_call={
+            figure: _per_call(before, after, _FIGURES.index(figure)) for figure, _, _ in _PER_CALL
+        },
+    )
+
+
+def _share(side: FloatArray, place: int) -> float:
+    seconds = side[..., _SECONDS]
+    whole = seconds.sum(axis=1)
+    return float(np.median(np.divide(seconds[:, place], whole, where=whole > 0, out=0.0 * whole)))
+
+
+def _per_call(before: FloatArray, after: FloatArray, figure: int) -> PerCall | None:
+    called = (before[:, _CALLS] > 0) & (after[:, _CALLS] > 0)
+    if not called.any():
+        return None
+    one, other = (side[called, figure] / side[called, _CALLS] for side in (before, after))
+    relative = bool((one > 0).all() and (other > 0).all())
+    found = change(np.log(other / one) if relative else other - one)
+    return PerCall(
+        baseline=float(np.median(one)),
+        configuration=float(np.median(other)),
+        change=as_ratio(found) if relative else found,
+        relative=relative,
+    )
+
+
+def use_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return what statements took at the largest load; nothing where no server told it."""
+    largest = analysis.experiment.largest_load
+    tallies = [each for each in analysis.answer(tallied) or () if each.cell.load == largest]
+    if not tallies:
+        return ()
+    blocks: list[Block] = [Paragraph(text=_LEAD)]
+    if _is_control_uncounted(analysis, tallies):
+        blocks.append(Paragraph(text=_FIRST_ONLY))
+    for tally in tallies:
+        blocks += _blocks(analysis, tally)
+    return (Section(anchor="uses", title="Statements on the server", blocks=tuple(blocks)),)
+
+
+def _is_control_uncounted(analysis: CampaignAnalysis, tallies: Sequence[StatementTally]) -> bool:
+    """Return whether scripts control transactions under a protocol that hides what that takes."""
+    experiment = analysis.experiment
+    protocols = {each.protocol or experiment.protocol for each in experiment.configurations}
+    texts = {each.text for tally in tallies for each in tally.statements}
+    return _PREPARED in protocols and not texts.isdisjoint((BEGIN, COMMIT, ROLLBACK))
+
+
+def _blocks(analysis: CampaignAnalysis, tally: StatementTally) -> list[Block]:
+    load = cell_name(analysis.experiment, tally.cell.load)
+    names = f"{tally.cell.workload}, {load}: {tally.configuration} against {tally.baseline}"
+    shown = [each for each in tally.statements if max(each.shares) > 0][:_SHOWN]
+    return [
+        Paragraph(text=_said(tally, names)),
+        _time_table(names, tally, shown),
+        _call_table(names, tally, shown[:_DETAILED]),
+    ]
+
+
+def _said(tally: StatementTally, names: str) -> str:
+    clear = [each for each in tally.statements if each.clear]
+    whole = f"{names}: the time of all statements differs by {_ms(tally.added)} ms per {ONE}"
+    if bounds(tally.added) is None:
+        return f"{whole}; so few blocks have no interval, and nothing is called clear."
+    if not clear:
+        return f"{whole}; of no statement does the time clearly differ."
+    first = clear[0]
+    return f"{whole}; most of what is clear is `{first.title}` with {_ms(first.added)} ms."
+
+
+def _ms(estimate: Estimate) -> str:
+    pair = bounds(estimate)
+    told = part_ms(estimate.value, signed=True)
+    if pair is None:
+        return told
+    return f"{told} [{part_ms(pair[0], signed=True)}, {part_ms(pair[1], signed=True)}]"
+
+
+def _time_table(names: str, tally: StatementTally, shown: Sequence[StatementTimes]) -> Table:
+    columns = (
+        Column(name="statement"),
+        number_column("calls", spare=True),
+        number_column("share of time"),
+        number_column(f"a call, {tally.baseline}", "ms"),
+        number_column(f"a call, {tally.configuration}", "ms"),
+        number_column("difference"),
+        number_column(f"adds per {ONE}", "ms"),
+    )
+    return Table(
+        title=f"{names}: time on the server",
+        columns=columns,
+        rows=tuple(_time_row(each) for each in shown),
+        note=f"Medians over {tally.blocks} blocks; calls per {ONE} and shares of the time of all"
+        f" statements: {tally.baseline}, then {tally.configuration}. {POINTWISE}",
+    )
+
+
+def _time_row(each: StatementTimes) -> Row:
+    call = each.per_call["seconds"]
+    first, second = each.shares
+    percents = (format_percent(share, signed=False) for share in (first, second))
+    return Row(
+        cells=(
+            each.title,
+            ", ".join(significant(calls) for calls in each.calls),
+            ", ".join(percents),
+            milliseconds(None if call is None else call.baseline),
+            milliseconds(None if call is None else call.configuration),
+            MISSING if call is None else effect_value(call.change),
+            _ms(each.added),
+        )
+    )
+
+
+def _call_table(names: str, tally: StatementTally, shown: Sequence[StatementTimes]) -> Table:
+    columns = (
+        Column(name="statement"),
+        Column(name="per call"),
+        number_column(tally.baseline),
+        number_column(tally.configuration),
+        number_column("difference"),
+        number_column("95 % interval"),
+    )
+    rows = [row for each in shown for row in _call_rows(each)]
+    return Table(title=f"{names}: what a call used", columns=columns, rows=tuple(rows))
+
+
+def _call_rows(each: StatementTimes) -> Iterator[Row]:
+    """Yield a row for each figure that is not 0 on both sides."""
+    title = each.title
+    for figure, name, _ in _PER_CALL[1:]:
+        found = each.per_call[figure]
+        if found is not None and (found.baseline or found.configuration):
+            sides = (significant(found.baseline), significant(found.configuration))
+            yield Row(cells=(title, name, *sides, *_changed(found)))
+            title = ""
+
+
+def _changed(found: PerCall) -> tuple[str, str]:
+    if found.relative:
+        return effect_value(found.change), effect_interval(found.change)
+    pair = bounds(found.change)
+    told = significant(found.change.value, signed=True)
+    if pair is None:
+        return told, MISSING
+    return told, f"[{significant(pair[0], signed=True)}, {significant(pair[1], signed=True)}]"
+
+
+def uses_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return all tallies, where there are any; units are in the names."""
+    tallies = analysis.answer(tallied) or ()
+    if not tallies:
+        return {}
+    return {
+        "statement_uses": [
+            {
+                "baseline": tally.baseline,
+                "configuration": tally.configuration,
+                "workload": tally.cell.workload,
+                **load_json(tally.cell.load),
+                "blocks": tally.blocks,
+                "seconds_per_transaction": interval(tally.added),
+                "statements": [_statement_json(each) for each in tally.statements],
+            }
+            for tally in tallies
+        ]
+    }
+
+
+def _statement_json(each: StatementTimes) -> dict[str, Json]:
+    return {
+        "statement": each.text,
+        "calls_per_transaction": [number(calls) for calls in each.calls],
+        "shares_of_time": [number(share) for share in each.shares],
+        "seconds_per_transaction": interval(each.added),
+        "clear": each.clear,
+        **{name: _call_json(each.per_call[figure]) for figure, _, name in _PER_CALL},
+    }
+
+
+def _call_json(found: PerCall | None) -> dict[str, Json] | None:
+    if found is None:
+        return None
+    return {
+        "baseline": number(found.baseline),
+        "configuration": number(found.configuration),
+        "change": interval(found.change),
+        "relative": found.relative,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from steelyard.answers.costs import SCRIPTS
 from steelyard.answers.reasons.waits import WaitReasoning, wait_blocks, waits_of
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.statements.compute import (
-    SCRIPTS,
     StatementCost,
     StatementDifference,
     StatementFit,

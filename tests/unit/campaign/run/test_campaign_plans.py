@@ -60,7 +60,7 @@ def test_too_many_cells_are_said_with_fewer_loads_and_their_minutes(tmp_path: Pa
     found = planned(five_loads(), tmp_path)
     fewer = next(each for each in found.cheaper if "instead of 5" in each.change)
     own = found.cheaper[-1]
-    assert own.change.startswith("the file as it is with `--budget ")
+    assert own.change.startswith("`--budget ")
     assert fewer.needed_s < own.needed_s
     loads = found.experiment.loads
     kept = tuple(load for load in loads if load.label in fewer.change.split("(")[1])

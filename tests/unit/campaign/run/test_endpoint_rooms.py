@@ -8,6 +8,7 @@ from fakes.campaigns import an_experiment, asks
 from fakes.clock import FakeClock
 from fakes.servers import FakeEngine, World
 from fakes.sql import FakeSql, Row
+from steelyard.core.errors import TargetError
 from steelyard.core.experiment import Design, Experiment
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
@@ -88,6 +89,19 @@ def test_settings_that_are_refused_are_told_in_the_servers_words() -> None:
     )
     assert not alternates
     assert told.startswith("sessions there have no settings of their own: ")
+
+
+def test_a_pooler_that_takes_no_options_is_named() -> None:
+    """As PgBouncer 1.18 refuses them; that the server cannot be reached is not the reason."""
+    on = iter(_APART)
+
+    def refused() -> list[Row]:
+        raise TargetError("connection failed: FATAL: unsupported startup parameter: options")
+
+    sql = FakeSql({_BACKEND: lambda: [(next(on),)], _SHOWN: refused})
+    alternates, told = room_reason(sessions_of("a", "a"), sql)
+    assert not alternates
+    assert told == "a pooler in between refuses libpq's `options`, by which a session has settings"
 
 
 @pytest.mark.parametrize("design", [Design.AUTO, Design.ONE_BY_ONE])

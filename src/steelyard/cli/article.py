@@ -1,0 +1,88 @@
+"""``steelyard article``: several campaigns as one text that can be published."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from steelyard.cli.completion import complete_campaign
+from steelyard.core.errors import InputError
+
+if TYPE_CHECKING:
+    from steelyard.answers.article import Article
+
+
+@click.command("article")
+@click.argument(
+    "directories",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+    shell_complete=complete_campaign,
+)
+@click.option("--title", default="What was measured", show_default=True, help="Of the article.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIRECTORY",
+    help="Write article.html, article.md with charts/, tables/ as CSV, and article.json.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(directories: tuple[Path, ...], *, title: str, out: Path | None, as_json: bool) -> None:
+    """Write one article of the campaigns in DIRECTORIES; without --out it is printed.
+
+    A table of all results; what to choose for which use, by rules that stand there and with the
+    evidence for each; a chapter for each campaign, called by the name of its directory; how it was
+    measured, what it does not show, and the commands. Repeated, all files are the same to the byte.
+    """
+    from steelyard.answers.article import Article, Chapter, article_document, article_json
+    from steelyard.answers.campaign import analyse
+    from steelyard.cli import campaigns
+    from steelyard.record.directory import read_campaign
+
+    labels = _labels(directories)
+    chapters = (
+        Chapter.of(label, analyse(read_campaign(path)))
+        for label, path in zip(labels, directories, strict=True)
+    )
+    article = Article(title=title, chapters=tuple(chapters))
+    if as_json:
+        campaigns.print_json(article_json(article))
+    if out is not None:
+        click.echo(_written(article, out), err=True)
+    elif not as_json:
+        campaigns.print_whole(article_document(article))
+
+
+def _labels(directories: Sequence[Path]) -> list[str]:
+    """Return what campaigns are called: by their directories.
+
+    Raises:
+        InputError: Two have the same name.
+    """
+    labels = [path.resolve().name for path in directories]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise InputError(
+            f"more than one campaign is called {', '.join(twice)}",
+            hint="Give each once; directories of one name have to be renamed.",
+        )
+    return labels
+
+
+def _written(article: "Article", out: Path) -> str:
+    """Write every form of the article, and return what was written."""
+    from steelyard.answers.article import article_document, article_json
+    from steelyard.campaign.run.session import as_json
+    from steelyard.core.errors import RecordError
+    from steelyard.gateways.files import make_directory, write_text
+    from steelyard.report.html import published_files
+
+    files = published_files(article_document(article), "article")
+    files["article.json"] = as_json(article_json(article))
+    for name, text in files.items():
+        make_directory((out / name).parent)
+        write_text(out / name, text, error_type=RecordError)
+    names = "article.html, article.md, article.json, charts, tables"
+    return f"{len(files)} files are in {out}: {names}"

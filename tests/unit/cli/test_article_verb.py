@@ -1,0 +1,141 @@
+"""Several campaigns as one text: what it says, from what, and the files it is published as."""
+
+import csv
+import json
+import re
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+from click.testing import CliRunner
+
+from steelyard.answers.article import USES, Chapter
+from steelyard.answers.campaign import analyse
+from steelyard.cli.main import cli
+from steelyard.core.errors import InputError
+from steelyard.record.directory import read_campaign
+from steelyard.report.document import Column, Row, Table
+from steelyard.report.html import table_csv
+
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
+
+
+def invoked(*arguments: str) -> str:
+    """Return what the verb prints."""
+    result = CliRunner().invoke(cli, ["article", *arguments])
+    assert result.exit_code == 0, (result.exception, result.output)
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, list[dict[str, object]]]:
+    """Return the uses of an article of four kept campaigns, by name."""
+    names = ("quick", "fitted", "redis-loaded", "published-matrix")
+    found = json.loads(invoked(*(str(EXAMPLES / name) for name in names), "--json"))
+    assert [each["label"] for each in found["campaigns"]] == list(names)
+    return {each["use"]: each["evidence"] for each in found["uses"]}
+
+
+def test_choices_come_from_verdicts_alone(told: dict[str, list[dict[str, object]]]) -> None:
+    """Faster is chosen, equivalent leaves both, undecided chooses nothing and says what would."""
+    reads = {each["campaign"]: each for each in told["read-heavy"]}
+    assert reads["quick"]["choice"] == "large"
+    assert reads["fitted"]["choice"] is None
+    assert "not decided, about" in str(reads["fitted"]["says"])
+    writes = {each["campaign"]: each for each in told["write-heavy"]}
+    assert writes["quick"]["choice"] == "large or small"
+    assert "published-matrix" not in writes  # one run per cell gives no verdict
+
+
+def test_a_rate_that_is_bought_with_durability_is_no_choice(
+    told: dict[str, list[dict[str, object]]],
+) -> None:
+    """The server without a log is faster, and that is not what a write-heavy use is told."""
+    redis = [each for each in told["write-heavy"] if each["campaign"] == "redis-loaded"]
+    slower = [each for each in redis if "slower" in str(each["says"])]
+    assert slower
+    assert all(each["choice"] is None for each in slower)
+    kept = {each["choice"] for each in told["nothing acknowledged may be lost"]}
+    assert "always" in kept
+    assert "aof-off" not in kept
+
+
+def test_what_nobody_measured_is_said(told: dict[str, list[dict[str, object]]]) -> None:
+    """No prices, no single client: no evidence, and the page says so."""
+    assert told["cost-bound"] == []
+    assert told["low latency at low load"] == []
+    text = invoked(str(EXAMPLES / "quick"))
+    assert "nothing measured says it" in text
+    assert set(told) == {use.name for use in USES}
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Return the files of a folder by name."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*")}
+
+
+def test_it_is_published_as_files(tmp_path: Path) -> None:
+    """Page, Markdown whose drawings are there, every table as CSV, JSON; the same each time."""
+    names = [str(EXAMPLES / name) for name in ("quick", "attribution")]
+    for out in ("one", "two"):
+        invoked(*names, "--title", "A <b>title</b>", "--out", str(tmp_path / out))
+    one, two = (files_in(tmp_path / out) for out in ("one", "two"))
+    assert one == two
+    page = one["article.html"].decode()
+    assert "<b>title" not in page
+    assert "<script" not in page
+    text = one["article.md"].decode()
+    drawings = re.findall(r"!\[[^\]]*\]\((charts/[^)]+)\)", text)
+    assert drawings
+    assert set(drawings) <= set(one)
+    assert all(one[name].startswith(b"<svg") for name in drawings)
+    rows = list(csv.reader(one["tables/results-1.csv"].decode().splitlines()))
+    assert rows[0][:5] == ["campaign", "workload", "configuration", "against", "verdict"]
+    assert len(rows) == 1 + 2 + 3
+    identities = re.findall(r'id="([^"]+)"', page)
+    assert len(identities) == len(set(identities))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(identities)
+
+
+def test_two_directories_of_one_name_are_refused(tmp_path: Path) -> None:
+    """The reader could not tell them apart."""
+    places = [str(EXAMPLES / "protocol"), str(tmp_path / "protocol")]
+    copytree(*places)
+    result = CliRunner().invoke(cli, ["article", *places])
+    assert isinstance(result.exception, InputError)
+    assert "more than one campaign is called protocol" in str(result.exception)
+
+
+def test_a_single_client_and_costs_speak_for_their_uses() -> None:
+    """A campaign at one client answers for latency."""
+    analysis = analyse(read_campaign(EXAMPLES / "scalability"))
+    chapter = Chapter.of("scalability", analysis)
+    latency = next(use for use in USES if use.name.startswith("low latency"))
+    found = list(latency.evidence("scalability", analysis))
+    assert len(found) == len([c for c in analysis.comparisons if c.load and c.load.clients == 1])
+    assert chapter.section("nothing of the kind") == ()
+
+
+def test_a_cell_is_no_formula_of_a_spreadsheet() -> None:
+    """Numbers with a sign stay numbers."""
+    cells = ("=1+1", "@x", "-4.4 %", "+3", "-cmd", "plain")
+    table = Table(
+        title="t",
+        columns=tuple(Column(name=str(n)) for n in range(6)),
+        rows=(Row(cells=cells),),
+    )
+    assert table_csv(table).splitlines()[1] == "'=1+1,'@x,-4.4 %,+3,'-cmd,plain"
+
+
+def test_the_kept_article_is_what_the_verb_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the byte, drawings and tables too."""
+    monkeypatch.chdir(EXAMPLES)
+    kept = files_in(EXAMPLES / "article")
+    summary = json.loads(kept["article.json"])
+    labels = [each["label"] for each in summary["campaigns"]]
+    invoked(*labels, "--title", summary["title"], "--out", str(tmp_path))
+    written = files_in(tmp_path)
+    assert written.keys() == kept.keys()
+    assert [name for name in kept if written[name] != kept[name]] == []
