@@ -32,7 +32,7 @@ def command(directory: Path | None, *, listen: str) -> None:
     except ModuleNotFoundError as error:
         raise PreflightError(
             f"pages need Flask and waitress, and {error.name} is not installed",
-            hint="Run pip install 'steelyard[serve]'.",
+            hint="Run pip install flask waitress.",
         ) from error
     answer(directory, address, port, told=lambda text: click.echo(text, err=True))
 

@@ -131,7 +131,7 @@ class Boto3:
         except ImportError as error:
             raise PreflightError(
                 "servers of AWS need boto3, which is not installed",
-                hint="Install it: pip install 'steelyard[aws]'.",
+                hint="Install it: pip install boto3.",
             ) from error
         return _Region(boto3.session.Session(region_name=region), region)
 

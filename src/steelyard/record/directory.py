@@ -317,9 +317,12 @@ def require_campaign(path: Path) -> None:
     with translated(path, RecordError):
         there = (path / "journal.jsonl").is_file()
     if not there:
+        below = find_campaigns(path)
         raise RecordError(
             f"{path} holds no campaign (no journal.jsonl)",
-            hint="Name the directory that `steelyard run` printed.",
+            hint=f"Name one below it; `steelyard list {quoted(str(path))}` lists them."
+            if below
+            else "Name the directory that `steelyard run` printed.",
         )
 
 

@@ -65,7 +65,7 @@ def _columns(key: Mapping[str, Any], text: str) -> dict[str, list[Any]]:
     }
 
 
-INSTALL: Final = "pip install 'steelyard[tables]'"
+INSTALL: Final = "pip install pyarrow"
 
 
 def can_make_tables() -> bool:

@@ -80,7 +80,7 @@ def on_white(settled: str) -> str:
     )
 
 
-INSTALL = "pip install 'steelyard[charts]'"
+INSTALL = "pip install altair vl-convert-python"
 
 
 def can_draw() -> bool:

@@ -323,3 +323,15 @@ def test_what_the_journal_rests_on_is_on_disk(path: Path, flushes: Flushes) -> N
         file.write(b"1 2 3\n" * 1000)
     assert flushes.hold(path / "raw" / "0000-0-0-00.log.gz")
     directory.close()
+
+
+def test_a_directory_of_campaigns_is_told_from_one(tmp_path: Path) -> None:
+    """Who names the directory above is told what lists those below it."""
+    (tmp_path / "one").mkdir()
+    with pytest.raises(RecordError) as empty:
+        read_campaign(tmp_path)
+    (tmp_path / "one" / "journal.jsonl").touch()
+    with pytest.raises(RecordError) as above:
+        read_campaign(tmp_path)
+    assert "steelyard run" in str(empty.value.hint)
+    assert "steelyard list" in str(above.value.hint)

@@ -118,7 +118,7 @@ def test_without_the_extra_the_page_says_what_to_install(monkeypatch: pytest.Mon
     """A page without charts is whole otherwise."""
     monkeypatch.setattr(charts, "can_draw", lambda: False)
     page = render_html(build_document(analyses.quick()))
-    assert "pip install &#39;steelyard[charts]&#39;" in page
+    assert "pip install altair vl-convert-python" in page
     assert "One-second rates of 36 runs" in page
     parsed(page)
 

@@ -215,7 +215,7 @@ class KubectlConfiguration:
             from steelyard.gateways.kubernetes.client import ClusterApi  # noqa: PLC0415
         except ImportError as error:
             message = f"Kubernetes needs the extra `kubernetes`, which is not installed: {error}"
-            hint = "pip install 'steelyard[kubernetes]'"
+            hint = "pip install kubernetes"
             raise PreflightError(message, hint=hint) from error
         return ClusterApi(self._access(context), clock=self.clock)
 
