@@ -24,6 +24,7 @@ _CALLS = {
     ("claims",): (),
     ("import",): ("t.csv",),
     ("history",): (),
+    ("article",): ("campaigns/one",),
     ("show",): ("campaigns/one",),
     ("explain",): ("campaigns/one",),
     ("inspect",): (),

@@ -247,7 +247,7 @@ def test_a_cycle_that_does_not_fit_is_refused_with_both_ways_out(tmp_path: Path)
     assert "--budget" in caught.value.hint
     assert "`measure.rounds: 1` only the early phase" in caught.value.hint
     text = forecast_text(experiment, expected, with_schedule=True)
-    assert "1 cells x 50 rounds" in text
+    assert "1 cell x 50 rounds" in text
     assert "and 48 more runs" in text
     assert max(map(len, text.splitlines())) < 300
     assert forecast_json(experiment, expected)["rounds"] == 50
