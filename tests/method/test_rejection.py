@@ -30,7 +30,7 @@ def peeking_compare(sim, budget_s):
         patch.setattr(
             comparisons,
             "result_level",
-            lambda rule, blocks: 0.05 if blocks >= rule.first_look else None,
+            lambda rule, blocks, **_: 0.05 if blocks >= rule.first_look else None,
         )
         return adapter.compare(sim, budget_s)
 
