@@ -214,7 +214,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     [
         ("", "2 campaigns"),
         ("", "small against large shared buffers"),
-        ("blocks", "thrown away"),
+        ("blocks", "counts"),
         ("live", "Where it stands"),
         ("block/1-1", "mean latency"),
         ("run/1", "Wait events"),
