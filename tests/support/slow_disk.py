@@ -33,9 +33,10 @@ def slow_directory(
     paths.served.mkdir()
     make_sparse(paths.image, size)
     _run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(paths.image))
+    stores = FuseStores(SystemProcesses(), is_root=True)
     with ExitStack() as stack:
+        stack.callback(stores.close)
         stack.callback(subprocess.run, ["umount", "-l", str(paths.served)], check=False)
-        stores = FuseStores(SystemProcesses(), is_root=True)
         disk = stores.serve(paths, Store(latency_s=flush_s), SystemClock())
         loop = _run("losetup", "-f", "--show", str(disk)).strip()
         stack.callback(_run, "losetup", "-d", loop)

@@ -27,7 +27,7 @@ from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 from steelyard.core.outside import Command
 from steelyard.core.storage import Store
 from steelyard.gateways.host import Clock, looks
-from steelyard.gateways.process import Processes
+from steelyard.gateways.process import Processes, RunningProcess
 from steelyard.gateways.xfs import make_sparse, require_programs, run_program
 
 PROGRAMS: Final = ("mkfs.xfs", "mount", "umount", "losetup")
@@ -88,6 +88,7 @@ class FuseStores:
     def __init__(self, processes: Processes, *, is_root: bool) -> None:
         self._processes = processes
         self._is_root = is_root
+        self._serving: list[RunningProcess] = []
 
     def require(self) -> None:
         """Raise where this machine or this account cannot do that; see ``Stores``."""
@@ -133,6 +134,7 @@ class FuseStores:
         running = self._processes.start(command, output=said)
         for _ in looks(clock, _READY_S, 0.05):
             if disk.exists():
+                self._serving.append(running)
                 return disk
             if running.exit_status() is not None:
                 break
@@ -141,6 +143,13 @@ class FuseStores:
             f"the simulated storage did not start: {said.read_text(errors='replace')[-400:]}",
             hint="It takes FUSE and root, which a container may not have: leave `store` out.",
         )
+
+    def close(self) -> None:
+        """Wait for what served stores that are unmounted by now; what goes on is killed."""
+        while self._serving:
+            running = self._serving.pop()
+            if not running.wait(_READY_S):
+                running.kill_all()
 
     def _run(self, *words: str) -> str:
         return run_program(
