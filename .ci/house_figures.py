@@ -23,7 +23,7 @@ SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
     "files": 357,
     "longest file": 804,
-    "import edges": 2598,
+    "import edges": 2597,
     "modules with one importer": 26,
     "branches on kind or system": 12,
 }

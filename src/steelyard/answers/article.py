@@ -58,7 +58,7 @@ class Evidence:
 
     Attributes:
         label: Of the campaign, as the article calls it.
-        choice: The configuration to take; "either" where both are equivalent; empty where the
+        choice: The configuration to take; both names where they are equivalent; empty where the
             comparison does not decide.
         says: The verdict with its interval, or what would decide.
     """

@@ -13,7 +13,7 @@ from steelyard.answers.report import (
     Listed,
     build_document,
     campaign_document,
-    short_verdicts,
+    listing_row,
     state,
 )
 from steelyard.answers.results import CampaignAnalysis, cell_name
@@ -86,6 +86,7 @@ def found_heads(heads: Sequence[Head], query: str) -> list[Head]:
     return sorted(found, key=lambda head: (-head.started_at, head.key))
 
 
+_SIZE = 5  # its place in a line of the terminal's list
 _COLUMNS = (
     Column(name="started"),
     Column(name="campaign"),
@@ -129,22 +130,14 @@ def list_document(
 
 
 def _listed_row(head: Head, listed: Listed) -> Row:
-    analysis = listed.analysis
-    if analysis is None:
-        cells = (MISSING, head.key, MISSING, "damaged", MISSING, listed.problem)
-        return Row(cells=cells, tone=Tone.ERROR)
-    most = MISSING if analysis.plan is None else f"{analysis.plan.stopping.max_blocks}"
-    cells = (
-        utc(analysis.started_at),
-        head.key,
-        analysis.experiment.name,
-        state(listed),
-        f"{analysis.blocks} of {most}",
-        short_verdicts(analysis),
-    )
-    runs = analysis.status is Status.RUNNING and listed.held
-    return Row(
-        cells=cells,
+    """Return its line in the list of the terminal, without the size, and where it leads."""
+    row = listing_row(replace(listed, directory=head.key))
+    row = replace(row, cells=(*row.cells[:_SIZE], *row.cells[_SIZE + 1 :]))
+    if listed.analysis is None:
+        return row
+    runs = listed.analysis.status is Status.RUNNING and listed.held
+    return replace(
+        row,
         tone=Tone.EVEN if runs else Tone.PLAIN,
         links=((1, f"{head.address}{'live' if runs else ''}"),),
     )

@@ -513,7 +513,7 @@ def listing_document(campaigns: tuple[Listed, ...], places: str) -> Document:
     )
     block: Block = Paragraph(text=f"No campaign is below {places}.")
     if campaigns:
-        rows = tuple(map(_listing_row, campaigns))
+        rows = tuple(map(listing_row, campaigns))
         block = Table(title="Campaigns", columns=columns, rows=rows, tone_column=3)
     return Document(
         title=count(len(campaigns), "campaign"),
@@ -522,7 +522,8 @@ def listing_document(campaigns: tuple[Listed, ...], places: str) -> Document:
     )
 
 
-def _listing_row(listed: Listed) -> Row:
+def listing_row(listed: Listed) -> Row:
+    """Return a campaign's line in a list."""
     analysis = listed.analysis
     size = format_bytes(listed.size_bytes)
     if analysis is None:

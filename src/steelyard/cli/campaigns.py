@@ -73,6 +73,17 @@ def listed_campaign(path: Path, *, curves: bool = True) -> Listed:
     )
 
 
+def readable(listed: Listed) -> CampaignAnalysis:
+    """Return the analysis of a campaign.
+
+    Raises:
+        RecordError: Its record is damaged.
+    """
+    if listed.analysis is None:
+        raise RecordError(listed.problem, hint="Restore it from a copy.")
+    return listed.analysis
+
+
 def campaign_is_held(path: Path) -> bool:
     """Return whether somebody writes it."""
     try:

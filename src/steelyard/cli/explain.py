@@ -29,18 +29,15 @@ def command(directory: Path, cell: str | None, *, as_json: bool) -> None:
     """
     from steelyard.answers.reasons.section import explain_document, explain_json
     from steelyard.cli import campaigns
-    from steelyard.core.errors import RecordError
     from steelyard.record.directory import require_campaign
 
     require_campaign(directory)
-    found = campaigns.listed_campaign(directory)
-    if found.analysis is None:
-        raise RecordError(found.problem, hint="Restore it from a copy.")
-    choice = _choice(found.analysis, cell)
+    analysis = campaigns.readable(campaigns.listed_campaign(directory))
+    choice = _choice(analysis, cell)
     if as_json:
-        campaigns.print_json(explain_json(found.analysis, choice))
+        campaigns.print_json(explain_json(analysis, choice))
         return
-    campaigns.print_whole(explain_document(found.analysis, choice))
+    campaigns.print_whole(explain_document(analysis, choice))
 
 
 def _choice(analysis: "CampaignAnalysis", cell: str | None) -> "Choice":

@@ -17,14 +17,12 @@ def command(directory: Path, *, as_json: bool) -> None:
     """
     from steelyard.answers.report import campaign_document, campaign_json
     from steelyard.cli import campaigns
-    from steelyard.core.errors import RecordError
     from steelyard.record.directory import require_campaign
 
     require_campaign(directory)
     found = campaigns.listed_campaign(directory)
-    if found.analysis is None:
-        raise RecordError(found.problem, hint="Restore it from a copy.")
+    analysis = campaigns.readable(found)
     if as_json:
-        campaigns.print_json(campaign_json(found, found.analysis))
+        campaigns.print_json(campaign_json(found, analysis))
         return
-    campaigns.print_whole(campaign_document(found, found.analysis))
+    campaigns.print_whole(campaign_document(found, analysis))

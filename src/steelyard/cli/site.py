@@ -35,7 +35,7 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.environments import compare_environments, environments_document
 from steelyard.answers.history import history_document, history_of
 from steelyard.answers.report import Listed
-from steelyard.cli.campaigns import HOME, campaign_is_held, listed_campaign
+from steelyard.cli.campaigns import HOME, campaign_is_held, listed_campaign, readable
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError, PreflightError, RecordError, SteelyardError
 from steelyard.record.directory import find_campaigns, read_beginning, read_campaign
@@ -164,15 +164,14 @@ class Pages:
         """Return where a campaign stands."""
         path = self._path(identity)
         listed = self._site.listed(path)
-        analysis = listed.analysis
-        if analysis is None:
-            raise RecordError(listed.problem, hint="Restore it from a copy.")
+        analysis = readable(listed)
         return self._site.page(f"live {listed.held}", path, lambda: live_page(listed, analysis))
 
     def blocks(self, identity: str) -> str:
         """Return the blocks of a campaign."""
-        record = self._record(identity)
-        return render_html(blocks_page(record, analyse(record, curves=False)))
+        path = self._path(identity)
+        record = self._site.record(path)
+        return render_html(blocks_page(record, readable(self._site.listed(path))))
 
     def block(self, identity: str, block: int, attempt: int) -> str:
         """Return the runs of one try of a block."""
