@@ -570,13 +570,11 @@ class Seconds(Sequence[Second]):
         if isinstance(place, slice):
             return tuple(self[each] for each in range(len(self))[place])
         at = range(len(self))[place]
-        end_s, transactions, seconds, latency_s = self.numbers[4 * at : 4 * at + 4]
+        end_s, done, took_s, latency_s = self.numbers[4 * at : 4 * at + 4]
+        mean_s = None if math.isnan(latency_s) else latency_s
+        lost = self.failed[at if len(self.failed) > 1 else 0]
         return Second(
-            end_s=end_s,
-            transactions=transactions,
-            seconds=seconds,
-            latency_mean_s=None if math.isnan(latency_s) else latency_s,
-            failed=self.failed[at if len(self.failed) > 1 else 0],
+            end_s=end_s, transactions=done, seconds=took_s, latency_mean_s=mean_s, failed=lost
         )
 
     def __eq__(self, other: object) -> bool:
@@ -585,8 +583,8 @@ class Seconds(Sequence[Second]):
     def __hash__(self) -> int:
         return hash(tuple(self))
 
-
-_SECOND: Final = tuple(each.name for each in fields(Second))
+    def __repr__(self) -> str:
+        return repr(tuple(self))
 
 
 class _OfJson:
@@ -602,7 +600,9 @@ class _OfJson:
 
 
 def _packed(given: object, validated: Callable[[object], tuple[Second, ...]]) -> Seconds:
-    if isinstance(given, list) and all(type(e) is dict and tuple(e) == _SECOND for e in given):
+    if isinstance(given, list) and all(
+        type(each) is dict and tuple(each) == Second.__slots__ for each in given
+    ):
         with suppress(TypeError, OverflowError):  # pydantic says what is wrong
             return Seconds(each.values() for each in given)
     return Seconds.of(validated(given))

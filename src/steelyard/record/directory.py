@@ -28,10 +28,9 @@ from steelyard.gateways.host import Clock
 from steelyard.record.journal import (
     Created,
     Journal,
-    JournalTail,
     Line,
     Standing,
-    Started,
+    beginning,
     read_lines,
     replay,
     standing,
@@ -236,11 +235,7 @@ def read_beginning(path: Path) -> tuple[str, float]:
     target = path / "journal.jsonl"
     with translated(target, RecordError), target.open("rb") as file:
         first = file.readline(_LONGEST_LINE_BYTES)
-    lines = JournalTail(str(target)).feed(first)
-    entry = lines[0].entry if lines else None
-    if not isinstance(entry, Started):
-        raise RecordError(f"{target} has no first line", hint="Restore it from a copy.")
-    return entry.experiment.name, lines[0].at
+    return beginning(first, str(target))
 
 
 def read_with_standing(path: Path) -> tuple[CampaignRecord, Standing]:

@@ -30,7 +30,7 @@ def test_what_is_read_is_what_was_written() -> None:
     read = FORM.validate_json(written)
     assert isinstance(read.series, Seconds)
     assert read.series == SERIES
-    assert (read, hash(read.series)) == (TAKEN, hash(SERIES))
+    assert (read, hash(read.series), repr(read)) == (TAKEN, hash(SERIES), repr(TAKEN))
     assert (read.series[0], read.series[-1:], len(read.series)) == (SERIES[0], SERIES[1:], 2)
     assert FORM.dump_json(read) == written
     assert read.series != SERIES[:1]
