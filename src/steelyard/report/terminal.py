@@ -174,11 +174,18 @@ class _Page:
             if card.drawing is not None:
                 drawn = _drawing(card.drawing, _STYLE[card.tone], min(_LINE, self.width - 4))
                 lines.append(Padding(drawn, (0, 0, 0, 2)))
-            lines += [Padding(Text(line, style=_QUIET), (0, 0, 0, 2)) for line in card.remarks]
+            lines += [Padding(Text(line, style=_QUIET), (0, 0, 0, 2)) for line in self.below(card)]
         if not block.rankings and any(card.drawing is not None for card in block.cards):
             key = "│ no difference   · of no practical weight   ━◆━ interval and estimate"
             lines.append(Padding(Text(key, style=_QUIET), (0, 0, 0, 2)))
         return Group(*lines)
+
+    def below(self, card: VerdictCard) -> tuple[str, ...]:
+        """Return what stands below a verdict; on a first screen rates in one line where they fit."""
+        levels = "; ".join(card.levels)
+        if not self.first or len(card.levels) < 2 or len(levels) > self.width - _GAP:
+            return card.remarks
+        return (levels, *card.remarks[len(card.levels) :])
 
     def ranked(self, rankings: Sequence[Table]) -> Iterator[RenderableType]:
         """Yield the tables of a ranking; they share the rows that a first screen has."""

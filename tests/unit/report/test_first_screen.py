@@ -2,10 +2,12 @@
 
 from functools import cache
 from pathlib import Path
+from statistics import geometric_mean
 
 import pytest
 
 from fakes import analyses, redis_campaigns
+from fakes.factorial import factored
 from steelyard.answers.campaign import analyse
 from steelyard.answers.report import build_document
 from steelyard.answers.result.section import (
@@ -16,6 +18,7 @@ from steelyard.answers.result.section import (
     rankings,
     ranks,
 )
+from steelyard.core.experiment import AttributionKind
 from steelyard.record.directory import read_campaign
 from steelyard.report.document import Document, Figure, Row, Table, VerdictCards
 from steelyard.report.html import render_html, render_summary
@@ -105,6 +108,28 @@ def test_both_sides_servers_and_machine_are_shown() -> None:
     assert f"8 clients: {before:,.0f} → {after:,.0f} tps, p99 0." in screen
     assert place_line(analysis).startswith("PostgreSQL 18.6 · 2 CPUs (AMD EPYC) · 23.5 GiB")
     assert place_line(analysis) in screen
+
+
+@pytest.mark.parametrize("kind", list(AttributionKind))
+def test_factors_have_rates_before_and_after(kind: AttributionKind) -> None:
+    """The mean of all combinations of a level; of one combination a side its percentile, too."""
+    analysis = factored(2, kind)
+    (first, *_) = analysis.results
+    load = analysis.experiment.closed_loads[0]
+    cells = {
+        cell.configuration: cell.tps.value
+        for cell in analysis.cells
+        if (cell.cell.workload, cell.cell.load) == (first.workload, load)
+    }
+    sides = {
+        AttributionKind.FACTORS: (("default", "buffers"), ("huge-pages", "huge-pages+buffers")),
+        AttributionKind.LADDER: (("default",), ("huge-pages",)),
+        AttributionKind.ABLATION: (("buffers",), ("huge-pages+buffers",)),
+    }[kind]
+    before, after = (geometric_mean([cells[name] for name in side]) for side in sides)
+    line = level_lines(analysis, first)[0]
+    assert f": {before:,.0f} \N{RIGHTWARDS ARROW} {after:,.0f} " in line
+    assert line.startswith("means of 2 combinations, ") is (kind is AttributionKind.FACTORS)
 
 
 def test_of_many_loads_the_least_and_the_largest_are_shown() -> None:
