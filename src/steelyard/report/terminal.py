@@ -181,7 +181,7 @@ class _Page:
         return Group(*lines)
 
     def below(self, card: VerdictCard) -> tuple[str, ...]:
-        """Return what stands below a verdict; on a first screen rates in one line where they fit."""
+        """Return what stands below a verdict; on a first screen rates in a line where they fit."""
         levels = "; ".join(card.levels)
         if not self.first or len(card.levels) < 2 or len(levels) > self.width - _GAP:
             return card.remarks
