@@ -120,7 +120,7 @@ def test_large_blocks_read_what_nobody_asked_for(stored: Steelyard) -> None:
     watched = _GroupReads(stored)
     stored.until_blocks(
         *(1, "run", "preset:page-size", "--out", "c", "--yes"),
-        *("--set", "workloads.scattered.variables.pages=40000"),
+        *("--set", "workloads.scattered.variables.pages=80000"),
         *(f"--set=configurations.{each}.cgroup.read_iops=1000000" for each in _BLOCKS),
         *(f"--set=configurations.{each}.cgroup.memory=64MB" for each in _BLOCKS),
         *(f"--set=configurations.{each}.postgres.shared_buffers=4MB" for each in _BLOCKS),
