@@ -39,6 +39,7 @@ PAGE_BYTES: Final = 8 * KIB  # of PostgreSQL, unless it was built otherwise
 # So close to a unit a request is of that unit; below, little more was read than was asked for. With
 # nothing cached, requests were within 1 % of blocks of 16 and 64 KiB on one machine.
 _CLOSE: Final = 1.25
+_LEAST: Final = 0.1  # below, the page cache served nearly everything; a guess
 TITLE: Final = "Read amplification"
 
 
@@ -131,6 +132,8 @@ def _figures(grounds: Grounds, name: str, cell: CellKey, place: Provision) -> Re
     amplification, asked_s, device_s, request = found
     if amplification is None or asked_s is None or device_s is None or request is None:
         return None
+    if amplification.value < _LEAST:
+        return None
     return ReadFigures(
         configuration=name,
         cell=cell,
@@ -195,7 +198,7 @@ def _table(analysis: CampaignAnalysis, found: tuple[ReadFigures, ...]) -> Table:
         " system for, WAL left out; below 1 the rest was in the kernel's page cache. A request is"
         f" one read of the device, on average. Medians over blocks. {POINTWISE}"
     )
-    return Table(title="", columns=columns, rows=rows, note=note)
+    return Table(title="Reads of the device", columns=columns, rows=rows, note=note)
 
 
 def _bounds(value: Estimate) -> str:

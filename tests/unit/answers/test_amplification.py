@@ -117,9 +117,10 @@ def test_the_report_names_the_cause_and_what_follows() -> None:
 
 
 def test_where_little_was_read_or_counted_nothing_is_said() -> None:
-    """Below 16 MiB in all blocks together, without a counter, and of runs nobody watched."""
+    """Below 16 MiB in all blocks, where all was cached, without a counter, and unwatched."""
     assert read_section(analysed(reads(1, 1, 8), reads(1, 1, 8))) == ()
     assert read_json(analysed(None, None)) == {}
+    assert read_section(analysed(reads(1000, 50, 8), reads(1000, 50, 8))) == ()  # it was cached
     only = analysed(reads(100, 100, 8), seen({Quantity.DEVICE_READ_BYTES: 100.0 * MIB}))
     found = only.answer(read_figures)
     assert found is not None
