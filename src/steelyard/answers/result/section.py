@@ -77,7 +77,12 @@ def level_lines(analysis: CampaignAnalysis, result: Comparison) -> tuple[str, ..
 
 
 def contradiction(analysis: CampaignAnalysis) -> str:
-    """Return why rates and an effect point different ways, where they do; else nothing."""
+    """Return why rates and an effect point different ways, where they do; else nothing.
+
+    Of a baseline against itself nothing is to be explained: its effect is noise.
+    """
+    if analysis.experiment.twin_of is not None:
+        return ""
     return _WHY_OTHERWISE if any(_is_contrary(analysis, each) for each in analysis.results) else ""
 
 
@@ -180,6 +185,22 @@ def ahead(rows: Sequence[Row], workload: str) -> str:
     )
 
 
+_NEXT = 5  # who comes after the leaders, by name where there is no room for a table
+
+
+def _gist(rows: Sequence[Row], leading: str) -> str:
+    """Return a ranking in sentences: who leads, then who follows with its rank and effect."""
+    after = [row.cells for row in rows if row.cells[0] not in ("1", MISSING)]
+    parts = []
+    for rank in dict.fromkeys(cells[0] for cells in after[:_NEXT]):
+        names = [f"{name} ({change})" for at, name, change, *_ in after[:_NEXT] if at == rank]
+        parts.append(f"rank {rank}: {enumeration(tuple(names))}")
+    if len(after) > _NEXT:
+        parts.append(f"{len(after) - _NEXT} more in the report")
+    told = "; ".join(parts)
+    return " ".join(filter(None, (leading, f"{told[:1].upper()}{told[1:]}." if told else "")))
+
+
 def ranks(intervals: Sequence[tuple[float, float]]) -> list[int]:
     """Return the rank of each interval: one more than the number of those wholly above it."""
     return [1 + sum(low > high for low, _ in intervals) for _, high in intervals]
@@ -197,20 +218,23 @@ def _ranking(analysis: CampaignAnalysis, workload: str) -> Table:
         value = 0.0 if each.effect is None else each.effect.value
         rows.append((rank, -value, _row(str(rank), each, margin)))
     rows.sort(key=lambda row: row[:2])
-    leading = ahead([row for *_, row in rows], workload)
+    ranked = tuple(row for *_, row in rows)
+    leading = ahead(ranked, workload)
     return Table(
-        title=f"Ranking under {workload}",
+        title=f"Ranking under {workload} by throughput",
         columns=(
             number_column("rank"),
             Column(name="configuration"),
-            number_column("change in throughput"),
-            number_column("95 % interval", spare=True),
-            Column(name="verdict"),
+            number_column("change"),
+            number_column("95 % interval"),
+            Column(name="verdict", below=True),
         ),
-        rows=(*(row for *_, row in rows), *_unranked(results, known)),
+        rows=(*ranked, *_unranked(results, known)),
         tone_column=4,
         note=leading,
         brief=leading,
+        gist=_gist(ranked, leading),
+        spare=bool(leading) and rows[-1][0] == 1,  # where nobody is ahead the order says nothing
     )
 
 
