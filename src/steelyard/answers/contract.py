@@ -18,7 +18,7 @@ from steelyard.core.experiment import Experiment, Track
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
-from steelyard.core.target import Provision
+from steelyard.core.storage import Provision
 from steelyard.core.units import MS_PER_S, format_bytes
 from steelyard.report.document import (
     Block,
