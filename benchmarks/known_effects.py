@@ -82,7 +82,10 @@ FURTHER = """\
 SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
 SELECT count(*) FROM generate_series(1, 30);
 """
-_BIG = "    postgres: {shared_buffers: 512MB, max_wal_size: 4GB}"
+# A start draws which CPUs server and generator share, and visits vary by it. With one each there is
+# nothing to draw, in both designs alike.
+_PLACED = '    cgroup: {cpuset: "0", generator_cpuset: "1"}'
+_BIG = f"    postgres: {{shared_buffers: 512MB, max_wal_size: 4GB}}\n{_PLACED}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +109,7 @@ EFFECTS = {
     "protocol": Effect(changed="    protocol: simple"),
     "buffers": Effect(
         changed="    postgres: {shared_buffers: 128MB}",
-        without="    postgres: {shared_buffers: 2GB, max_wal_size: 4GB}",
+        without=f"    postgres: {{shared_buffers: 2GB, max_wal_size: 4GB}}\n{_PLACED}",
         scale=40,
     ),
     "wal": Effect(changed="    postgres: {max_wal_size: 64MB}", builtin="simple-update"),

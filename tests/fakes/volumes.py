@@ -5,7 +5,7 @@ from pathlib import Path
 
 from steelyard.core.errors import LeftBehindError
 from steelyard.gateways.host import Clock
-from steelyard.gateways.xfs import Cut
+from steelyard.gateways.stores import Cut
 
 
 @dataclass

@@ -37,7 +37,7 @@ configurations:
     target: {kind: local, bin: embedded}
   quota:
     extends: default
-    cgroup: {cpus: 0.6, read_iops: 300, write_bytes_per_s: 20MB}
+    cgroup: {cpus: 0.6, memory: 600MB, read_iops: 300, write_bytes_per_s: 20MB}
   one-cpu:
     extends: default
     cgroup: {cpuset: "0", generator_cpuset: "0"}
@@ -96,7 +96,9 @@ class Watched:
         elif path.name == "cpu.stat":
             counters = dict(line.split() for line in path.read_text().splitlines())
             self.throttled = max(self.throttled, int(counters["nr_throttled"]))
-        elif path.name.startswith(("cpu.cfs_quota", "cpuset.cpus", "blkio.throttle")):
+        elif path.name.startswith(
+            ("cpu.cfs_quota", "cpuset.cpus", "memory.limit", "blkio.throttle")
+        ):
             lines = path.read_text().splitlines()
             self.values.setdefault(f"{role} {path.name}", set()).update(lines)
 
@@ -140,6 +142,7 @@ def test_limits_are_in_force_and_gone_afterwards(steelyard: Steelyard, roots: Ro
     assert {"0"} < watched.values["generator cpuset.cpus"]
     if version == 1:
         assert watched.values["server cpu.cfs_quota_us"] == {"-1", "60000"}
+        assert str(600 * 1024**2) in watched.values["server memory.limit_in_bytes"]
         (line,) = watched.values["server blkio.throttle.read_iops_device"]
         assert line.endswith(" 300")
         (line,) = watched.values["server blkio.throttle.write_bps_device"]

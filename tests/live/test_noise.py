@@ -25,7 +25,7 @@ def test_a_set_up_is_weighed_against_itself_and_remembered(steelyard: Steelyard)
     (workload,) = summary["noise"]["workloads"]
     assert workload["second_sd_percent"]["estimate"] > 0.0
     assert workload["comparisons"][0]["expected"][-1]["half_width_percent"]["estimate"] > 0.0
-    assert "What this set-up can see" in done.stdout
+    assert "a block varies by" in done.stdout
     assert "## Noise" in (record / "report.md").read_text()
 
     (profile,) = (steelyard.cache / "noise").glob("*.json")

@@ -3,7 +3,9 @@
 import json
 import os
 import signal
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from shutil import which
 
@@ -25,6 +27,51 @@ configurations:
   disk: {target: {kind: local, bin: embedded, store: {}}}
   replica: {extends: disk, target: {store: {latency: 4ms}}}
 """
+
+
+_BLOCKS = {"4KiB": 4096, "16KiB": 16384, "64KiB": 65536}
+_BLKIO = Path("/sys/fs/cgroup/blkio")
+
+
+class _GroupReads:
+    """What each server's group read by its own count, over what the device says."""
+
+    def __init__(self, steelyard: Steelyard) -> None:
+        self._steelyard = steelyard
+        self._first: dict[str, tuple[int, int]] = {}
+        self._last: dict[str, tuple[int, int]] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    @property
+    def ratios(self) -> list[float]:
+        """End the watch; return a ratio for each device."""
+        self._over.set()
+        self._thread.join()
+        ends = [(self._first[each], self._last[each]) for each in sorted(self._last)]
+        return [(after[0] - before[0]) / (after[1] - before[1]) for before, after in ends]
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.2):
+            for group in self._groups():
+                with suppress(OSError, ValueError):
+                    self._look(group)
+
+    def _groups(self) -> list[Path]:
+        names = [
+            each["campaign_id"] for each in self._steelyard.journal if each["kind"] == "started"
+        ]
+        return [group for name in names for group in _BLKIO.glob(f"steelyard-{name}-*server")]
+
+    def _look(self, group: Path) -> None:
+        lines = (group / "blkio.throttle.io_service_bytes").read_text().splitlines()
+        for device, kind, count in (line.split() for line in lines if line.startswith("7:")):
+            if kind == "Read":
+                stat = Path(f"/sys/dev/block/{device}/stat").read_text().split()
+                seen = int(count), 512 * int(stat[2])
+                self._first.setdefault(device, seen)
+                self._last[device] = seen
 
 
 @pytest.fixture
@@ -63,6 +110,30 @@ def test_the_latency_of_a_flush_is_in_each_commit(stored: Steelyard) -> None:
     pooled = next(each for each in summary["comparisons"] if each["clients"] == "pooled")
     assert pooled["effect_percent"] < -10.0
     assert "simulated, 4 ms per flush" in (stored.directory / "c" / "report.md").read_text()
+
+
+def test_large_blocks_read_what_nobody_asked_for(stored: Steelyard) -> None:
+    """Device bytes for each byte asked for: block over page, and the blocks are named as the cause.
+
+    The group of each server counts the same bytes: it is another part of the kernel that counts.
+    """
+    watched = _GroupReads(stored)
+    stored.until_blocks(
+        *(1, "run", "preset:page-size", "--out", "c", "--yes"),
+        *("--set", "workloads.scattered.variables.pages=80000"),
+        *(f"--set=configurations.{each}.cgroup.read_iops=1000000" for each in _BLOCKS),
+        *(f"--set=configurations.{each}.cgroup.memory=64MB" for each in _BLOCKS),
+        *(f"--set=configurations.{each}.postgres.shared_buffers=4MB" for each in _BLOCKS),
+        *("--set", "measure.slice=4s"),
+    )
+    summary = json.loads((stored.directory / "c" / "summary.json").read_text())
+    found = {each["configuration"]: each for each in summary["read_amplification"]}
+    for name, block in _BLOCKS.items():
+        wanted = max(1.0, block / 8192)
+        assert found[name]["amplification"]["estimate"] == pytest.approx(wanted, rel=0.15)
+        assert found[name]["block_bytes"] == block
+        assert found[name]["cause"] == ("none" if wanted == 1.0 else "blocks")
+    assert watched.ratios == pytest.approx([1.0] * len(_BLOCKS), abs=0.15)
 
 
 def test_a_death_leaves_what_clean_unmounts(stored: Steelyard) -> None:

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from steelyard.core.outside import OnServer
 from steelyard.gateways.doors import Doors, system_doors
-from steelyard.gateways.xfs import PROGRAMS
+from steelyard.gateways.stores import VOLUME_PROGRAMS
 from steelyard.places.local.server import end_all
 from steelyard.record.directory import read_schedule
 from steelyard.record.journal import Created, EnvironmentRead, Planned, read_lines, standing
@@ -36,7 +36,7 @@ def require_power() -> None:
     """Skip where no file system can lose its power."""
     if os.geteuid() != 0:
         lacking("only root may mount file systems")
-    if any(which(name) is None for name in PROGRAMS):
+    if any(which(name) is None for name in VOLUME_PROGRAMS):
         lacking("there is no xfsprogs")
 
 

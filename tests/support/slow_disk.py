@@ -12,8 +12,7 @@ from pathlib import Path
 from steelyard.core.storage import Store
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.stores import FuseStores, StorePaths
-from steelyard.gateways.xfs import make_sparse
+from steelyard.gateways.stores import FuseStores, StorePaths, make_sparse
 
 
 @contextmanager

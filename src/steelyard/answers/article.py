@@ -194,16 +194,18 @@ class Chapter:
     Attributes:
         label: By which the article calls it; no two are alike.
         report: Of it, whole.
+        note: What is to be known before it is read; may be empty.
     """
 
     label: str
     analysis: CampaignAnalysis
     report: Document
+    note: str = ""
 
     @classmethod
-    def of(cls, label: str, analysis: CampaignAnalysis) -> "Chapter":
+    def of(cls, label: str, analysis: CampaignAnalysis, *, note: str = "") -> "Chapter":
         """Return the chapter of a campaign."""
-        return cls(label=label, analysis=analysis, report=build_document(analysis))
+        return cls(label=label, analysis=analysis, report=build_document(analysis), note=note)
 
     def section(self, anchor: str) -> tuple[Block, ...]:
         """Return the blocks of a section of its report; nothing where it has none."""
@@ -212,10 +214,15 @@ class Chapter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Article:
-    """Several campaigns."""
+    """Several campaigns.
+
+    Attributes:
+        missing: What it does not show beyond what each campaign says, a sentence each.
+    """
 
     title: str
     chapters: tuple[Chapter, ...]
+    missing: tuple[str, ...] = ()
 
     def evidence(self, use: Use) -> tuple[Evidence, ...]:
         """Return what all campaigns say of a use."""
@@ -279,6 +286,11 @@ def _results(article: Article) -> Section:
         Paragraph(text=f"{label}: {short_verdicts(analysis)}.")
         for label, analysis in every
         if not analysis.results
+    ]
+    blocks += [
+        Paragraph(text=f"{chapter.label}: {chapter.note}")
+        for chapter in article.chapters
+        if chapter.note
     ]
     return Section(anchor="results", title="Results", blocks=tuple(blocks), first=True)
 
@@ -372,7 +384,9 @@ def _limits(article: Article) -> Section:
         )
         for lead, items in told.items()
     )
-    return Section(anchor="limits", title="What this does and does not show", blocks=tuple(lists))
+    missing = BulletList(lead="Of what it is about it does not show:", items=article.missing)
+    blocks = (*((missing,) if article.missing else ()), *lists)
+    return Section(anchor="limits", title="What this does and does not show", blocks=blocks)
 
 
 def _commands(article: Article) -> Section:
@@ -388,8 +402,10 @@ def article_json(article: Article) -> dict[str, Json]:
         "format": FORMAT,
         "kind": "article",
         "title": article.title,
+        "not_shown": list(article.missing),
         "campaigns": [
-            {"label": chapter.label, **summary(chapter.analysis)} for chapter in article.chapters
+            {"label": chapter.label, "note": chapter.note or None, **summary(chapter.analysis)}
+            for chapter in article.chapters
         ],
         "uses": [
             {

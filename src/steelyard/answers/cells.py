@@ -9,7 +9,7 @@ would have been best.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -533,7 +533,28 @@ def published_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     )
     rows = tuple(_row(row) for row in figures.rows)
     table = Table(title=_PUBLISHED, columns=columns, rows=rows, note=_published_note(analysis))
-    return (Section(anchor="published", title=_PUBLISHED, blocks=(table,), first=True),)
+    ends = replace(
+        table,
+        rows=tuple(_row(row) for row in _ends(figures.rows)),
+        brief="The least and the largest load; all others are in the whole report.",
+        gist=(
+            f"{count(len(rows), 'rate')} of this machine beside those of"
+            f" {count(len(figures.environments), 'published environment')}, which no test"
+            " compares: the table is in the report."
+        ),
+    )
+    return (
+        Section(anchor="published", title=_PUBLISHED, blocks=(table,), first=True, brief=(ends,)),
+    )
+
+
+def _ends(rows: Sequence[PublishedRow]) -> Iterator[PublishedRow]:
+    """Yield the rows of each workload with the fewest and the most clients."""
+    for workload in dict.fromkeys(row.workload for row in rows):
+        of_it = [row for row in rows if row.workload == workload]
+        yield min(of_it, key=lambda row: row.clients)
+        if len(of_it) > 1:
+            yield max(of_it, key=lambda row: row.clients)
 
 
 def _published_note(analysis: CampaignAnalysis) -> str:

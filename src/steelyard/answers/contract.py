@@ -18,7 +18,7 @@ from steelyard.core.experiment import Experiment, Track
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
-from steelyard.core.target import Provision
+from steelyard.core.storage import Provision
 from steelyard.core.units import MS_PER_S, format_bytes
 from steelyard.report.document import (
     Block,
@@ -362,7 +362,9 @@ def with_marks(sections: Iterable[Section], analysis: CampaignAnalysis) -> Itera
         return
     for section in sections:
         blocks = tuple(_marked(block, found) for block in section.blocks)
-        yield section if section.anchor == ANCHOR else replace(section, blocks=blocks)
+        brief = tuple(_marked(block, found) for block in section.brief)
+        marked = replace(section, blocks=blocks, brief=brief)
+        yield section if section.anchor == ANCHOR else marked
 
 
 def _marked(block: Block, found: Contract) -> Block:
@@ -403,4 +405,5 @@ def _marked_table(table: Table, found: Contract) -> Table:
         rows=tuple(rows),
         note=" ".join(filter(None, (table.note, foot))),
         brief=" ".join(filter(None, (table.brief, foot))),
+        gist=f"{table.gist} {foot}" if table.gist else "",
     )

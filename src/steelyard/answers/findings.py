@@ -9,6 +9,7 @@ same, the configurations differ in something else, and every other result of the
 that. Where they do not, that speaks for the comparison.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,9 +26,16 @@ from steelyard.answers.results import (
     StallTest,
     WarmupCheck,
 )
-from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, RoundsFor
+from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, RoundsFor, Status
 from steelyard.core.experiment import Configuration, Experiment, Workload
-from steelyard.core.findings import BESIDE_NEIGHBOUR, ENVIRONMENT, Finding, Severity, Verdict
+from steelyard.core.findings import (
+    BESIDE_NEIGHBOUR,
+    ENVIRONMENT,
+    Finding,
+    Severity,
+    Verdict,
+    words_of,
+)
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import Mode
 from steelyard.core.target import EngineName, RedisKubernetesTarget, RedisLocalTarget, Target
@@ -160,6 +168,23 @@ def _holes(seen: Observations) -> Iterator[Finding]:
         )
 
 
+TOO_FEW: Final = "not-enough-blocks"
+_SLACK: Final = 1.05  # a guess: blocks are not equally long
+
+
+def _way_to_first_look(missing: int, record: CampaignRecord, plan: CampaignPlan) -> str:
+    """Return how long it would have taken with the blocks that are missing, and the option."""
+    took = f"a block takes about {format_duration(plan.block_s)}"
+    if record.status is not Status.BUDGET:
+        return f"Let it go on (`steelyard run --resume`): {took}."
+    needed_s = _SLACK * (record.elapsed_s + missing * plan.block_s)
+    minutes = math.ceil(needed_s / 60.0)
+    return (
+        f"It would have taken about {format_duration(needed_s)}: run it with --budget {minutes}m,"
+        f" with fewer loads or a shorter measure.slice ({took})."
+    )
+
+
 def _too_few_blocks(seen: Observations, record: CampaignRecord) -> Iterator[Finding]:
     plan = record.plan
     if plan is None or not record.experiment.compares_throughput:
@@ -167,16 +192,13 @@ def _too_few_blocks(seen: Observations, record: CampaignRecord) -> Iterator[Find
     if seen.blocks >= plan.stopping.first_look:
         return
     yield Finding(
-        code="not-enough-blocks",
+        code=TOO_FEW,
         severity=Severity.WARNING,
         message=(
             f"{count(seen.blocks, 'complete block')}; "
             f"a verdict needs at least {plan.stopping.first_look}"
         ),
-        remedy=(
-            f"Give it a larger budget: a block takes about {format_duration(plan.block_s)}, "
-            "and the preparation comes before the first."
-        ),
+        remedy=_way_to_first_look(plan.stopping.first_look - seen.blocks, record, plan),
         source="METHOD 3.2",
         subject="campaign",
     )
@@ -332,8 +354,8 @@ def _causes(thrown: Sequence[BlockOutcome]) -> str:
     if not causes:
         return ""
     others = len(thrown) - sum(causes.values())
-    told = [f"{code} {number}" for code, number in sorted(causes.items())]
-    return f"; causes: {', '.join([*told, *([f'others {others}'] if others else [])])}"
+    told = [f"{words_of(code)} ({number})" for code, number in sorted(causes.items())]
+    return f"; causes: {', '.join([*told, *([f'others ({others})'] if others else [])])}"
 
 
 SOURCE: Final = "METHOD 3.16"

@@ -324,7 +324,7 @@ _HOW: Final = (
 def history_document(history: History) -> Document:
     """Return the history: the changes first, then each workload with its chart."""
     sections = [_answer(history)]
-    for place, together in enumerate(_by_workload(history), start=1):
+    for place, together in enumerate(_by_workload(_repeated(history)), start=1):
         sections.append(_workload_section(together, place))
     if history.left_out:
         items = BulletList(lead="In no series", items=history.left_out)
@@ -337,10 +337,15 @@ def history_document(history: History) -> Document:
     )
 
 
-def _by_workload(history: History) -> list[list[Series]]:
+def _repeated(history: History) -> list[Series]:
+    """Return the series of more than one campaign: a single one is its campaign's own report."""
+    return [each for each in history.series if len(each.points) > 1]
+
+
+def _by_workload(series: Sequence[Series]) -> list[list[Series]]:
     """Return the series that share a chart: one work against one baseline."""
     together: dict[tuple[Workload, tuple[Load, ...], str], list[Series]] = {}
-    for each in history.series:
+    for each in series:
         lineage = each.lineage
         key = (lineage.workload, lineage.loads, lineage.baseline)
         together.setdefault(key, []).append(each)
@@ -348,9 +353,10 @@ def _by_workload(history: History) -> list[list[Series]]:
 
 
 def _answer(history: History) -> Section:
-    blocks: list[Block] = [_now(history, each) for each in history.series if len(each.points) > 1]
+    blocks: list[Block] = [_now(history, each) for each in _repeated(history)]
     if alone := len(history.series) - len(blocks):
-        text = f"{count(alone, 'effect')} measured once: no history yet."
+        there = "it is in the report of its campaign" if alone == 1 else "see their campaigns"
+        text = f"{count(alone, 'effect')} measured once only: no history yet, {there}."
         blocks.append(Paragraph(text=text))
     if not blocks:
         where = f"below {', '.join(history.places)} " if history.places else ""

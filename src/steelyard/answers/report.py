@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from steelyard.answers import findings
+from steelyard.answers.amplification import read_figures, read_json, read_section
 from steelyard.answers.attribution import (
     analyse_attribution,
     attribution_json,
@@ -245,6 +246,7 @@ ANSWERS: Final = (
         json=device_json,
         shown=Shown.ALL,
     ),
+    Answer(compute=read_figures, sections=read_section, json=read_json, shown=Shown.ALL),
     Answer(compute=analyse_money, sections=money_section, json=money_json),
     Answer(sections=timeline_section, json=phases_json),
     Answer(

@@ -400,6 +400,13 @@ def cells_together(experiment: Experiment) -> str:
     return f"simultaneous {CONFIDENCE}"
 
 
+def intervals_together(experiment: Experiment) -> str:
+    """Return what the intervals of the cells are called for that."""
+    told = cells_together(experiment)
+    many = has_many_cells(len(experiment.closed_loads))
+    return f"intervals at {told}" if many else f"{told} intervals"
+
+
 def uncompared(experiment: Experiment) -> str:
     """Return why throughput is not compared, in a sentence; empty where it is."""
     if experiment.compares_throughput or experiment.is_single_pass:

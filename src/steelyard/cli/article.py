@@ -1,7 +1,8 @@
 """``steelyard article``: several campaigns as one text that can be published."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
@@ -36,17 +37,10 @@ def command(directories: tuple[Path, ...], *, title: str, out: Path | None, as_j
     evidence for each; a chapter for each campaign, called by the name of its directory; how it was
     measured, what it does not show, and the commands. Repeated, all files are the same to the byte.
     """
-    from steelyard.answers.article import Article, Chapter, article_document, article_json
-    from steelyard.answers.campaign import analyse
+    from steelyard.answers.article import article_document, article_json
     from steelyard.cli import campaigns
-    from steelyard.record.directory import read_campaign
 
-    labels = _labels(directories)
-    chapters = (
-        Chapter.of(label, analyse(read_campaign(path)))
-        for label, path in zip(labels, directories, strict=True)
-    )
-    article = Article(title=title, chapters=tuple(chapters))
+    article = _article(directories, title=title)
     if as_json:
         campaigns.print_json(article_json(article))
     if out is not None:
@@ -69,6 +63,45 @@ def _labels(directories: Sequence[Path]) -> list[str]:
             hint="Give each once; directories of one name have to be renamed.",
         )
     return labels
+
+
+def write(
+    directories: Sequence[Path],
+    *,
+    title: str,
+    out: Path,
+    notes: Mapping[str, str],
+    missing: tuple[str, ...],
+) -> str:
+    """Write an article of campaigns, and return what was written.
+
+    Args:
+        directories: Of the campaigns; each is called by its name.
+        title: Of the article.
+        out: Directory of its files.
+        notes: What is to be known of a campaign, by its name.
+        missing: What the article does not show, a sentence each.
+    """
+    return _written(_article(directories, title=title, notes=notes, missing=missing), out)
+
+
+def _article(
+    directories: Sequence[Path],
+    *,
+    title: str,
+    notes: Mapping[str, str] = MappingProxyType({}),
+    missing: tuple[str, ...] = (),
+) -> "Article":
+    from steelyard.answers.article import Article, Chapter
+    from steelyard.answers.campaign import analyse
+    from steelyard.record.directory import read_campaign
+
+    labels = _labels(directories)
+    chapters = (
+        Chapter.of(label, analyse(read_campaign(path)), note=notes.get(label, ""))
+        for label, path in zip(labels, directories, strict=True)
+    )
+    return Article(title=title, chapters=tuple(chapters), missing=missing)
 
 
 def _written(article: "Article", out: Path) -> str:

@@ -16,9 +16,8 @@ from typing import Final
 import click
 
 from steelyard.answers.campaign import analyse
-from steelyard.campaign.away import packing as in_cluster
-from steelyard.campaign.away.following import Fetch, Fetched, Follower, fetch
-from steelyard.campaign.away.packing import JobAsked
+from steelyard.campaign import in_cluster
+from steelyard.campaign.in_cluster import Fetch, Fetched, Follower, JobAsked, fetch
 from steelyard.campaign.run import session
 from steelyard.campaign.run.runner import Silence
 from steelyard.campaign.run.session import as_json

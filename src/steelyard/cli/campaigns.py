@@ -201,7 +201,7 @@ def write_reports(record: CampaignRecord, analysis: CampaignAnalysis, path: Path
 
 
 def rendered(analysis: CampaignAnalysis, form: str) -> str:
-    """Return the report in a form: ``terminal``, ``markdown``, ``summary``, ``html``, ``json``."""
+    """Return the report in a form: ``markdown``, ``summary``, ``html``, ``json``."""
     if form == "json":
         return as_json(summary(analysis))
     document = build_document(analysis)
@@ -209,7 +209,7 @@ def rendered(analysis: CampaignAnalysis, form: str) -> str:
         return render_markdown(document)
     if form == "summary":
         return render_summary(document)
-    return render_html(document) if form == "html" else for_this_terminal(document)
+    return render_html(document)
 
 
 def show(analysis: CampaignAnalysis, path: Path, *, full: bool = False) -> None:

@@ -34,12 +34,17 @@ def complete_source(
     _context: click.Context, _parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
     """Return presets, and files where the word begins like none."""
-    from steelyard.campaign.file.files import preset_names, preset_summary
+    from steelyard.campaign.file.files import (
+        bundle_names,
+        load_bundle,
+        preset_names,
+        preset_summary,
+    )
 
+    named = {f"preset:{name}": preset_summary(name) for name in preset_names()}
+    named |= {f"article:{name}": load_bundle(name).title for name in bundle_names()}
     offered = [
-        CompletionItem(f"preset:{name}", help=preset_summary(name))
-        for name in preset_names()
-        if f"preset:{name}".startswith(begun)
+        CompletionItem(name, help=about) for name, about in named.items() if name.startswith(begun)
     ]
     return offered if begun and offered else [*offered, CompletionItem(begun, type="file")]
 

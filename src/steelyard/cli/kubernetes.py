@@ -173,7 +173,7 @@ def campaign(request: Path, record: Path) -> None:
 
 def _work(request: Path, record: Path) -> "Callable[[Progress], CampaignAnalysis]":
     """Return how to run it: from its beginning, or from where a pod that is gone left it."""
-    from steelyard.campaign.away.packing import unpack
+    from steelyard.campaign.in_cluster import unpack
     from steelyard.campaign.run import session
     from steelyard.gateways.doors import system_doors
     from steelyard.record.directory import has_begun

@@ -2,10 +2,14 @@
 
 The same steps serve ``plan``, ``noise`` and ``capacity``. In a Kubernetes cluster ``--dry-run``
 shows what would be made.
+
+The studies of a published article (``article:NAME``) are run by these steps, too, and told in one
+text. Each is checked first: what says no is why a stand-in is taken, or why it is left out. Records
+lie side by side, and the same command goes on where one was ended.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,17 +23,24 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.cleanup.ledger import release_frozen, require_nothing_left
 from steelyard.campaign.design.noise_profiles import keep_profile, profile_for
 from steelyard.campaign.file.files import (
+    ARTICLE,
+    PRESET,
+    Bundle,
     LoadedExperiment,
+    Study,
     Surroundings,
     allow_existing,
+    load_bundle,
     load_experiment,
     load_text,
+    preset_text,
 )
 from steelyard.campaign.foresee import forecast as forecasts
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.run import session
 from steelyard.campaign.run import session as preflight
 from steelyard.campaign.run.runner import Progress, Silence
+from steelyard.cli import article
 from steelyard.cli.campaigns import Gate, print_whole, rendered, show, write_reports
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.options import TerminalOperator
@@ -41,6 +52,7 @@ from steelyard.cli.progress import (
     progress_for,
 )
 from steelyard.core.errors import (
+    InputError,
     Interrupted,
     PreflightError,
     RefusedError,
@@ -51,11 +63,23 @@ from steelyard.core.errors import (
 from steelyard.core.experiment import Experiment
 from steelyard.core.kubernetes import SecretRef
 from steelyard.core.linux import BlockDevice
+from steelyard.core.units import format_bytes, format_duration
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.places.kubernetes.generators import GeneratorPlan
 from steelyard.places.local.machine import capacity
-from steelyard.record.directory import read_campaign, require_unused
+from steelyard.record.directory import has_begun, read_campaign, require_unused
+from steelyard.report.document import (
+    MISSING,
+    BulletList,
+    Column,
+    Document,
+    Json,
+    KeyValues,
+    Row,
+    Section,
+    Table,
+)
 from steelyard.targets.assembly import Assembly, assemble, placed, settled
 from steelyard.targets.differences import same_twice
 from steelyard.targets.generators import campaign_manifests, generator_plan
@@ -521,3 +545,233 @@ def _print_analysis(analysis: CampaignAnalysis, path: Path, options: RunOptions)
         click.echo(rendered(analysis, "json"), nl=False)
     else:
         show(analysis, path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """A study as it can be run here.
+
+    Attributes:
+        preset: What is run: its own, or that of its stand-in.
+        why: What says no to its own; empty where nothing does.
+        trouble: What says no to the stand-in as well, or that there is none; then nothing is run.
+        most_s: Seconds that it takes at most.
+        disk_bytes: That it needs at most, in all directories.
+    """
+
+    study: Study
+    preset: str
+    why: str = ""
+    trouble: str = ""
+    most_s: float = 0.0
+    disk_bytes: int = 0
+
+    @property
+    def label(self) -> str:
+        """Return what its directory is called."""
+        return f"{self.study.name}-stand-in" if self.why else self.study.name
+
+    @property
+    def stands_for(self) -> str:
+        """Return what stands for what, and why; empty where nothing does."""
+        if not self.why or self.study.stand_in is None:
+            return ""
+        return f"{self.study.stand_in.says} (preset:{self.study.preset}: {self.why})"
+
+
+def run_article(options: RunOptions) -> None:
+    """Run what can be run of an article, and write one text of it.
+
+    Raises:
+        SteelyardError: There is none of that name, or nothing of it can be run here.
+    """
+    name = options.source.removeprefix(ARTICLE)
+    bundle = load_bundle(name)
+    _require_plain(options)
+    doors = real_doors()
+    looked = tuple(_look(study, options, doors) for study in bundle.studies)
+    if options.as_json:
+        click.echo(session.as_json(_bundle_json(options.source, bundle, looked)), nl=False)
+    else:
+        document = _bundle_document(options.source, bundle, looked)
+        print_whole(document)
+    runnable = [each for each in looked if not each.trouble]
+    if options.dry_run:
+        return
+    if not runnable:
+        raise InputError(f"nothing of {options.source} can be run here", hint=looked[0].trouble)
+    out = options.out or session.default_directory(f"article {name}", doors)
+    failed = list(_run_each(runnable, out, options, doors))
+    there = [each for each in runnable if has_begun(out / each.label)]
+    missing = [*bundle.not_shown, *_left_out(looked), *failed]
+    click.echo(
+        article.write(
+            [out / each.label for each in there],
+            title=bundle.title,
+            out=out / "article",
+            notes={each.label: _note(each) for each in there},
+            missing=(f"Cited: {bundle.cited}.", *missing),
+        ),
+        err=True,
+    )
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _require_plain(options: RunOptions) -> None:
+    """Refuse what would hold for one campaign only.
+
+    Raises:
+        InputError: It was given.
+    """
+    given = {
+        "--set": options.overrides,
+        "--precision": options.precision,
+        "--fail-if": options.gate.fail_if,
+        "--junit": options.gate.junit,
+        "--target": options.target,
+        "pgbench flags": options.flags,
+    }
+    names = [name for name, value in given.items() if value]
+    if names:
+        raise InputError(
+            f"{', '.join(names)}: not for an article, whose campaigns differ in it",
+            hint="Run one of its presets alone: `--dry-run` names them.",
+        )
+    if options.as_json and not options.dry_run:
+        raise InputError(
+            "--json: of an article only with --dry-run",
+            hint="The records and article.json have everything in JSON.",
+        )
+
+
+def _look(study: Study, options: RunOptions, doors: Doors) -> Looked:
+    """Return how a study can be run here; nothing is started."""
+    try:
+        return _checked(study, study.preset, options, doors)
+    except SteelyardError as error:
+        why = error.message
+    if study.stand_in is None:
+        return Looked(study=study, preset=study.preset, why=why, trouble=why)
+    preset = study.stand_in.preset
+    try:
+        return replace(_checked(study, preset, options, doors), why=why)
+    except SteelyardError as error:
+        trouble = f"{why}; nor can preset:{preset} stand in: {error.message}"
+        return Looked(study=study, preset=preset, why=why, trouble=trouble)
+
+
+def _checked(study: Study, preset: str, options: RunOptions, doors: Doors) -> Looked:
+    asked = replace(_options(preset, options), quiet=True, dry_run=True)
+    loaded = load(asked, doors)
+    checked = check(loaded, "", asked, doors)
+    needed = sum(bytes_ for bytes_, _ in checked.expected.disk_bytes.values())
+    return Looked(
+        study=study,
+        preset=preset,
+        most_s=checked.expected.most_s(checked.request.experiment),
+        disk_bytes=needed,
+    )
+
+
+def _options(preset: str, options: RunOptions) -> RunOptions:
+    """Return the command line of one campaign; a single pass has no budget."""
+    budget = options.budget if "budget:" in preset_text(preset) else None
+    return replace(options, source=f"{PRESET}{preset}", budget=budget, out=None)
+
+
+def _run_each(
+    looked: Sequence[Looked], out: Path, options: RunOptions, doors: Doors
+) -> Iterator[str]:
+    """Run what is not finished yet; yield what failed."""
+    for number, each in enumerate(looked, start=1):
+        path = out / each.label
+        click.echo(f"\n{number} of {len(looked)}, {each.label}: {each.study.asks}", err=True)
+        try:
+            _run_one(path, _options(each.preset, options), doors)
+        except SteelyardError as error:
+            click.echo(f"error: {each.label}: {error.message}", err=True)
+            yield f"{each.label}: not finished: {error.message}"
+
+
+def _run_one(path: Path, options: RunOptions, doors: Doors) -> None:
+    if not has_begun(path):
+        options = replace(options, out=path)
+        loaded = load(options, doors)
+        start(loaded, command_of(loaded, options), options, doors)
+    elif read_campaign(path).status.is_finished:
+        click.echo(f"It is finished: {path}.", err=True)
+    else:
+        resume(replace(options, resume=path), given=())
+
+
+def _note(each: Looked) -> str:
+    return f"A stand-in: {each.stands_for}." if each.why else ""
+
+
+def _left_out(looked: Sequence[Looked]) -> Iterator[str]:
+    for each in looked:
+        if each.trouble:
+            yield f"{each.study.asks} (preset:{each.study.preset}) Not run: {each.trouble}."
+        elif each.why:
+            yield f"preset:{each.study.preset} was not run here: {each.why}."
+
+
+def _bundle_document(source: str, bundle: Bundle, looked: Sequence[Looked]) -> Document:
+    """Return what would be run, for how long, what stands in, and what is not shown."""
+    columns = tuple(Column(name=name) for name in ("study", "preset", "at most", "disk", "here"))
+    rows = tuple(
+        Row(
+            cells=(
+                each.study.name,
+                each.preset,
+                MISSING if each.trouble else format_duration(each.most_s),
+                MISSING if each.trouble else format_bytes(each.disk_bytes),
+                "not run" if each.trouble else "stands in" if each.why else "runs here",
+            )
+        )
+        for each in looked
+    )
+    total_s = sum(each.most_s for each in looked)
+    questions = tuple((each.study.name, each.study.asks) for each in looked)
+    blocks = [
+        Table(title="", columns=columns, rows=rows, note=f"At most {format_duration(total_s)}."),
+        KeyValues(title="Questions", pairs=questions),
+    ]
+    missing = (*bundle.not_shown, *_left_out(looked))
+    told = BulletList(lead="Whatever is measured here does not show:", items=missing)
+    sections = [Section(anchor="studies", title="Studies", blocks=tuple(blocks))]
+    if stand_ins := tuple(each.stands_for for each in looked if each.why and not each.trouble):
+        listed = BulletList(lead="In the place of what cannot be run here:", items=stand_ins)
+        sections.append(Section(anchor="stand-ins", title="Stand-ins", blocks=(listed,)))
+    sections.append(Section(anchor="not-shown", title="Not shown", blocks=(told,)))
+    return Document(
+        title=f"{source}: {bundle.title}",
+        subtitle=f"after {bundle.cited}",
+        sections=tuple(sections),
+    )
+
+
+def _bundle_json(source: str, bundle: Bundle, looked: Sequence[Looked]) -> dict[str, Json]:
+    """Return the same for programs; seconds and bytes."""
+    return {
+        "format": 1,
+        "kind": "article-outlook",
+        "article": source,
+        "title": bundle.title,
+        "cited": bundle.cited,
+        "studies": [
+            {
+                "name": each.study.name,
+                "asks": each.study.asks,
+                "preset": each.preset,
+                "stands_in_for": each.study.preset if each.why and not each.trouble else None,
+                "why": each.why or None,
+                "trouble": each.trouble or None,
+                "most_s": None if each.trouble else each.most_s,
+                "disk_bytes": None if each.trouble else each.disk_bytes,
+            }
+            for each in looked
+        ],
+        "not_shown": list(bundle.not_shown),
+    }

@@ -14,9 +14,9 @@ from steelyard.cli.options import gate_options
     "--format",
     "form",
     type=click.Choice(["terminal", "markdown", "summary", "html", "json"]),
-    help="Print this form and write nothing; summary is Markdown for a pull request.",
+    help="Print this form and write nothing; summary is ten lines of Markdown for a pull request.",
 )
-@click.option("--full", is_flag=True, help="Show tables and findings, too.")
+@click.option("--full", is_flag=True, help="Show tables and findings, too (terminal only).")
 @gate_options
 def command(
     directory: Path,
@@ -30,8 +30,11 @@ def command(
     """Show the report of the campaign in DIRECTORY: its first screen.
 
     Without --format the files beside the record (report.html, report.md, summary.json and the
-    tables) are written anew as well. Repeated, they are the same to the byte.
+    tables) are written anew as well. Repeated, they are the same to the byte. --format terminal
+    shows the same and writes nothing.
     """
+    if full and form not in (None, "terminal"):
+        raise click.UsageError(f"--full is for the terminal: {form} has a length of its own.")
     from steelyard.answers.campaign import analyse
     from steelyard.cli.campaigns import Gate, rendered, show, write_reports
     from steelyard.record.directory import read_campaign
@@ -40,9 +43,10 @@ def command(
     analysis = analyse(record)
     gate = Gate(fail_if=fail_if, undecided=undecided, junit=junit)
     gate.conditions(record.experiment)
-    if form is not None:
+    if form not in (None, "terminal"):
         click.echo(rendered(analysis, form), nl=False)
         return gate.code(analysis)
     show(analysis, directory, full=full)
-    write_reports(record, analysis, directory)
+    if form is None:
+        write_reports(record, analysis, directory)
     return gate.code(analysis)

@@ -45,8 +45,9 @@ def command(context: click.Context, /, **_: object) -> int:
     """Weigh the configurations of an experiment.
 
     Without an argument `preset:quick`: shared buffers smaller than the data against larger ones,
-    in about six minutes. Record and reports lie in the campaign directory:
-    campaigns/TIME-NAME unless --out is given.
+    in about six minutes. `article:003` is what can be run here of a published article: several
+    campaigns and one text of them (`steelyard presets` lists them). Record and reports lie in the
+    campaign directory: campaigns/TIME-NAME unless --out is given.
     """
     from steelyard.cli import launching
     from steelyard.cli.campaigns import Gate
@@ -60,7 +61,9 @@ def command(context: click.Context, /, **_: object) -> int:
         _require_no_limits(options, context)
         return _run_inside(options, inside, context)
     _require_no_job(context)
-    if options.resume is not None:
+    if options.source.startswith("article:"):
+        launching.run_article(options)
+    elif options.resume is not None:
         launching.resume(options, given=_given(context))
     elif options.dry_run:
         launching.dry_run(options)

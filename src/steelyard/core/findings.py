@@ -96,6 +96,18 @@ FOREIGN_DISK: Final = "foreign-disk"
 GENERATOR_SATURATED: Final = "generator-saturated"
 # Causes that come and go with the surroundings of the machine: redone within limits, then borne.
 ENVIRONMENT: Final = frozenset({NEIGHBOUR_CPU, STEAL, FOREIGN_DISK})
+_IN_WORDS: Final = {
+    NEIGHBOUR_CPU: "CPU time of other processes",
+    STEAL: "CPU time taken by the hypervisor",
+    FOREIGN_DISK: "disk use of other processes",
+}
+
+
+def words_of(code: str) -> str:
+    """Return what a rule that throws a run away is called in a sentence."""
+    return _IN_WORDS.get(code, code.replace("-", " "))
+
+
 BESIDE_NEIGHBOUR: Final = "measured-beside-neighbour"  # what a campaign tells of them
 NOT_JUDGED: Final = "not-judged"
 

@@ -17,7 +17,7 @@ from typing import Final
 from steelyard.core.errors import InputError
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.measurement import Fact
-from steelyard.core.units import KIB, US_PER_S, format_latencies, parse_bytes
+from steelyard.core.units import KIB, MIB, US_PER_S, format_bytes, format_latencies, parse_bytes
 
 # Longest exit latency of a shallow idle state. Of server CPUs C1 and C1E are below, C6 far above:
 # 1-10 and 85-170 µs in drivers/idle/intel_idle.c; TuneD's latency-performance draws the same line.
@@ -502,6 +502,7 @@ class Controller(StrEnum):
     CPU = "cpu"
     CPUSET = "cpuset"
     IO = "io"
+    MEMORY = "memory"
     FREEZER = "freezer"
 
 
@@ -513,6 +514,7 @@ class Limits:
         cpus: CPU time of the server per time, in CPUs.
         cpuset: CPUs that the server may run on.
         generator_cpuset: CPUs that the load generator may run on.
+        memory: Bytes of memory of the server, what the kernel caches of its files included.
         read_iops: Reads per second from the device of the data.
         write_iops: Writes per second to it.
         read_bytes_per_s: Bytes per second from it.
@@ -522,15 +524,18 @@ class Limits:
     cpus: float | None = None
     cpuset: tuple[int, ...] | None = None
     generator_cpuset: tuple[int, ...] | None = None
+    memory: int | None = None
     read_iops: int | None = None
     write_iops: int | None = None
     read_bytes_per_s: int | None = None
     write_bytes_per_s: int | None = None
 
 
+_LARGEST_PAGE_BYTES: Final = 64 * KIB  # of Arm; the kernel keeps limits in whole pages
+LEAST_MEMORY_BYTES: Final = 64 * MIB  # a guess: PostgreSQL starts in half of it
 THROTTLES: Final = ("read_iops", "write_iops", "read_bytes_per_s", "write_bytes_per_s")
 CPUSETS: Final = ("cpuset", "generator_cpuset")
-KEYS: Final = ("cpus", *CPUSETS, *THROTTLES)
+KEYS: Final = ("cpus", *CPUSETS, "memory", *THROTTLES)
 
 
 def controllers_of(keys: Iterable[str]) -> frozenset[Controller]:
@@ -538,6 +543,7 @@ def controllers_of(keys: Iterable[str]) -> frozenset[Controller]:
     by_key = {
         "cpus": Controller.CPU,
         "cpuset": Controller.CPUSET,
+        "memory": Controller.MEMORY,
         **dict.fromkeys(THROTTLES, Controller.IO),
     }
     return frozenset(by_key[key] for key in keys if key in by_key)
@@ -605,6 +611,22 @@ def parse_rate(text: str) -> int:
     return count
 
 
+def parse_memory(text: str) -> int:
+    """Return bytes of memory, in whole units of the largest ordinary page of any machine.
+
+    Raises:
+        InputError: It is no size, or less than a server starts in.
+    """
+    count = parse_bytes(text) // _LARGEST_PAGE_BYTES * _LARGEST_PAGE_BYTES
+    if count < LEAST_MEMORY_BYTES:
+        raise InputError(
+            f"`{text}` is less memory than a server needs",
+            hint=f"Write at least {format_bytes(LEAST_MEMORY_BYTES)}, and more than what it"
+            " allocates at its start.",
+        )
+    return count
+
+
 def cpu_list(cpus: Iterable[int]) -> str:
     """Return CPUs as the kernel writes them: ``0-1,3``."""
     ranges: list[list[int]] = []
@@ -619,6 +641,7 @@ def cpu_list(cpus: Iterable[int]) -> str:
 PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     "cpus": parse_cpus,
     **dict.fromkeys(CPUSETS, parse_cpu_list),
+    "memory": parse_memory,
     "read_iops": parse_iops,
     "write_iops": parse_iops,
     "read_bytes_per_s": parse_rate,
@@ -642,6 +665,6 @@ def shown_limit(key: str, limits: Limits) -> tuple[str, str | None]:
         return "unlimited", None
     if key in CPUSETS:
         return cpu_list(value), None
-    if not key.endswith("_bytes_per_s"):
+    if key != "memory" and not key.endswith("_bytes_per_s"):
         return f"{value:g}" if key == "cpus" else str(value), None
     return (str(value // KIB), "kB") if value % KIB == 0 else (str(value), "B")

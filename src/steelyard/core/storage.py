@@ -1,8 +1,30 @@
-"""Storage that is simulated on this machine, for studies of what storage makes of transactions."""
+"""What a place gives a server, and storage that is simulated for studies of what it makes of it."""
 
 from dataclasses import dataclass
 
 from steelyard.core.units import KIB, format_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provision:
+    """What the place of a server gives it, as far as that is known.
+
+    Attributes:
+        cpus: None: not known; so is ``memory_bytes``.
+        storage: What the data are on, in words; empty: not known.
+        limits: What that storage gives at most, in words; empty likewise.
+        block_bytes: Of its file system; None: not known, as the two that follow.
+        page_bytes: Of the memory of the kernel there.
+        read_ahead_bytes: What the kernel reads ahead of a sequential reader, at most.
+    """
+
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    storage: str = ""
+    limits: str = ""
+    block_bytes: int | None = None
+    page_bytes: int | None = None
+    read_ahead_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

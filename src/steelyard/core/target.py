@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 from steelyard.core.aws import CLASSES, Volume, burst_lasts_s, hidden_by_burst, volume_of
 from steelyard.core.errors import InputError
 from steelyard.core.money import Rates
-from steelyard.core.storage import Store
+from steelyard.core.storage import Provision, Store
 from steelyard.core.units import GIB, format_duration, parse_quantity, parse_quantity_bytes
 
 
@@ -104,22 +104,6 @@ REDIS: Final = DatabaseSystem(
     takes_time=False,
     passwords="REDISCLI_AUTH",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provision:
-    """What the place of a server gives it, as far as that is known.
-
-    Attributes:
-        cpus: None: not known; so is ``memory_bytes``.
-        storage: What the data are on, in words; empty: not known.
-        limits: What that storage gives at most, in words; empty likewise.
-    """
-
-    cpus: float | None = None
-    memory_bytes: int | None = None
-    storage: str = ""
-    limits: str = ""
 
 
 class Server:

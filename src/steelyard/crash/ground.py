@@ -16,7 +16,7 @@ from steelyard.core.redis import Death
 from steelyard.core.units import MIB, format_bytes
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import Lock, make_directory, remove_tree, short_directory
-from steelyard.gateways.xfs import Volumes, unmounted
+from steelyard.gateways.stores import Volumes, unmounted
 from steelyard.places.local.server import LocalServer, end_all
 from steelyard.record import registry
 

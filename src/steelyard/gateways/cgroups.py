@@ -350,6 +350,7 @@ _V1_NAMES = {
     Controller.CPU: "cpu",
     Controller.CPUSET: "cpuset",
     Controller.IO: "blkio",
+    Controller.MEMORY: "memory",
     Controller.FREEZER: "freezer",
 }
 _ONLINE = "sys/devices/system/cpu/online"

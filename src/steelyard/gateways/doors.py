@@ -27,8 +27,7 @@ from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.process import NoOperator, Operator, ProcessesHere, SystemProcesses
 from steelyard.gateways.redis import RedisDoor, RedisPy
 from steelyard.gateways.sql import PsycopgSql, Sql
-from steelyard.gateways.stores import FuseStores, Stores
-from steelyard.gateways.xfs import Volumes, XfsVolumes
+from steelyard.gateways.stores import FuseStores, Stores, Volumes, XfsVolumes
 
 
 def _volumes() -> Volumes:

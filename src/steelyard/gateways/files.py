@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Final, Self
 
 from steelyard.core.errors import (
     InputError,
@@ -179,6 +179,25 @@ def tree_bytes(path: Path) -> int:
             except FileNotFoundError:
                 continue
     return total
+
+
+_NO_SURPRISE: Final = os.O_NOFOLLOW | os.O_NONBLOCK  # neither another's file nor a pipe's other end
+
+
+def drop_cached(path: Path) -> None:
+    """Write back what is cached of the files below a directory, and let the kernel forget it."""
+    for directory, _, names in os.walk(path):
+        for name in names:
+            try:
+                file = os.open(os.path.join(directory, name), os.O_RDONLY | _NO_SURPRISE)  # noqa: PTH118
+            except OSError:  # it is gone, or no file
+                continue
+            try:
+                if stat.S_ISREG(os.fstat(file).st_mode):
+                    os.fsync(file)
+                    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(file)
 
 
 def largest_file(path: Path) -> Path | None:

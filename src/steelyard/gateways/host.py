@@ -127,10 +127,11 @@ _NUMBER_BYTES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """The size of a file system, and what an unprivileged account may still write."""
+    """The size of a file system and of its blocks, and what other accounts than root may write."""
 
     total_bytes: int
     free_bytes: int
+    block_bytes: int
 
 
 class Host(Protocol):
@@ -231,6 +232,7 @@ class LocalHost:
         return Space(
             total_bytes=status.f_blocks * status.f_frsize,
             free_bytes=status.f_bavail * status.f_frsize,
+            block_bytes=status.f_bsize,
         )
 
     def cpus(self) -> int:

@@ -10,7 +10,7 @@ from steelyard.core.findings import Finding
 from steelyard.core.measurement import Fact, Vantage
 from steelyard.core.outside import Command, Completed, Outside, ServerAddress, ServerProgram
 from steelyard.core.schedule import Pausing
-from steelyard.core.target import Provision
+from steelyard.core.storage import Provision
 from steelyard.gateways.process import RunningPrograms
 from steelyard.places.kubernetes.outcomes import PodSight
 

@@ -165,12 +165,14 @@ class Column:
 
     Attributes:
         spare: May be left out where the whole table is too wide.
+        below: Its texts may stand below their rows where the whole table is too wide.
     """
 
     name: str
     unit: str = ""
     align: Align = Align.LEFT
     spare: bool = False
+    below: bool = False
 
     @property
     def heading(self) -> str:
@@ -208,6 +210,8 @@ class Table:
         tone_column: Index of the column that the tone of a row belongs to; None for no column.
         note: One or two sentences on how to read it.
         brief: What even a short rendering says of that; empty for nothing.
+        gist: What its rows say, in words: for who has no room for a table; empty for nothing.
+        spare: Where room is short, its gist says as much as its rows do.
     """
 
     title: str
@@ -216,6 +220,8 @@ class Table:
     tone_column: int | None = None
     note: str = ""
     brief: str = ""
+    gist: str = ""
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,12 +312,14 @@ class Section:
     Attributes:
         anchor: Stable name within the document, for links.
         first: It answers the question itself: on the first screen of a terminal, never folded.
+        brief: What stands for its blocks on that screen and in a summary; nothing for all of them.
     """
 
     anchor: str
     title: str
     blocks: tuple[Block, ...]
     first: bool = False
+    brief: tuple[Block, ...] = ()
     shown: Shown = Shown.NOTHING
 
 

@@ -6,7 +6,8 @@ Markdown is that of GitHub.
 import csv
 import io
 import re
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Final
 
@@ -130,46 +131,98 @@ def render_markdown(document: Document) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-_BEST: Final = 5  # of a ranking
+_MOST_LINES: Final = 10  # of a summary, the empty one counted
+_MOST_NOTES: Final = 5  # beside answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """A line of a summary, and what stands below it where there is room.
+
+    Attributes:
+        remark: It says what the answers are worth, or what a gate makes of them.
+        grave: It is read before other remarks.
+    """
+
+    line: str
+    below: tuple[str, ...] = ()
+    remark: bool = False
+    grave: bool = False
 
 
 def render_summary(document: Document) -> str:
-    """Return what answers the question itself, in about ten lines of Markdown.
+    """Return what answers the question itself, in at most ten lines of Markdown.
 
-    Verdicts with their rates, the best of long rankings, the gate, and what to read before relying
-    on it.
+    Verdicts with their rates, rankings and tables in a sentence, the gate, and what to read before
+    relying on it.
     """
-    lines = [f"**{escape(document.title)}**: {escape(document.subtitle)}"]
-    lines += [escape(document.place)] if document.place else []
-    for section in document.sections:
-        if section.first:
-            lines += [_brief(block) for block in section.blocks if _is_brief(block)]
-    return "\n\n".join(lines) + "\n"
+    titled = f"**{escape(document.title)}**: {escape(document.subtitle)}"
+    head = [titled, *([escape(document.place)] if document.place else []), ""]
+    told = [
+        each
+        for section in document.sections
+        if section.first
+        for block in section.brief or section.blocks
+        for each in _told(block)
+    ]
+    return "\n".join([*head, *_fitted(told, _MOST_LINES - len(head))]) + "\n"
 
 
-def _is_brief(block: Block) -> bool:
-    """Return whether it answers, or says what the answer is worth; all else explains."""
-    if isinstance(block, Paragraph):
-        return block.tone is not Tone.PLAIN
-    return not isinstance(block, Figure)
+def _fitted(told: Sequence[_Told], room: int) -> list[str]:
+    """Return as many lines as there is room for: remarks outlast answers, the rest is counted."""
+    if len(told) + sum(len(each.below) for each in told) <= room:
+        return [line for each in told for line in (f"- {each.line}", *_below(each))]
+    remarks = [each for each in told if each.remark]
+    answers = [each for each in told if not each.remark]
+    if len(told) > room:
+        most = max(_MOST_NOTES, room - 1 - len(answers))
+        remarks = sorted(remarks, key=lambda each: not each.grave)[:most]
+        answers = answers[: room - 1 - len(remarks)]
+    left = len(told) - len(answers) - len(remarks)
+    more = [f"- and {left} more, in the report"] if left else []
+    lines = ["; ".join([each.line, *each.below]) for each in answers]
+    return [*(f"- {line}" for line in lines), *more, *(f"- {each.line}" for each in remarks)]
 
 
-def _brief(block: Block) -> str:
-    if isinstance(block, Table):
-        return _block(replace(block, note=""))
-    if not isinstance(block, VerdictCards) or not block.rankings:
-        return _block(block)
-    return "\n\n".join(_best(table) for table in block.rankings)
+def _below(told: _Told) -> Iterator[str]:
+    return (f"  - {line}" for line in told.below)
 
 
-def _best(ranking: Table) -> str:
-    if ranking.brief and len({row.cells[0] for row in ranking.rows}) == 1:
-        return f"**{escape(ranking.title)}**: {escape(ranking.brief)}"  # the order says nothing
-    shown = replace(ranking, rows=ranking.rows[:_BEST], note="")
-    left = len(ranking.rows) - len(shown.rows)
-    more = f"\n\nand {left} more, in the report." if left > 0 else ""
-    leading = f"\n\n{escape(ranking.brief)}" if ranking.brief else ""
-    return f"{_titled(shown, '')}{more}{leading}"
+@singledispatch
+def _told(_block: Block) -> Iterator[_Told]:
+    """Yield what a summary tells of a block; each kind registers its own way, else nothing."""
+    yield from ()
+
+
+@_told.register
+def _(block: Paragraph) -> Iterator[_Told]:
+    if block.tone is not Tone.PLAIN:  # all else explains
+        grave = block.tone in (Tone.ERROR, Tone.BAD)
+        yield _Told(line=_block(block), remark=True, grave=grave)
+
+
+@_told.register
+def _(block: BulletList) -> Iterator[_Told]:
+    yield _Told(line=escape(block.lead), below=tuple(map(escape, block.items)))
+
+
+@_told.register
+def _(block: VerdictCards) -> Iterator[_Told]:
+    for table in block.rankings:
+        yield from _told(table)
+    for card in () if block.rankings else block.cards:
+        yield _Told(line=f"**{escape(card.sentence)}**", below=tuple(map(escape, card.remarks)))
+
+
+@_told.register
+def _(block: Table) -> Iterator[_Told]:
+    rows = f"{block.title}: a table of {len(block.rows)} rows, in the report."
+    yield _Told(line=escape(block.gist or rows))
+
+
+@_told.register
+def _(block: KeyValues) -> Iterator[_Told]:
+    yield from (_Told(line=f"**{escape(name)}**: {escape(value)}") for name, value in block.pairs)
 
 
 def escape(text: str) -> str:

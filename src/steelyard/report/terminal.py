@@ -2,8 +2,8 @@
 
 import io
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from rich.console import Console, Group, JustifyMethod, RenderableType
@@ -47,6 +47,8 @@ _STYLE = {
 _QUIET = "dim"
 _GAP = 2  # columns between the columns of a table
 _MOST_ROWS = 30  # of a table
+_FIRST_ROWS = 9  # of the tables of a ranking on the first screen, together
+_LEAST_ROWS = 3
 _LEAST_WORDS = 16  # columns that texts keep in a table that is too wide
 _LONGEST_NUMBER = 28  # columns: what is longer in a column of numbers is a text
 _TIE = "\ue000"  # a space that no line is broken at; Rich breaks at a no-break space, too
@@ -85,7 +87,7 @@ def render_terminal(
         legacy_windows=False,
     )
     tied = reworded(document, _tied)
-    page = _Page(width=width, whole=whole)
+    page = _Page(width=width, whole=whole, first=bool(more))
     console.print(page.first_screen(tied, more) if more else page.document(tied, files))
     return "\n".join(line.rstrip() for line in out.getvalue().replace(_TIE, " ").split("\n"))
 
@@ -105,10 +107,12 @@ def _tied(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Page:
-    """Blocks as Rich renderables for so many columns."""
+    """Blocks as Rich renderables for so many columns; ``first``: they share one screen."""
 
     width: int
     whole: bool = False
+    first: bool = False
+    most: int = _MOST_ROWS
 
     def document(self, document: Document, files: tuple[str, ...]) -> RenderableType:
         parts: list[RenderableType] = [
@@ -129,7 +133,7 @@ class _Page:
         parts += [Text(line, style=_QUIET) for line in (document.subtitle, document.place) if line]
         for section in document.sections:
             if section.first and not all(isinstance(block, Figure) for block in section.blocks):
-                parts.append(self.section(section))
+                parts.append(self.section(replace(section, blocks=section.brief or section.blocks)))
         return Group(*parts, Text(), Text(f"All of it: {more}", style=_QUIET, overflow="fold"))
 
     def section(self, section: Section) -> RenderableType:
@@ -164,31 +168,55 @@ class _Page:
                 return _plain(block)
 
     def cards(self, block: VerdictCards) -> RenderableType:
-        lines: list[RenderableType] = [self.table(each, "") for each in block.rankings]
+        lines: list[RenderableType] = [*self.ranked(block.rankings)]
         for card in () if block.rankings else block.cards:
             lines += [_sentence(card)]
             if card.drawing is not None:
                 drawn = _drawing(card.drawing, _STYLE[card.tone], min(_LINE, self.width - 4))
                 lines.append(Padding(drawn, (0, 0, 0, 2)))
-            lines += [Padding(Text(line, style=_QUIET), (0, 0, 0, 2)) for line in card.remarks]
+            lines += [Padding(Text(line, style=_QUIET), (0, 0, 0, 2)) for line in self.below(card)]
         if not block.rankings and any(card.drawing is not None for card in block.cards):
             key = "│ no difference   · of no practical weight   ━◆━ interval and estimate"
             lines.append(Padding(Text(key, style=_QUIET), (0, 0, 0, 2)))
         return Group(*lines)
 
+    def below(self, card: VerdictCard) -> tuple[str, ...]:
+        """Return what stands below a verdict; on a first screen rates in a line where they fit."""
+        levels = "; ".join(card.levels)
+        if not self.first or len(card.levels) < 2 or len(levels) > self.width - _GAP:
+            return card.remarks
+        return (levels, *card.remarks[len(card.levels) :])
+
+    def ranked(self, rankings: Sequence[Table]) -> Iterator[RenderableType]:
+        """Yield the tables of a ranking; they share the rows that a first screen has."""
+        page = self
+        if self.first:
+            drawn = max(1, sum(not each.spare for each in rankings))
+            page = replace(self, most=max(_LEAST_ROWS, _FIRST_ROWS // drawn))
+        yield from (page.table(each, "") for each in rankings)
+
     def table(self, block: Table, heading: str) -> RenderableType:
-        most = len(block.rows) if self.whole else _MOST_ROWS
-        widths = _widths(block, self.width)
+        if self.first and block.spare:
+            return Text(block.gist)
+        most = len(block.rows) if self.whole else self.most
         shown = block.rows[:most]
-        drawn: RenderableType = Group(*(self.stacked(block, row) for row in shown))
-        if widths is not None:
-            drawn = _columns(block, shown, widths)
+        drawn = self.rows(block, shown)
         titled = () if block.title == heading else (Text(block.title, style=_QUIET),)
         left = len(block.rows) - most
         more = (Text(f"and {left} more in the whole report", style=_QUIET),) if left > 0 else ()
         told = block.note if self.whole else block.brief
         note = (Text(told, style=_QUIET),) if told else ()
         return Group(*titled, drawn, *more, *note)
+
+    def rows(self, block: Table, shown: Sequence[Row]) -> RenderableType:
+        """Return rows in columns, else with texts below them, else each as a paragraph."""
+        if widths := _widths(block, self.width):
+            return _columns(block, shown, widths)
+        if any(c.below for c in block.columns) and (
+            widths := _widths(block, self.width, above=True)
+        ):
+            return Group(*_in_two_lines(block, shown, widths))
+        return Group(*(self.stacked(block, row) for row in shown))
 
     def pairs(self, block: KeyValues) -> RenderableType:
         """Return names beside their values, or above them where a word would not fit beside."""
@@ -217,8 +245,29 @@ class _Page:
         return Padding(text, (0, 0, 0, _GAP))
 
 
-def _columns(block: Table, rows: Sequence[Row], widths: dict[int, int]) -> RenderableType:
-    drawn = RichTable(box=None, pad_edge=False, header_style=_QUIET, padding=(0, _GAP, 0, 0))
+def _in_two_lines(
+    block: Table, rows: Sequence[Row], widths: dict[int, int]
+) -> Iterator[RenderableType]:
+    """Yield rows in columns, and below each the texts that have no room beside it."""
+    below = [place for place, column in enumerate(block.columns) if column.below]
+    first = next((p for p in widths if block.columns[p].align is Align.LEFT), 0)
+    indent = sum(widths[place] + _GAP for place in widths if place < first)
+    for number, row in enumerate(rows):
+        yield _columns(block, (row,), widths, headed=number == 0)
+        for place in below:
+            yield Padding(_cell(block, row, place), (0, 0, 0, indent))
+
+
+def _columns(
+    block: Table, rows: Sequence[Row], widths: dict[int, int], *, headed: bool = True
+) -> RenderableType:
+    drawn = RichTable(
+        box=None,
+        pad_edge=False,
+        header_style=_QUIET,
+        padding=(0, _GAP, 0, 0),
+        show_header=headed,
+    )
     for place, width in widths.items():
         column = block.columns[place]
         justify: JustifyMethod = "right" if column.align is Align.RIGHT else "left"
@@ -256,14 +305,19 @@ def _tone(block: Table, row: Row, place: int) -> str:
     return _STYLE[row.tone] if place == block.tone_column else ""
 
 
-def _widths(block: Table, room: int) -> dict[int, int] | None:
+def _widths(block: Table, room: int, *, above: bool = False) -> dict[int, int] | None:
     """Return the width of each column to show, by its place; None where they have no room.
 
     Neither numbers nor words are broken; headings and texts are, between words. Where that is not
-    enough, spare columns are left out, the last first.
+    enough, spare columns are left out, the last first. ``above``: without those that may stand
+    below the others.
     """
-    wanted = {place: _wanted(block, place) for place in range(len(block.columns))}
-    for place in reversed(range(len(block.columns))):
+    wanted = {
+        place: _wanted(block, place)
+        for place, column in enumerate(block.columns)
+        if not (above and column.below)
+    }
+    for place in reversed(tuple(wanted)):
         if _total(wanted) > room and block.columns[place].spare:
             del wanted[place]
     widths = dict(wanted)

@@ -1,5 +1,6 @@
 """What the user should know beside the verdicts, each as data with a remedy."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -7,8 +8,10 @@ import pytest
 from made_records import a_record, an_experiment, compared, noise
 
 from steelyard.answers.campaign import analyse
-from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.answers.report import build_document
+from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
 from steelyard.core.findings import Finding, Severity
+from steelyard.report.terminal import render_terminal
 
 
 def found(record: CampaignRecord, code: str) -> Finding | None:
@@ -29,6 +32,22 @@ def test_not_enough_blocks() -> None:
     assert "a block takes about 2 min" in finding.remedy or "about 120 s" in finding.remedy
     assert found(compared(8), "not-enough-blocks") is None
     assert found(compared(1), "not-enough-blocks").message.startswith("1 complete block;")
+
+
+def test_a_budget_that_ended_too_early_has_a_way_out() -> None:
+    """How long it would have taken, as an option that can be copied; once, and no other way."""
+    record = replace(compared(7), status=Status.BUDGET)
+    analysis = analyse(record)
+    plan = analysis.plan
+    assert plan is not None
+    missing = plan.stopping.first_look - analysis.blocks
+    assert missing > 0
+    screen = " ".join(render_terminal(build_document(analysis), 100, more="all").split())
+    (minutes,) = map(int, re.findall(r"run it with --budget (\d+)m", screen))
+    assert 60 * minutes >= analysis.elapsed_s + missing * plan.block_s
+    assert screen.count("a verdict needs at least") == 1
+    going_on = build_document(analyse(replace(record, status=Status.INTERRUPTED)))
+    assert "--budget" not in render_terminal(going_on, 100, more="all")
 
 
 def test_a_single_configuration_needs_no_verdict() -> None:

@@ -20,7 +20,8 @@ from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import EffectiveSetting, Experiment, Measure, Track
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
-from steelyard.core.target import CloudNativePgTarget, EndpointTarget, PodResources, Provision
+from steelyard.core.storage import Provision
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget, PodResources
 from steelyard.core.units import GIB
 from steelyard.report.html import render_markdown
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, histories
-from fakes.histories import STEP_AT, listed, on, stepped, with_effect
+from fakes.histories import STEP_AT, history, listed, on, stepped, with_effect
 from steelyard.answers.history import history_document, history_json, history_of
 from steelyard.answers.report import Listed
 from steelyard.core.campaign import Status
 from steelyard.core.errors import InputError
-from steelyard.report.html import render_html
+from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 
 
@@ -119,6 +119,21 @@ def test_what_is_in_no_series_is_said_with_the_reason() -> None:
     assert "line 3 is damaged" in history.left_out[0]
     assert "not finished" in history.left_out[1]
     assert "Left out" in render_terminal(history_document(history), 80, colour=False, whole=True)
+
+
+def test_what_was_measured_once_is_one_line() -> None:
+    """With a count, whatever their number; programs get them all the same."""
+    many = [listed(on(with_effect(0.05), cpus=f"{n} CPUs"), f"{n}") for n in range(1, 6)]
+    found = history_of((*stepped(), *many), {})
+    alone = [each for each in found.series if len(each.points) == 1]
+    document = history_document(found)
+    repeated = history_document(history())
+    assert len(document.sections) == len(repeated.sections)
+    text = render_markdown(document)
+    assert text.count("measured once only") == 1
+    assert f"{len(alone)} effects measured once only" in text
+    assert not [each.points[0].directory for each in alone if each.points[0].directory in text]
+    assert len(history_json(found)["series"]) == len(found.series)
 
 
 def test_no_campaign_is_said() -> None:

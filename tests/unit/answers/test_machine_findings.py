@@ -192,8 +192,8 @@ def test_blocks_beside_a_neighbour_are_counted() -> None:
     assert finding is not None
     assert finding.severity is Severity.WARNING
     assert finding.message == (
-        "2 of 12 blocks were measured beside a neighbour (neighbour-cpu 11), the first time: "
-        "others used 40 %"
+        "2 of 12 blocks were measured beside a neighbour (CPU time of other processes: 11 runs),"
+        " the first time: others used 40 %"
     )
     assert found(disturbed(Severity.WARNING, 0), "measured-beside-neighbour") is None
 
@@ -203,7 +203,9 @@ def test_neighbours_that_are_only_noted_are_information() -> None:
     finding = found(disturbed(Severity.INFO, 3), "measured-beside-neighbour")
     assert finding is not None
     assert finding.severity is Severity.INFO
-    assert finding.message.startswith("neighbours were there in 3 of 120 runs (neighbour-cpu 3)")
+    assert finding.message.startswith(
+        "neighbours were there in 3 of 120 runs (CPU time of other processes: 3 runs)"
+    )
 
 
 def test_a_report_tells_of_neighbours_once() -> None:
@@ -259,4 +261,6 @@ def test_redone_blocks_are_counted_by_cause() -> None:
     )
     findings = analyse(replace(record, blocks=(*tries, *record.blocks))).findings
     told = next(finding for finding in findings if finding.code == "blocks-redone")
-    assert told.message.endswith("; causes: server-died 1, steal 2, others 1")
+    assert told.message.endswith(
+        "; causes: server died (1), CPU time taken by the hypervisor (2), others (1)"
+    )

@@ -15,7 +15,7 @@ from fakes.clock import FakeClock
 from fakes.job_cluster import JobCluster
 from fakes.kubernetes_api import FakeKubernetes
 from steelyard.answers.campaign import analyse
-from steelyard.campaign.away.packing import pack, unpack
+from steelyard.campaign.in_cluster import pack, unpack
 from steelyard.campaign.run import session
 from steelyard.campaign.run.session import Request
 from steelyard.cli import launching

@@ -51,6 +51,19 @@ def test_a_form_is_printed_and_nothing_written(shell: Shell, form: str) -> None:
     assert sorted(entry.name for entry in path.iterdir()) == before
 
 
+def test_the_default_form_is_that_of_the_terminal(shell: Shell) -> None:
+    """The first screen either way, everything with --full; another form has no more to show."""
+    a_campaign(Path("one"))
+    screen, whole = (shell.run("report", "one", *full)[1] for full in ((), ("--full",)))
+    assert shell.run("report", "one", "--format", "terminal")[1] == screen
+    assert shell.run("report", "one", "--format", "terminal", "--full")[1] == whole
+    assert "All of it: steelyard report --full one" in screen
+    assert len(whole.splitlines()) > len(screen.splitlines())
+    code, _, err = shell.run("report", "one", "--format", "html", "--full")
+    assert code == 2
+    assert "--full is for the terminal" in err
+
+
 def widest(text: str) -> int:
     """Return the length of the longest line."""
     return max(len(line) for line in text.splitlines())

@@ -9,8 +9,8 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from steelyard.core.errors import LeftBehindError, PrivilegeError, TargetError
-from steelyard.gateways import xfs
-from steelyard.gateways.xfs import XfsVolumes
+from steelyard.gateways import stores as xfs
+from steelyard.gateways.stores import XfsVolumes
 
 
 def _volumes(processes: FakeProcesses) -> XfsVolumes:

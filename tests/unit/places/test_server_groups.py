@@ -23,6 +23,7 @@ _ALL = Limits(
     cpus=0.6,
     cpuset=(0,),
     generator_cpuset=(1,),
+    memory=1 << 28,
     read_iops=200,
     write_iops=100,
     read_bytes_per_s=20480,
@@ -68,11 +69,11 @@ def test_groups_are_noted_before_they_are_made(made: _Made) -> None:
 
 
 def test_version_1_has_a_group_in_each_hierarchy() -> None:
-    """The server's in three, the generator's where CPUs are bound."""
+    """The server's in four, the generator's where CPUs are bound."""
     made = _Made(FakeCgroups(version=1))
     made.groups.make()
     name = "steelyard-c-1-server"
-    assert set(made.groups.server) == {_ROOT / c / name for c in ("cpu", "cpuset", "io")}
+    assert set(made.groups.server) == {_ROOT / c / name for c in ("cpu", "cpuset", "io", "memory")}
     assert made.groups.generator == (_ROOT / "cpuset" / "steelyard-c-1-generator",)
 
 
@@ -219,6 +220,7 @@ def test_the_files_of_version_1() -> None:
         "cpu.cfs_quota_us": "60000",
         "cpuset.mems": "0",
         "cpuset.cpus": "0",
+        "memory.limit_in_bytes": "268435456",
         "blkio.throttle.read_iops_device": "254:0 200",
         "blkio.throttle.write_iops_device": "254:0 100",
         "blkio.throttle.read_bps_device": "254:0 20480",
@@ -235,6 +237,7 @@ def test_the_files_of_version_2() -> None:
     assert made.files("server") == {
         "cpu.max": "60000 100000",
         "cpuset.cpus": "0",
+        "memory.max": "268435456",
         "io.max": "254:0 riops=200 wiops=100 rbps=20480 wbps=10240",
     }
     assert made.files("generator") == {"cpuset.cpus": "1"}
@@ -268,7 +271,7 @@ def test_lifting_brings_back_what_a_new_group_has(made: _Made) -> None:
         "unlimited",
         "0-1",
         "0-1",
-        *["unlimited"] * 4,
+        *["unlimited"] * 5,
     ]
 
 
@@ -424,7 +427,7 @@ def test_a_tree_of_version_2_takes_and_gives_back_every_limit(tmp_path: Path) ->
     root = tmp_path / "sys/fs/cgroup"
     root.mkdir(parents=True)
     (root / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
-    (root / "cgroup.subtree_control").write_text("cpuset cpu io\n")
+    (root / "cgroup.subtree_control").write_text("cpuset cpu io memory\n")
     (root / "cpuset.cpus.effective").write_text("0-1\n")
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/mounts").write_text("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
@@ -444,6 +447,7 @@ def test_a_tree_of_version_2_takes_and_gives_back_every_limit(tmp_path: Path) ->
     groups.put(Limits())
     assert (server / "cpu.max").read_text() == "max 100000\n"
     assert (server / "cpuset.cpus").read_text() == "\n"
+    assert (server / "memory.max").read_text() == "max\n"
     assert (server / "io.max").read_text() == "254:0 riops=max wiops=max rbps=max wbps=max\n"
     assert groups.deviations() == ()
     outside = {path.name for path in root.iterdir() if path.is_file()}

@@ -1,10 +1,13 @@
 """The first screen of a report: the answer in about 25 lines, and many configurations in order."""
 
+from functools import cache
 from pathlib import Path
+from statistics import geometric_mean
 
 import pytest
 
 from fakes import analyses, redis_campaigns
+from fakes.factorial import factored
 from steelyard.answers.campaign import analyse
 from steelyard.answers.report import build_document
 from steelyard.answers.result.section import (
@@ -15,8 +18,9 @@ from steelyard.answers.result.section import (
     rankings,
     ranks,
 )
+from steelyard.core.experiment import AttributionKind
 from steelyard.record.directory import read_campaign
-from steelyard.report.document import Figure, Row, VerdictCards
+from steelyard.report.document import Document, Figure, Row, Table, VerdictCards
 from steelyard.report.html import render_html, render_summary
 from steelyard.report.terminal import render_terminal
 
@@ -24,17 +28,76 @@ EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 MORE = "steelyard report --full campaigns/one"
 
 
-@pytest.mark.parametrize(
-    "name", ["aa", "attribution", "cause-commit", "fitted", "protocol", "quick", "versions"]
-)
+CAMPAIGNS = sorted(path.parent.name for path in EXAMPLES.glob("*/journal.jsonl"))
+
+
+@cache
+def kept(name: str) -> Document:
+    """Return the report of a kept example."""
+    return build_document(analyse(read_campaign(EXAMPLES / name)))
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_a_summary_has_ten_lines(name: str) -> None:
+    """Whatever the kind of campaign; no table, and no answer is lost without a count."""
+    text = render_summary(kept(name))
+    lines = text.splitlines()
+    assert len(lines) <= 10
+    assert not [line for line in lines if line.startswith("|")]
+    first = [block for section in kept(name).sections if section.first for block in section.blocks]
+    for block in first:
+        told = block.rankings or block.cards if isinstance(block, VerdictCards) else ()
+        assert text.count("\n- ") >= len(told)
+
+
+def test_a_summary_of_a_ranking_is_a_line_per_workload() -> None:
+    """Who is ahead, who follows with rank and effect, and how many more the report has."""
+    (said,) = (
+        line for line in render_summary(kept("redis-published")).splitlines() if "ahead" in line
+    )
+    table = rankings(analyse(read_campaign(EXAMPLES / "redis-published")))[0]
+    followers = [row.cells for row in table.rows if row.cells[0] != "1"]
+    assert f"{followers[0][1]} ({followers[0][2]})" in said
+    assert f"{len(followers) - 5} more in the report" in said
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
 @pytest.mark.parametrize("width", [60, 100])
 def test_an_answer_fits_on_a_screen(name: str, width: int) -> None:
     """At most 25 lines of 100 columns, none wider; the way to the rest is the last."""
-    document = build_document(analyse(read_campaign(EXAMPLES / name)))
-    lines = render_terminal(document, width, more=MORE).splitlines()
+    lines = render_terminal(kept(name), width, more=MORE).splitlines()
     assert len(lines) <= (25 if width == 100 else 45)
     assert all(len(line) <= width for line in lines)
     assert MORE in " ".join(lines[-2:])
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_ranking_has_all_its_intervals(width: int) -> None:
+    """They are what a rank rests on: at 60 columns the verdict goes below, and no number breaks."""
+    lines = render_terminal(kept("redis-published"), width, more=MORE).splitlines()
+    assert all(len(line) <= width for line in lines)
+    (table, *_) = rankings(analyse(read_campaign(EXAMPLES / "redis-published")))
+    assert not table.spare
+    for row in table.rows:
+        place, name, change, interval, verdict = row.cells
+        found = next(n for n, line in enumerate(lines) if line.split()[:2] == [place, name])
+        assert lines[found].split(maxsplit=2)[2].startswith(change)
+        assert interval in lines[found]
+        assert width != 60 or lines[found + 1].strip() == verdict
+
+
+def test_a_matrix_shows_the_least_and_the_largest_load() -> None:
+    """Two rows a workload on the first screen; all of them in the report."""
+    section = next(each for each in kept("published-matrix").sections if each.brief)
+    (whole,), (ends,) = section.blocks, section.brief
+    assert isinstance(whole, Table)
+    assert isinstance(ends, Table)
+    workloads = {row.cells[0] for row in whole.rows}
+    assert len(ends.rows) == 2 * len(workloads) < len(whole.rows)
+    for name in workloads:
+        loads = [int(row.cells[1]) for row in whole.rows if row.cells[0] == name]
+        shown = [int(row.cells[1]) for row in ends.rows if row.cells[0] == name]
+        assert shown == [min(loads), max(loads)]
 
 
 def test_both_sides_servers_and_machine_are_shown() -> None:
@@ -45,6 +108,28 @@ def test_both_sides_servers_and_machine_are_shown() -> None:
     assert f"8 clients: {before:,.0f} → {after:,.0f} tps, p99 0." in screen
     assert place_line(analysis).startswith("PostgreSQL 18.6 · 2 CPUs (AMD EPYC) · 23.5 GiB")
     assert place_line(analysis) in screen
+
+
+@pytest.mark.parametrize("kind", list(AttributionKind))
+def test_factors_have_rates_before_and_after(kind: AttributionKind) -> None:
+    """The mean of all combinations of a level; of one combination a side its percentile, too."""
+    analysis = factored(2, kind)
+    (first, *_) = analysis.results
+    load = analysis.experiment.closed_loads[0]
+    cells = {
+        cell.configuration: cell.tps.value
+        for cell in analysis.cells
+        if (cell.cell.workload, cell.cell.load) == (first.workload, load)
+    }
+    sides = {
+        AttributionKind.FACTORS: (("default", "buffers"), ("huge-pages", "huge-pages+buffers")),
+        AttributionKind.LADDER: (("default",), ("huge-pages",)),
+        AttributionKind.ABLATION: (("buffers",), ("huge-pages+buffers",)),
+    }[kind]
+    before, after = (geometric_mean([cells[name] for name in side]) for side in sides)
+    line = level_lines(analysis, first)[0]
+    assert f": {before:,.0f} \N{RIGHTWARDS ARROW} {after:,.0f} " in line
+    assert line.startswith("means of 2 combinations, ") is (kind is AttributionKind.FACTORS)
 
 
 def test_of_many_loads_the_least_and_the_largest_are_shown() -> None:

@@ -1,11 +1,25 @@
-"""The summary for a pull request: what answers the question, in about ten lines of Markdown."""
+"""The summary for a pull request: what answers the question, in at most ten lines of Markdown."""
+
+from dataclasses import replace
 
 import pytest
 
 from fakes import analyses
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.report.document import Column, Document, Row, Section, Table, VerdictCards
+from steelyard.report.document import (
+    Block,
+    BulletList,
+    Column,
+    Document,
+    KeyValues,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+    VerdictCards,
+)
 from steelyard.report.html import render_summary
 
 
@@ -19,8 +33,9 @@ def test_it_has_the_verdicts_and_ten_lines(analysis: CampaignAnalysis) -> None:
     """Title, place, a line per verdict and per load, and what to read before relying on it."""
     lines = lines_of(analysis)
     assert lines[0].startswith(f"**{analysis.experiment.name}**: ")
-    assert len([line for line in lines if line.startswith("- **")]) == len(analysis.results)
-    assert len(lines) <= 12
+    for result in analysis.results:
+        assert sum(line.startswith(f"- **{result.workload}: ") for line in lines) == 1
+    assert len(lines) < 10
     assert not any(line.startswith(("#", "|")) for line in lines)
 
 
@@ -34,23 +49,37 @@ def test_of_a_long_ranking_the_best_are_shown() -> None:
     rows = tuple(Row(cells=(str(place), f"c{place}")) for place in range(1, 22))
     columns = (Column(name="rank"), Column(name="configuration"))
     ranking = Table(title="reads", columns=columns, rows=rows, note="how to read it")
-    cards = VerdictCards(cards=(), rankings=(ranking,))
-    section = Section(anchor="verdicts", title="Verdicts", blocks=(cards,), first=True)
-    text = render_summary(Document(title="t", subtitle="s", sections=(section,)))
-    assert [line for line in text.splitlines() if line.startswith("| ")][2:] == [
-        f"| {place} | c{place} |" for place in range(1, 6)
+    told = replace(ranking, title="writes", gist="c1 is ahead.")
+    text = summary_of(VerdictCards(cards=(), rankings=(ranking, told)))
+    assert text.splitlines()[2:] == [
+        "- reads: a table of 21 rows, in the report.",
+        "- c1 is ahead.",
     ]
-    assert "and 16 more, in the report." in text
-    assert "how to read it" not in text
 
 
-def test_where_nobody_is_ahead_no_order_is_shown() -> None:
-    """Five rows of equal rank would say less than the sentence does."""
-    rows = tuple(Row(cells=("1", f"c{place}")) for place in range(1, 22))
-    columns = (Column(name="rank"), Column(name="configuration"))
-    ranking = Table(title="reads", columns=columns, rows=rows, brief="none is faster")
-    cards = VerdictCards(cards=(), rankings=(ranking,))
-    section = Section(anchor="verdicts", title="Verdicts", blocks=(cards,), first=True)
-    text = render_summary(Document(title="t", subtitle="s", sections=(section,)))
-    assert "**reads**: none is faster" in text
-    assert "|" not in text
+def summary_of(*blocks: Block) -> str:
+    """Return the summary of a report that has these blocks first."""
+    section = Section(anchor="verdicts", title="Verdicts", blocks=blocks, first=True)
+    return render_summary(Document(title="t", subtitle="s", sections=(section,)))
+
+
+@pytest.mark.parametrize(("answers", "remarks"), [(40, 1), (2, 30), (30, 30), (9, 0), (0, 40)])
+def test_what_has_no_room_is_counted(answers: int, remarks: int) -> None:
+    """Ten lines, the gravest remark among them, and nothing is dropped in silence."""
+    cards = KeyValues(title="", pairs=tuple((f"r{n}", "faster") for n in range(answers)))
+    notes = [Paragraph(text=f"passed {n}", tone=Tone.GOOD) for n in range(1, remarks)]
+    failed = [Paragraph(text="failed", tone=Tone.ERROR)] if remarks else []
+    lines = summary_of(cards, *notes, *failed).splitlines()
+    assert len(lines) == 10
+    assert (sum("failed" in line for line in lines)) == len(failed)
+    shown = sum(line.startswith("- ") and not line.startswith("- and ") for line in lines)
+    assert f"- and {answers + remarks - shown} more, in the report" in lines
+
+
+def test_rates_stand_beside_their_verdict_where_lines_are_short() -> None:
+    """Below it where there is room."""
+    for many, below in ((3, True), (6, False)):
+        lists = [BulletList(lead=f"r{n}", items=("8 clients",)) for n in range(many)]
+        lines = summary_of(*lists).splitlines()
+        assert ("  - 8 clients" in lines) is below
+        assert ("- r0; 8 clients" in lines) is not below

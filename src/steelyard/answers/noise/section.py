@@ -29,6 +29,7 @@ from steelyard.report.document import (
     Column,
     Figure,
     Json,
+    KeyValues,
     Paragraph,
     Row,
     Section,
@@ -109,7 +110,30 @@ def noise_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
             _part_table(floor),
             *_cell_table(analysis, floor),
         ]
-    return (Section(anchor="noise", title=TITLE, blocks=tuple(blocks), first=True),)
+    decide = analysis.experiment.stop.decide
+    figures = tuple((each.workload, _in_brief(each, decide)) for each in floor.workloads)
+    brief = (KeyValues(title="", pairs=figures),) if figures else ()
+    return (Section(anchor="noise", title=TITLE, blocks=tuple(blocks), first=True, brief=brief),)
+
+
+def _in_brief(workload: WorkloadFloor, decide: float) -> str:
+    """Return what a block varies by, what the campaign saw, and what is decided in which time."""
+    pooled = workload.reaches[0]
+    told = [f"a block varies by {_bare(pooled.contrast_sd)}"]
+    if pooled.seen is not None:
+        told.append(f"this campaign saw ±{format_percent(pooled.seen, signed=False)}")
+    sights = [sight for sight in pooled.sights if sight.visible is not None]
+    enough = [s for s in sights if s.visible is not None and s.visible.value <= decide]
+    if enough:
+        told.append(f"{enough[0].minutes} minutes decide {share(decide)}")
+    elif sights:
+        least = f"{sights[-1].minutes} minutes decide {_bare(sights[-1].visible)}"
+        told.append(f"{least}, not {share(decide)}")
+    return ", ".join(told)
+
+
+def _bare(estimate: Estimate | None) -> str:
+    return MISSING if estimate is None else f"{_number(estimate.value)} %"
 
 
 def _outcome(analysis: CampaignAnalysis, floor: NoiseFloor) -> Paragraph:

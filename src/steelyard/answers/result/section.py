@@ -1,24 +1,27 @@
 """The first section of a report: one card per workload and configuration, or their ranking."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from steelyard.answers import findings
 from steelyard.answers.capacity.section import rate_answers
 from steelyard.answers.latency.section import tail_warnings
 from steelyard.answers.money import money_clause
+from steelyard.answers.observations import result_contrasts
 from steelyard.answers.results import (
     CampaignAnalysis,
     CellSummary,
     Comparison,
     cell_name,
-    cells_together,
     contestants,
     decided_early,
     durability_clause,
     durability_word,
     extreme_cells,
+    intervals_together,
     is_interim,
     looked_for,
     more_minutes,
@@ -56,7 +59,6 @@ from steelyard.report.document import (
     number_column,
     rate,
 )
-from steelyard.stats.spending import has_many_cells
 
 _TAIL = 0.99
 _WHY_OTHERWISE = (
@@ -73,11 +75,20 @@ def level_lines(analysis: CampaignAnalysis, result: Comparison) -> tuple[str, ..
     """
     loads = [load for load in analysis.experiment.closed_loads if _sides(analysis, result, load)]
     ends = loads if len(loads) <= _MOST_LOADS else [loads[0], loads[-1]]
-    return tuple(_line(analysis, result, load) for load in ends)
+    lines = [_line(analysis, result, load) for load in ends]
+    many = len(_sides(analysis, result, ends[0])[0]) if ends else 1
+    if many > 1:  # geometric means: effects of factors are means of logs
+        lines[0] = f"means of {many} combinations, {lines[0]}"
+    return tuple(lines)
 
 
 def contradiction(analysis: CampaignAnalysis) -> str:
-    """Return why rates and an effect point different ways, where they do; else nothing."""
+    """Return why rates and an effect point different ways, where they do; else nothing.
+
+    Of a baseline against itself nothing is to be explained: its effect is noise.
+    """
+    if analysis.experiment.twin_of is not None:
+        return ""
     return _WHY_OTHERWISE if any(_is_contrary(analysis, each) for each in analysis.results) else ""
 
 
@@ -86,33 +97,53 @@ def _is_contrary(analysis: CampaignAnalysis, result: Comparison) -> bool:
     sides = _sides(analysis, result, loads[0]) if len(loads) == 1 else ()
     if not sides or result.effect is None:
         return False
-    before, after = (side.tps.value for side in sides)
+    before, after = map(_rate, sides)
     return (after - before) * result.effect.value < 0.0
 
 
 def _line(analysis: CampaignAnalysis, result: Comparison, load: Load) -> str:
     sides = _sides(analysis, result, load)
-    parts = [f"{_way(*(rate(side.tps.value) for side in sides))} {RATE}"]
-    tails = [_tail(analysis, side) for side in sides]
+    parts = [f"{_way(*(rate(_rate(side)) for side in sides))} {RATE}"]
+    # A percentile of several servers together is one of none of them.
+    tails = [_tail(analysis, *side) if len(side) == 1 else None for side in sides]
     if None not in tails:
         parts.append(f"p99 {_way(*map(milliseconds, tails))}\N{NO-BREAK SPACE}ms")
     return f"{cell_name(analysis.experiment, load)}: {', '.join(parts)}"
+
+
+def _rate(side: Sequence[CellSummary]) -> float:
+    """Return the geometric mean of the rates of one side."""
+    return math.exp(math.fsum(math.log(cell.tps.value) for cell in side) / len(side))
 
 
 def _way(*texts: str) -> str:
     return " \N{RIGHTWARDS ARROW} ".join(texts)
 
 
-def _sides(analysis: CampaignAnalysis, result: Comparison, load: Load) -> tuple[CellSummary, ...]:
-    """Return the cells of baseline and configuration; nothing where one was not measured."""
+def _sides(
+    analysis: CampaignAnalysis, result: Comparison, load: Load
+) -> tuple[tuple[CellSummary, ...], ...]:
+    """Return the cells of baseline and configuration; nothing where one has no rate.
+
+    A level of a factor has those of all combinations that count for it.
+    """
     found = {
         cell.configuration: cell
         for cell in analysis.cells
         if cell.cell.workload == result.workload and cell.cell.load == load and cell.runs
     }
-    if result.baseline not in found or result.configuration not in found:
-        return ()
-    return found[result.baseline], found[result.configuration]
+    names = [configuration.name for configuration in analysis.experiment.configurations]
+    for asked in result_contrasts(analysis.experiment):
+        if (asked.baseline, asked.configuration) == (result.baseline, result.configuration):
+            places = (asked.negative, asked.positive)
+            sides = tuple(tuple(found.get(names[each]) for each in side) for side in places)
+            whole = tuple(tuple(cell for cell in side if _has_rate(cell)) for side in sides)
+            return whole if whole == sides else ()
+    return ()
+
+
+def _has_rate(cell: CellSummary | None) -> TypeGuard[CellSummary]:
+    return cell is not None and math.isfinite(cell.tps.value) and cell.tps.value > 0.0
 
 
 def _tail(analysis: CampaignAnalysis, cell: CellSummary) -> float | None:
@@ -180,6 +211,22 @@ def ahead(rows: Sequence[Row], workload: str) -> str:
     )
 
 
+_NEXT = 5  # who comes after the leaders, by name where there is no room for a table
+
+
+def _gist(rows: Sequence[Row], leading: str) -> str:
+    """Return a ranking in sentences: who leads, then who follows with its rank and effect."""
+    after = [row.cells for row in rows if row.cells[0] not in ("1", MISSING)]
+    parts = []
+    for rank in dict.fromkeys(cells[0] for cells in after[:_NEXT]):
+        names = [f"{name} ({change})" for at, name, change, *_ in after[:_NEXT] if at == rank]
+        parts.append(f"rank {rank}: {enumeration(tuple(names))}")
+    if len(after) > _NEXT:
+        parts.append(f"{len(after) - _NEXT} more in the report")
+    told = "; ".join(parts)
+    return " ".join(filter(None, (leading, f"{told[:1].upper()}{told[1:]}." if told else "")))
+
+
 def ranks(intervals: Sequence[tuple[float, float]]) -> list[int]:
     """Return the rank of each interval: one more than the number of those wholly above it."""
     return [1 + sum(low > high for low, _ in intervals) for _, high in intervals]
@@ -197,20 +244,23 @@ def _ranking(analysis: CampaignAnalysis, workload: str) -> Table:
         value = 0.0 if each.effect is None else each.effect.value
         rows.append((rank, -value, _row(str(rank), each, margin)))
     rows.sort(key=lambda row: row[:2])
-    leading = ahead([row for *_, row in rows], workload)
+    ranked = tuple(row for *_, row in rows)
+    leading = ahead(ranked, workload)
     return Table(
-        title=f"Ranking under {workload}",
+        title=f"Ranking under {workload} by throughput",
         columns=(
             number_column("rank"),
             Column(name="configuration"),
-            number_column("change in throughput"),
-            number_column("95 % interval", spare=True),
-            Column(name="verdict"),
+            number_column("change"),
+            number_column("95 % interval"),
+            Column(name="verdict", below=True),
         ),
-        rows=(*(row for *_, row in rows), *_unranked(results, known)),
+        rows=(*ranked, *_unranked(results, known)),
         tone_column=4,
         note=leading,
         brief=leading,
+        gist=_gist(ranked, leading),
+        spare=bool(leading) and rows[-1][0] == 1,  # where nobody is ahead the order says nothing
     )
 
 
@@ -291,12 +341,18 @@ def _remarks(analysis: CampaignAnalysis) -> list[Paragraph]:
         there = f"these are interim results after {count(analysis.blocks, 'block')}"
         text = f"The campaign {_was(analysis.status)}; {there}."
         remarks.append(Paragraph(text=text, tone=Tone.WARNING))
-    grave = [f for f in findings.collected(analysis) if f.severity is not Severity.INFO]
+    found = findings.collected(analysis)
+    grave = [f for f in found if f.severity is not Severity.INFO]
+    few = [f for f in grave if f.code == findings.TOO_FEW]
+    if few and analysis.status is Status.BUDGET:  # the way out belongs beside what is missing
+        text = f"{ended(few[0].message)} {ended(few[0].remedy)}"
+        remarks.append(Paragraph(text=text, tone=Tone.WARNING))
+        grave = [f for f in grave if f not in few]
     if grave and not analysis.blocks:
         remarks += [Paragraph(text=f"{ended(f.message)} {ended(f.remedy)}") for f in grave[:1]]
     elif grave:
         tone = Tone.ERROR if grave[0].severity is Severity.ERROR else Tone.WARNING
-        link = findings.anchor(0)  # the list has the same order
+        link = findings.anchor(found.index(grave[0]))  # the list has the same order
         remarks.append(Paragraph(text=_gravest(grave), tone=tone, link=link))
     return remarks
 
@@ -369,9 +425,7 @@ def _details(analysis: CampaignAnalysis, comparison: Comparison) -> tuple[str, .
 
 def _details_by_load(analysis: CampaignAnalysis, result: Comparison) -> tuple[str, ...]:
     extremes = extreme_cells(analysis, result)
-    together = f"simultaneous {CONFIDENCE} intervals"
-    if has_many_cells(len(analysis.experiment.closed_loads)):
-        together = f"intervals at {cells_together(analysis.experiment)}"
+    together = intervals_together(analysis.experiment)
     blocks = f"{together}, {count(result.blocks, 'block')}"
     if extremes is None:
         return (blocks,)

@@ -34,6 +34,7 @@ from steelyard.core.findings import (
     ValidityRule,
     broken,
     lacking,
+    words_of,
 )
 from steelyard.core.linux import THROTTLES
 from steelyard.core.measurement import Quantity, Run
@@ -246,7 +247,10 @@ def _beside_neighbours(facts: CampaignFacts) -> Iterator[Ruling]:
 
 
 def _by_code(codes: list[str]) -> str:
-    return ", ".join(f"{code} {number}" for code, number in sorted(Counter(codes).items()))
+    return ", ".join(
+        f"{words_of(code)}: {count(number, 'run')}"
+        for code, number in sorted(Counter(codes).items())
+    )
 
 
 def _probes_absent(facts: CampaignFacts) -> Iterator[Ruling]:

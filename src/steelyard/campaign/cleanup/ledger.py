@@ -24,7 +24,7 @@ from steelyard.core.outside import ControlGroup, MadeDirectory, Outside, in_undo
 from steelyard.core.units import printable
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import tree_bytes
-from steelyard.gateways.xfs import unmounted
+from steelyard.gateways.stores import unmounted
 from steelyard.places.local.groups import is_frozen, thaw
 from steelyard.places.local.server import end_all
 from steelyard.record import registry

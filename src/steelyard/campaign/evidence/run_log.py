@@ -144,6 +144,7 @@ class RunLog:
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._failure: Exception | None = None
+        self._was_full = False
 
     def __enter__(self) -> Self:
         self._files.remove()  # of a run that was torn
@@ -191,17 +192,26 @@ class RunLog:
         try:
             log = self._whole(self._ramp_s if ramp_s is None else ramp_s)
         except MeasurementError as error:  # no reason to lose the run
-            return Logged(latency=None, trouble=error.message)
+            return Logged(latency=None, trouble=self._explained(error.message))
         latency = log.run_latency(windows_s=self._order.windows_s)
         held = log.transactions if processed is None else processed
         trouble = trouble_of(log, held, 1.0 if latency is None else latency.sampled)
         if trouble:
-            return Logged(latency=None, trouble=trouble)
+            return Logged(latency=None, trouble=self._explained(trouble))
         if latency is not None:
             text = log.seconds_text()
             stored = self._order.store.write_raw(f"{self._order.name}.seconds", text)
             latency = replace(latency, seconds=stored)
         return Logged(latency=latency, counted=log.counted, ended=log.ended)
+
+    def _explained(self, trouble: str) -> str:
+        """Return what is wrong with a log, after that there was no room for all of it."""
+        if not self._was_full:
+            return trouble
+        return (
+            f"the disk was full meanwhile: {self._directory}, where the load generator logs its"
+            f" transactions, had no room left; {trouble}"
+        )
 
     def _whole(self, ramp_s: float) -> TransactionLog:
         self.end()
@@ -230,9 +240,12 @@ class RunLog:
 
     def _is_too_much(self, unread_bytes: int) -> bool:
         """Return whether what is unread cannot wait for the end of the run."""
+        free = free_bytes(self._directory)
+        # Seen here alone: what is read gives its room back, and the cut line has then no reason.
+        self._was_full = self._was_full or free < FULL_BYTES
         if self._order.windows_s is not None:
             return unread_bytes > UNREAD_BYTES
-        return unread_bytes > 0 and free_bytes(self._directory) < SCARCE_BYTES
+        return unread_bytes > 0 and free < SCARCE_BYTES
 
     def _waste(self) -> None:
         """Let a log that nobody reads any more take no room in memory, to the end of the run."""

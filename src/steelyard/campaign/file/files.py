@@ -11,11 +11,14 @@ left to look up. Script files of workloads are read once, so that the record nee
 import math
 import re
 import secrets
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
+
+from pydantic import TypeAdapter
 
 from steelyard.campaign.file.checks import checked, domain_issue, implied_baseline
 from steelyard.campaign.file.document import Document, Issue, KeyPath, parse_document
@@ -319,6 +322,71 @@ def preset_summary(name: str) -> str:
         InputError: There is none of that name.
     """
     return preset_text(name).split("\n", maxsplit=1)[0].removeprefix("#").strip()
+
+
+ARTICLE: Final = "article:"
+_ARTICLES: Final = "article_files"
+_TOML: Final = ".toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandIn:
+    """What is run where a study cannot be.
+
+    Attributes:
+        says: What stands for what.
+    """
+
+    preset: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """One campaign of a bundle.
+
+    Attributes:
+        name: Of its directory.
+        asks: Its question.
+    """
+
+    name: str
+    preset: str
+    asks: str
+    stand_in: StandIn | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """The studies of a published article.
+
+    Attributes:
+        cited: The article.
+        not_shown: What of it no study shows, wherever it is run.
+    """
+
+    title: str
+    cited: str
+    studies: tuple[Study, ...]
+    not_shown: tuple[str, ...] = ()
+
+
+def bundle_names() -> tuple[str, ...]:
+    """Return the names of all bundles, sorted."""
+    names = (entry.name for entry in files(__package__).joinpath(_ARTICLES).iterdir())
+    return tuple(sorted(name.removesuffix(_TOML) for name in names if name.endswith(_TOML)))
+
+
+def load_bundle(name: str) -> Bundle:
+    """Return a bundle.
+
+    Raises:
+        InputError: There is none of that name.
+    """
+    if name not in bundle_names():
+        raise InputError(f"there is no article {shown(name)}", hint=choice(name, bundle_names()))
+    text = files(__package__).joinpath(_ARTICLES, name + _TOML).read_text("utf-8")
+    return TypeAdapter(Bundle).validate_python(tomllib.loads(text))
 
 
 # A role's password in SQL; a column called password is none of our business.

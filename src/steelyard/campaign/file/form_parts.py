@@ -499,6 +499,7 @@ def _limit(key: str) -> Callable[[object], str | None]:
 
 
 _CPU_LIST: Final = {"type": ["string", "integer", "null"], "examples": ["0", "0-1", "0,2-3"]}
+_MEMORY_LIMIT: Final = {"type": ["string", "integer", "null"], "examples": ["512MB"]}
 _BYTE_RATE: Final = {"type": ["string", "integer", "null"], "examples": ["20MB"]}
 _IOPS: Final = {"type": ["integer", "string", "null"], "minimum": 1}
 Cpus = Annotated[
@@ -507,6 +508,9 @@ Cpus = Annotated[
     WithJsonSchema({"type": ["number", "string", "null"], "exclusiveMinimum": 0}),
 ]
 CpuList = Annotated[str | None, PlainValidator(_limit("cpuset")), WithJsonSchema(_CPU_LIST)]
+CgroupMemory = Annotated[
+    str | None, PlainValidator(_limit("memory")), WithJsonSchema(_MEMORY_LIMIT)
+]
 Iops = Annotated[str | None, PlainValidator(_limit("read_iops")), WithJsonSchema(_IOPS)]
 CgroupRate = Annotated[
     str | None, PlainValidator(_limit("read_bytes_per_s")), WithJsonSchema(_BYTE_RATE)
@@ -522,6 +526,11 @@ class CgroupForm(Form):
     )
     generator_cpuset: CpuList = Field(
         default=None, description="CPUs that the load generator may run on.", examples=["0"]
+    )
+    memory: CgroupMemory = Field(
+        default=None,
+        description="Memory of the server, what is cached of its files included.",
+        examples=["512MB"],
     )
     read_iops: Iops = Field(
         default=None, description="Reads per second from the disk of the data.", examples=[200]

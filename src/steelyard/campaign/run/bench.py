@@ -16,7 +16,7 @@ from steelyard.core.experiment import Configuration, EffectiveSetting, Experimen
 from steelyard.core.measurement import CheckpointAge
 from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import CellKey, Load, PlannedRun
-from steelyard.core.target import Provision
+from steelyard.core.storage import Provision
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.gateways.host import Clock, Host
 from steelyard.places.local.machine import provision_here

@@ -9,7 +9,7 @@ after ``pause`` either nothing of them runs or all of it does, and whatever stoo
 ``proceed``. For a server that goes on, its generators alone stand still.
 
 Limits are written and read in both versions. Sources: Linux, Documentation/scheduler/sched-bwc.rst,
-admin-guide/cgroup-v1/cpusets.rst and blkio-controller.rst, admin-guide/cgroup-v2.rst.
+admin-guide/cgroup-v1/cpusets.rst, memory.rst and blkio-controller.rst, admin-guide/cgroup-v2.rst.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -114,6 +114,21 @@ def throttle_in(read: Read, device: str, key: str) -> int | None:
     return None
 
 
+def memory_files(version: int, limit: int | None) -> Mapping[str, str]:
+    """Return the text of the file that limits memory in bytes, or takes the limit away."""
+    if version == 2:
+        return {"memory.max": "max" if limit is None else str(limit)}
+    return {"memory.limit_in_bytes": "-1" if limit is None else str(limit)}
+
+
+def memory_limit_in(read: Read) -> int | None:
+    """Return the limit of memory in force, in bytes; None where there is none."""
+    text = read("memory.max") or read("memory.limit_in_bytes")
+    # Version 1 tells no limit as the largest whole number of pages.
+    return int(text) if text.isdecimal() and int(text) < _NO_LIMIT_BYTES else None
+
+
+_NO_LIMIT_BYTES: Final = 1 << 60
 _GRACE_S = 5.0
 _REMOVAL_POLL_S = 0.05
 
@@ -329,6 +344,8 @@ class ServerGroups:
                 return self._cgroups.read(hierarchy.root, name)
 
             return tuple(cpuset_files(hierarchy.version, cpus, parent).items())
+        if controller is Controller.MEMORY:
+            return tuple(memory_files(hierarchy.version, limits.memory).items())
         return throttle_files(hierarchy.version, self._device(), limits)
 
     def in_force(self) -> Limits:
@@ -342,6 +359,7 @@ class ServerGroups:
             cpus=group_quota(read(self._server, Controller.CPU)),
             cpuset=group_cpus(read(self._server, Controller.CPUSET)),
             generator_cpuset=group_cpus(read(self._generator, Controller.CPUSET)),
+            memory=memory_limit_in(read(self._server, Controller.MEMORY)),
             **throttles,
         )
 

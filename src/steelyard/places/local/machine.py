@@ -8,8 +8,8 @@ from pathlib import Path
 from steelyard.core.errors import PreflightError
 from steelyard.core.linux import THROTTLES, limits_of
 from steelyard.core.measurement import Fact
-from steelyard.core.target import Provision
-from steelyard.core.units import format_bytes
+from steelyard.core.storage import Provision
+from steelyard.core.units import KIB, format_bytes
 from steelyard.gateways.files import existing_parent
 from steelyard.gateways.host import (
     Host,
@@ -70,13 +70,34 @@ def provision_here(host: Host, directory: Path, limits: Mapping[str, str]) -> Pr
         limits: Of its control group, by key.
     """
     cpus, asked = _cpus(host), limits_of(limits)
+    place = str(existing_parent(directory).resolve())
+    space = host.space(place)
     throttles = {key: getattr(asked, key) for key in THROTTLES}
     return Provision(
         cpus=cpus if asked.cpus is None else min(asked.cpus, cpus),
-        memory_bytes=min(_memory(host), default=None),
+        memory_bytes=min([*_memory(host), *([asked.memory] if asked.memory else [])], default=None),
         storage="" if (found := _file_system(host, directory)) == "not visible" else found,
         limits=", ".join(f"{key} {value}" for key, value in throttles.items() if value is not None),
+        block_bytes=space.block_bytes if space is not None else None,
+        page_bytes=_kib(_field(host, "/proc/self/smaps", "KernelPageSize")),
+        read_ahead_bytes=_read_ahead_bytes(host, place),
     )
+
+
+def _kib(text: str | None) -> int | None:
+    """Return the bytes of a number of KiB, with or without its unit."""
+    words = (text or "").split()
+    return int(words[0]) * KIB if words and words[0].isdecimal() else None
+
+
+def _read_ahead_bytes(host: Host, place: str) -> int | None:
+    """Return the read-ahead of the disk below a file system; a partition has that of its disk."""
+    device = host.device(place)
+    if device is None:
+        return None
+    disk = "/sys/dev/block/{}:{}".format(*device)
+    places = (f"{disk}/queue/read_ahead_kb", f"{disk}/../queue/read_ahead_kb")
+    return next((found for each in places if (found := _kib(host.read(each))) is not None), None)
 
 
 def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:

@@ -30,6 +30,7 @@ from steelyard.core.outside import (
 from steelyard.core.redis import canonical
 from steelyard.gateways.cgroups import Families, SystemFamilies
 from steelyard.gateways.files import (
+    drop_cached,
     existing_parent,
     free_bytes,
     make_directory,
@@ -367,7 +368,11 @@ class LocalPlatform(WithCampaignDirectory):
         """
         if self._groups is None:
             return LimitsInForce()
-        self._groups.put(limits_of(limits))
+        asked = limits_of(limits)
+        if asked.memory is not None:
+            # What is cached counts where it was read first: a copy of the data, outside the group.
+            drop_cached(self.server.data)
+        self._groups.put(asked)
         return LimitsInForce(
             effective=self._groups.effective(),
             deviations=(*self._groups.deviations(), *self._outside(self._groups)),

@@ -10,8 +10,7 @@ from steelyard.core.outside import MadeDirectory
 from steelyard.core.storage import Store
 from steelyard.gateways.files import make_directory, remove_tree
 from steelyard.gateways.host import Clock
-from steelyard.gateways.stores import StorePaths, Stores
-from steelyard.gateways.xfs import Volumes, unmounted
+from steelyard.gateways.stores import StorePaths, Stores, Volumes, unmounted
 from steelyard.places.protocol import Ledger
 from steelyard.record import registry
 

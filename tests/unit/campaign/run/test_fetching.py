@@ -10,7 +10,7 @@ import pytest
 from fakes.campaigns import CAMPAIGN_ID, Stage, an_experiment
 from fakes.clock import FakeClock
 from fakes.job_cluster import JobCluster, a_job_plan
-from steelyard.campaign.away.following import Fetch, Fetched, fetch
+from steelyard.campaign.in_cluster import Fetch, Fetched, fetch
 from steelyard.campaign.run.session import require_resumable
 from steelyard.core.errors import InputError, RecordError, TargetError
 from steelyard.places.job import manifests as making
@@ -104,7 +104,7 @@ def test_a_second_fetch_brings_only_what_is_new(there: There) -> None:
 
 def test_large_files_come_in_pieces(there: There, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that no request could carry is put together again, and so are many small ones."""
-    monkeypatch.setattr("steelyard.campaign.away.following._MOST_BYTES", 20_000)
+    monkeypatch.setattr("steelyard.campaign.in_cluster._MOST_BYTES", 20_000)
     (there.cluster.record / "raw" / "twin-1.gz").write_bytes(b"same")
     (there.cluster.record / "raw" / "twin-2.gz").write_bytes(b"same")
     (there.cluster.record / "raw" / "empty.gz").write_bytes(b"")
@@ -119,7 +119,7 @@ def test_a_lost_connection_goes_on_where_it_was(
     there: There, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the loss the pieces that came are not asked for again."""
-    monkeypatch.setattr("steelyard.campaign.away.following._MOST_BYTES", 20_000)
+    monkeypatch.setattr("steelyard.campaign.in_cluster._MOST_BYTES", 20_000)
     there.cut = {3}
     there.fetch()
     assert _contents(there.target) == _contents(there.cluster.record)
@@ -134,16 +134,16 @@ def test_a_fetch_that_was_killed_is_gone_on_with(
     there: There, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was on disk when it died counts; before the end there is no journal to believe."""
-    monkeypatch.setattr("steelyard.campaign.away.following._MOST_BYTES", 20_000)
+    monkeypatch.setattr("steelyard.campaign.in_cluster._MOST_BYTES", 20_000)
     monkeypatch.setattr(
-        "steelyard.campaign.away.following.PatientSource.read",
+        "steelyard.campaign.in_cluster.PatientSource.read",
         _dying_at(4, Cut.read, there),
     )
     with pytest.raises(KeyboardInterrupt):
         there.fetch()
     assert not (there.target / "journal.jsonl").exists()
     monkeypatch.undo()
-    monkeypatch.setattr("steelyard.campaign.away.following._MOST_BYTES", 20_000)
+    monkeypatch.setattr("steelyard.campaign.in_cluster._MOST_BYTES", 20_000)
     there.fetch()
     assert _contents(there.target) == _contents(there.cluster.record)
     asked = [piece for source in there.sources for read in source.reads for piece in read]

@@ -9,7 +9,7 @@ import pytest
 from fakes.campaigns import Stage, an_experiment
 from fakes.job_cluster import EventfulClock, JobCluster, a_job_plan
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.campaign.away.following import Follower
+from steelyard.campaign.in_cluster import Follower
 from steelyard.core.campaign import BlockOutcome, CampaignPlan
 from steelyard.core.errors import RecordError, TargetError
 from steelyard.core.kubernetes import JOB, POD

@@ -99,7 +99,7 @@ def test_a_block_beside_a_neighbour_is_redone_in_all_arms(tmp_path: Path, distur
     assert all(run.validity is Validity.VALID for run in record.counted_runs)
     redone = found(analysis, "blocks-redone")
     assert redone is not None
-    assert redone.message.endswith("; causes: neighbour-cpu 1")
+    assert redone.message.endswith("; causes: CPU time of other processes (1)")
     assert found(analysis, "measured-beside-neighbour") is None
 
 

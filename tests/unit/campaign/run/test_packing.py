@@ -10,8 +10,8 @@ import pytest
 import steelyard
 from fakes.campaigns import an_experiment
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.campaign.away import packing as in_cluster
-from steelyard.campaign.away.packing import JobAsked, at_home, pack, unpack
+from steelyard.campaign import in_cluster
+from steelyard.campaign.in_cluster import JobAsked, at_home, pack, unpack
 from steelyard.campaign.run.session import Request
 from steelyard.core.errors import InputError, PrivilegeError
 from steelyard.core.experiment import Experiment, Script, Workload

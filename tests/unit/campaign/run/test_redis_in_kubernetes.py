@@ -15,7 +15,7 @@ from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, Said, a_clus
 from fakes.processes import FakeProcesses
 from fakes.redis_sessions import ToldSession
 from fakes.sql import FakeSql
-from steelyard.campaign.away.packing import at_home
+from steelyard.campaign.in_cluster import at_home
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 from steelyard.core.experiment import (

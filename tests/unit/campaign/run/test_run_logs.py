@@ -143,6 +143,25 @@ def test_a_log_on_a_full_disk_is_told(scene: _Scene, monkeypatch: pytest.MonkeyP
     assert "there is no room left" in logged.trouble
 
 
+def test_a_disk_that_was_full_meanwhile_is_told(
+    scene: _Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read gives its room back: the cut line that is left has that reason, no other has."""
+    free = [run_log.SCARCE_BYTES - 1]
+    monkeypatch.setattr(run_log, "free_bytes", lambda _: free[0])
+    for left, told in ((run_log.SCARCE_BYTES - 1, False), (run_log.FULL_BYTES - 1, True)):
+        free[0] = left
+        scene.reader.told.clear()
+        with scene.log() as log:
+            log.begin(scene.made, 2.3)
+            scene.write("1\n" * 10)
+            assert scene.reader.told.wait(30)
+            free[0] = run_log.SCARCE_BYTES
+            trouble = log.result(2.1, 99).trouble
+        assert trouble.endswith("and the load generator counts 99")
+        assert ("the disk was full meanwhile" in trouble) is told
+
+
 def test_where_the_log_alone_counts_it_is_compared_with_nothing(scene: _Scene) -> None:
     """A program that prints nothing has what its log holds."""
     with scene.log() as log:

@@ -10,7 +10,8 @@ from fakes.programs import FakeProgram
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.kubernetes import CLUSTER, POD, SECRET, SecretRef
 from steelyard.core.outside import ServerAddress
-from steelyard.core.target import CloudNativePgTarget, Provision
+from steelyard.core.storage import Provision
+from steelyard.core.target import CloudNativePgTarget
 from steelyard.core.units import GIB
 from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.existing import reached

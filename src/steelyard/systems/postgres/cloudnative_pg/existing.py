@@ -17,12 +17,12 @@ from steelyard.core.findings import Finding, Severity
 from steelyard.core.kubernetes import CLUSTER, SECRET, Manifest, ObjectRef, SecretRef
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerAddress, ServerInCluster
+from steelyard.core.storage import Provision
 from steelyard.core.target import (
     CloudNativePgTarget,
     ClusterService,
     EndpointTarget,
     PodResources,
-    Provision,
 )
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.made_server import moved

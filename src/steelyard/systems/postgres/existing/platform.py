@@ -18,7 +18,8 @@ from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import Command, OnServer, ServerAddress, ServerProgram
-from steelyard.core.target import EndpointTarget, Provision
+from steelyard.core.storage import Provision
+from steelyard.core.target import EndpointTarget
 from steelyard.core.units import format_bytes
 from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.places.elsewhere import reset_by, token_of

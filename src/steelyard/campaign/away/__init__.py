@@ -1,1 +1,0 @@
-"""Campaigns in a cluster: packed, followed and fetched."""
