@@ -312,10 +312,10 @@ def _(block: BulletList) -> str:
 @_block.register
 def _(block: VerdictCards) -> str:
     tables = [_titled(each, "") for each in block.rankings]
-    return "\n\n".join([*tables, "\n".join(_card(card) for card in block.cards)])
+    return "\n\n".join([*tables, "\n".join(_card_in_markdown(card) for card in block.cards)])
 
 
-def _card(card: VerdictCard) -> str:
+def _card_in_markdown(card: VerdictCard) -> str:
     lines = [f"- **{escape(card.sentence)}**"]
     return "\n".join([*lines, *(f"  - {escape(note)}" for note in card.remarks)])
 
