@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.steelyard-setup
 BENCH_STAMP := $(VENV)/.steelyard-bench
-# The first two only compute, the others measure this machine; `make bench BENCHMARKS=ingest` runs one.
-BENCHMARKS := false_alarms time_to_verdict overhead probe_overhead ingest
+# The first three only compute, the others measure this machine; `make bench BENCHMARKS=ingest` runs one.
+BENCHMARKS := false_alarms time_to_verdict report overhead probe_overhead ingest
 UV := $(shell command -v uv 2>/dev/null)
 
 .PHONY: run test test-all setup lint bench lock clean

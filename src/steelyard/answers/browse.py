@@ -44,6 +44,7 @@ from steelyard.report.document import (
 )
 
 PAGE = 50  # campaigns
+_LINES = 500  # of a page of blocks or files
 _LIVE_S = 5  # between two looks of a page at a campaign that runs
 _DIGITS = 16  # of a hash: no two campaigns share them
 _TURNS_SHOWN = 400  # of a run; who wants all of them takes the file
@@ -114,25 +115,35 @@ def list_document(
         rows = tuple(_listed_row(head, listed) for head, listed in shown)
         block = Table(title="Campaigns", columns=_COLUMNS, rows=rows, tone_column=3)
     search = f"&q={quote(query)}" if query else ""
-    pages = -(-found // PAGE)
-    of_page = f" · page {page} of {pages}" if pages > 1 else ""
+    of_page, turning = _turning(page, -(-found // PAGE), ("newer", "older"), search)
     return Document(
         title=count(found, "campaign"),
         subtitle=f"below {place}, newest first{of_page}",
         sections=(Section(anchor="campaigns", title="Campaigns", blocks=(block,)),),
-        links=(
-            *([Link(text="newer", address=f"?page={page - 1}{search}")] if page > 1 else []),
-            *([Link(text="older", address=f"?page={page + 1}{search}")] if page < pages else []),
-            Link(text="history of all", address="/history"),
-        ),
+        links=(*turning, Link(text="history of all", address="/history")),
         query=query,
     )
+
+
+def _turning(
+    page: int, pages: int, words: tuple[str, str] = ("earlier", "later"), search: str = ""
+) -> tuple[str, tuple[Link, ...]]:
+    """Return which page it is, where there are several, and the links to those beside it."""
+    before, after = words
+    links = (
+        *([Link(text=before, address=f"?page={page - 1}{search}")] if page > 1 else []),
+        *([Link(text=after, address=f"?page={page + 1}{search}")] if page < pages else []),
+    )
+    return f" · page {page} of {pages}" if pages > 1 else "", links
 
 
 def _listed_row(head: Head, listed: Listed) -> Row:
     """Return its line in the list of the terminal, without the size, and where it leads."""
     row = listing_row(replace(listed, directory=head.key))
     row = replace(row, cells=(*row.cells[:_SIZE], *row.cells[_SIZE + 1 :]))
+    if listed.is_large:
+        cells = (utc(head.started_at), head.key, head.name, *row.cells[3:])
+        return replace(row, cells=cells, links=((1, head.address),))
     if listed.analysis is None:
         return row
     runs = listed.analysis.status is Status.RUNNING and listed.held
@@ -183,8 +194,8 @@ def live_page(listed: Listed, analysis: CampaignAnalysis) -> Document:
     )
 
 
-def blocks_page(record: CampaignRecord, analysis: CampaignAnalysis) -> Document:
-    """Return every try of a block with what it gave, oldest first."""
+def blocks_page(record: CampaignRecord, analysis: CampaignAnalysis, page: int = 1) -> Document:
+    """Return tries of blocks with what they gave, oldest first; pages count from 1."""
     results = analysis.results
     columns = (
         number_column("block"),
@@ -199,7 +210,7 @@ def blocks_page(record: CampaignRecord, analysis: CampaignAnalysis) -> Document:
         began[key] = min(run.started_at, began.get(key, run.started_at))
     complete = {key: place for place, key in enumerate(record.complete_blocks)}
     rows = []
-    for outcome in record.blocks:
+    for outcome in record.blocks[(page - 1) * _LINES : page * _LINES]:
         key = outcome.index, outcome.attempt
         place = complete.get(key)
         effects = [
@@ -222,7 +233,7 @@ def blocks_page(record: CampaignRecord, analysis: CampaignAnalysis) -> Document:
         note = "An effect is that of all loads of a workload together, ln of the ratio in %."
         block = Table(title="Blocks", columns=columns, rows=tuple(rows), tone_column=3, note=note)
     section = Section(anchor="blocks", title="Blocks", blocks=(block,))
-    return _page(record, "blocks", (section,), root="")
+    return _page(record, "blocks", (section,), root="", at=(page, len(record.blocks)))
 
 
 def _try(outcome: BlockOutcome) -> str:
@@ -230,13 +241,20 @@ def _try(outcome: BlockOutcome) -> str:
 
 
 def _page(
-    record: CampaignRecord, what: str, sections: tuple[Section, ...], *, root: str
+    record: CampaignRecord,
+    what: str,
+    sections: tuple[Section, ...],
+    *,
+    root: str,
+    at: tuple[int, int] = (1, 0),
 ) -> Document:
+    """Return a page of a campaign; ``at`` is its number, and how many lines all have together."""
+    of_page, turning = _turning(at[0], -(-at[1] // _LINES))
     document = Document(
         title=record.experiment.name,
-        subtitle=f"{record.campaign_id} · {what}",
+        subtitle=f"{record.campaign_id} · {what}{of_page}",
         sections=sections,
-        links=_links(root),
+        links=(*turning, *_links(root)),
     )
     return filled(document, record.experiment.words)
 
@@ -421,20 +439,21 @@ def _found(run: Run) -> Section:
     return Section(anchor="findings", title="Findings", blocks=blocks)
 
 
-def files_page(record: CampaignRecord, names: Sequence[tuple[str, int]]) -> Document:
+def files_page(record: CampaignRecord, names: Sequence[tuple[str, int]], page: int = 1) -> Document:
     """Return the files of a record, to be taken away.
 
     Args:
         record: Of the campaign.
         names: Relative to its directory, with sizes in bytes.
+        page: Counts from 1.
     """
     rows = tuple(
         Row(cells=(name, format_bytes(size)), links=((0, f"file/{quote(name, safe='/')}"),))
-        for name, size in names
+        for name, size in names[(page - 1) * _LINES : page * _LINES]
     )
     table = Table(title="Files", columns=(Column(name="file"), number_column("size")), rows=rows)
     section = Section(anchor="files", title="Files", blocks=(table,))
-    return _page(record, "files", (section,), root="")
+    return _page(record, "files", (section,), root="", at=(page, len(names)))
 
 
 def choices_page(record: CampaignRecord, others: Sequence[Head]) -> Document:

@@ -218,7 +218,7 @@ def _why_not(listed: Listed) -> str:
     """Return why a campaign is in no series; empty where it is in one."""
     analysis = listed.analysis
     if analysis is None:
-        return f"damaged: {listed.problem}"
+        return listed.problem if listed.is_large else f"damaged: {listed.problem}"
     if is_interim(analysis):
         return f"not finished ({analysis.status.value}): interim results would move"
     if analysis.experiment.is_single_pass:

@@ -472,6 +472,7 @@ class Listed:
         analysis: None when the record cannot be read.
         problem: Why not; empty otherwise.
         left: Directories and the like outside the record that are not removed.
+        is_large: It was not read, because that takes long; ``problem`` says so.
     """
 
     directory: str
@@ -480,12 +481,13 @@ class Listed:
     analysis: CampaignAnalysis | None = None
     problem: str = ""
     left: tuple[str, ...] = ()
+    is_large: bool = False
 
 
 def state(listed: Listed) -> str:
     """Return where a campaign stands; one that nobody writes any more has died."""
     if listed.analysis is None:
-        return "damaged"
+        return "not read" if listed.is_large else "damaged"
     status = listed.analysis.status
     if status is Status.RUNNING:
         return "running" if listed.held else "died, can be resumed"
@@ -529,8 +531,8 @@ def listing_row(listed: Listed) -> Row:
     analysis = listed.analysis
     size = format_bytes(listed.size_bytes)
     if analysis is None:
-        cells = (MISSING, listed.directory, MISSING, "damaged", MISSING, size, listed.problem)
-        return Row(cells=cells, tone=Tone.ERROR)
+        cells = (MISSING, listed.directory, MISSING, state(listed), MISSING, size, listed.problem)
+        return Row(cells=cells, tone=Tone.PLAIN if listed.is_large else Tone.ERROR)
     most = MISSING if analysis.plan is None else f"{analysis.plan.stopping.max_blocks}"
     cells = (
         utc(analysis.started_at),

@@ -22,8 +22,7 @@ from steelyard.record.directory import (
     find_campaigns,
     is_held,
     left_behind,
-    read_campaign,
-    read_standing,
+    read_with_standing,
 )
 from steelyard.record.tables import INSTALL, can_make_tables, write_tables
 from steelyard.report.document import Document, Json
@@ -60,8 +59,8 @@ def listed_campaign(path: Path, *, curves: bool = True) -> Listed:
     """Return one campaign, its scalability and noise floor too; a damaged record is only said."""
     size = tree_bytes(path)
     try:
-        analysis = analyse(read_campaign(path), curves=curves)
-        left = left_behind(read_standing(path).left)
+        record, standing = read_with_standing(path)
+        analysis = analyse(record, curves=curves)
     except RecordError as error:
         return Listed(directory=str(path), size_bytes=size, problem=error.message)
     return Listed(
@@ -69,7 +68,7 @@ def listed_campaign(path: Path, *, curves: bool = True) -> Listed:
         size_bytes=size,
         held=campaign_is_held(path),
         analysis=analysis,
-        left=left,
+        left=left_behind(standing.left),
     )
 
 

@@ -38,14 +38,18 @@ from steelyard.answers.report import Listed
 from steelyard.cli.campaigns import HOME, campaign_is_held, listed_campaign, readable
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError, PreflightError, RecordError, SteelyardError
+from steelyard.core.units import format_bytes
 from steelyard.record.directory import find_campaigns, read_beginning, read_campaign
 from steelyard.report.document import Document, Link, Paragraph, Section, Tone
 from steelyard.report.html import render_html
 
 _T = TypeVar("_T")
-# What is kept of many campaigns: first lines are small, and whole records are not.
-_KEPT: Final = {"head": 100_000, "record": 4}
+# What is kept of many campaigns: first lines are small, lines of a list small enough, and whole
+# records are not.
+_KEPT: Final = {"head": 100_000, "listed": 5000, "record": 4}
 _KEPT_ELSE: Final = 64
+# Of a journal that a list computes: a guess; a second or two, and all pages wait for that.
+_LARGEST_LISTED_BYTES: Final = 32 << 20
 _COOKIE: Final = "steelyard"
 _HEADERS: Final = {
     # Drawings have styles of their own; there is no script to allow.
@@ -63,12 +67,15 @@ class Site:
     def __init__(self, place: Path) -> None:
         self.place = place
         self._made: dict[str, OrderedDict[tuple[object, ...], object]] = {}
+        self._found: dict[str, Head] = {}
         self._alone = threading.RLock()  # the machine may be the one that is measured
+        self._keeping = threading.Lock()
 
     def heads(self) -> dict[str, Head]:
         """Return the campaigns that are there now, by what stands for them in addresses."""
         heads = (self._head(path) for path in find_campaigns(self.place))
-        return {head.identity: head for head in heads}
+        self._found = {head.identity: head for head in heads}
+        return self._found
 
     def path(self, head: Head) -> Path:
         """Return the directory of a campaign."""
@@ -76,7 +83,9 @@ class Site:
 
     def head(self, identity: str) -> Head:
         """Return the campaign that an address means; 404 where there is none."""
-        head = self.heads().get(identity)
+        head = self._found.get(identity)
+        if head is None or not (self.path(head) / "journal.jsonl").is_file():
+            head = self.heads().get(identity)
         if head is None:
             abort(404, "There is no such campaign here.")
         return head
@@ -88,8 +97,16 @@ class Site:
 
     def listed(self, path: Path) -> Listed:
         """Return a campaign as a list shows it; whether somebody writes it is asked each time."""
-        found = self._once("listed", path, lambda: listed_campaign(path, curves=False))
+        found = self._once("listed", path, lambda: _slim(listed_campaign(path, curves=False)))
         return replace(found, held=campaign_is_held(path))
+
+    def listed_soon(self, path: Path) -> Listed:
+        """Return the same; of a journal that takes long only that it does, until a page of it."""
+        size = (path / "journal.jsonl").stat().st_size
+        if size <= _LARGEST_LISTED_BYTES or self._has("listed", path):
+            return self.listed(path)
+        problem = f"not computed for a list: its journal has {format_bytes(size)}"
+        return Listed(directory=str(path), size_bytes=size, problem=problem, is_large=True)
 
     def record(self, path: Path) -> CampaignRecord:
         """Return the record of a campaign.
@@ -112,17 +129,45 @@ class Site:
             make: Makes it.
             whole: Of all lines; else of the first, which never changes.
         """
-        status = (path / "journal.jsonl").stat()
-        state = (status.st_mtime_ns, status.st_size) if whole else ()
-        key = (path, status.st_ino, *state)
+        key = _state(path, whole=whole)
+        kept = self._kept(what, key)
+        if kept is not None:  # nobody waits for what another page takes to compute
+            return cast("_T", kept)
         with self._alone:
+            kept = self._kept(what, key)
+            if kept is None:
+                kept = make()
+                self._keep(what, key, kept)
+            return cast("_T", kept)
+
+    def _has(self, what: str, path: Path) -> bool:
+        return self._kept(what, _state(path)) is not None
+
+    def _kept(self, what: str, key: tuple[object, ...]) -> object:
+        with self._keeping:
             made = self._made.setdefault(what, OrderedDict())
-            if key not in made:
-                made[key] = make()
-                if len(made) > _KEPT.get(what, _KEPT_ELSE):
-                    made.popitem(last=False)
-            made.move_to_end(key)
-            return cast("_T", made[key])
+            if key in made:
+                made.move_to_end(key)
+            return made.get(key)
+
+    def _keep(self, what: str, key: tuple[object, ...], thing: object) -> None:
+        with self._keeping:
+            made = self._made.setdefault(what, OrderedDict())
+            made[key] = thing
+            if len(made) > _KEPT.get(what, _KEPT_ELSE):
+                made.popitem(last=False)
+
+
+def _state(path: Path, *, whole: bool = True) -> tuple[object, ...]:
+    """Return what tells one state of a journal from another; its first line never changes."""
+    status = (path / "journal.jsonl").stat()
+    return (path, status.st_ino, *((status.st_mtime_ns, status.st_size) if whole else ()))
+
+
+def _slim(listed: Listed) -> Listed:
+    """Return what a list and a history need of a campaign: not its runs."""
+    analysis = listed.analysis
+    return replace(listed, analysis=None if analysis is None else replace(analysis, runs=()))
 
 
 def _beginning(path: Path) -> tuple[str, float]:
@@ -141,10 +186,10 @@ class Pages:
     def campaigns(self) -> str:
         """Return a page of the list."""
         site, query = self._site, request.args.get("q", "")
-        number = max(request.args.get("page", 1, type=int), 1)
+        number = _page_number()
         heads = found_heads(list(site.heads().values()), query)
         shown = heads[(number - 1) * PAGE : number * PAGE]
-        listed = [(head, site.listed(site.path(head))) for head in shown]
+        listed = [(head, site.listed_soon(site.path(head))) for head in shown]
         place = str(site.place)
         document = list_document(listed, place=place, query=query, found=len(heads), page=number)
         return render_html(document)
@@ -152,7 +197,7 @@ class Pages:
     def history(self) -> str:
         """Return the effects over all campaigns."""
         site = self._site
-        found = [site.listed(site.path(head)) for head in site.heads().values()]
+        found = [site.listed_soon(site.path(head)) for head in site.heads().values()]
         return render_html(_linked(history_document(history_of(found, {}, [str(site.place)]))))
 
     def report(self, identity: str) -> str:
@@ -163,15 +208,20 @@ class Pages:
     def live(self, identity: str) -> str:
         """Return where a campaign stands."""
         path = self._path(identity)
-        listed = self._site.listed(path)
-        analysis = readable(listed)
-        return self._site.page(f"live {listed.held}", path, lambda: live_page(listed, analysis))
+        site, listed = self._site, self._site.listed(path)
+        readable(listed)
+
+        def page() -> Document:
+            return live_page(listed, analyse(site.record(path), curves=False))
+
+        return site.page(f"live {listed.held}", path, page)
 
     def blocks(self, identity: str) -> str:
         """Return the blocks of a campaign."""
         path = self._path(identity)
         record = self._site.record(path)
-        return render_html(blocks_page(record, readable(self._site.listed(path))))
+        analysis = readable(self._site.listed(path))
+        return render_html(blocks_page(record, analysis, _page_number()))
 
     def block(self, identity: str, block: int, attempt: int) -> str:
         """Return the runs of one try of a block."""
@@ -185,7 +235,7 @@ class Pages:
         """Return the list of a record's files."""
         path = self._path(identity)
         names = [(str(file.relative_to(path)), file.stat().st_size) for file in _files(path)]
-        return render_html(files_page(self._site.record(path), names))
+        return render_html(files_page(self._site.record(path), names, _page_number()))
 
     def file(self, identity: str, name: str) -> Response:
         """Return a file of a record, to be kept and not to be shown."""
@@ -283,6 +333,10 @@ def _or_404(document: Document | None) -> str:
     if document is None:
         abort(404, "The record holds no such thing.")
     return render_html(document)
+
+
+def _page_number() -> int:
+    return max(request.args.get("page", 1, type=int), 1)
 
 
 def _linked(document: Document) -> Document:

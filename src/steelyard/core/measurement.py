@@ -18,11 +18,14 @@ are divided by. Wait events are sampled in what counts of its turns alone.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import astuple, dataclass, field, fields, replace
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Final
 
 from steelyard.core.experiment import EffectiveSetting, Setting
 from steelyard.core.findings import Finding, Validity
@@ -538,6 +541,73 @@ class Second:
     failed: int = 0
 
 
+class Seconds(Sequence[Second]):
+    """The intervals of a run as plain numbers, for records of ten million; else a tuple of them.
+
+    ``numbers`` holds four of each, no latency as NaN; ``failed`` is kept once where all are equal.
+    """
+
+    __slots__ = ("failed", "numbers")
+
+    def __init__(self, rows: Iterable[Iterable[Any]]) -> None:
+        """Take the fields of each interval, in their order; TypeError: one is no number."""
+        flat = list(chain.from_iterable(rows))
+        failed = array("q", flat[4::5])
+        flat[3::5] = [math.nan if mean_s is None else mean_s for mean_s in flat[3::5]]
+        del flat[4::5]
+        self.numbers = array("d", flat)
+        self.failed = failed if len(set(failed)) > 1 else failed[:1]
+
+    @classmethod
+    def of(cls, series: Sequence[Second]) -> "Seconds":
+        """Return a series as one of these."""
+        return series if isinstance(series, cls) else cls(map(astuple, series))
+
+    def __len__(self) -> int:
+        return len(self.numbers) // 4
+
+    def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 - one, or a tuple where it is a slice
+        if isinstance(place, slice):
+            return tuple(self[each] for each in range(len(self))[place])
+        at = range(len(self))[place]
+        end_s, done, took_s, latency_s = self.numbers[4 * at : 4 * at + 4]
+        mean_s = None if math.isnan(latency_s) else latency_s
+        lost = self.failed[at if len(self.failed) > 1 else 0]
+        return Second(
+            end_s=end_s, transactions=done, seconds=took_s, latency_mean_s=mean_s, failed=lost
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+class _OfJson:
+    """How pydantic reads a series: what is as it is written comes without an object for each."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(_: object, schema_of: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - pydantic's
+        from pydantic_core import core_schema  # noqa: PLC0415 - where pydantic asks for it
+
+        whole = schema_of(tuple[Second, ...])
+        written = core_schema.plain_serializer_function_ser_schema(tuple, return_schema=whole)
+        return core_schema.no_info_wrap_validator_function(_packed, whole, serialization=written)
+
+
+def _packed(given: object, validated: Callable[[object], tuple[Second, ...]]) -> Seconds:
+    if isinstance(given, list) and all(
+        type(each) is dict and tuple(each) == Second.__slots__ for each in given
+    ):
+        with suppress(TypeError, OverflowError):  # pydantic says what is wrong
+            return Seconds(each.values() for each in given)
+    return Seconds.of(validated(given))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """One run as the generator reported it, connection time and ramp excluded.
@@ -565,7 +635,7 @@ class Measurement:
     latency_stddev_s: float | None
     failed: int
     connection_s: float | None
-    series: tuple[Second, ...]
+    series: Annotated[Sequence[Second], _OfJson]
     tail_transactions: float = 0.0
     skipped: int = 0
     uncounted: float = 0.0

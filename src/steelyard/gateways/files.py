@@ -297,22 +297,26 @@ def write_text(
 
 def write_bytes(
     path: Path,
-    content: bytes,
+    content: bytes | Callable[[IO[bytes]], None],
     *,
     account: str | None = None,
     error_type: type[SteelyardError] = PreflightError,
 ) -> None:
     """Write a file through a temporary name and a rename, so that it is whole or not there.
 
-    The directory may belong to the server's account, so nothing in it is followed or reused: the
-    temporary file is a new one, and it changes hands by its descriptor.
+    What is too large to be held is written by a function. The directory may belong to the server's
+    account, so nothing in it is followed or reused: the temporary file is a new one, and it changes
+    hands by its descriptor.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with translated(path, error_type):
         try:
             descriptor = os.open(temporary, _NEW_FILE, 0o644)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
+                if callable(content):
+                    content(file)
+                else:
+                    file.write(content)
                 sync_file(file)
                 if account is not None and os.geteuid() == 0:
                     entry = account_entry(account)

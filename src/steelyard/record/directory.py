@@ -1,6 +1,7 @@
 """The directory of one campaign: who may write it, and what lies where in it."""
 
 import gzip
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,10 +28,9 @@ from steelyard.gateways.host import Clock
 from steelyard.record.journal import (
     Created,
     Journal,
-    JournalTail,
     Line,
     Standing,
-    Started,
+    beginning,
     read_lines,
     replay,
     standing,
@@ -235,11 +235,18 @@ def read_beginning(path: Path) -> tuple[str, float]:
     target = path / "journal.jsonl"
     with translated(target, RecordError), target.open("rb") as file:
         first = file.readline(_LONGEST_LINE_BYTES)
-    lines = JournalTail(str(target)).feed(first)
-    entry = lines[0].entry if lines else None
-    if not isinstance(entry, Started):
-        raise RecordError(f"{target} has no first line", hint="Restore it from a copy.")
-    return entry.experiment.name, lines[0].at
+    return beginning(first, str(target))
+
+
+def read_with_standing(path: Path) -> tuple[CampaignRecord, Standing]:
+    """Return the campaign in a directory and where it stands, from one reading.
+
+    Raises:
+        RecordError: There is none, or it is damaged.
+    """
+    require_campaign(path)
+    lines = _begun(path)
+    return replay(lines), standing(lines)
 
 
 def read_standing(path: Path) -> Standing:
@@ -277,7 +284,12 @@ def campaign_in(path: Path) -> str | None:
 
 def find_campaigns(root: Path) -> tuple[Path, ...]:
     """Return every directory at or below ``root`` that holds a journal, by name."""
-    return tuple(sorted(journal.parent for journal in root.rglob("journal.jsonl")))
+    found = []
+    for directory, below, names in os.walk(root):
+        if "journal.jsonl" in names:
+            found.append(Path(directory))
+            below[:] = [name for name in below if name != "raw"]  # thousands of files
+    return tuple(sorted(found))
 
 
 def is_held(path: Path) -> bool:

@@ -3,11 +3,12 @@
 The table of latencies has a row per run, script and bucket that holds a transaction.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
-from io import BytesIO
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from steelyard.core.measurement import (
     Quantity,
     Run,
     RunLatency,
+    Seconds,
     SustainedRun,
 )
 from steelyard.core.schedule import Load
@@ -28,6 +30,7 @@ from steelyard.stats.histogram import bucket_bounds, from_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_T = TypeVar("_T")
 LATENCY_COLUMNS: Final = {
     "script": "string",
     "kind": "string",
@@ -79,12 +82,18 @@ def write_tables(record: CampaignRecord, path: Path) -> None:
     Raises:
         RecordError: The disk is full or fails.
     """
+    for name, parts in _parts_of(record).items():
+        write = partial(_write_parts, parts)
+        write_bytes(path / f"{name}.parquet", write, error_type=RecordError)
+
+
+def _write_parts(parts: Iterator["pa.Table"], file: IO[bytes]) -> None:
     import pyarrow.parquet as pq  # noqa: PLC0415 - an extra, heavy, needed at a campaign's end
 
-    for name, table in tables_of(record).items():
-        buffer = BytesIO()
-        pq.write_table(table, buffer)
-        write_bytes(path / f"{name}.parquet", buffer.getvalue(), error_type=RecordError)
+    first = next(parts)
+    with pq.ParquetWriter(file, first.schema) as writer:
+        for part in chain([first], parts):
+            writer.write_table(part)
 
 
 def tables_of(record: CampaignRecord) -> dict[str, "pa.Table"]:
@@ -93,32 +102,94 @@ def tables_of(record: CampaignRecord) -> dict[str, "pa.Table"]:
     Raises:
         InputError: The package that makes tables is not installed.
     """
+    import pyarrow as pa  # noqa: PLC0415
+
     if not can_make_tables():
         raise InputError("tables need pyarrow, which is not installed", hint=f"Run {INSTALL}.")
-    counted = {(run.place, run.attempt) for run in record.counted_runs}
-    runs = [_run_row(run, counted=(run.place, run.attempt) in counted) for run in record.runs]
-    runs += [_sustained_row(run) for run in record.sustained]
-    seconds = [row for run in record.runs for row in _interval_rows(_key(run), run.measurement)]
-    for long in record.sustained:
-        seconds += _interval_rows(_sustained_key(long), long.measurement)
-    seen = [(_key(run), run.evidence) for run in record.runs]
-    seen += [(_sustained_key(long), long.evidence) for long in record.sustained]
-    waits = [row for key, evidence in seen for row in _wait_rows(key, evidence)]
-    totals = [row for key, evidence in seen for row in _counter_rows(key, evidence)]
-    uses = [row for key, evidence in seen for row in _use_rows(key, evidence)]
-    host = [row for key, evidence in seen for row in _host_rows(key, evidence)]
-    logged = [(_key(run), run.latency) for run in record.runs]
-    logged += [(_sustained_key(long), long.latency) for long in record.sustained]
-    parts = (part for key, latency in logged for part in latency_columns(key, latency))
     return {
-        "runs": _table(runs, _RUN_COLUMNS),
-        "intervals": _table(seconds, _INTERVAL_COLUMNS),
-        "waits": _table(waits, _WAIT_COLUMNS),
-        "counters": _table(totals, _COUNTER_COLUMNS),
-        "statements": _table(uses, _USE_COLUMNS),
-        "host": _table(host, _HOST_COLUMNS),
-        "latency": _table_of_parts(parts, {**_KEY_COLUMNS, **LATENCY_COLUMNS}),
+        name: pa.concat_tables(parts).combine_chunks() for name, parts in _parts_of(record).items()
     }
+
+
+_Key = dict[str, Any]
+# In memory at once, and in a row group of a file.
+_ROWS_AT_ONCE: Final = 10_000
+_RUNS_AT_ONCE: Final = 500
+
+
+def _parts_of(record: CampaignRecord) -> dict[str, Iterator["pa.Table"]]:
+    """Return each table in parts, at least one, that are made when they are asked for."""
+    counted = {(run.place, run.attempt) for run in record.counted_runs}
+    short = (_run_row(run, counted=(run.place, run.attempt) in counted) for run in record.runs)
+    return {
+        "runs": _parts(chain(short, map(_sustained_row, record.sustained)), _RUN_COLUMNS),
+        "intervals": _interval_parts((key, run.measurement) for key, run in _keyed(record)),
+        "waits": _parts(_rows(record, _wait_rows), _WAIT_COLUMNS),
+        "counters": _parts(_rows(record, _counter_rows), _COUNTER_COLUMNS),
+        "statements": _parts(_rows(record, _use_rows), _USE_COLUMNS),
+        "host": _parts(_rows(record, _host_rows), _HOST_COLUMNS),
+        "latency": _latency_parts(record),
+    }
+
+
+def _keyed(record: CampaignRecord) -> Iterator[tuple[_Key, Run | SustainedRun]]:
+    """Yield every run with its key, long ones last."""
+    yield from ((_key(run), run) for run in record.runs)
+    yield from ((_sustained_key(long), long) for long in record.sustained)
+
+
+def _rows(
+    record: CampaignRecord, rows_of: Callable[[_Key, Evidence | None], list[dict[str, Any]]]
+) -> Iterator[dict[str, Any]]:
+    for key, run in _keyed(record):
+        yield from rows_of(key, run.evidence)
+
+
+def _some(every: Iterable[_T], number: int) -> Iterator[list[_T]]:
+    """Yield so many at once, at least one list, which may be empty."""
+    waiting = iter(every)
+    some = list(islice(waiting, number))
+    yield some
+    while some := list(islice(waiting, number)):
+        yield some
+
+
+def _parts(rows: Iterable[dict[str, Any]], columns: dict[str, str]) -> Iterator["pa.Table"]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    schema = _schema(columns)
+    for some in _some(rows, _ROWS_AT_ONCE):
+        yield pa.Table.from_pylist(some, schema=schema)
+
+
+def _interval_parts(runs: Iterable[tuple[_Key, Measurement | None]]) -> Iterator["pa.Table"]:
+    """Yield the seconds of some runs at once: whole columns, for there may be ten million rows."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    measured = ((key, Seconds.of(taken.series)) for key, taken in runs if taken is not None)
+    for some in _some(measured, _RUNS_AT_ONCE):
+        keys = pa.Table.from_pylist([key for key, _ in some], schema=_schema(_KEY_COLUMNS))
+        of_run = np.repeat(np.arange(len(some)), [len(series) for _, series in some])
+        nothing = np.empty(0)
+        numbers = np.concatenate([nothing, *(np.frombuffer(s.numbers) for _, s in some)])
+        end_s, transactions, seconds, mean_s = numbers.reshape(-1, 4).T
+        failed = [
+            np.broadcast_to(np.frombuffer(s.failed, np.int64), len(s)) for _, s in some if s.failed
+        ]
+        lost = np.concatenate([np.empty(0, np.int64), *failed])
+        columns = (
+            *keys.take(of_run).columns,
+            *(pa.array(values) for values in (end_s, seconds, transactions)),
+            pa.array(mean_s, mask=np.isnan(mean_s)),
+            pa.array(lost),
+        )
+        yield pa.Table.from_arrays(columns, schema=_schema(_INTERVAL_COLUMNS))
+
+
+def _latency_parts(record: CampaignRecord) -> Iterator["pa.Table"]:
+    parts = (part for key, run in _keyed(record) for part in latency_columns(key, run.latency))
+    for some in _some(parts, _RUNS_AT_ONCE):
+        yield _table_of_parts(some, {**_KEY_COLUMNS, **LATENCY_COLUMNS})
 
 
 _KEY_COLUMNS = {
@@ -273,22 +344,6 @@ def _measured(taken: Measurement | None) -> dict[str, Any]:
     }
 
 
-def _interval_rows(key: dict[str, Any], taken: Measurement | None) -> list[dict[str, Any]]:
-    if taken is None:
-        return []
-    return [
-        {
-            **key,
-            "end_s": second.end_s,
-            "seconds": second.seconds,
-            "transactions": second.transactions,
-            "latency_mean_s": second.latency_mean_s,
-            "failed": second.failed,
-        }
-        for second in taken.series
-    ]
-
-
 def _host_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[str, Any]]:
     series = evidence.series_of("host") if evidence else None
     if series is None:
@@ -337,12 +392,6 @@ def _use_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[str, 
         }
         for each in used or ()
     ]
-
-
-def _table(rows: list[dict[str, Any]], columns: dict[str, str]) -> "pa.Table":
-    import pyarrow as pa  # noqa: PLC0415
-
-    return pa.Table.from_pylist(rows, schema=_schema(columns))
 
 
 def _table_of_parts(parts: Iterable[dict[str, list[Any]]], columns: dict[str, str]) -> "pa.Table":

@@ -13,6 +13,7 @@ own values. The delete-one-block jackknife gives an interval for anything that i
 whole blocks. The binomial bound says how likely an event may be, from how often it happened.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -177,6 +178,7 @@ def highest_chance(found: int, *, of: int, level: float) -> float:
 
 EXACT_UP_TO = 60
 _CACHED_UP_TO = 200  # index tables grow with n squared; longer campaigns rebuild theirs
+_PAIRS_UP_TO = 1000  # half a million pairs, 4 MB; more are not made one by one
 
 
 @lru_cache(maxsize=EXACT_UP_TO)
@@ -237,6 +239,11 @@ def hodges_lehmann_centres(contrasts: FloatArray) -> FloatArray:
     Source:
         Hodges & Lehmann (1963), Annals of Mathematical Statistics 34.
     """
+    if len(contrasts) > _PAIRS_UP_TO:
+        columns = contrasts.reshape(len(contrasts), -1).T
+        places = _middle(_pair_count(len(contrasts)))
+        centres = [sum(_walsh_at(np.sort(column), places)) / 2.0 for column in columns]
+        return np.asarray(centres).reshape(contrasts.shape[1:])
     averages = _walsh_averages(contrasts)
     lower, upper = _middle(len(averages))
     averages.partition((lower, upper), axis=0)
@@ -263,16 +270,15 @@ def signed_rank_interval(contrasts: FloatArray, level: float) -> Interval:
     n = len(contrasts)
     if n < 1 or not 0.0 < level < 1.0:
         raise ValueError(f"no interval from {n} contrasts at level {level:g}")
-    averages = _walsh_averages(contrasts)
-    count = len(averages)
-    lower, upper = _middle(count)
+    count = _pair_count(n)
     critical = critical_value(n, level)
     reached = max(critical, 0)
-    averages.partition(sorted({lower, upper, reached, count - 1 - reached}))
+    places = (*_middle(count), reached, count - 1 - reached)
+    lower, upper, low, high = _walsh_at(np.sort(contrasts), places)
     return Interval(
-        estimate=float((averages[lower] + averages[upper]) / 2.0),
-        low=float(averages[critical]) if critical >= 0 else -np.inf,
-        high=float(averages[count - 1 - critical]) if critical >= 0 else np.inf,
+        estimate=(lower + upper) / 2.0,
+        low=low if critical >= 0 else -np.inf,
+        high=high if critical >= 0 else np.inf,
         confidence=1.0 - achieved_level(n, critical),
     )
 
@@ -295,9 +301,9 @@ def signed_rank_p_value(contrasts: FloatArray) -> float:
     n = len(contrasts)
     if n < 1:
         raise ValueError("no p value from 0 contrasts")
-    averages = _walsh_averages(contrasts)
-    beyond = min(int((averages <= 0.0).sum()), int((averages >= 0.0).sum()))
-    return min(achieved_level(n, beyond), 1.0)
+    below = _walsh_up_to(np.sort(contrasts), 0.0)
+    above = _walsh_up_to(np.sort(-contrasts), 0.0)
+    return min(achieved_level(n, min(below, above)), 1.0)
 
 
 def _moments(n: int) -> tuple[float, float]:
@@ -308,6 +314,37 @@ def _moments(n: int) -> tuple[float, float]:
 def _middle(count: int) -> tuple[int, int]:
     """Return the two places whose mean is the median of count sorted values."""
     return (count - 1) // 2, count // 2
+
+
+def _pair_count(n: int) -> int:
+    return n * (n + 1) // 2
+
+
+def _walsh_at(ordered: FloatArray, places: Sequence[int]) -> list[float]:
+    """Return the Walsh averages of sorted values at places of their order, from 0."""
+    if len(ordered) <= _PAIRS_UP_TO:
+        averages = _walsh_averages(ordered)
+        averages.partition(sorted(set(places)))
+        return [float(averages[place]) for place in places]
+    return [_walsh_found(ordered, place) for place in places]
+
+
+def _walsh_found(ordered: FloatArray, place: int) -> float:
+    """Return one of them by bisection: all pairs of many values would take gigabytes."""
+    low, high = float(np.nextafter(ordered[0], -np.inf)), float(ordered[-1])
+    while low < (middle := low + (high - low) / 2.0) < high:
+        if _walsh_up_to(ordered, middle) > place:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _walsh_up_to(ordered: FloatArray, most: float) -> int:
+    """Return how many Walsh averages of sorted values are at most so large."""
+    first = np.arange(len(ordered))
+    reached = np.searchsorted(ordered, 2.0 * most - ordered, side="right")
+    return int(np.maximum(reached - first, 0).sum())
 
 
 def _walsh_averages(values: FloatArray) -> FloatArray:

@@ -2,12 +2,14 @@
 
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from flask.testing import FlaskClient
 
+from steelyard.answers import browse
 from steelyard.cli import site
 from steelyard.cli.main import cli
 from steelyard.core.errors import ExitCode, SteelyardError
@@ -136,6 +138,67 @@ def test_pages_are_made_once_for_a_journal(
     first = visitor.get(home).text
     monkeypatch.setattr(site, "analyse", lambda *_, **__: pytest.fail("computed again"))
     assert visitor.get(home).text == first
+
+
+def test_a_page_of_one_campaign_looks_at_no_other(
+    visitor: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the list was shown the tree is not searched again, unless the campaign has gone."""
+    home = address(visitor, "quick")
+    monkeypatch.setattr(site, "find_campaigns", lambda _: pytest.fail("searched again"))
+    for page in ("", "blocks", "block/1-1", "run/1", "files"):
+        assert visitor.get(home + page).status_code == 200
+
+
+def test_every_line_of_a_list_is_computed_once(
+    visitor: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of more campaigns than whole analyses are kept of; no runs are kept with them."""
+    monkeypatch.setattr(site, "_KEPT_ELSE", 1)
+    assert visitor.get("/").status_code == visitor.get("/history").status_code == 200
+    monkeypatch.setattr(site, "listed_campaign", lambda *_, **__: pytest.fail("computed again"))
+    assert visitor.get("/").status_code == visitor.get("/history").status_code == 200
+
+
+def test_a_large_journal_holds_up_no_list(
+    visitor: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list and the history say that it was not read; once a page of it was, they show it."""
+    monkeypatch.setattr(site, "_LARGEST_LISTED_BYTES", 200_000)
+    text = visitor.get("/").text
+    assert text.count("not computed for a list: its journal has") == 1
+    assert "small against large shared buffers" in text
+    assert "not computed for a list" in visitor.get("/history").text
+    assert visitor.get(address(visitor, "quick") + "blocks").status_code == 200
+    for page in ("/", "/history"):
+        assert "not computed for a list" not in visitor.get(page).text
+
+
+def test_what_was_computed_waits_for_nobody(
+    place: Path, visitor: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another thread computes a page, those that are kept are shown."""
+    pages = site.Site(place)
+    path = place / "quick"
+    kept = pages.listed(path)
+    with pages._alone, ThreadPoolExecutor(1) as other:
+        assert other.submit(pages.listed, path).result(timeout=60) == kept
+
+
+def test_many_files_and_blocks_come_in_pages(
+    visitor: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each line is on one page; the first leads to the next and the next leads back."""
+    monkeypatch.setattr(browse, "_LINES", 4)
+    home = address(visitor, "quick")
+    for page, mark, lines in (("blocks", 'href="block/', 6), ("files", 'href="file/', None)):
+        first, second = (visitor.get(f"{home}{page}?page={n}").text for n in (1, 2))
+        assert first.count(mark) == 4
+        assert ('href="?page=2"' in first, 'href="?page=1"' in first) == (True, False)
+        assert 'href="?page=1"' in second
+        if lines:
+            assert second.count(mark) == lines - 4
+    assert visitor.get(home + "blocks?page=99").status_code == 200
 
 
 def test_only_files_of_the_record_are_given_away(visitor: FlaskClient, place: Path) -> None:

@@ -46,7 +46,7 @@ def _generic(kind: Any) -> st.SearchStrategy[Any]:
         return st.one_of(*map(any_of, arguments))
     if get_origin(kind) is Literal:
         return st.sampled_from(arguments)
-    if arguments[-1] is Ellipsis:
+    if arguments[-1] is Ellipsis or get_origin(kind) is Sequence:
         return st.lists(any_of(arguments[0]), max_size=2).map(tuple)
     if get_origin(kind) is Mapping:
         return st.dictionaries(*map(any_of, arguments), max_size=2)

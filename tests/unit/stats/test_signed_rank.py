@@ -16,6 +16,7 @@ from steelyard.stats.intervals import (
     hodges_lehmann_centres,
     null_distribution,
     signed_rank_interval,
+    signed_rank_p_value,
 )
 
 GOLDEN = np.array([0.8, 1.3, -0.4, 2.1, 0.3, 1.9, 0.7, -1.2, 1.1, 0.5, 0.9, 1.6]) / 100
@@ -136,3 +137,27 @@ def test_a_smaller_level_gives_no_narrower_interval(values: np.ndarray) -> None:
     assert wide.low <= narrow.low <= narrow.estimate <= narrow.high <= wide.high
     assert wide.confidence >= 0.99
     assert narrow.confidence >= 0.9
+
+
+@pytest.mark.parametrize("kind", ["normal", "ties", "skewed"])
+def test_many_values_give_what_all_their_pairs_give(kind: str) -> None:
+    """Above a thousand values the places are found by bisection: the same bounds, centre and p."""
+    generator = np.random.default_rng(7)
+    values = generator.normal(0.001, 0.02, 1203)
+    if kind == "ties":
+        values = np.round(values, 2)
+    if kind == "skewed":
+        values = np.exp(40.0 * values) - 1.0
+    first, second = np.triu_indices(len(values))
+    averages = np.sort((values[first] + values[second]) / 2.0)
+    found = signed_rank_interval(values, 0.05)
+    critical = critical_value(len(values), 0.05)
+    assert found.low == pytest.approx(averages[critical], rel=1e-12)
+    assert found.high == pytest.approx(averages[-1 - critical], rel=1e-12)
+    assert found.estimate == pytest.approx(np.median(averages), rel=1e-12)
+    both = hodges_lehmann_centres(np.column_stack([values, -values]))
+    assert both == pytest.approx([np.median(averages), -np.median(averages)], rel=1e-12)
+    assert float(hodges_lehmann_centres(values)) == pytest.approx(both[0])
+    beyond = min((averages <= 0.0).sum(), (averages >= 0.0).sum())
+    p_value = signed_rank_p_value(values)
+    assert p_value == min(achieved_level(len(values), int(beyond)), 1.0)

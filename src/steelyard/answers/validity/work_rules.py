@@ -39,7 +39,7 @@ from steelyard.core.findings import (
     lacking,
     not_judged,
 )
-from steelyard.core.measurement import Evidence, Quantity, Run
+from steelyard.core.measurement import Evidence, Quantity, Run, Seconds
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.core.target import EngineName
 from steelyard.core.units import MS_PER_S, format_percent, format_share
@@ -291,15 +291,14 @@ def half_change(run: Run, ramp_s: float) -> float | None:
 
     None where it is too short, or where nothing was done in one half.
     """
-    series = run.measurement.series if run.measurement is not None else ()
-    kept = [second for second in series if second.end_s - second.seconds >= ramp_s - 0.5]
-    if len(kept) < TREND_SECONDS:
+    series = Seconds.of(run.measurement.series if run.measurement is not None else ())
+    end_s, transactions, seconds, _ = np.frombuffer(series.numbers).reshape(-1, 4).T
+    kept = end_s - seconds >= ramp_s - 0.5
+    half = int(kept.sum()) // 2
+    if kept.sum() < TREND_SECONDS:
         return None
-    half = len(kept) // 2
-    rates = [
-        sum(second.transactions for second in part) / sum(second.seconds for second in part)
-        for part in (kept[:half], kept[-half:])
-    ]
+    done, took = transactions[kept].tolist(), seconds[kept].tolist()
+    rates = [sum(done[part]) / sum(took[part]) for part in (slice(half), slice(-half, None))]
     return float(np.log(rates[1] / rates[0])) if min(rates) > 0 else None
 
 
