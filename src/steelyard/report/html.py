@@ -55,6 +55,7 @@ def _environment() -> Environment:
     environment.filters["clauses"] = _clauses
     environment.filters["kind"] = _kind
     environment.filters["chart"] = _chart
+    environment.filters["narrow_chart"] = lambda figure: _chart(replace(figure, narrow=True))
     environment.filters["place"] = _place
     environment.filters["card_rows"] = _card_rows
     environment.globals["install_charts"] = INSTALL
