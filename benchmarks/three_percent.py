@@ -8,6 +8,9 @@ where both are sessions of one server that runs (``--uri``).
 
     python benchmarks/three_percent.py --campaigns 5 --keep FILE
     python benchmarks/three_percent.py --campaigns 5 --keep FILE --uri postgresql://...
+    python benchmarks/three_percent.py --first 3 --campaigns 2 --keep FILE    # goes on
+
+Told is everything that FILE holds of the same kind, also of earlier days.
 """
 
 import argparse
@@ -120,25 +123,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--builtin", default="select-only")
     parser.add_argument("--campaigns", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="number of the first campaign")
     parser.add_argument("--minutes", type=int, default=40, help="of one campaign at most")
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--uri", help="of a server that runs: nothing is started in a block")
     options = parser.parse_args()
     let_stand_still()
     found = []
-    for number in range(options.campaigns):
+    for number in range(options.first, options.first + options.campaigns):
         one = campaign(options.builtin, options.minutes, SEED + number, options.uri)
-        found.append(one)
         line = {"seed": SEED + number, "builtin": options.builtin, "verdict": one.verdict}
         line["restart"] = options.uri is None
         line |= {"minutes": one.minutes, "low": one.low, "high": one.high, "blocks": one.blocks}
         print(json.dumps(line), flush=True)
+        found.append(line)
         if options.keep is not None:
             with options.keep.open("a") as file:
                 file.write(json.dumps(line) + "\n")
-    median = statistics.median(one.minutes for one in found)
-    right = sum(one.verdict == Verdict.SLOWER.value for one in found)
-    wrong = sum(one.verdict == Verdict.FASTER.value for one in found)
+    if options.keep is not None:
+        kept = map(json.loads, options.keep.read_text().splitlines())
+        alike = (options.builtin, options.uri is None)
+        found = [each for each in kept if (each["builtin"], each["restart"]) == alike]
+    median = statistics.median(each["minutes"] for each in found)
+    right = sum(each["verdict"] == Verdict.SLOWER.value for each in found)
+    wrong = sum(each["verdict"] == Verdict.FASTER.value for each in found)
     print(f"{right} of {len(found)} decided, {wrong} wrong, median {median:.1f} min")
     goal = GOAL_MINUTES if options.uri is None else GOAL_MINUTES_OF_SESSIONS
     return 0 if median <= goal and not wrong else ExitCode.GATE

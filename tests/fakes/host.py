@@ -47,7 +47,11 @@ class FakeHost:
 
     def space(self, path: str) -> Space | None:
         """Return one file system for all."""
-        return Space(total_bytes=1000, free_bytes=400) if self._exists(path) else None
+        return (
+            Space(total_bytes=1000, free_bytes=400, block_bytes=4096)
+            if self._exists(path)
+            else None
+        )
 
     def cpus(self) -> int:
         """Return how many CPUs this process may run on."""

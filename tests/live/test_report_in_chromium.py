@@ -140,7 +140,7 @@ def test_every_chart_is_visible(browser: str, page: Path, tmp_path: Path) -> Non
 
 
 def test_a_phone_needs_no_sideways_scrolling(browser: str, page: Path, tmp_path: Path) -> None:
-    """At 400 px wide tables and charts scroll within themselves, the page does not."""
+    """At 400 px wide tables scroll within themselves, the page does not."""
     frame = page.with_name("frame.html")
     frame.write_text(FRAME.format(page=page.name, width=PHONE_PX), encoding="utf-8")
     width, content, _ = probed(run(browser, tmp_path, "--dump-dom", frame.as_uri()))
@@ -169,6 +169,35 @@ def test_a_phone_shows_the_whole_answer(browser: str, tmp_path: Path, name: str)
     wide, torn, whole = probed(run(browser, tmp_path / "profile", "--dump-dom", frame.as_uri()))
     assert (wide, torn) == (0, 0)
     assert whole >= 4
+
+
+# How many charts are too wide for their place or have texts of less than 7 px or outside of them.
+CHARTS = """<!DOCTYPE html><html><head><title>waiting</title></head><body style="margin:0">
+<iframe src="{page}" style="border:0;width:{width}px;height:900px" onload="
+ const all = (where) => [...this.contentDocument.querySelectorAll(where)];
+ all('details').forEach((each) => each.open = true);
+ const box = (each) => each.getBoundingClientRect();
+ const seen = all('.chart').filter((each) => box(each).width > 0);
+ const wide = seen.filter((each) => each.scrollWidth > each.clientWidth);
+ const drawn = seen.map((each) => each.querySelector('svg'));
+ const small = drawn.filter((each) => 12 * box(each).width / each.viewBox.baseVal.width < 7);
+ const out = drawn.filter((each) => [...each.querySelectorAll('text')].some((text) =>
+  box(text).left < box(each).left - 1 || box(text).right > box(each).right + 1));
+ document.title = ['probe', wide.length, small.length + out.length, seen.length].join(' ')">
+</iframe></body></html>"""
+
+
+@pytest.mark.parametrize("name", ["quick", "redis-published", "stack-factorial", "versions"])
+@pytest.mark.parametrize("width", [390, 700, 1400])
+def test_charts_fit_every_screen(browser: str, tmp_path: Path, name: str, width: int) -> None:
+    """None scrolls sideways, on a phone their texts are legible and whole, each is there once."""
+    page = (EXAMPLES / name / "report.html").read_text(encoding="utf-8")
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    frame = tmp_path / "frame.html"
+    frame.write_text(CHARTS.format(page="page.html", width=width), encoding="utf-8")
+    wide, bad, seen = probed(run(browser, tmp_path / "profile", "--dump-dom", frame.as_uri()))
+    assert (wide, bad) == (0, 0)
+    assert seen == page.count("<figure>") > 3
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -23,6 +23,7 @@ from steelyard.report.panels import (
     colour_of,
     in_columns,
     layered,
+    panel_px,
     panels_of,
     run_ticks,
     side_by_side,
@@ -32,8 +33,8 @@ from steelyard.report.panels import (
 
 def capacity(figure: Figure, panels: list[Panel]) -> Drawing:
     """Return a panel per workload: points with intervals, and a diamond where the capacity is."""
-    width = 375 if len(panels) > 1 else 800
-    return side_by_side([_panel(figure, panel, width=width) for panel in panels])
+    width = panel_px(figure, panels, half=375, whole=800)
+    return side_by_side(figure, [_panel(figure, panel, width=width) for panel in panels])
 
 
 def _panel(figure: Figure, panel: Panel, width: int) -> Drawing:
@@ -59,6 +60,7 @@ def _panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     )
 
 
+_LEAST_PX = 110  # of a panel, whatever stands beside it
 _STAGE_PX = 26
 _TRACK_PX = 74
 _AXIS_PX = 56  # room left of a track for its axis
@@ -72,12 +74,13 @@ def waterfall(figure: Figure, panels: list[Panel]) -> Drawing:
     numbers = max(len(str(row[texts])) for row in figure.rows)
     sides = (round(size * CHARACTER_PX) + 12 for size in (names, numbers))
     left, right = sides
-    return stacked([_waterfall_panel(panel, left, right) for panel in panels])
+    width = max(_LEAST_PX, theme.width_of(figure) - left - right)
+    ticks = 3 if figure.narrow else 6
+    return stacked([_waterfall_panel(panel, left, width, ticks) for panel in panels])
 
 
-def _waterfall_panel(panel: Panel, left: int, right: int) -> Drawing:
-    width = theme.WIDTH - left - right
-    axis = alt.Axis(title="ms" if panel.last else None, tickCount=6)
+def _waterfall_panel(panel: Panel, left: int, width: int, ticks: int) -> Drawing:
+    axis = alt.Axis(title="ms" if panel.last else None, tickCount=ticks)
     x = alt.X("start:Q", axis=axis, scale=alt.Scale(zero=True, nice=False, padding=4))
     y_axis = alt.Axis(title=None, grid=False, minExtent=left, maxExtent=left, labelColor=theme.INK)
     y = alt.Y("row:N", sort=[str(row) for row in panel.values("row")], axis=y_axis)
@@ -103,7 +106,7 @@ def _waterfall_panel(panel: Panel, left: int, right: int) -> Drawing:
 def timeline(figure: Figure, panels: list[Panel]) -> Drawing:
     """Tracks below one another, a column per configuration, all over the same seconds."""
     columns = len({panel.names[2] for panel in panels})
-    width = round(theme.WIDTH / columns) - _AXIS_PX - _APART_PX
+    width = max(_LEAST_PX, round(theme.width_of(figure) / columns) - _AXIS_PX - _APART_PX)
     at = figure.columns.index("at")
     ends = [end for row in figure.rows if isinstance(end := row[at], float)]
     drawn = [
@@ -122,7 +125,10 @@ def _track_panel(
     first = place < columns or panels[place - columns].names[0] != workload
     last = place + columns >= len(panels)
     axis = alt.Axis(
-        title="seconds of the run" if last else None, labels=last, grid=False, tickCount=6
+        title="seconds of the run" if last else None,
+        labels=last,
+        grid=False,
+        tickCount=3 if figure.narrow else 6,
     )
     seconds = alt.Scale(domain=[0.0, until], nice=False)
     x = alt.X("at:Q", axis=axis, scale=seconds)
@@ -155,7 +161,8 @@ def _lines(figure: Figure) -> alt.Color:
     line = figure.columns.index("line")
     names = [str(name) for name in dict.fromkeys(row[line] for row in figure.rows) if name]
     colours = [theme.line_colour(name) for name in names]
-    legend = alt.Legend(columns=7, columnPadding=18, symbolType="square")
+    columns = 3 if figure.narrow else 7
+    legend = alt.Legend(columns=columns, columnPadding=18, symbolType="square")
     return alt.Color("line:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
 
 
@@ -186,8 +193,8 @@ _DASHES = {"p50": [1, 0], "p95": [6, 3], "p99": [2, 2]}
 
 def tails(figure: Figure, panels: list[Panel]) -> Drawing:
     """Return a distribution per cell, two panels to a row."""
-    width = 370 if len(panels) > 1 else 800
-    return side_by_side([_tail_panel(figure, panel, width=width) for panel in panels])
+    width = panel_px(figure, panels, half=370, whole=800)
+    return side_by_side(figure, [_tail_panel(figure, panel, width=width) for panel in panels])
 
 
 def _tail_panel(figure: Figure, panel: Panel, *, width: int) -> Drawing:
@@ -238,7 +245,7 @@ def _campaigns_panel(figure: Figure, panel: Panel) -> Drawing:
         bounded.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
         base.mark_point(filled=True, opacity=1, size=50).encode(y=y),
         title=panel.title,
-        width=theme.WIDTH - 80,
+        width=theme.width_of(figure) - 80,
         height=170 if is_effect else 110,
     )
 
@@ -261,7 +268,7 @@ def _slice_panel(figure: Figure, panel: Panel) -> Drawing:
         )
         for name, shape in _SHAPES.items()
     ]
-    return layered(line, *marks, title=panel.title, width=theme.WIDTH - 80, height=130)
+    return layered(line, *marks, title=panel.title, width=theme.width_of(figure) - 80, height=130)
 
 
 def _window_panel(figure: Figure, panel: Panel) -> Drawing:
@@ -273,7 +280,7 @@ def _window_panel(figure: Figure, panel: Panel) -> Drawing:
     line = base.mark_line(strokeWidth=1.6).encode(
         strokeDash=alt.StrokeDash("percentile:N", scale=dashes, legend=alt.Legend())
     )
-    return layered(line, title=panel.title, width=theme.WIDTH - 80, height=170)
+    return layered(line, title=panel.title, width=theme.width_of(figure) - 80, height=170)
 
 
 def _latency(panel: Panel) -> alt.Y:
@@ -301,8 +308,9 @@ def _log_axis(title: str, panel: Panel) -> alt.Axis:
 
 _SIGNED_PERCENT = "(datum.value > 0 ? '+' : '') + format(datum.value, '~g') + ' %'"
 # Names of result rows end like wording.load_name(None).
-_IS_RESULT = "indexof(datum.label, 'all loads') >= 0"
+_IS_RESULT = "indexof(datum.value, 'all loads') >= 0"
 _ROW_PX = 30
+_TWO_LINES_PX = 44
 _MOST_LEVEL_LABELS = 6  # more loads than these stand aslant below a panel of half the width
 
 
@@ -314,15 +322,20 @@ def specification(figure: Figure) -> str:
     with schemapi.debug_mode(arg=False):
         drawn = draw(figure, panels)
     datasets = {panel.dataset: panel.records for panel in panels}
-    whole = {"$schema": alt.SCHEMA_URL, "config": theme.configuration(), "datasets": datasets}
+    whole = {
+        "$schema": alt.SCHEMA_URL,
+        "config": theme.configuration(narrow=figure.narrow),
+        "datasets": datasets,
+    }
     return json.dumps(whole | drawn)
 
 
 # --- rows with names left, an interval each, and its numbers right: effects, and single loads ---
 
 
-def _percent_axis(title: str | None) -> alt.Axis:
-    return alt.Axis(title=title, labelExpr=_SIGNED_PERCENT)
+def _ticks_below(figure: Figure) -> Any:  # noqa: ANN401 - Undefined or a number
+    """Return how many ticks rows have below them; where that is no matter, as all charts."""
+    return 3 if figure.narrow else alt.Undefined
 
 
 def _effects(figure: Figure, panels: list[Panel]) -> Drawing:
@@ -332,7 +345,8 @@ def _effects(figure: Figure, panels: list[Panel]) -> Drawing:
 def _effect_panel(figure: Figure, panel: Panel) -> Drawing:
     told = f"difference in {figure.words.rate} against {figure.configurations[0]}"
     title = told if panel.last else None
-    x = alt.X("effect:Q", axis=_percent_axis(title), scale=alt.Scale(zero=True, padding=12))
+    axis = alt.Axis(title=title, labelExpr=_SIGNED_PERCENT, tickCount=_ticks_below(figure))
+    x = alt.X("effect:Q", axis=axis, scale=alt.Scale(zero=True, padding=12))
     band = chart_of(panel).transform_filter("datum.place == 0")
     shaded = band.mark_rect(color=theme.BASELINE, opacity=0.16).encode(
         x=alt.X("below:Q"), x2=alt.X2("margin:Q")
@@ -350,16 +364,20 @@ def _beside(figure: Figure, column: str) -> int:
 
 def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> Drawing:
     rows = panel.values("row")
-    names = _beside(figure, "row")
-    width = theme.WIDTH - names - _beside(figure, "text")
+    names, numbers = _beside(figure, "row"), _beside(figure, "text")
+    beside = max(names, numbers) if figure.narrow else names
+    room = theme.width_of(figure) - beside - (0 if figure.narrow else numbers)
+    width = max(_LEAST_PX, room)
     y = alt.Y(
         "row:N",
         sort=[str(row) for row in rows],
         axis=alt.Axis(
             title=None,
             grid=False,
-            minExtent=names,
-            maxExtent=names,
+            minExtent=beside,
+            maxExtent=beside,
+            labelExpr=_with_numbers(panel) if figure.narrow else alt.Undefined,
+            labelLineHeight=15 if figure.narrow else alt.Undefined,
             labelColor=theme.INK,
             labelFontWeight=alt.condition(_IS_RESULT, alt.value("bold"), alt.value("normal")),
         ),
@@ -378,15 +396,18 @@ def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> D
         shape=alt.Shape("pooled:N", scale=shapes, legend=None),
         size=alt.Size("pooled:N", scale=sizes, legend=None),
     )
+    told = () if figure.narrow else (_numbers(base, y, width + 12),)
+    height = _TWO_LINES_PX if figure.narrow else _ROW_PX
     return layered(
-        *under,
-        rule,
-        point,
-        _numbers(base, y, width + 12),
-        title=panel.title,
-        width=width,
-        height=_ROW_PX * len(rows),
+        *under, rule, point, *told, title=panel.title, width=width, height=height * len(rows)
     )
+
+
+def _with_numbers(panel: Panel) -> str:
+    """Return the labels of rows with their numbers below them: on a phone nothing is beside."""
+    labels = {str(record["row"]): [record["row"], record["text"]] for record in panel.records}
+    rows, lines = list(labels), list(labels.values())
+    return f"{json.dumps(lines)}[indexof({json.dumps(rows)}, datum.value)]"
 
 
 def _numbers(base: Chart, y: alt.Y, from_px: int) -> Chart:
@@ -400,9 +421,9 @@ def _numbers(base: Chart, y: alt.Y, from_px: int) -> Chart:
 def _loads(figure: Figure, panels: list[Panel]) -> Drawing:
     if all(len(panel.values("order")) == 1 for panel in panels):
         return stacked([_single_load_panel(figure, panel) for panel in panels])
-    across = len(panels) > 1
-    drawn = [_load_panel(figure, panel, width=375 if across else 800) for panel in panels]
-    return side_by_side(drawn, apart=130 if any(map(_crowded, panels)) else 84)
+    width = panel_px(figure, panels, half=375, whole=800)
+    drawn = [_load_panel(figure, panel, width=width) for panel in panels]
+    return side_by_side(figure, drawn, apart=130 if any(map(_crowded, panels)) else 84)
 
 
 def _crowded(panel: Panel) -> bool:
@@ -413,7 +434,7 @@ def _single_load_panel(figure: Figure, panel: Panel) -> Drawing:
     title = f"{figure.words.many} per second" if panel.last else None
     x = alt.X(
         "tps:Q",
-        axis=alt.Axis(title=title, format="~s"),
+        axis=alt.Axis(title=title, format="~s", tickCount=_ticks_below(figure)),
         scale=alt.Scale(zero=False, padding=12),
     )
     return _named_rows(figure, panel, x, under=[])
@@ -446,8 +467,8 @@ def _load_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
 
 
 def _scalability(figure: Figure, panels: list[Panel]) -> Drawing:
-    width = 375 if len(panels) > 1 else 800
-    return side_by_side([_curve_panel(figure, panel, width=width) for panel in panels])
+    width = panel_px(figure, panels, half=375, whole=800)
+    return side_by_side(figure, [_curve_panel(figure, panel, width=width) for panel in panels])
 
 
 def _curve_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
@@ -471,9 +492,9 @@ def _curve_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
 
 
 def _blocks(figure: Figure, panels: list[Panel]) -> Drawing:
-    width = 380 if len(panels) > 1 else 830
+    width = panel_px(figure, panels, half=380, whole=830)
     drawn = [_block_panel(figure, panel, width=width) for panel in panels]
-    return side_by_side(drawn)
+    return side_by_side(figure, drawn)
 
 
 def _block_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
@@ -548,7 +569,7 @@ def _strip_panel(figure: Figure, panel: Panel, height: int) -> Drawing:
         dots,
         *_cliff_levels(panel, y),
         title=panel.title,
-        width=theme.WIDTH - 70,
+        width=theme.width_of(figure) - 70,
         height=height,
     )
 
@@ -579,8 +600,8 @@ _PERCENT = "format(datum.value, '~g') + ' %'"
 
 
 def _noise(figure: Figure, panels: list[Panel]) -> Drawing:
-    width = 380 if len(panels) > 1 else 830
-    return side_by_side([_noise_panel(figure, panel, width=width) for panel in panels])
+    width = panel_px(figure, panels, half=380, whole=830)
+    return side_by_side(figure, [_noise_panel(figure, panel, width=width) for panel in panels])
 
 
 def _noise_panel(figure: Figure, panel: Panel, width: int) -> Drawing:

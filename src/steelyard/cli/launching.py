@@ -601,9 +601,10 @@ def run_article(options: RunOptions) -> None:
     if not runnable:
         raise InputError(f"nothing of {options.source} can be run here", hint=looked[0].trouble)
     out = options.out or session.default_directory(f"article {name}", doors)
-    failed = list(_run_each(runnable, out, options, doors))
+    failed = dict(_run_each(runnable, out, options, doors))
     there = [each for each in runnable if has_begun(out / each.label)]
-    missing = [*bundle.not_shown, *_left_out(looked), *failed]
+    told = [f"{label}: not finished: {error.message}" for label, error in failed.items()]
+    missing = [*bundle.not_shown, *_left_out(looked), *told]
     click.echo(
         article.write(
             [out / each.label for each in there],
@@ -615,7 +616,7 @@ def run_article(options: RunOptions) -> None:
         err=True,
     )
     if failed:
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(next(iter(failed.values())).exit_code)
 
 
 def _require_plain(options: RunOptions) -> None:
@@ -682,8 +683,8 @@ def _options(preset: str, options: RunOptions) -> RunOptions:
 
 def _run_each(
     looked: Sequence[Looked], out: Path, options: RunOptions, doors: Doors
-) -> Iterator[str]:
-    """Run what is not finished yet; yield what failed."""
+) -> Iterator[tuple[str, SteelyardError]]:
+    """Run what is not finished yet; yield what failed, and why."""
     for number, each in enumerate(looked, start=1):
         path = out / each.label
         click.echo(f"\n{number} of {len(looked)}, {each.label}: {each.study.asks}", err=True)
@@ -691,7 +692,7 @@ def _run_each(
             _run_one(path, _options(each.preset, options), doors)
         except SteelyardError as error:
             click.echo(f"error: {each.label}: {error.message}", err=True)
-            yield f"{each.label}: not finished: {error.message}"
+            yield each.label, error
 
 
 def _run_one(path: Path, options: RunOptions, doors: Doors) -> None:

@@ -96,7 +96,8 @@ def render_chart(figure: Figure) -> str | None:
 
     # No address is allowed: a chart is drawn from its own rows or not at all.
     drawn = vl_convert.vegalite_to_svg(figure.specify(figure), allowed_base_urls=[])
-    return settle(drawn, identity=figure.identity, title=figure.title, alt=figure.alt)
+    identity = f"{figure.identity}-narrow" if figure.narrow else figure.identity
+    return settle(drawn, identity=identity, title=figure.title, alt=figure.alt)
 
 
 INK = "#1f2a37"
@@ -134,6 +135,7 @@ _LINES = {
 }
 
 WIDTH = 900  # px, whole chart
+NARROW = 430  # px; on a phone 12 px of text are 9 to 10
 
 
 def colours(configurations: tuple[str, ...]) -> list[str]:
@@ -147,14 +149,22 @@ def line_colour(name: str) -> str:
     return _LINES.get(name, BASELINE)
 
 
-def configuration() -> dict[str, object]:
+def width_of(figure: Figure) -> int:
+    """Return how wide a chart is drawn, px."""
+    return NARROW if figure.narrow else WIDTH
+
+
+_APART = {"labelOverlap": "parity", "labelSeparation": 4}
+
+
+def configuration(*, narrow: bool = False) -> dict[str, object]:
     """Return the Vega-Lite configuration that all charts share."""
     quiet = {"domain": False, "ticks": False, "grid": True, "gridColor": GRID}
     return {
         "background": "transparent",
         "font": "sans-serif",
         # Room for a font that is wider than the one the drawing was measured with.
-        "padding": {"left": 5, "top": 5, "right": 40, "bottom": 5},
+        "padding": {"left": 14, "top": 5, "right": 40, "bottom": 5},
         "aria": False,  # the whole drawing has one title and description instead
         "view": {"stroke": None},
         "axis": {
@@ -167,19 +177,25 @@ def configuration() -> dict[str, object]:
             "labelLimit": 260,
             **quiet,
         },
-        "axisX": {"titlePadding": 8, "tickCount": 7, "labelFlush": False},
+        "axisX": {
+            "titlePadding": 8,
+            "tickCount": 7,
+            "labelFlush": False,
+            **(_APART if narrow else {}),
+        },
         "axisY": {"titlePadding": 10},
         "title": {
             "color": INK,
             "fontSize": 13,
             "fontWeight": "bold",
             "anchor": "start",
-            "frame": "group",
+            "frame": "bounds" if narrow else "group",
             "offset": 8,
         },
         "legend": {
             "labelColor": INK,
             "labelFontSize": 12,
+            "labelLimit": 300,
             "orient": "top",
             "title": None,
             "symbolType": "stroke",

@@ -238,6 +238,7 @@ class Figure:
         specify: Returns the Vega-Lite JSON of the figure; imports what it takes when it is called.
         words: What the work is called, for axes.
         file: Where its drawing lies beside a text that cannot hold it; empty for nowhere.
+        narrow: It is drawn for a phone: panels below one another, so that its texts stay legible.
     """
 
     identity: str
@@ -251,6 +252,7 @@ class Figure:
     specify: Callable[["Figure"], str]
     words: WorkWords = POSTGRES_WORDS
     file: str = ""
+    narrow: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

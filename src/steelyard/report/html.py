@@ -57,6 +57,7 @@ def _environment() -> Environment:
     environment.filters["clauses"] = _clauses
     environment.filters["kind"] = _kind
     environment.filters["chart"] = _chart
+    environment.filters["narrow_chart"] = lambda figure: _chart(replace(figure, narrow=True))
     environment.filters["place"] = _place
     environment.filters["card_rows"] = _card_rows
     environment.globals["install_charts"] = INSTALL
@@ -314,10 +315,10 @@ def _(block: BulletList) -> str:
 @_block.register
 def _(block: VerdictCards) -> str:
     tables = [_titled(each, "") for each in block.rankings]
-    return "\n\n".join([*tables, "\n".join(_card(card) for card in block.cards)])
+    return "\n\n".join([*tables, "\n".join(_card_in_markdown(card) for card in block.cards)])
 
 
-def _card(card: VerdictCard) -> str:
+def _card_in_markdown(card: VerdictCard) -> str:
     lines = [f"- **{escape(card.sentence)}**"]
     return "\n".join([*lines, *(f"  - {escape(note)}" for note in card.remarks)])
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import altair as alt
 
-from steelyard.report.charts import WIDTH, colours
+from steelyard.report.charts import colours, width_of
 from steelyard.report.document import Figure, Value
 
 Record = dict[str, Value]
@@ -23,6 +23,7 @@ Drawing: TypeAlias = dict[str, Any]
 CHARACTER_PX = 7.6  # of the widest common font at this size: a page may use another than we
 _MOST_IN_LINE = 6  # configurations; more are combinations of factors
 _MOST_NAMED = 12  # runs on one axis: with more, Vega's steps are whole numbers
+_ON_A_PHONE = 345  # px of a panel, beside the labels of its axis
 _SYMBOL_PX = 40  # of a legend's line and the room around it
 _SCALES_OF_THEIR_OWN = {"resolve": {"scale": {"x": "independent", "y": "independent"}}}
 
@@ -69,15 +70,16 @@ def colour_of(figure: Figure, *, legend: bool) -> alt.Color:
     """Return the colours of the configurations, the same in all charts of a report."""
     names = list(figure.configurations)
     scale = alt.Scale(domain=names, range=colours(figure.configurations))
-    return alt.Color("configuration:N", scale=scale, legend=_legend(names) if legend else None)
+    return alt.Color("configuration:N", scale=scale, legend=_legend(figure) if legend else None)
 
 
-def _legend(names: list[str]) -> alt.Legend:
+def _legend(figure: Figure) -> alt.Legend:
     """Return a legend in one line, or in columns where combinations are too many for that."""
-    if len(names) <= _MOST_IN_LINE:
+    names = figure.configurations
+    if len(names) <= _MOST_IN_LINE and not figure.narrow:
         return alt.Legend()
     widest = max(map(len, names)) * CHARACTER_PX + _SYMBOL_PX
-    return alt.Legend(columns=max(1, int(WIDTH // widest)), columnPadding=_SYMBOL_PX)
+    return alt.Legend(columns=max(1, int(width_of(figure) // widest)), columnPadding=_SYMBOL_PX)
 
 
 def chart_of(panel: Panel) -> Chart:
@@ -99,9 +101,15 @@ def in_columns(drawings: list[Drawing], *, columns: int, row_px: int, column_px:
     return beside | _SCALES_OF_THEIR_OWN
 
 
-def side_by_side(drawings: list[Drawing], *, apart: int = 84) -> Drawing:
-    """Return panels two by two."""
-    return in_columns(drawings, columns=2, row_px=apart, column_px=84)
+def panel_px(figure: Figure, panels: list[Panel], *, half: int, whole: int) -> int:
+    """Return how wide a panel is: alone in its row, or one of two; on a phone always alone."""
+    return _ON_A_PHONE if figure.narrow else half if len(panels) > 1 else whole
+
+
+def side_by_side(figure: Figure, drawings: list[Drawing], *, apart: int = 84) -> Drawing:
+    """Return panels two by two, on a phone one below the other."""
+    columns = 1 if figure.narrow else 2
+    return in_columns(drawings, columns=columns, row_px=apart, column_px=84)
 
 
 def stacked(drawings: list[Drawing]) -> Drawing:

@@ -143,7 +143,7 @@ def test_a_study_that_fails_does_not_stop_the_next(
     """The text is of what there is, says what is missing, and the exit code says so."""
     _Started(monkeypatch, fails="matrix")
     done = invoked("run", "article:003", "--out", "out", "--yes")
-    assert done.exit_code == 1
+    assert done.exit_code == PreflightError.exit_code
     assert not has_begun(nowhere / "out/matrix")
     assert (
         "matrix: not finished: the disk is full" in (nowhere / "out/article/article.md").read_text()

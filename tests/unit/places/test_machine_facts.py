@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from fakes.host import FakeHost
-from steelyard.places.local.machine import machine_facts
+from steelyard.core.storage import Provision
+from steelyard.core.units import KIB, MIB
+from steelyard.places.local.machine import machine_facts, provision_here
 
 _CPU = "processor : 0\nmodel name\t: EPYC 7B13\nflags\t\t: fpu {}avx2\n"
 _FILES = {
@@ -13,14 +15,20 @@ _FILES = {
     "/proc/cpuinfo": _CPU.format(""),
     "/proc/loadavg": "0.52 0.40 0.30 1/200 77\n",
     "/proc/self/mounts": "/dev/vda1 / ext4 rw 0 0\n",
+    "/proc/self/smaps": "55d0-55d1 r-xp 0 fe:00 1 /bin/x\nKernelPageSize:       16 kB\n",
+    "/sys/dev/block/254:1/../queue/read_ahead_kb": "512\n",
     "/sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
     "/proc/sys/vm/overcommit_memory": "0\n",
     "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "performance\n",
 }
 
 
+def _host(files: dict[str, str]) -> FakeHost:
+    return FakeHost(files={**files, "/": ""}, devices={"/": (254, 1)})
+
+
 def _facts(files: dict[str, str], directory: Path = Path("/")) -> dict[str, str]:
-    return {fact.name: fact.value for fact in machine_facts(FakeHost(files=files), directory)}
+    return {fact.name: fact.value for fact in machine_facts(_host(files), directory)}
 
 
 def test_everything_visible_is_said() -> None:
@@ -34,7 +42,10 @@ def test_everything_visible_is_said() -> None:
         "governor": "performance",
         "transparent huge pages": "madvise",
         "memory overcommit": "0",
+        "memory page": "16.0 KiB",
         "data file system": "ext4 on /dev/vda1",
+        "file-system block": "4.0 KiB",
+        "read-ahead": "512.0 KiB",
         "load average at the start": "0.52",
     }
 
@@ -47,7 +58,9 @@ def test_what_is_not_visible_is_said_to_be_so() -> None:
         "governor",
         "transparent huge pages",
         "memory overcommit",
+        "memory page",
         "data file system",
+        "read-ahead",
         "load average at the start",
     ):
         assert facts[name] == "not visible"
@@ -81,3 +94,17 @@ def test_a_later_mount_covers_an_earlier_one(tmp_path: Path) -> None:
     mounts = f"a {tmp_path} ext4 rw 0 0\nb {tmp_path} tmpfs rw 0 0\n"
     facts = _facts({**_FILES, "/proc/self/mounts": mounts}, tmp_path)
     assert facts["data file system"] == "tmpfs on b"
+
+
+def test_a_server_here_is_given_what_its_place_has() -> None:
+    """Blocks, pages and read-ahead of the data; memory and CPUs as its group limits them."""
+    asked = {"cpus": "0.6", "memory": "512MB", "read_iops": "200"}
+    assert provision_here(_host(_FILES), Path("/"), asked) == Provision(
+        cpus=0.6,
+        memory_bytes=512 * MIB,
+        storage="ext4 on /dev/vda1",
+        limits="read_iops 200",
+        block_bytes=4096,
+        page_bytes=16 * KIB,
+        read_ahead_bytes=512 * KIB,
+    )

@@ -1,6 +1,7 @@
 """The noise floor: what an A/A campaign could and could not have seen (METHOD 3.11).
 
-Deviations are of ln(tps): 0.02 means about 2 %.
+Deviations are of ln(tps): 0.02 means about 2 %. The interval of an A/A comparison itself is an
+ordinary one, of ``answers.result.compute``.
 """
 
 import math

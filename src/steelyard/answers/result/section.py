@@ -78,7 +78,9 @@ def level_lines(analysis: CampaignAnalysis, result: Comparison) -> tuple[str, ..
     lines = [_line(analysis, result, load) for load in ends]
     many = len(_sides(analysis, result, ends[0])[0]) if ends else 1
     if many > 1:  # geometric means: effects of factors are means of logs
-        lines[0] = f"means of {many} combinations, {lines[0]}"
+        load, colon, rates = lines[0].partition(":")
+        tied = load.replace(" ", "\N{NO-BREAK SPACE}")
+        lines[0] = f"means of {many} combinations, {tied}{colon}{rates}"
     return tuple(lines)
 
 

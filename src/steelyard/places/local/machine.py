@@ -22,6 +22,7 @@ from steelyard.gateways.host import (
 )
 
 DATA_FILE_SYSTEM = "data file system"
+BLOCK_FACTS = ("file-system block", "read-ahead")  # likewise of the data
 _NO_LIMIT_BYTES = 1 << 60  # cgroup v1 says "no limit" with a number near 2^63
 
 
@@ -71,17 +72,25 @@ def provision_here(host: Host, directory: Path, limits: Mapping[str, str]) -> Pr
     """
     cpus, asked = _cpus(host), limits_of(limits)
     place = str(existing_parent(directory).resolve())
-    space = host.space(place)
     throttles = {key: getattr(asked, key) for key in THROTTLES}
     return Provision(
         cpus=cpus if asked.cpus is None else min(asked.cpus, cpus),
         memory_bytes=min([*_memory(host), *([asked.memory] if asked.memory else [])], default=None),
         storage="" if (found := _file_system(host, directory)) == "not visible" else found,
         limits=", ".join(f"{key} {value}" for key, value in throttles.items() if value is not None),
-        block_bytes=space.block_bytes if space is not None else None,
-        page_bytes=_kib(_field(host, "/proc/self/smaps", "KernelPageSize")),
+        block_bytes=_block_bytes(host, place),
+        page_bytes=_page_bytes(host),
         read_ahead_bytes=_read_ahead_bytes(host, place),
     )
+
+
+def _block_bytes(host: Host, place: str) -> int | None:
+    space = host.space(place)
+    return space.block_bytes if space is not None else None
+
+
+def _page_bytes(host: Host) -> int | None:
+    return _kib(_field(host, "/proc/self/smaps", "KernelPageSize"))
 
 
 def _kib(text: str | None) -> int | None:
@@ -103,6 +112,7 @@ def _read_ahead_bytes(host: Host, place: str) -> int | None:
 def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:
     """Return what a reader must know of the machine, in the order to print it."""
     usable = capacity(host)
+    place = str(existing_parent(directory).resolve())
     facts = {
         "cpus": f"{usable.cpus:g} usable of {host.cpus()} by affinity",
         "cpu model": _field(host, "/proc/cpuinfo", "model name") or "not visible",
@@ -114,10 +124,17 @@ def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:
         "transparent huge pages": _selected(host, "/sys/kernel/mm/transparent_hugepage/enabled"),
         "memory overcommit": (host.read("/proc/sys/vm/overcommit_memory") or "").strip()
         or "not visible",
+        "memory page": _size(_page_bytes(host)),
         DATA_FILE_SYSTEM: _file_system(host, directory),
+        BLOCK_FACTS[0]: _size(_block_bytes(host, place)),
+        BLOCK_FACTS[1]: _size(_read_ahead_bytes(host, place)),
         "load average at the start": _load_average(host),
     }
     return tuple(Fact(name=name, value=value, subject="machine") for name, value in facts.items())
+
+
+def _size(value: int | None) -> str:
+    return "not visible" if value is None else format_bytes(value)
 
 
 def _memory_total(host: Host) -> int:

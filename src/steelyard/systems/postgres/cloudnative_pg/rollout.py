@@ -267,7 +267,7 @@ class Rollout:
         before = self._before_now()
         change = self._patch(wanted, restarts=restarts)
         try:
-            state = self._settle(change, before, restarts=restarts)
+            state = self._await_rollout(change, before, restarts=restarts)
             self._require_taken(state, wanted)
         except _EndedError as ended:
             raise self._bring_back(self._why(ended.instance), wanted) from ended
@@ -307,7 +307,7 @@ class Rollout:
             ) from error
         return change
 
-    def _settle(self, change: str, before: _Before, *, restarts: bool) -> ClusterState:
+    def _await_rollout(self, change: str, before: _Before, *, restarts: bool) -> ClusterState:
         def is_over(state: ClusterState) -> bool:
             _require_alive(state, before)
             if restarts and any(each.restarted_at != change for each in state.instances):
@@ -358,7 +358,7 @@ class Rollout:
         try:
             change = self._patch(self._worked, restarts=True)
             self._remove_ended()
-            self._settle(change, self._before_now(), restarts=True)
+            self._await_rollout(change, self._before_now(), restarts=True)
         except (SteelyardError, _EndedError) as error:
             return TargetError(
                 f"{message}; with the settings before it does not run either: {error}",
