@@ -20,7 +20,6 @@ from steelyard.answers.results import (
 from steelyard.core.campaign import StoppingRule
 from steelyard.core.experiment import RATE, Attribution, AttributionKind, Effect
 from steelyard.core.findings import Estimate
-from steelyard.core.schedule import CellKey
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,
@@ -342,11 +341,14 @@ def _levels(analysis: CampaignAnalysis, attribution: Attribution) -> Iterator[Ta
     if attribution.kind is not AttributionKind.LADDER:
         return
     experiment = analysis.experiment
-    found = {(each.configuration, each.cell): each.tps.value for each in analysis.cells}
+    found = {
+        (each.configuration, each.cell.workload, each.cell.load): each.tps.value
+        for each in analysis.cells
+    }
     rows = []
     for workload, load in product(experiment.workloads, experiment.closed_loads):
-        cell = CellKey(workload=workload.name, load=load)
-        levels = [found.get((step.name, cell)) for step in experiment.configurations]
+        names = [step.name for step in experiment.configurations]
+        levels = [found.get((name, workload.name, load)) for name in names]
         shown = (MISSING if level is None else rate(level) for level in levels)
         rows.append(Row(cells=(workload.name, cell_name(experiment, load), *shown)))
     steps = ("at the start", *(f"+ {factor.name}" for factor in attribution.factors))
