@@ -4,14 +4,17 @@ Chromium runs headless and offline on copies of the page. Where there is no Chro
 skipped; in CI, which must have one, they fail.
 """
 
+import importlib.util
 import re
 import shutil
 import signal
 import struct
 import subprocess
 import sys
+import urllib.request
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,7 @@ from steelyard.answers.browse import Head
 from steelyard.answers.report import build_document
 from steelyard.report.html import render_html
 from support.lacking import lacking
+from support.live import Steelyard, interrupted, lasting, wait_for
 
 pytestmark = pytest.mark.live
 
@@ -227,6 +231,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     place = tmp_path_factory.mktemp("served")
     for name in ("quick", "protocol"):
         shutil.copytree(EXAMPLES / name, place / name)
+    with serving(place) as address:
+        yield address
+
+
+@contextmanager
+def serving(place: Path) -> Iterator[str]:
+    """Serve the campaigns below a directory, and yield the address that is printed."""
     command = [sys.executable, "-m", "steelyard", "serve", str(place), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
@@ -258,14 +269,126 @@ def test_served_pages_have_no_errors(
     """The browser complains of nothing: no style or drawing is refused, nothing is lacking."""
     top, _, token = served.partition("?")
     path = "" if holds == "2 campaigns" else f"campaign/{identity('quick')}/{page}"
-    command = [
-        *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
-        *("--disable-background-networking", f"--user-data-dir={tmp_path}"),
-        *("--enable-logging=stderr", "--dump-dom", f"{top}{path}?{token}"),
-    ]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
+    done = visited(browser, f"{top}{path}?{token}", tmp_path, "--dump-dom")
     assert "CONSOLE" not in done.stderr
     assert holds in done.stdout
+
+
+def visited(
+    browser: str, address: str, profile: Path, *wanted: str
+) -> "subprocess.CompletedProcess[str]":
+    """Visit a page that is served, as it comes; its console is in standard error."""
+    command = [
+        *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+        *("--disable-background-networking", f"--user-data-dir={profile}"),
+        *("--enable-logging=stderr", *wanted, address),
+    ]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
+
+
+@pytest.mark.slow
+def test_the_page_of_a_running_campaign_moves(
+    browser: str, steelyard: Steelyard, tmp_path: Path
+) -> None:
+    """A real campaign: when another block has ended, the page that asks for itself says so."""
+    place = tmp_path / "campaigns"
+    campaign = place / "c"
+    options = ("--out", str(campaign), "--yes")
+    process = steelyard.start("run", steelyard.experiment(lasting()), *options)
+
+    def complete() -> int:
+        journal = campaign / "journal.jsonl"
+        return journal.read_text().count('"complete":true') if journal.exists() else 0
+
+    try:
+        wait_for(lambda: complete() >= 1, process)
+        with serving(place) as served:
+            top, _, token = served.partition("?")
+            address = f"{top}campaign/{identity('c')}/live?{token}"
+            seen, pictures = [], []
+            for _ in range(2):
+                dom = visited(browser, address, tmp_path / "profile", "--dump-dom").stdout
+                told = re.search(r"(\d+) complete", dom)
+                assert told is not None
+                assert 'http-equiv="refresh"' in dom
+                seen.append(int(told[1]))
+                picture = tmp_path / f"{len(seen)}.png"
+                whole = ("--window-size=1000,4000", f"--screenshot={picture}")
+                visited(browser, address, tmp_path / "profile", *whole)
+                pictures.append(picture.read_bytes())
+                wait_for(lambda: complete() > seen[-1], process)
+    finally:
+        interrupted(process)
+    assert 1 <= seen[0] < seen[1]
+    assert pictures[0] != pictures[1]
+
+
+# Scripts are put into copies: no page of Steelyard may run one. What is found ends up in the title.
+AXE = """<script>{axe}</script><script>
+addEventListener("load", () => axe.run(document, {{resultTypes: ["violations"]}}).then((found) => {{
+  const grave = found.violations.filter((each) => ["serious", "critical"].includes(each.impact));
+  document.title = ["axe", found.passes.length,
+    ...grave.map((each) => each.id + ": " + each.nodes[0].target)].join(" | ");
+}}));
+</script></body>"""
+
+
+def grave(browser: str, text: str, folder: Path, *, dark: bool) -> list[str]:
+    """Return what axe-core finds serious or critical in a page."""
+    package = importlib.util.find_spec("axe_core_python")
+    if package is None or package.origin is None:
+        lacking("axe-core-python is not installed")
+    axe = Path(package.origin).with_name("axe.min.js").read_text(encoding="utf-8")
+    page = folder / "axed.html"
+    end = AXE.format(axe=axe.replace("</script>", "<\\/script>"))
+    page.write_text(text.replace("</body>", end), encoding="utf-8")
+    scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
+    size = "--window-size=1200,900"
+    dom = run(browser, folder / "profile", *scheme, size, "--dump-dom", page.as_uri())
+    told = re.search(r"<title>axe \| (\d+)(?: \| ([^<]*))?</title>", dom)
+    assert told is not None, dom[:500]
+    assert int(told[1]) > 10  # rules that applied and were kept
+    return told[2].split(" | ") if told[2] else []
+
+
+def test_axe_finds_what_is_wrong(browser: str, tmp_path: Path) -> None:
+    """A picture without a text and pale letters are found: the check can fail."""
+    made = render_html(build_document(analyses.quick()))
+    bad = '<img src="data:,"><p style="color:#ccc;background:#fff">pale</p></body>'
+    found = grave(browser, made.replace("</body>", bad), tmp_path, dark=False)
+    assert {each.partition(":")[0] for each in found} >= {"image-alt", "color-contrast"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    "name",
+    ["quick/report.html", "redis-published/report.html", "article/article.html"],
+)
+def test_nothing_in_a_report_is_hard_to_use(
+    browser: str, name: str, tmp_path: Path, *, dark: bool
+) -> None:
+    """axe-core finds nothing serious or critical: contrast, names, tables, headings, regions."""
+    text = (EXAMPLES / name).read_text(encoding="utf-8")
+    assert grave(browser, text, tmp_path, dark=dark) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page", ["", "campaign", "live", "blocks", "block/1-1", "run/1", "files", "compare", "history"]
+)
+def test_nothing_in_a_served_page_is_hard_to_use(
+    browser: str, served: str, page: str, tmp_path: Path
+) -> None:
+    """Likewise for each kind of page."""
+    top, _, token = served.partition("?token=")
+    home = f"campaign/{identity('quick')}/"
+    path = page if page in ("", "history") else home + page.removeprefix("campaign")
+    cookie = {"Cookie": f"steelyard={token}"}
+    asked = urllib.request.Request(f"{top}{path}", headers=cookie)  # noqa: S310 - our own server
+    with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answered:  # noqa: S310 - likewise
+        text = answered.read().decode()
+    assert grave(browser, text, tmp_path, dark=False) == []
 
 
 def identity(key: str) -> str:

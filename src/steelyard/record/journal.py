@@ -516,10 +516,14 @@ def replay(lines: Sequence[Line]) -> CampaignRecord:
     """Return the campaign that journal lines tell of.
 
     Raises:
-        RecordError: The journal does not begin with the start of a campaign.
+        RecordError: The journal does not begin with the start of a campaign, or tells what cannot
+            have been.
     """
     start = _start(lines)
     entries = [line.entry for line in lines]
+    for number, entry in enumerate(entries, start=1):
+        if wrong := _what_cannot_be(entry, start.experiment):
+            raise RecordError(f"line {number} of the journal: {wrong}", hint=_RESTORE)
     plan = [entry.plan for entry in entries if isinstance(entry, Planned)]
     planned_at = [line.elapsed_s for line in lines if isinstance(line.entry, Planned)]
     environment = [entry.environment for entry in entries if isinstance(entry, EnvironmentRead)]
@@ -539,6 +543,44 @@ def replay(lines: Sequence[Line]) -> CampaignRecord:
         planned_at_s=planned_at[-1] if planned_at else None,
         made=tuple(entry.server for entry in entries if isinstance(entry, Provisioned)),
     )
+
+
+_RESTORE: Final = "Restore it from a copy."
+_MOST: Final = 1e15  # transactions of a run, and seconds since 1970: far beyond any
+_LATEST_S: Final = 1e11
+_MOST_ROUNDS: Final = 1000  # of a start; the best number is a handful
+
+
+def _what_cannot_be(entry: Entry, experiment: Experiment) -> str:
+    """Return what of an entry no campaign can have written, though its form is right; or nothing.
+
+    Journals may come from anybody. What follows from them rests on this.
+    """
+    if isinstance(entry, Started):
+        known = {each.name for each in entry.experiment.configurations}
+        return "" if entry.experiment.baseline in known else "its baseline is no configuration"
+    if isinstance(entry, Planned):
+        rule = entry.plan.stopping
+        sound = 0.0 < rule.alpha < 1.0 and rule.results > 0 and rule.max_blocks > 0
+        sound = sound and 0 < entry.plan.rounds <= _MOST_ROUNDS
+        return "" if sound else "its plan has no level, no blocks or no rounds"
+    if isinstance(entry, RunFinished | SustainedFinished):
+        return _no_run(entry.run, experiment)
+    return ""
+
+
+def _no_run(run: Run | SustainedRun, experiment: Experiment) -> str:
+    if not 0.0 <= run.started_at < _LATEST_S:
+        return "its run began at no time"
+    if run.configuration not in {each.name for each in experiment.configurations}:
+        return "its run is of no configuration of the experiment"
+    if run.cell.workload not in {each.name for each in experiment.workloads}:
+        return "its run is of no workload of the experiment"
+    if isinstance(run, Run) and run.cell.load not in experiment.loads:
+        return "its run has a load that the experiment has not"
+    taken = run.measurement
+    sound = taken is None or (0.0 < taken.seconds < _LATEST_S and 0.0 <= taken.transactions < _MOST)
+    return "" if sound else "its run has no rate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

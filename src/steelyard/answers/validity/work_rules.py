@@ -298,7 +298,10 @@ def half_change(run: Run, ramp_s: float) -> float | None:
     if kept.sum() < TREND_SECONDS:
         return None
     done, took = transactions[kept].tolist(), seconds[kept].tolist()
-    rates = [sum(done[part]) / sum(took[part]) for part in (slice(half), slice(-half, None))]
+    parts = slice(half), slice(-half, None)
+    if min(sum(took[part]) for part in parts) <= 0.0:
+        return None
+    rates = [sum(done[part]) / sum(took[part]) for part in parts]
     return float(np.log(rates[1] / rates[0])) if min(rates) > 0 else None
 
 
