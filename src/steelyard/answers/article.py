@@ -49,7 +49,14 @@ _CHAPTER: Final = (  # sections of a report that its chapter has, in the order o
     *("verdicts", "effects", "attribution", "published", "capacity", "charts", "cells"),
     *("latency", "durability", "time", "money", "scalability", "sustained", "findings"),
 )
-_FIGURES: Final = ("effects", "loads", "attribution", "scalability", "sustained")  # of a chapter
+_FIGURES: Final = (
+    "effects",
+    "loads",
+    "attribution",
+    "published",
+    "scalability",
+    "sustained",
+)  # of a chapter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations as subsets
+from itertools import product
 
 from steelyard.answers.observations import Observations, count
 from steelyard.answers.result.compute import Pair, Terms, compare_result, terms_of
@@ -11,6 +12,7 @@ from steelyard.answers.results import (
     CampaignAnalysis,
     Comparison,
     Grounds,
+    cell_name,
     specification,
     tone_of,
     verdict_word,
@@ -20,6 +22,7 @@ from steelyard.core.experiment import RATE, Attribution, AttributionKind, Effect
 from steelyard.core.findings import Estimate
 from steelyard.report.document import (
     CONFIDENCE,
+    MISSING,
     Align,
     Block,
     BulletList,
@@ -37,7 +40,9 @@ from steelyard.report.document import (
     effect_interval,
     effect_value,
     number,
+    number_column,
     percent,
+    rate,
 )
 from steelyard.stats import factorial
 from steelyard.stats.intervals import FloatArray
@@ -281,6 +286,7 @@ def attribution_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     blocks: list[Block] = [Paragraph(text=lead), *_standing_out(analysis)]
     blocks += [Paragraph(text=text, tone=Tone.WARNING) for text in warnings(attribution)]
     blocks += [_figure(analysis, attribution), _table(analysis, attribution)]
+    blocks += _levels(analysis, attribution)
     return (Section(anchor="attribution", title=TITLE, blocks=tuple(blocks)),)
 
 
@@ -328,6 +334,34 @@ def _table(analysis: CampaignAnalysis, attribution: Attribution) -> Table:
     ]
     note = _note(analysis, attribution)
     return Table(title="Effects", columns=columns, rows=tuple(rows), tone_column=5, note=note)
+
+
+def _levels(analysis: CampaignAnalysis, attribution: Attribution) -> Iterator[Table]:
+    """Yield the rates after each step of a journey; other designs have no order."""
+    if attribution.kind is not AttributionKind.LADDER:
+        return
+    experiment = analysis.experiment
+    found = {
+        (each.configuration, each.cell.workload, each.cell.load): each.tps.value
+        for each in analysis.cells
+    }
+    rows = []
+    for workload, load in product(experiment.workloads, experiment.closed_loads):
+        names = [step.name for step in experiment.configurations]
+        levels = [found.get((name, workload.name, load)) for name in names]
+        shown = (MISSING if level is None else rate(level) for level in levels)
+        rows.append(Row(cells=(workload.name, cell_name(experiment, load), *shown)))
+    steps = ("at the start", *(f"+ {factor.name}" for factor in attribution.factors))
+    yield Table(
+        title="Levels, step by step",
+        columns=(
+            *(Column(name="workload"), Column(name="load")),
+            *(number_column(step, "1/s") for step in steps),
+        ),
+        rows=tuple(rows),
+        note="Medians over blocks; each step keeps those before it. They move with the machine:"
+        " what a step does is its effect above, which is taken within blocks.",
+    )
 
 
 def _rows(analysis: CampaignAnalysis, attribution: Attribution, workload: str) -> Iterator[Row]:

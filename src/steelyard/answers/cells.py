@@ -20,7 +20,12 @@ from steelyard.answers.observations import (
     estimate_of,
     result_contrasts,
 )
-from steelyard.answers.published import PublishedRow, beside_published
+from steelyard.answers.published import (
+    PublishedFigures,
+    PublishedRow,
+    beside_published,
+    published_rates,
+)
 from steelyard.answers.results import (
     LABEL,
     CampaignAnalysis,
@@ -30,6 +35,7 @@ from steelyard.answers.results import (
     SettingDifference,
     StallTest,
     ending,
+    specification,
 )
 from steelyard.core.campaign import CampaignPlan
 from steelyard.core.experiment import (
@@ -46,14 +52,19 @@ from steelyard.core.target import CloudNativePgTarget, RedisKubernetesTarget, Ta
 from steelyard.report.document import (
     MISSING,
     BulletList,
+    ChartKind,
     Column,
+    Figure,
     Json,
     Paragraph,
     Row,
     Section,
     Table,
     Tone,
+    Value,
+    bounds,
     count,
+    enumeration,
     number_column,
     percent,
     rate,
@@ -522,10 +533,11 @@ def published_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     figures = beside_published(analysis.experiment, analysis.cells)
     if figures is None:
         return ()
+    single = analysis.experiment.is_single_pass
     columns = (
         Column(name="workload"),
         number_column("clients"),
-        number_column("here (threads)"),
+        number_column(f"here ({'threads' if single else 'configuration'})"),
         *(
             number_column(_ENVIRONMENTS.get(name, name), spare=place > 1)
             for place, name in enumerate(figures.environments)
@@ -543,9 +555,61 @@ def published_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
             " compares: the table is in the report."
         ),
     )
+    drawing = _published_figure(analysis, figures)
     return (
-        Section(anchor="published", title=_PUBLISHED, blocks=(table,), first=True, brief=(ends,)),
+        Section(
+            anchor="published",
+            title=_PUBLISHED,
+            blocks=(drawing, table),
+            first=single,
+            brief=(ends,) if single else (),
+        ),
     )
+
+
+# Of the nine: one of each kind, and the last step of the tuning; more lines cannot be told apart.
+_DRAWN = {
+    "rds-standard-t3.large": "published RDS",
+    "aurora-standard-t3.large": "published Aurora",
+    "cnpg-local-ssd": "published CNPG",
+    "cnpg-tuning-2-hugepages": "published CNPG, tuned",
+}
+
+
+def _published_figure(analysis: CampaignAnalysis, figures: PublishedFigures) -> Figure:
+    names = tuple(_DRAWN.values())
+    own = tuple(each.name for each in analysis.experiment.configurations)
+    here = "one run per cell" if analysis.experiment.is_single_pass else "medians over blocks"
+    return Figure(
+        specify=specification,
+        identity="published",
+        kind=ChartKind.SCALABILITY,
+        title="Beside published figures of other hardware",
+        caption=f"Points: here, {here}. Lines: published, other hardware, one run per cell, no"
+        " interval: RDS standard, Aurora standard, and CNPG on a local SSD as it was and after"
+        " tuning 2. Standing beside each other is no comparison. Clients on a logarithmic axis.",
+        alt=f"Transactions per second over clients of {enumeration(own)}, beside"
+        f" {enumeration(names)}; the table holds the same numbers.",
+        columns=("workload", "configuration", "fitted", "clients", "place", "tps", "low", "high"),
+        rows=tuple(_published_rows(analysis, figures)),
+        configurations=(*own, *names),
+    )
+
+
+def _published_rows(
+    analysis: CampaignAnalysis, figures: PublishedFigures
+) -> Iterator[tuple[Value, ...]]:
+    for workload, builtin in dict.fromkeys((row.workload, row.builtin) for row in figures.rows):
+        for name, label in _DRAWN.items():
+            for clients, tps in published_rates(name, builtin):
+                yield (workload, label, True, clients, clients, tps, tps, tps)
+    shown = {(row.workload, row.clients) for row in figures.rows}
+    for cell in analysis.cells:
+        workload, clients = cell.cell.workload, cell.cell.load.clients
+        is_shown = (workload, clients) in shown and not cell.cell.load.is_open
+        if is_shown and np.isfinite(cell.tps.value):
+            low, high = bounds(cell.tps) or (None, None)
+            yield (workload, cell.configuration, False, clients, clients, cell.tps.value, low, high)
 
 
 def _ends(rows: Sequence[PublishedRow]) -> Iterator[PublishedRow]:
@@ -560,7 +624,10 @@ def _ends(rows: Sequence[PublishedRow]) -> Iterator[PublishedRow]:
 def _published_note(analysis: CampaignAnalysis) -> str:
     experiment = analysis.experiment
     changed = f", not {_PUBLISHED_S:g} s" if _lengths(experiment) != {_PUBLISHED_S} else ""
-    here = f"Here: {experiment.slices} per cell{changed}, one run per cell"
+    runs = (
+        "one run per cell" if experiment.is_single_pass else f"medians of {analysis.blocks} blocks"
+    )
+    here = f"Here: {experiment.slices} per cell{changed}, {runs}"
     return f"{_PUBLISHED_NOTE} {here}, protocol {experiment.protocol}."
 
 
@@ -588,7 +655,7 @@ def _duration(analysis: CampaignAnalysis) -> str:
 
 
 def _row(row: PublishedRow) -> Row:
-    own = " · ".join(f"{rate(tps)} ({threads})" for threads, tps in row.own_tps)
+    own = " · ".join(f"{rate(tps)} ({name})" for name, tps in row.own_tps)
     told = (MISSING if tps is None else f"{tps:,.0f}" for tps in row.published_tps)
     return Row(cells=(row.builtin, str(row.clients), own, *told))
 

@@ -40,7 +40,7 @@ class PublishedRow:
     Attributes:
         workload: Name in the experiment.
         builtin: The pgbench script behind it.
-        own_tps: Measured here, by number of threads, 1/s.
+        own_tps: Measured here, 1/s: of a single pass by number of threads, else by configuration.
         published_tps: By environment, in the order of ``PublishedFigures.environments``, 1/s;
             None where nothing was published.
     """
@@ -48,7 +48,7 @@ class PublishedRow:
     workload: str
     builtin: str
     clients: int
-    own_tps: tuple[tuple[int, float], ...]
+    own_tps: tuple[tuple[str, float], ...]
     published_tps: tuple[float | None, ...]
 
 
@@ -100,13 +100,11 @@ _CELLS = "published_files/postgres_cells.csv"
 def beside_published(
     experiment: Experiment, cells: Sequence[CellSummary]
 ) -> PublishedFigures | None:
-    """Return a single pass beside the published figures; None where none is of the same work.
+    """Return a campaign beside the published figures; None where none is of the same work.
 
     The same work is the same pgbench script at scale factor 100 with the same number of clients.
     The publication does not print its figures by threads.
     """
-    if not experiment.is_single_pass:
-        return None
     published = _published()
     environments = tuple(dict.fromkeys(environment for environment, _, _ in published))
     rows = []
@@ -116,7 +114,7 @@ def beside_published(
         for clients in dict.fromkeys(load.clients for load in experiment.loads):
             keys = [(environment, workload.builtin, clients) for environment in environments]
             figures = tuple(published.get(key) for key in keys)
-            own = _own(cells, workload.name, clients)
+            own = _own(experiment, cells, workload.name, clients)
             if own and any(figure is not None for figure in figures):
                 row = PublishedRow(
                     workload=workload.name,
@@ -130,15 +128,27 @@ def beside_published(
 
 
 def _own(
-    cells: Sequence[CellSummary], workload: str, clients: int
-) -> tuple[tuple[int, float], ...]:
-    return tuple(
-        (summary.cell.load.threads, summary.tps.value)
+    experiment: Experiment, cells: Sequence[CellSummary], workload: str, clients: int
+) -> tuple[tuple[str, float], ...]:
+    found = [
+        summary
         for summary in cells
         if summary.cell.workload == workload
         and summary.cell.load.clients == clients
         and not summary.cell.load.is_open
         and np.isfinite(summary.tps.value)
+    ]
+    if experiment.is_single_pass:
+        return tuple((str(each.cell.load.threads), each.tps.value) for each in found)
+    several = len({each.cell.load.threads for each in found}) > 1
+    return tuple(
+        (
+            f"{each.configuration}, {each.cell.load.threads} threads"
+            if several
+            else each.configuration,
+            each.tps.value,
+        )
+        for each in found
     )
 
 
@@ -169,6 +179,12 @@ def _published() -> dict[tuple[str, str, int], float]:
         (row["environment"], row["workload"], int(row["clients"])): float(row["tps"])
         for row in _rows(_CELLS)
     }
+
+
+def published_rates(environment: str, builtin: str) -> tuple[tuple[int, float], ...]:
+    """Return (clients, transactions per second) of a script in an environment, by clients."""
+    found = _published().items()
+    return tuple(sorted((key[2], tps) for key, tps in found if key[:2] == (environment, builtin)))
 
 
 CLIENTS: Final = 20
@@ -376,15 +392,13 @@ def requests_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     return {"published_requests": rows}
 
 
-def single_pass_json(analysis: CampaignAnalysis) -> dict[str, Json]:
-    """Return what only a single pass has, so that nobody takes it for a comparison."""
-    if not analysis.experiment.is_single_pass:
-        return {}
+def beside_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return what stands beside, and that a single pass is one, so that nobody compares by it."""
     figures = beside_published(analysis.experiment, analysis.cells)
-    return {
-        "single_pass": True,
-        "published": None if figures is None else _published_json(figures),
-    }
+    rows: Json = None if figures is None else _published_json(figures)
+    if analysis.experiment.is_single_pass:
+        return {"single_pass": True, "published": rows}
+    return {} if rows is None else {"published": rows}
 
 
 def _published_json(figures: PublishedFigures) -> list[Json]:
@@ -394,7 +408,7 @@ def _published_json(figures: PublishedFigures) -> list[Json]:
             "workload": row.workload,
             "builtin": row.builtin,
             "clients": row.clients,
-            "own_tps": {str(threads): number(tps) for threads, tps in row.own_tps},
+            "own_tps": {name: number(tps) for name, tps in row.own_tps},
             "published_tps": {
                 name: number(tps)
                 for name, tps in zip(figures.environments, row.published_tps, strict=True)

@@ -52,10 +52,10 @@ from steelyard.answers.money import analyse_money, money_json, money_section
 from steelyard.answers.noise.compute import analyse_noise, noise_findings
 from steelyard.answers.noise.section import noise_json, noise_section
 from steelyard.answers.published import (
+    beside_json,
     published_requests,
     requests_json,
     requests_section,
-    single_pass_json,
 )
 from steelyard.answers.reasons.section import reasons_json
 from steelyard.answers.reasons.waits import (
@@ -174,7 +174,7 @@ ANSWERS: Final = (
     Answer(sections=_always(result_section), shown=Shown.ALL, single_pass=False),
     Answer(sections=_always(pass_result), shown=Shown.ALL, single_pass=True),
     Answer(sections=gate_section, json=gate_json, single_pass=False),
-    Answer(sections=published_section, json=single_pass_json, shown=Shown.ALL, single_pass=True),
+    Answer(sections=published_section, json=beside_json, shown=Shown.ALL),
     Answer(
         compute=analyse_noise,
         findings=lambda grounds: noise_findings(grounds.analysis),

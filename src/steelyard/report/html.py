@@ -8,7 +8,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import singledispatch
+from functools import cache, singledispatch
 from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -42,7 +42,9 @@ def render_html(document: Document) -> str:
     return _environment().get_template("report.html.j2").render(document=document)
 
 
+@cache
 def _environment() -> Environment:
+    """Return the templates, compiled once."""
     environment = Environment(
         loader=PackageLoader("steelyard.report"),
         autoescape=True,

@@ -13,7 +13,7 @@ from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.experiment import AttributionKind
 from steelyard.report.charts import render_chart
-from steelyard.report.document import Figure, Paragraph, Section, Table, Tone
+from steelyard.report.document import Figure, Paragraph, Section, Table, Tone, rate
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 
@@ -34,7 +34,7 @@ def warnings(analysis: CampaignAnalysis) -> str:
 
 def table(analysis: CampaignAnalysis) -> list[tuple[str, ...]]:
     """Return the rows of the table of effects."""
-    (found,) = (b for b in section(analysis).blocks if isinstance(b, Table))
+    found, *_ = (b for b in section(analysis).blocks if isinstance(b, Table))
     return [row.cells for row in found.rows]
 
 
@@ -179,3 +179,26 @@ def test_partial_campaigns_have_a_report(blocks: int) -> None:
             "no interval yet",
             "no verdict yet",
         }
+
+
+def test_a_journey_has_the_levels_after_each_step() -> None:
+    """A row per workload and load, a column per step; designs without an order have none."""
+    analysis = factored(3, AttributionKind.LADDER)
+    text = render_markdown(build_document(analysis))
+    table = text.partition("**Levels, step by step**\n\n")[2].partition("\n\n")[0].splitlines()
+    assert [cell.strip() for cell in table[0].strip("|").split("|")] == [
+        *("workload", "load", "at the start (1/s)"),
+        *("+ huge-pages (1/s)", "+ buffers (1/s)", "+ commit (1/s)"),
+    ]
+    assert len(table) - 2 == len(analysis.experiment.workloads) * len(analysis.experiment.loads)
+    last = [cell.strip() for cell in table[-1].strip("|").split("|")]
+    names = [each.name for each in analysis.experiment.configurations]
+    load = analysis.experiment.loads[-1]
+    levels = {
+        each.configuration: each.tps.value
+        for each in analysis.cells
+        if (each.cell.workload, each.cell.load) == ("writes", load)
+    }
+    assert last[2:] == [rate(levels[name]) for name in names]
+    for kind in (AttributionKind.FACTORS, AttributionKind.ABLATION):
+        assert "step by step" not in render_markdown(build_document(factored(3, kind)))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from fakes.analyses import many_loads
 from fakes.campaigns import Killed, Stage, an_experiment
 from fakes.servers import Fault, generator_fails, server_dies
 from steelyard.answers.campaign import analyse
@@ -21,6 +22,7 @@ from steelyard.core.units import format_utc
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.journal import read_lines
 from steelyard.record.tables import write_tables
+from steelyard.report.document import Figure, Table
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 
@@ -230,3 +232,34 @@ def _recorded(tmp_path: Path) -> CampaignRecord:
 def test_the_list_names_it_for_what_it_is(passed: CampaignAnalysis) -> None:
     """Where verdicts stand in the list of campaigns, a single pass says why there is none."""
     assert short_verdicts(passed) == "none: single unrepeated pass"
+
+
+def test_published_figures_stand_beside_blocks_too() -> None:
+    """In a table and a chart, labelled; no verdict comes of it, and other work has none."""
+    made = many_loads()
+    assert published_section(made) == ()
+    assert "published" not in summary(made)
+    scripts = ("select-only", "simple-update")
+    workloads = tuple(
+        replace(workload, builtin=builtin, scale_factor=100)
+        for workload, builtin in zip(made.experiment.workloads, scripts, strict=True)
+    )
+    analysis = replace(made, experiment=replace(made.experiment, workloads=workloads))
+    (section,) = published_section(analysis)
+    figure, table = section.blocks
+    assert isinstance(figure, Figure)
+    assert isinstance(table, Table)
+    assert not section.first
+    assert "other hardware, one run per cell" in figure.caption
+    assert "one run per cell" in table.note
+    assert "medians of 14 blocks" in table.note
+    names = [each.name for each in analysis.experiment.configurations]
+    (own,) = {row.cells[2].count("(") for row in table.rows}
+    assert own == len(names)
+    drawn = {str(row[1]): [r[3] for r in figure.rows if r[:2] == row[:2]] for row in figure.rows}
+    assert drawn["default"] == [1]  # the only load of both
+    assert drawn["published RDS"] == [1, 10, 25, 50, 100]
+    assert set(drawn) == set(figure.configurations)
+    published = summary(analysis)["published"]
+    assert isinstance(published, list)
+    assert [list(row["own_tps"]) for row in published if isinstance(row, dict)] == [names, names]
