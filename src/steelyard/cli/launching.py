@@ -71,6 +71,7 @@ from steelyard.places.local.machine import capacity
 from steelyard.record.directory import has_begun, read_campaign, require_unused
 from steelyard.report.document import (
     MISSING,
+    Block,
     BulletList,
     Column,
     Document,
@@ -735,13 +736,13 @@ def _bundle_document(source: str, bundle: Bundle, looked: Sequence[Looked]) -> D
     )
     total_s = sum(each.most_s for each in looked)
     questions = tuple((each.study.name, each.study.asks) for each in looked)
-    blocks = [
+    blocks: tuple[Block, ...] = (
         Table(title="", columns=columns, rows=rows, note=f"At most {format_duration(total_s)}."),
         KeyValues(title="Questions", pairs=questions),
-    ]
+    )
     missing = (*bundle.not_shown, *_left_out(looked))
     told = BulletList(lead="Whatever is measured here does not show:", items=missing)
-    sections = [Section(anchor="studies", title="Studies", blocks=tuple(blocks))]
+    sections = [Section(anchor="studies", title="Studies", blocks=blocks)]
     if stand_ins := tuple(each.stands_for for each in looked if each.why and not each.trouble):
         listed = BulletList(lead="In the place of what cannot be run here:", items=stand_ins)
         sections.append(Section(anchor="stand-ins", title="Stand-ins", blocks=(listed,)))

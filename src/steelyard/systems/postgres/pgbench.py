@@ -570,7 +570,7 @@ def _stddev_s(parts: Sequence[_Part], mean_s: float | None) -> float | None:
     return math.sqrt(sum(squares) / sum(counted))
 
 
-def _series(all_series: Sequence[tuple[Second, ...]]) -> tuple[Second, ...]:
+def _series(all_series: Sequence[Sequence[Second]]) -> tuple[Second, ...]:
     """Return the intervals of all processes added up, by whole seconds after each one's first."""
     by_place: dict[int, list[Second]] = {}
     for series in all_series:
