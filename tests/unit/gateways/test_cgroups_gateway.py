@@ -17,6 +17,7 @@ cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0
 cgroup /sys/fs/cgroup/cpuset cgroup rw,relatime,cpuset 0 0
 cgroup /sys/fs/cgroup/blkio cgroup rw,relatime,blkio 0 0
 cgroup /sys/fs/cgroup/freezer cgroup rw,relatime,freezer 0 0
+cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0
 cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
 """
 _TOGETHER = """\
@@ -64,6 +65,7 @@ def test_version_1_has_a_directory_for_each_controller(tmp_path: Path) -> None:
         "cpuset": "cpuset",
         "io": "blkio",
         "freezer": "freezer",
+        "memory": "memory",
     }
 
 
@@ -77,7 +79,7 @@ def test_version_1_may_have_several_controllers_in_one(tmp_path: Path) -> None:
 
 def test_version_2_has_one_directory(tmp_path: Path) -> None:
     """All controllers that are enabled for groups below it."""
-    machine = _unified(tmp_path, "cpuset cpu io")
+    machine = _unified(tmp_path, "cpuset cpu io memory")
     found = [machine.hierarchy(controller) for controller in Controller]
     assert {(each.version, each.root) for each in found} == {(2, tmp_path / "sys/fs/cgroup")}
 
