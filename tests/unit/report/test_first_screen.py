@@ -89,8 +89,8 @@ def test_a_ranking_has_all_its_intervals(width: int) -> None:
 def test_a_matrix_shows_the_least_and_the_largest_load() -> None:
     """Two rows a workload on the first screen; all of them in the report."""
     section = next(each for each in kept("published-matrix").sections if each.brief)
-    (whole, *_), (ends,) = section.blocks, section.brief
-    assert isinstance(whole, Table)
+    whole = next(block for block in section.blocks if isinstance(block, Table))
+    (ends,) = section.brief
     assert isinstance(ends, Table)
     workloads = {row.cells[0] for row in whole.rows}
     assert len(ends.rows) == 2 * len(workloads) < len(whole.rows)
