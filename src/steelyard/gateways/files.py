@@ -172,13 +172,17 @@ def is_in_memory(path: Path) -> bool:
 def tree_bytes(path: Path) -> int:
     """Return the bytes allocated below a directory, each file counted once."""
     total = 0
+    for name in _files_below(path):
+        with suppress(FileNotFoundError):
+            total += os.lstat(name).st_blocks * 512
+    return total
+
+
+def _files_below(path: Path) -> Iterator[str]:
+    """Yield the path of everything below a directory that is no directory; as text, for speed."""
     for directory, _, names in os.walk(path):
         for name in names:
-            try:
-                total += os.lstat(os.path.join(directory, name)).st_blocks * 512  # noqa: PTH118
-            except FileNotFoundError:
-                continue
-    return total
+            yield os.path.join(directory, name)  # noqa: PTH118
 
 
 _NO_SURPRISE: Final = os.O_NOFOLLOW | os.O_NONBLOCK  # neither another's file nor a pipe's other end
@@ -186,30 +190,26 @@ _NO_SURPRISE: Final = os.O_NOFOLLOW | os.O_NONBLOCK  # neither another's file no
 
 def drop_cached(path: Path) -> None:
     """Write back what is cached of the files below a directory, and let the kernel forget it."""
-    for directory, _, names in os.walk(path):
-        for name in names:
-            try:
-                file = os.open(os.path.join(directory, name), os.O_RDONLY | _NO_SURPRISE)  # noqa: PTH118
-            except OSError:  # it is gone, or no file
-                continue
-            try:
-                if stat.S_ISREG(os.fstat(file).st_mode):
-                    os.fsync(file)
-                    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(file)
+    for name in _files_below(path):
+        try:
+            file = os.open(name, os.O_RDONLY | _NO_SURPRISE)
+        except OSError:  # it is gone, or no file
+            continue
+        try:
+            if stat.S_ISREG(os.fstat(file).st_mode):
+                os.fsync(file)
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(file)
 
 
 def largest_file(path: Path) -> Path | None:
     """Return the largest file below a directory, None where there is none that may be seen."""
     sizes: dict[Path, int] = {}
-    for directory, _, names in os.walk(path):
-        for name in names:
-            found = Path(directory, name)
-            try:
-                sizes[found] = found.lstat().st_size
-            except OSError:
-                continue
+    for name in _files_below(path):
+        found = Path(name)
+        with suppress(OSError):
+            sizes[found] = found.lstat().st_size
     return max(sizes, key=sizes.__getitem__, default=None)
 
 

@@ -685,6 +685,15 @@ def group_quota(read: GroupFile) -> float | None:
     return quota / period if quota and period else None
 
 
+_NO_LIMIT_BYTES: Final = 1 << 60  # version 1 says "no limit" with a number near 2^63
+
+
+def group_memory(read: GroupFile) -> int | None:
+    """Return the bytes of memory that a group may use; None without a limit."""
+    limit = whole_number((read("memory.max") or read("memory.limit_in_bytes") or "").strip())
+    return limit if limit is not None and limit < _NO_LIMIT_BYTES else None
+
+
 def group_cpus(read: GroupFile) -> tuple[int, ...] | None:
     """Return the CPUs that a group may use; None where its files do not say."""
     text = next((text for name in CPU_SETS if (text := (read(name) or "").strip())), "")

@@ -35,7 +35,7 @@ from steelyard.core.findings import Finding
 from steelyard.core.measurement import Fact
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import holding_cache
-from steelyard.places.local.machine import BLOCK_FACTS, DATA_FILE_SYSTEM, capacity, machine_facts
+from steelyard.places.local.machine import DATA_FACTS, capacity, machine_facts
 from steelyard.record import registry
 from steelyard.record.directory import COPY_NOTE, CampaignDirectory, read_campaign
 from steelyard.record.journal import Resumed, Started
@@ -304,8 +304,7 @@ def _tools(assembly: Assembly) -> tuple[Fact, ...]:
 def _machine(doors: Doors, root: Path | None) -> tuple[Fact, ...]:
     """Return the facts of this machine; of its disks only where the data lie on them."""
     facts = machine_facts(doors.host, root or Path.cwd())
-    of_data = (DATA_FILE_SYSTEM, *BLOCK_FACTS)
-    return tuple(fact for fact in facts if root is not None or fact.name not in of_data)
+    return tuple(fact for fact in facts if root is not None or fact.name not in DATA_FACTS)
 
 
 def default_directory(name: str, doors: Doors) -> Path:

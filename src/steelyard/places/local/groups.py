@@ -47,7 +47,7 @@ from steelyard.gateways.cgroups import (
     Guards,
     SystemFamilies,
 )
-from steelyard.gateways.host import Clock, group_cpus, group_quota, until
+from steelyard.gateways.host import Clock, group_cpus, group_memory, group_quota, until
 from steelyard.gateways.process import Processes, ProcessesHere, RunningPrograms
 from steelyard.places.protocol import Guarded, Ledger, Unfit
 
@@ -121,14 +121,6 @@ def memory_files(version: int, limit: int | None) -> Mapping[str, str]:
     return {"memory.limit_in_bytes": "-1" if limit is None else str(limit)}
 
 
-def memory_limit_in(read: Read) -> int | None:
-    """Return the limit of memory in force, in bytes; None where there is none."""
-    text = read("memory.max") or read("memory.limit_in_bytes")
-    # Version 1 tells no limit as the largest whole number of pages.
-    return int(text) if text.isdecimal() and int(text) < _NO_LIMIT_BYTES else None
-
-
-_NO_LIMIT_BYTES: Final = 1 << 60
 _GRACE_S = 5.0
 _REMOVAL_POLL_S = 0.05
 
@@ -359,7 +351,7 @@ class ServerGroups:
             cpus=group_quota(read(self._server, Controller.CPU)),
             cpuset=group_cpus(read(self._server, Controller.CPUSET)),
             generator_cpuset=group_cpus(read(self._generator, Controller.CPUSET)),
-            memory=memory_limit_in(read(self._server, Controller.MEMORY)),
+            memory=group_memory(read(self._server, Controller.MEMORY)),
             **throttles,
         )
 

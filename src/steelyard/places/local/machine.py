@@ -14,6 +14,7 @@ from steelyard.gateways.files import existing_parent
 from steelyard.gateways.host import (
     Host,
     files_of,
+    group_memory,
     group_quota,
     groups_around,
     innermost,
@@ -21,9 +22,8 @@ from steelyard.gateways.host import (
     parse_mounts,
 )
 
-DATA_FILE_SYSTEM = "data file system"
-BLOCK_FACTS = ("file-system block", "read-ahead")  # likewise of the data
-_NO_LIMIT_BYTES = 1 << 60  # cgroup v1 says "no limit" with a number near 2^63
+_FILE_SYSTEM, _BLOCK, _READ_AHEAD = "data file system", "file-system block", "read-ahead"
+DATA_FACTS = frozenset({_FILE_SYSTEM, _BLOCK, _READ_AHEAD})  # of the disk that the data lie on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +71,12 @@ def provision_here(host: Host, directory: Path, limits: Mapping[str, str]) -> Pr
         limits: Of its control group, by key.
     """
     cpus, asked = _cpus(host), limits_of(limits)
-    place = str(existing_parent(directory).resolve())
+    place = _place(directory)
     throttles = {key: getattr(asked, key) for key in THROTTLES}
     return Provision(
         cpus=cpus if asked.cpus is None else min(asked.cpus, cpus),
         memory_bytes=min([*_memory(host), *([asked.memory] if asked.memory else [])], default=None),
-        storage="" if (found := _file_system(host, directory)) == "not visible" else found,
+        storage="" if (found := _file_system(host, place)) == "not visible" else found,
         limits=", ".join(f"{key} {value}" for key, value in throttles.items() if value is not None),
         block_bytes=_block_bytes(host, place),
         page_bytes=_page_bytes(host),
@@ -112,7 +112,7 @@ def _read_ahead_bytes(host: Host, place: str) -> int | None:
 def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:
     """Return what a reader must know of the machine, in the order to print it."""
     usable = capacity(host)
-    place = str(existing_parent(directory).resolve())
+    place = _place(directory)
     facts = {
         "cpus": f"{usable.cpus:g} usable of {host.cpus()} by affinity",
         "cpu model": _field(host, "/proc/cpuinfo", "model name") or "not visible",
@@ -125,9 +125,9 @@ def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:
         "memory overcommit": (host.read("/proc/sys/vm/overcommit_memory") or "").strip()
         or "not visible",
         "memory page": _size(_page_bytes(host)),
-        DATA_FILE_SYSTEM: _file_system(host, directory),
-        BLOCK_FACTS[0]: _size(_block_bytes(host, place)),
-        BLOCK_FACTS[1]: _size(_read_ahead_bytes(host, place)),
+        _FILE_SYSTEM: _file_system(host, place),
+        _BLOCK: _size(_block_bytes(host, place)),
+        _READ_AHEAD: _size(_read_ahead_bytes(host, place)),
         "load average at the start": _load_average(host),
     }
     return tuple(Fact(name=name, value=value, subject="machine") for name, value in facts.items())
@@ -142,13 +142,9 @@ def _memory_total(host: Host) -> int:
 
 
 def _memory_limits(host: Host) -> list[int]:
-    limits = []
-    for path in groups_around(host.read("/proc/self/cgroup"), "memory"):
-        for name in ("memory.max", "memory.limit_in_bytes"):
-            text = (host.read(f"{path}/{name}") or "").strip()
-            if text.isdigit() and 0 < int(text) < _NO_LIMIT_BYTES:
-                limits.append(int(text))
-    return limits
+    groups = groups_around(host.read("/proc/self/cgroup"), "memory")
+    limits = [group_memory(files_of(host, group)) for group in groups]
+    return [limit for limit in limits if limit is not None]
 
 
 def _cpu_quotas(host: Host) -> list[float]:
@@ -185,8 +181,12 @@ def _selected(host: Host, path: str) -> str:
     return match[1] if match else "not visible"
 
 
-def _file_system(host: Host, directory: Path) -> str:
-    """Return type and device of the file system that holds a directory."""
-    place = str(existing_parent(directory).resolve())
+def _place(directory: Path) -> str:
+    """Return the path of a directory that may not be made yet, as far as it is there."""
+    return str(existing_parent(directory).resolve())
+
+
+def _file_system(host: Host, place: str) -> str:
+    """Return type and device of the file system that holds a place."""
     mount = innermost(parse_mounts(host.read("/proc/self/mounts")), place)
     return "not visible" if mount is None else f"{mount.file_system} on {mount.source}"
