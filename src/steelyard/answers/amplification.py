@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 
 from steelyard.answers.costs import POINTWISE
-from steelyard.answers.observations import level, runs_by_block, sum_of
+from steelyard.answers.observations import level, ratio_of_sums, sum_of, watched_blocks
 from steelyard.answers.results import CampaignAnalysis, Grounds, cell_name
 from steelyard.answers.validity.machine_rules import ENOUGH_READ_BYTES
 from steelyard.core.findings import Estimate
-from steelyard.core.measurement import Evidence, Quantity
+from steelyard.core.measurement import Quantity
 from steelyard.core.schedule import CellKey
 from steelyard.core.storage import Provision
 from steelyard.core.units import KIB, MIB, format_bytes
@@ -30,6 +30,7 @@ from steelyard.report.document import (
     Row,
     Section,
     Table,
+    bounds,
     interval,
     number_column,
     significant,
@@ -112,24 +113,23 @@ def read_figures(grounds: Grounds) -> tuple[ReadFigures, ...]:
 
 
 _COUNTED: Final = (Quantity.DEVICE_READ_BYTES, Quantity.RELATION_READ_BYTES, Quantity.DEVICE_READS)
+_READ, _ASKED, _READS = _COUNTED
+_RATIOS: Final = ((_READ, _ASKED), (_ASKED, None), (_READ, None), (_READ, _READS))
 
 
 def _figures(grounds: Grounds, name: str, cell: CellKey, place: Provision) -> ReadFigures | None:
-    seen = grounds.seen
-    blocks = runs_by_block(seen.runs.get((name, cell), ()))[: seen.blocks]
-    watched = [[run.evidence for run in runs if run.evidence is not None] for runs in blocks]
-    sums = [[_sum(block, each) for each in _COUNTED] for block in watched]
-    seconds = [sum(each.seconds for each in block) for block in watched]
-    known = [
-        (device, asked, reads, s)
-        for (device, asked, reads), s in zip(sums, seconds, strict=True)
-        if device and asked and reads and s > 0
+    blocks = [
+        block
+        for block in watched_blocks(grounds.seen, name, cell)
+        if all(ratio_of_sums(block, each, None) for each in _COUNTED)
     ]
-    if sum(device for device, *_ in known) < ENOUGH_READ_BYTES:
+    read = sum_of([run.total(_READ) for block in blocks for run in block])
+    if read is None or read < ENOUGH_READ_BYTES:
         return None
-    device, asked, reads, s = np.array(known).T
-    found = [level(each) for each in (device / asked, asked / s, device / s, device / reads)]
-    amplification, asked_s, device_s, request = found
+    amplification, asked_s, device_s, request = (
+        level(np.array([ratio_of_sums(block, above, below) for block in blocks], dtype=float))
+        for above, below in _RATIOS
+    )
     if amplification is None or asked_s is None or device_s is None or request is None:
         return None
     if amplification.value < _LEAST:
@@ -143,10 +143,6 @@ def _figures(grounds: Grounds, name: str, cell: CellKey, place: Provision) -> Re
         request_bytes=request,
         place=place,
     )
-
-
-def _sum(block: list[Evidence], quantity: Quantity) -> float | None:
-    return sum_of([each.total(quantity) for each in block])
 
 
 def read_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
@@ -182,7 +178,7 @@ def _table(analysis: CampaignAnalysis, found: tuple[ReadFigures, ...]) -> Table:
                 cell_name(analysis.experiment, each.cell.load),
                 each.configuration,
                 significant(each.amplification.value),
-                _bounds(each.amplification),
+                _range(each.amplification),
                 significant(each.asked_bytes.value / MIB),
                 significant(each.device_bytes.value / MIB),
                 significant(each.request_bytes.value / KIB),
@@ -201,10 +197,9 @@ def _table(analysis: CampaignAnalysis, found: tuple[ReadFigures, ...]) -> Table:
     return Table(title="Reads of the device", columns=columns, rows=rows, note=note)
 
 
-def _bounds(value: Estimate) -> str:
-    if value.low is None or value.high is None:
-        return MISSING
-    return f"{significant(value.low)} to {significant(value.high)}"
+def _range(value: Estimate) -> str:
+    pair = bounds(value)
+    return MISSING if pair is None else " to ".join(map(significant, pair))
 
 
 def _size(value: int | None) -> str:

@@ -414,6 +414,27 @@ def runs_by_block(runs: Sequence[Run]) -> list[RunsOfBlock]:
     return [blocks[index] for index in sorted(blocks)]
 
 
+def watched_blocks(
+    seen: "Observations", configuration: str, cell: CellKey
+) -> tuple[tuple[Evidence, ...], ...]:
+    """Return the evidence of the runs of each block that was watched whole, in block order."""
+    blocks = runs_by_block(seen.runs.get((configuration, cell), ()))[: seen.blocks]
+    watched = [tuple(run.evidence for run in b if run.evidence is not None) for b in blocks]
+    return tuple(w for w, runs in zip(watched, blocks, strict=True) if len(w) == len(runs))
+
+
+def ratio_of_sums(
+    block: Sequence[Evidence], above: Quantity, below: Quantity | None
+) -> float | None:
+    """Return a counter over another, or over the seconds, both summed over the runs of a block.
+
+    None where one is missing, and where nothing is below.
+    """
+    whole = sum_of([each.total(above) for each in block])
+    by = sum_of([each.seconds if below is None else each.total(below) for each in block])
+    return None if whole is None or by is None or by <= 0 else whole / by
+
+
 def median_over(
     evidence: Sequence[Evidence], value: Callable[[Evidence], float | None]
 ) -> float | None:

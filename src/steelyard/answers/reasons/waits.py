@@ -22,10 +22,10 @@ from steelyard.answers.observations import (
     WAITS,
     Observations,
     level,
+    ratio_of_sums,
     reason_among,
-    runs_by_block,
     subjects_of,
-    sum_of,
+    watched_blocks,
 )
 from steelyard.answers.results import CampaignAnalysis, Grounds, cell_name
 from steelyard.answers.statements.compute import (
@@ -475,11 +475,8 @@ def devices_and_waits(grounds: Grounds) -> DevicesAndWaits | None:
 def _of_cells(seen: Observations) -> Iterator[_Watched]:
     for cell in seen.cells:
         for name in seen.configurations:
-            blocks = runs_by_block(seen.runs.get((name, cell), ()))[: seen.blocks]
-            # A block in which a run was not watched has no sum.
-            whole = [[run.evidence for run in runs if run.evidence is not None] for runs in blocks]
-            kept = [tuple(w) for w, runs in zip(whole, blocks, strict=True) if len(w) == len(runs)]
-            yield _Watched(configuration=name, cell=cell, blocks=tuple(kept))
+            blocks = watched_blocks(seen, name, cell)
+            yield _Watched(configuration=name, cell=cell, blocks=blocks)
 
 
 def _of_long_run(parts: Sequence[SustainedRun]) -> _Watched:
@@ -540,11 +537,7 @@ def _quotient(
     block: Sequence[Evidence], above: Quantity | None, below: Quantity | None
 ) -> float | None:
     """Return the ratio of the sums over the runs; None where nothing is below."""
-    if above is None:
-        return None
-    whole = sum_of([seen.total(above) for seen in block])
-    by = sum_of([seen.seconds if below is None else seen.total(below) for seen in block])
-    return None if whole is None or by is None or by <= 0 else whole / by
+    return None if above is None else ratio_of_sums(block, above, below)
 
 
 def _why_not(watched: _Watched, above: Quantity | None) -> str:
