@@ -575,7 +575,7 @@ class Looked:
     @property
     def stands_for(self) -> str:
         """Return what stands for what, and why; empty where nothing does."""
-        if not self.why or self.study.stand_in is None:
+        if not self.why or self.trouble or self.study.stand_in is None:
             return ""
         return f"{self.study.stand_in.says} (preset:{self.study.preset}: {self.why})"
 
@@ -602,7 +602,7 @@ def run_article(options: RunOptions) -> None:
     if not runnable:
         raise InputError(f"nothing of {options.source} can be run here", hint=looked[0].trouble)
     out = options.out or session.default_directory(f"article {name}", doors)
-    failed = dict(_run_each(runnable, out, options, doors))
+    failed = dict(_run_each(runnable, out, options))
     there = [each for each in runnable if has_begun(out / each.label)]
     told = [f"{label}: not finished: {error.message}" for label, error in failed.items()]
     missing = [*bundle.not_shown, *_left_out(looked), *told]
@@ -611,7 +611,7 @@ def run_article(options: RunOptions) -> None:
             [out / each.label for each in there],
             title=bundle.title,
             out=out / "article",
-            notes={each.label: _note(each) for each in there},
+            notes={e.label: f"A stand-in: {e.stands_for}." for e in there if e.stands_for},
             missing=(f"Cited: {bundle.cited}.", *missing),
         ),
         err=True,
@@ -683,32 +683,26 @@ def _options(preset: str, options: RunOptions) -> RunOptions:
 
 
 def _run_each(
-    looked: Sequence[Looked], out: Path, options: RunOptions, doors: Doors
+    looked: Sequence[Looked], out: Path, options: RunOptions
 ) -> Iterator[tuple[str, SteelyardError]]:
     """Run what is not finished yet; yield what failed, and why."""
     for number, each in enumerate(looked, start=1):
         path = out / each.label
         click.echo(f"\n{number} of {len(looked)}, {each.label}: {each.study.asks}", err=True)
         try:
-            _run_one(path, _options(each.preset, options), doors)
+            _run_one(path, _options(each.preset, options))
         except SteelyardError as error:
             click.echo(f"error: {each.label}: {error.message}", err=True)
             yield each.label, error
 
 
-def _run_one(path: Path, options: RunOptions, doors: Doors) -> None:
+def _run_one(path: Path, options: RunOptions) -> None:
     if not has_begun(path):
-        options = replace(options, out=path)
-        loaded = load(options, doors)
-        start(loaded, command_of(loaded, options), options, doors)
+        run(replace(options, out=path))
     elif read_campaign(path).status.is_finished:
         click.echo(f"It is finished: {path}.", err=True)
     else:
         resume(replace(options, resume=path), given=())
-
-
-def _note(each: Looked) -> str:
-    return f"A stand-in: {each.stands_for}." if each.why else ""
 
 
 def _left_out(looked: Sequence[Looked]) -> Iterator[str]:
@@ -729,7 +723,7 @@ def _bundle_document(source: str, bundle: Bundle, looked: Sequence[Looked]) -> D
                 each.preset,
                 MISSING if each.trouble else format_duration(each.most_s),
                 MISSING if each.trouble else format_bytes(each.disk_bytes),
-                "not run" if each.trouble else "stands in" if each.why else "runs here",
+                "not run" if each.trouble else "stands in" if each.stands_for else "runs here",
             )
         )
         for each in looked
@@ -743,7 +737,7 @@ def _bundle_document(source: str, bundle: Bundle, looked: Sequence[Looked]) -> D
     missing = (*bundle.not_shown, *_left_out(looked))
     told = BulletList(lead="Whatever is measured here does not show:", items=missing)
     sections = [Section(anchor="studies", title="Studies", blocks=blocks)]
-    if stand_ins := tuple(each.stands_for for each in looked if each.why and not each.trouble):
+    if stand_ins := tuple(each.stands_for for each in looked if each.stands_for):
         listed = BulletList(lead="In the place of what cannot be run here:", items=stand_ins)
         sections.append(Section(anchor="stand-ins", title="Stand-ins", blocks=(listed,)))
     sections.append(Section(anchor="not-shown", title="Not shown", blocks=(told,)))
@@ -767,7 +761,7 @@ def _bundle_json(source: str, bundle: Bundle, looked: Sequence[Looked]) -> dict[
                 "name": each.study.name,
                 "asks": each.study.asks,
                 "preset": each.preset,
-                "stands_in_for": each.study.preset if each.why and not each.trouble else None,
+                "stands_in_for": each.study.preset if each.stands_for else None,
                 "why": each.why or None,
                 "trouble": each.trouble or None,
                 "most_s": None if each.trouble else each.most_s,

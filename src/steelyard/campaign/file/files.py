@@ -300,8 +300,13 @@ _SUFFIX: Final = ".yaml"
 
 def preset_names() -> tuple[str, ...]:
     """Return the names of all presets, sorted."""
-    names = (entry.name for entry in files(__package__).joinpath(_FOLDER).iterdir())
-    return tuple(sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)))
+    return _names_of(_FOLDER, _SUFFIX)
+
+
+def _names_of(folder: str, suffix: str) -> tuple[str, ...]:
+    """Return the names of the files of ours in a folder, sorted."""
+    names = (entry.name for entry in files(__package__).joinpath(folder).iterdir())
+    return tuple(sorted(name.removesuffix(suffix) for name in names if name.endswith(suffix)))
 
 
 def preset_text(name: str) -> str:
@@ -373,8 +378,7 @@ class Bundle:
 
 def bundle_names() -> tuple[str, ...]:
     """Return the names of all bundles, sorted."""
-    names = (entry.name for entry in files(__package__).joinpath(_ARTICLES).iterdir())
-    return tuple(sorted(name.removesuffix(_TOML) for name in names if name.endswith(_TOML)))
+    return _names_of(_ARTICLES, _TOML)
 
 
 def load_bundle(name: str) -> Bundle:
