@@ -345,9 +345,9 @@ def _levels(analysis: CampaignAnalysis, attribution: Attribution) -> Iterator[Ta
         (each.configuration, each.cell.workload, each.cell.load): each.tps.value
         for each in analysis.cells
     }
+    names = [step.name for step in experiment.configurations]
     rows = []
     for workload, load in product(experiment.workloads, experiment.closed_loads):
-        names = [step.name for step in experiment.configurations]
         levels = [found.get((name, workload.name, load)) for name in names]
         shown = (MISSING if level is None else rate(level) for level in levels)
         rows.append(Row(cells=(workload.name, cell_name(experiment, load), *shown)))

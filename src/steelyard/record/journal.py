@@ -10,7 +10,7 @@ it.
 import json
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -521,8 +521,9 @@ def replay(lines: Sequence[Line]) -> CampaignRecord:
     """
     start = _start(lines)
     entries = [line.entry for line in lines]
+    known = _Known.of(start.experiment)
     for number, entry in enumerate(entries, start=1):
-        if wrong := _what_cannot_be(entry, start.experiment):
+        if wrong := _what_cannot_be(entry, known):
             raise RecordError(f"line {number} of the journal: {wrong}", hint=_RESTORE)
     plan = [entry.plan for entry in entries if isinstance(entry, Planned)]
     planned_at = [line.elapsed_s for line in lines if isinstance(line.entry, Planned)]
@@ -551,32 +552,49 @@ _LATEST_S: Final = 1e11
 _MOST_ROUNDS: Final = 1000  # of a start; the best number is a handful
 
 
-def _what_cannot_be(entry: Entry, experiment: Experiment) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What runs may be of: asked a hundred thousand times."""
+
+    configurations: frozenset[str]
+    workloads: frozenset[str]
+    loads: frozenset[Hashable]
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> "_Known":
+        return cls(
+            configurations=frozenset(each.name for each in experiment.configurations),
+            workloads=frozenset(each.name for each in experiment.workloads),
+            loads=frozenset(experiment.loads),
+        )
+
+
+def _what_cannot_be(entry: Entry, known: _Known) -> str:
     """Return what of an entry no campaign can have written, though its form is right; or nothing.
 
     Journals may come from anybody. What follows from them rests on this.
     """
     if isinstance(entry, Started):
-        known = {each.name for each in entry.experiment.configurations}
-        return "" if entry.experiment.baseline in known else "its baseline is no configuration"
+        named = _Known.of(entry.experiment).configurations
+        return "" if entry.experiment.baseline in named else "its baseline is no configuration"
     if isinstance(entry, Planned):
         rule = entry.plan.stopping
         sound = 0.0 < rule.alpha < 1.0 and rule.results > 0 and rule.max_blocks > 0
         sound = sound and 0 < entry.plan.rounds <= _MOST_ROUNDS
         return "" if sound else "its plan has no level, no blocks or no rounds"
     if isinstance(entry, RunFinished | SustainedFinished):
-        return _no_run(entry.run, experiment)
+        return _no_run(entry.run, known)
     return ""
 
 
-def _no_run(run: Run | SustainedRun, experiment: Experiment) -> str:
+def _no_run(run: Run | SustainedRun, known: _Known) -> str:
     if not 0.0 <= run.started_at < _LATEST_S:
         return "its run began at no time"
-    if run.configuration not in {each.name for each in experiment.configurations}:
+    if run.configuration not in known.configurations:
         return "its run is of no configuration of the experiment"
-    if run.cell.workload not in {each.name for each in experiment.workloads}:
+    if run.cell.workload not in known.workloads:
         return "its run is of no workload of the experiment"
-    if isinstance(run, Run) and run.cell.load not in experiment.loads:
+    if isinstance(run, Run) and run.cell.load not in known.loads:
         return "its run has a load that the experiment has not"
     taken = run.measurement
     sound = taken is None or (0.0 < taken.seconds < _LATEST_S and 0.0 <= taken.transactions < _MOST)

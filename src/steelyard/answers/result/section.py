@@ -73,10 +73,11 @@ def level_lines(analysis: CampaignAnalysis, result: Comparison) -> tuple[str, ..
 
     Medians over runs: they describe both sides, and the effect is not computed from them.
     """
-    loads = [load for load in analysis.experiment.closed_loads if _sides(analysis, result, load)]
-    ends = loads if len(loads) <= _MOST_LOADS else [loads[0], loads[-1]]
-    lines = [_line(analysis, result, load) for load in ends]
-    many = len(_sides(analysis, result, ends[0])[0]) if ends else 1
+    known = [(load, _sides(analysis, result, load)) for load in analysis.experiment.closed_loads]
+    known = [(load, sides) for load, sides in known if sides]
+    ends = known if len(known) <= _MOST_LOADS else [known[0], known[-1]]
+    lines = [_line(analysis, load, sides) for load, sides in ends]
+    many = len(ends[0][1][0]) if ends else 1
     if many > 1:  # geometric means: effects of factors are means of logs
         load, colon, rates = lines[0].partition(":")
         tied = load.replace(" ", "\N{NO-BREAK SPACE}")
@@ -103,8 +104,10 @@ def _is_contrary(analysis: CampaignAnalysis, result: Comparison) -> bool:
     return (after - before) * result.effect.value < 0.0
 
 
-def _line(analysis: CampaignAnalysis, result: Comparison, load: Load) -> str:
-    sides = _sides(analysis, result, load)
+_Sides = tuple[tuple[CellSummary, ...], ...]  # of baseline and configuration
+
+
+def _line(analysis: CampaignAnalysis, load: Load, sides: _Sides) -> str:
     parts = [f"{_way(*(rate(_rate(side)) for side in sides))} {RATE}"]
     # A percentile of several servers together is one of none of them.
     tails = [_tail(analysis, *side) if len(side) == 1 else None for side in sides]
@@ -122,9 +125,7 @@ def _way(*texts: str) -> str:
     return " \N{RIGHTWARDS ARROW} ".join(texts)
 
 
-def _sides(
-    analysis: CampaignAnalysis, result: Comparison, load: Load
-) -> tuple[tuple[CellSummary, ...], ...]:
+def _sides(analysis: CampaignAnalysis, result: Comparison, load: Load) -> _Sides:
     """Return the cells of baseline and configuration; nothing where one has no rate.
 
     A level of a factor has those of all combinations that count for it.
