@@ -118,7 +118,8 @@ def test_endpoints_of_postgres_take_turns_and_are_left_as_found(
     assert all(ratio < -0.1 for ratio in found)
     (plan,) = (entry["plan"] for entry in steelyard.journal if entry["kind"] == "planned")
     assert plan["pausing"] == "generator"
-    assert all(run["latency"]["told_to_s"] == pytest.approx(0.05) for run in runs)
+    # A busy machine needs longer turns, which tell more; the settling bounds them.
+    assert all(0.05 <= run["latency"]["told_to_s"] <= 0.1 for run in runs)
     assert all(run["measurement"]["latency_mean_s"] > 0 for run in runs)
     report = (steelyard.directory / "c" / "report.md").read_text()
     assert "with pauses for background work" in report

@@ -50,7 +50,7 @@ def ratios(runs: list[dict[str, Any]], configuration: str, baseline: str) -> lis
 
 @pytest.mark.slow
 def test_a_known_effect_shows_in_turns_that_the_server_counted(steelyard: Steelyard) -> None:
-    """A server that searches a list answers fewer: in each of two blocks, of 8 turns each.
+    """A server that searches a list answers fewer: in each of two blocks, of up to 8 turns each.
 
     Each turn counts what ended in it after the settling, by the server; no latency is made up.
     """
@@ -65,7 +65,7 @@ def test_a_known_effect_shows_in_turns_that_the_server_counted(steelyard: Steely
     for run in runs:
         assert run["latency"] is None
         assert run["measurement"]["latency_mean_s"] is None
-        assert len(run["turns"]) >= 6
+        assert 2 <= len(run["turns"]) <= 8
         for turn in run["turns"]:
             assert turn["seconds"] > 0.0
             assert 0 < turn["early"] < turn["transactions"]

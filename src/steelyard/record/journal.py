@@ -579,9 +579,9 @@ def _what_cannot_be(entry: Entry, known: _Known) -> str:
         return "" if entry.experiment.baseline in named else "its baseline is no configuration"
     if isinstance(entry, Planned):
         rule = entry.plan.stopping
-        sound = 0.0 < rule.alpha < 1.0 and rule.results > 0 and rule.max_blocks > 0
+        sound = 0.0 < rule.alpha < 1.0 and rule.results > 0 and rule.max_blocks >= 0
         sound = sound and 0 < entry.plan.rounds <= _MOST_ROUNDS
-        return "" if sound else "its plan has no level, no blocks or no rounds"
+        return "" if sound else "its plan has no level, no results or no rounds"
     if isinstance(entry, RunFinished | SustainedFinished):
         return _no_run(entry.run, known)
     return ""

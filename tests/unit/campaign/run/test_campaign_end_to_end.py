@@ -81,6 +81,18 @@ def test_equal_configurations_end_at_the_budget(path: Path) -> None:
     )
 
 
+def test_a_budget_without_a_block_ends_with_what_it_lacks(path: Path) -> None:
+    """A short budget on a slow machine: no block, a finding that says so, and a record to read."""
+    analysis = Stage.new(an_experiment(stop=Stop(budget_s=5.0)), path).run()
+    assert analysis.status is Status.BUDGET
+    assert analysis.blocks == 0
+    assert analysis.plan is not None
+    assert analysis.plan.stopping.max_blocks == 0
+    codes = {finding.code for finding in analysis.findings}
+    assert "budget-before-first-interim-result" in codes
+    assert analysis == analyse(read_campaign(path))
+
+
 def test_a_precision_ends_it_and_verdicts_do_not(path: Path) -> None:
     """Asked for a half-width, the campaign goes on after the verdict, up to that width."""
     experiment = an_experiment(stop=Stop(budget_s=3600.0, precision=0.015))
