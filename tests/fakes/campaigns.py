@@ -11,8 +11,8 @@ from fakes.servers import FakeEngine, FakePlatform, World
 from fakes.standing import FakeGuards
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.cleanup.ledger import JournalLedger
-from steelyard.campaign.run.alternating import Slots
 from steelyard.campaign.run.bench import Bench
+from steelyard.campaign.run.blocks import Slots
 from steelyard.campaign.run.runner import Campaign
 from steelyard.campaign.run.turns import Slot
 from steelyard.core.campaign import BlockOutcome, CampaignPlan

@@ -37,8 +37,7 @@ def command(
     print. Without any, the articles are examined that this project's presets follow, with all
     that they claim.
     """
-    from steelyard.answers.claims.examination import examine
-    from steelyard.answers.claims.section import examination_document, examination_json
+    from steelyard.answers.claims.examination import examination_document, examination_json, examine
     from steelyard.cli import campaigns
     from steelyard.core.errors import ExitCode, RecordError
     from steelyard.gateways.files import write_text

@@ -41,7 +41,7 @@ def command(
     """
     from dataclasses import replace
 
-    from steelyard.answers.claims.section import (
+    from steelyard.answers.claims.examination import (
         imported_document,
         imported_json,
         repeats_numbered,

@@ -17,11 +17,12 @@ import pytest
 
 from steelyard.answers.browse import Head, blocks_page, list_document, run_page
 from steelyard.answers.campaign import analyse
-from steelyard.answers.claims.examination import examine, published_tables
-from steelyard.answers.claims.section import (
+from steelyard.answers.claims.examination import (
     examination_document,
     examination_json,
+    examine,
     imported_document,
+    published_tables,
     repeats_numbered,
 )
 from steelyard.answers.claims.series import _text

@@ -9,11 +9,12 @@ import pytest
 from steelyard.answers.claims.examination import (
     CHECKS,
     Examination,
+    examination_document,
+    examination_json,
     examine,
     published_tables,
 )
 from steelyard.answers.claims.grounds import Grade
-from steelyard.answers.claims.section import examination_document, examination_json
 from steelyard.answers.claims.statements import Publication, read_claims
 from steelyard.answers.claims.tables import COLUMNS, TableError, read_table, table_text
 from steelyard.core.errors import InputError

@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.answers.claims.examination import examine, published_tables
-from steelyard.answers.claims.section import imported_document, repeats_numbered
+from steelyard.answers.claims.examination import (
+    examine,
+    imported_document,
+    published_tables,
+    repeats_numbered,
+)
 from steelyard.answers.claims.tables import read_table, table_text
 from steelyard.core.errors import InputError
 from steelyard.core.published import PublishedRow

@@ -27,7 +27,6 @@ from steelyard.campaign.design.schedule import (
     mode_for,
     schedule_of,
 )
-from steelyard.campaign.run.alternating import AlternatingTaker, Slots
 from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.beside_blocks import (
     CapacityTaker,
@@ -42,7 +41,13 @@ from steelyard.campaign.run.beside_blocks import (
     sustained_runs,
     warm_up_runs,
 )
-from steelyard.campaign.run.blocks import BlockCompleter, BlockTaker, TakesBlocks
+from steelyard.campaign.run.blocks import (
+    AlternatingTaker,
+    BlockCompleter,
+    BlockTaker,
+    Slots,
+    TakesBlocks,
+)
 from steelyard.campaign.run.ceilings import CeilingTaker
 from steelyard.campaign.run.taking import Taker
 from steelyard.core.campaign import (

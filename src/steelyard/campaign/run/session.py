@@ -23,8 +23,8 @@ from steelyard.campaign.cleanup import ledger
 from steelyard.campaign.cleanup import leftovers as foreign
 from steelyard.campaign.file.files import LoadedExperiment, SettingCatalogue, check_settings
 from steelyard.campaign.foresee.forecast import forecast, require_disk
-from steelyard.campaign.run.alternating import Slots
 from steelyard.campaign.run.bench import Bench
+from steelyard.campaign.run.blocks import Slots
 from steelyard.campaign.run.ceilings import CeilingTaker
 from steelyard.campaign.run.runner import Campaign, Progress
 from steelyard.campaign.run.turns import Slot
