@@ -5,12 +5,17 @@ no verdict decides, that is the answer, with the minutes that would. Workloads a
 into one number, and campaigns are never set against each other here: `steelyard compare` does that.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final
 
 from steelyard.answers.durability.compute import may_write
-from steelyard.answers.money import analyse_money
+from steelyard.answers.durability.results import Fate, Loss
+from steelyard.answers.latency.results import LatencyChange, percentile_name
+from steelyard.answers.money import CostChange, analyse_money
 from steelyard.answers.report import build_document, short_verdicts, summary
 from steelyard.answers.result.section import place_line
 from steelyard.answers.results import (
@@ -34,6 +39,7 @@ from steelyard.report.document import (
     FindingList,
     Json,
     KeyValues,
+    Link,
     Paragraph,
     Row,
     Section,
@@ -49,6 +55,7 @@ _CHAPTER: Final = (  # sections of a report that its chapter has, in the order o
     *("verdicts", "effects", "attribution", "published", "capacity", "charts", "cells"),
     *("latency", "durability", "time", "money", "scalability", "sustained", "findings"),
 )
+_TOLD_ALONE: Final = 3  # so many that are not decided are told one by one
 _FIGURES: Final = (
     "effects",
     "loads",
@@ -65,14 +72,23 @@ class Evidence:
 
     Attributes:
         label: Of the campaign, as the article calls it.
+        contest: Workload and sides.
         choice: The configuration to take; both names where they are equivalent; empty where the
             comparison does not decide.
-        says: The verdict with its interval, or what would decide.
+        says: The verdict with its interval, or why it is none.
+        section: Anchor in the campaign's report of where that stands.
+        needs_s: How long a campaign takes that decides it, about; None where it is decided, or
+            where more blocks would not do.
+        run: The command that takes so long; empty likewise.
     """
 
     label: str
+    contest: str
     choice: str
     says: str
+    section: str = "verdicts"
+    needs_s: float | None = None
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,75 +99,182 @@ class Use:
         name: As it stands in the table.
         rule: In words.
         evidence: Yields what a campaign says; nothing where it does not speak of it.
+        measured_by: What measures it where no campaign speaks of it.
     """
 
     name: str
     rule: str
     evidence: Callable[[str, CampaignAnalysis], Iterator[Evidence]]
+    measured_by: str
 
 
-def _by_throughput(
-    label: str, analysis: CampaignAnalysis, results: Sequence[Comparison]
-) -> Iterator[Evidence]:
-    margin = analysis.experiment.stop.equivalence
-    for c in results:
-        contest = f"{c.workload}, {c.configuration} against {c.baseline}"
-        said = f"{contest}: {verdict_word(c, margin)} {effect_interval(c.effect)}"
-        yield Evidence(label=label, choice=_choice(c), says=said + _would_decide(c))
+def _contest(c: Comparison | LatencyChange | CostChange) -> str:
+    return f"{c.workload}, {c.configuration} against {c.baseline}"
 
 
-def _choice(c: Comparison) -> str:
-    """Return which side a comparison speaks for; nothing where it does not, or may not."""
-    if c.is_suspect or not c.verdict.decided:
-        return ""
-    if c.verdict is Verdict.EQUIVALENT or c.no_practical_weight:
-        return f"{c.configuration} or {c.baseline}"
-    better = c.configuration if c.verdict is Verdict.FASTER else c.baseline
-    # What is faster because it may lose more is a trade, and no choice that a rate can make.
-    return "" if any(trade.weaker == better for trade in c.trades) else better
-
-
-def _would_decide(c: Comparison) -> str:
+def _by_throughput(label: str, analysis: CampaignAnalysis, c: Comparison) -> Evidence:
+    """Return what the verdict on the rate says, and what would decide it where it does not."""
+    said = f"{verdict_word(c, analysis.experiment.stop.equivalence)} {effect_interval(c.effect)}"
+    told = Evidence(label=label, contest=_contest(c), choice="", says=said)
     if c.is_suspect:
-        return "; suspect, because a negative control differs"
+        return replace(told, says=f"{said}; suspect, because a negative control differs")
     if not c.verdict.decided:
-        if c.minutes_to_decide is None:
-            return "; not decided"
-        return f"; not decided, about {format_duration(60.0 * c.minutes_to_decide)} more would"
-    return "" if _choice(c) else "; but it may lose acknowledged writes that the other keeps"
+        return _not_decided(told, analysis, c.minutes_to_decide)
+    if {(name, c.workload) for name in (c.configuration, c.baseline)} & analysis.burst_only:
+        lasting = "within burst credits: a long run (`sustain`) would tell what lasts"
+        return replace(told, says=f"{said}; {lasting}")
+    if c.verdict is Verdict.EQUIVALENT or c.no_practical_weight:
+        return replace(told, choice=f"{c.configuration} or {c.baseline}")
+    return _unless_weaker(told, c, c.configuration if c.verdict is Verdict.FASTER else c.baseline)
+
+
+def _not_decided(
+    told: Evidence, analysis: CampaignAnalysis, minutes_more: float | None
+) -> Evidence:
+    said = f"{told.says}; not decided"
+    if minutes_more is None:
+        return replace(told, says=said)
+    needs_s = analysis.elapsed_s + _SECONDS_PER_MINUTE * minutes_more
+    return replace(told, says=said, needs_s=needs_s, run=_run_for(analysis.command, needs_s))
+
+
+def _unless_weaker(told: Evidence, c: Comparison, better: str) -> Evidence:
+    """Return the choice of a side, unless it may lose what the other keeps.
+
+    That is a trade, and no choice that a rate can make.
+    """
+    if any(trade.weaker == better for trade in c.trades):
+        lost = f"{better} may lose acknowledged writes that the other keeps"
+        return replace(told, says=f"{told.says}; but {lost}")
+    return replace(told, choice=better)
+
+
+_SECONDS_PER_MINUTE: Final = 60.0
+_OF_ONE_RUN: Final = {"--seed", "--budget"}
+
+
+def _run_for(command: str, seconds: float) -> str:
+    """Return the command of a campaign as one of another length; empty where none is known."""
+    words, kept = iter(shlex.split(command)), list[str]()
+    for word in words:
+        if word in _OF_ONE_RUN:
+            next(words, "")
+        elif word == "--set" and (change := next(words, "")):
+            kept += [] if change.startswith("stop.budget=") else [word, change]
+        elif not word.startswith(tuple(f"{option}=" for option in _OF_ONE_RUN)):
+            kept.append(word)
+    minutes = math.ceil(seconds / _SECONDS_PER_MINUTE)
+    return shlex.join([*kept, "--budget", f"{minutes}m"]) if kept else ""
 
 
 def _work(writes: bool) -> Callable[[str, CampaignAnalysis], Iterator[Evidence]]:  # noqa: FBT001 - a kind
     def evidence(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
         kind = {w.name: may_write(w) for w in analysis.experiment.workloads}
-        results = [c for c in analysis.results if kind.get(c.workload, not writes) is writes]
-        yield from _by_throughput(label, analysis, results)
+        for c in analysis.results:
+            if kind.get(c.workload, not writes) is writes:
+                yield _by_throughput(label, analysis, c)
 
     return evidence
 
 
+_TOLD_OF_A_CLIENT: Final = (0.99, 0.5)  # percentiles, the weightier first
+
+
 def _single_client(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
-    alone = [
-        c
-        for c in analysis.comparisons
-        if c.load is not None and c.load.clients == 1 and not c.load.is_open
-    ]
-    if not alone and [load.clients for load in analysis.experiment.closed_loads] == [1]:
-        alone = list(analysis.results)
-    yield from _by_throughput(label, analysis, alone)
+    """Yield what percentiles say where they are clear, else what the rate says."""
+    closed = analysis.experiment.closed_loads
+    alone = [c for c in analysis.comparisons if c.load in closed and c.load.clients == 1]
+    if not alone and [load.clients for load in closed] == [1]:
+        alone = [replace(c, load=closed[0]) for c in analysis.results]
+    for c in alone:
+        yield _by_latency(label, analysis, c) or _by_throughput(label, analysis, c)
+
+
+def _by_latency(label: str, analysis: CampaignAnalysis, c: Comparison) -> Evidence | None:
+    changes = () if analysis.latency is None else analysis.latency.changes
+    told = {
+        each.share: each
+        for each in changes
+        if (_contest(each), each.load) == (_contest(c), c.load) and each.called
+    }
+    clear = next((told[share] for share in _TOLD_OF_A_CLIENT if share in told), None)
+    if clear is None or c.is_suspect:
+        return None
+    said = f"{percentile_name(clear.share)} {clear.called} {effect_interval(clear.change)}"
+    found = Evidence(label=label, contest=_contest(c), choice="", says=said, section="latency")
+    return _unless_weaker(found, c, c.configuration if clear.called == "lower" else c.baseline)
+
+
+def _lasting(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
+    """Yield what long runs say: one of each decides by a drop in it, never by its level."""
+    rates = {(each.run.configuration, each.run.cell): each for each in analysis.sustained}
+    baseline = analysis.experiment.baseline
+    for (name, cell), mine in rates.items():
+        theirs = rates.get((baseline, cell))
+        if name == baseline or theirs is None or mine.tps is None or theirs.tps is None:
+            continue
+        sides = {name: mine, baseline: theirs}
+        dropped = [each for each, long in sides.items() if long.cliff is not None]
+        said = " and ".join(
+            f"{each} {long.tps:,.0f} tps" + (" after a drop" if each in dropped else "")
+            for each, long in sides.items()
+        )
+        higher = name if mine.tps > theirs.tps else baseline
+        decides = len(dropped) == 1 and higher not in dropped
+        yield Evidence(
+            label=label,
+            contest=f"{cell.workload}, {name} against {baseline}",
+            choice=higher if decides else "",
+            says=said if decides else f"{said}, one run each: not decided",
+            section="sustained",
+        )
 
 
 def _money(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
     money = analysis.answer(analyse_money)
+    minutes = {
+        (c.workload, c.configuration, c.baseline): c.minutes_to_decide for c in analysis.results
+    }
     for change in money.changes if money is not None else ():
         pair = bounds(change.change)
         if pair is None:
             continue
+        said = f"{effect_interval(change.change)} per transaction"
         cheaper = change.configuration if pair[1] < 0 else change.baseline if pair[0] > 0 else ""
-        contest = f"{change.workload}, {change.configuration} against {change.baseline}"
-        said = f"{contest}: {effect_interval(change.change)} per transaction"
-        open_ = "" if cheaper else "; not decided"
-        yield Evidence(label=label, choice=cheaper, says=said + open_)
+        told = Evidence(
+            label=label, contest=_contest(change), choice=cheaper, says=said, section="money"
+        )
+        more = minutes.get((change.workload, change.configuration, change.baseline))
+        yield told if cheaper else _not_decided(told, analysis, more)
+
+
+def _node_lost(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
+    fates = {each.configuration: each.fate(Loss.NODE) for each in analysis.durability}
+    for c in analysis.results:
+        sides = (c.configuration, c.baseline)
+        kept = [name for name in sides if fates.get(name) is Fate.KEPT]
+        if len(kept) == len(sides):
+            yield _by_throughput(label, analysis, c)
+        elif kept and fates.keys() >= set(sides):
+            (weaker,) = set(sides) - set(kept)
+            yield Evidence(
+                label=label,
+                contest=_contest(c),
+                choice=kept[0],
+                says=f"a lost node takes {fates[weaker].value} of {weaker}",
+                section="durability",
+            )
+
+
+def _managed(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
+    managed = {each.name for each in analysis.experiment.configurations if each.target.is_managed}
+    for c in analysis.results:
+        sides = {c.configuration, c.baseline}
+        told = _by_throughput(label, analysis, c)
+        if sides <= managed:
+            yield told
+        elif len(sides & managed) == 1 and len(sides) > 1:
+            yield replace(told, choice=next(iter(sides & managed)), needs_s=None, run="")
 
 
 def _durability(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
@@ -161,8 +284,12 @@ def _durability(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
             stronger = c.baseline if trade.weaker == c.configuration else c.configuration
             if (stronger, trade.weaker) not in told:
                 told.add((stronger, trade.weaker))
-                said = f"{trade.weaker} may lose acknowledged writes that {stronger} keeps"
-                yield Evidence(label=label, choice=stronger, says=said)
+                yield Evidence(
+                    label=label,
+                    contest=f"{stronger} against {trade.weaker}",
+                    choice=stronger,
+                    says=f"{trade.weaker} may lose acknowledged writes that {stronger} keeps",
+                )
 
 
 USES: Final = (
@@ -170,26 +297,52 @@ USES: Final = (
         name="read-heavy",
         rule="the higher rate in workloads that only read",
         evidence=_work(writes=False),
+        measured_by="steelyard run preset:quick",
     ),
     Use(
         name="write-heavy",
         rule="the higher rate in workloads that write, unless it is bought with durability",
         evidence=_work(writes=True),
+        measured_by="steelyard run preset:quick",
     ),
     Use(
         name="low latency at low load",
-        rule="the higher rate of a single client, which is the lower latency",
+        rule="the lower p99 of a single client, else its lower p50, where they clearly differ; else"
+        " its higher rate",
         evidence=_single_client,
+        measured_by="steelyard run preset:statements",
+    ),
+    Use(
+        name="load for hours",
+        rule="the side that keeps a higher rate in a long run in which the other drops",
+        evidence=_lasting,
+        measured_by="a campaign with `sustain` in its file",
     ),
     Use(
         name="cost-bound",
         rule="the lower cost of a transaction, where files or price lists say what servers cost",
         evidence=_money,
+        measured_by="a campaign with `cost` in its targets",
+    ),
+    Use(
+        name="high availability",
+        rule="the side that keeps what was acknowledged when its node is lost; of two that do, the"
+        " higher rate. How long a failover takes is not in it",
+        evidence=_node_lost,
+        measured_by="steelyard run preset:high-availability",
+    ),
+    Use(
+        name="managed service",
+        rule="the side that a provider runs, at the difference that its line tells; of two, the"
+        " higher rate",
+        evidence=_managed,
+        measured_by="a campaign with a target of kind `rds`",
     ),
     Use(
         name="nothing acknowledged may be lost",
         rule="the side that keeps what the other may lose",
         evidence=_durability,
+        measured_by="a campaign of servers that differ in it, as `preset:redis-aof` has them",
     ),
 )
 
@@ -243,6 +396,11 @@ class Article:
 def article_document(article: Article) -> Document:
     """Return the article as a document."""
     names = ", ".join(chapter.label for chapter in article.chapters)
+    chapters = tuple(
+        section
+        for number, chapter in enumerate(article.chapters, start=1)
+        for section in _chapter(number, chapter)
+    )
     moments = [chapter.analysis.started_at for chapter in article.chapters]
     return Document(
         title=article.title,
@@ -250,12 +408,8 @@ def article_document(article: Article) -> Document:
         f" · {utc(min(moments))} to {utc(max(moments))}",
         sections=(
             _results(article),
-            _choices(article),
-            *(
-                section
-                for number, chapter in enumerate(article.chapters, start=1)
-                for section in _chapter(number, chapter)
-            ),
+            _choices(article, {section.anchor: section.title for section in chapters}),
+            *chapters,
             _measured(article),
             _limits(article),
             _commands(article),
@@ -302,19 +456,42 @@ def _results(article: Article) -> Section:
     return Section(anchor="results", title="Results", blocks=tuple(blocks), first=True)
 
 
-def _choices(article: Article) -> Section:
+def _choices(article: Article, titles: Mapping[str, str]) -> Section:
     """Return when to choose what: by rule, with the evidence for each."""
+    numbers = {chapter.label: place for place, chapter in enumerate(article.chapters, start=1)}
     pairs, lists = [], []
     for use in USES:
         found = article.evidence(use)
         decided = tuple(dict.fromkeys(f"{e.choice} ({e.label})" for e in found if e.choice))
-        answer = enumeration(decided) or ("not decided" if found else "nothing measured says it")
-        pairs.append((use.name, f"{answer}. Rule: {use.rule}."))
-        if found:
-            items = tuple(f"{e.label}: {e.says}" for e in found)
-            lists.append(BulletList(lead=f"{use.name}, the evidence", items=items))
+        nothing = "not decided" if found else f"nothing measured says it; {use.measured_by} would"
+        pairs.append((use.name, f"{enumeration(decided) or nothing}. Rule: {use.rule}."))
+        lines = tuple(_lines(found))
+        anchors = [f"{each.section}-{numbers[each.label]}" for _, each in lines]
+        links = tuple(
+            Link(text=titles[a], address=f"#{a}") if a in titles else None for a in anchors
+        )
+        if lines:
+            items = tuple(text for text, _ in lines)
+            lists.append(BulletList(lead=f"{use.name}, the evidence", items=items, links=links))
     blocks: tuple[Block, ...] = (KeyValues(title="", pairs=tuple(pairs)), *lists)
     return Section(anchor="choices", title="When to choose what", blocks=blocks, first=True)
+
+
+def _lines(found: Sequence[Evidence]) -> Iterator[tuple[str, Evidence]]:
+    """Yield lines with the evidence for each; what one longer campaign would decide is one line."""
+    for label, of_campaign in groupby(found, key=lambda each: each.label):
+        every = list(of_campaign)
+        for each in every:
+            if not each.run:
+                yield f"{label}: {each.contest}: {each.says}", each
+        longer = sorted((e for e in every if e.run), key=lambda e: e.needs_s or 0.0)
+        if longer:
+            last = longer[-1]
+            told = "; ".join(f"{e.contest}: {e.says}" for e in every if e.run)
+            if len(longer) > _TOLD_ALONE:
+                told = f"{count(len(longer), 'comparison')} are not decided"
+            needs = format_duration(last.needs_s or 0.0)
+            yield f"{label}: {told}; `{last.run}` would, in about {needs}", last
 
 
 def _chapter(number: int, chapter: Chapter) -> Iterator[Section]:
@@ -418,8 +595,17 @@ def article_json(article: Article) -> dict[str, Json]:
             {
                 "use": use.name,
                 "rule": use.rule,
+                "measured_by": use.measured_by,
                 "evidence": [
-                    {"campaign": each.label, "choice": each.choice or None, "says": each.says}
+                    {
+                        "campaign": each.label,
+                        "contest": each.contest,
+                        "choice": each.choice or None,
+                        "says": each.says,
+                        "section": each.section,
+                        "needs_s": each.needs_s,
+                        "run": each.run or None,
+                    }
                     for each in article.evidence(use)
                 ],
             }

@@ -123,6 +123,7 @@ class Server:
 
     made_within_s: ClassVar[float] = 0.0  # what it takes somebody else to make it, about
     is_here: ClassVar[bool] = False  # Steelyard makes its data directory on this machine
+    is_managed: ClassVar[bool] = False  # a provider runs it, by its kind
     restores: ClassVar[tuple[str, ...]] = ()  # what a file may choose as its `restore`
     noun: ClassVar[str] = "endpoint"  # what one is called that is there already
     # What lets Steelyard restart such a server; empty: nothing does.
@@ -691,6 +692,7 @@ class RdsTarget(Server):
     """
 
     noun: ClassVar[str] = "RDS instance"
+    is_managed: ClassVar[bool] = True
     made_within_s: ClassVar[float] = 900.0  # 5 to 15 minutes; a guess
     kind: Literal["rds"] = "rds"
     region: str = ""

@@ -76,11 +76,30 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A way to another page, or to a section of this one: ``#`` and its anchor."""
+
+    text: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BulletList:
-    """Short statements under a lead."""
+    """Short statements under a lead.
+
+    Attributes:
+        links: Of each item, where more of it stands; empty where none has any.
+    """
 
     lead: str
     items: tuple[str, ...]
+    links: tuple[Link | None, ...] = ()
+
+    @property
+    def linked(self) -> tuple[tuple[str, Link | None], ...]:
+        """Return the items, each with its link."""
+        links = self.links or (None,) * len(self.items)
+        return tuple(zip(self.items, links, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,14 +342,6 @@ class Section:
     first: bool = False
     brief: tuple[Block, ...] = ()
     shown: Shown = Shown.NOTHING
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """A way to another page."""
-
-    text: str
-    address: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

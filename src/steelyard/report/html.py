@@ -130,7 +130,18 @@ def render_markdown(document: Document) -> str:
     """Return the whole document; charts are described in words."""
     parts = [f"# {escape(document.title)}", escape(document.subtitle)]
     parts += [escape(text) for text in (document.place, document.description) if text]
-    parts.extend(_section(section) for section in document.sections)
+    linked = {
+        link.address
+        for section in document.sections
+        for block in section.blocks
+        if isinstance(block, BulletList)
+        for link in block.links
+        if link is not None
+    }
+    for section in document.sections:
+        if f"#{section.anchor}" in linked:
+            parts.append(f'<a id="{section.anchor}"></a>')
+        parts.append(_section(section))
     return "\n\n".join(parts) + "\n"
 
 
@@ -308,7 +319,10 @@ def _(block: Paragraph) -> str:
 
 @_block.register
 def _(block: BulletList) -> str:
-    items = "\n".join(f"- {escape(item)}" for item in block.items)
+    items = "\n".join(
+        f"- {escape(item)}" + (f" ([{escape(link.text)}]({link.address}))" if link else "")
+        for item, link in block.linked
+    )
     return f"**{escape(block.lead)}**\n\n{items}"
 
 

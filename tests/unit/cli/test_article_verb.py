@@ -3,16 +3,23 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
 import pytest
 from click.testing import CliRunner
 
-from steelyard.answers.article import USES, Chapter
+from fakes.analyses import quick
+from fakes.durable import high_availability
+from fakes.latencies import tails
+from steelyard.answers.article import USES, Chapter, Evidence
 from steelyard.answers.campaign import analyse
+from steelyard.answers.durability.results import ConfigurationDurability, Fate
+from steelyard.answers.results import CampaignAnalysis
 from steelyard.cli.main import cli
 from steelyard.core.errors import InputError
+from steelyard.core.target import RdsTarget
 from steelyard.record.directory import read_campaign
 from steelyard.report.document import Column, Row, Table
 from steelyard.report.html import table_csv
@@ -41,7 +48,9 @@ def test_choices_come_from_verdicts_alone(told: dict[str, list[dict[str, object]
     reads = {each["campaign"]: each for each in told["read-heavy"]}
     assert reads["quick"]["choice"] == "large"
     assert reads["fitted"]["choice"] is None
-    assert "not decided, about" in str(reads["fitted"]["says"])
+    assert str(reads["fitted"]["says"]).endswith("not decided")
+    assert re.fullmatch(r"steelyard run preset:fitted .*--budget \d+m", str(reads["fitted"]["run"]))
+    assert reads["quick"]["run"] is None
     writes = {each["campaign"]: each for each in told["write-heavy"]}
     assert writes["quick"]["choice"] == "large or small"
     assert "published-matrix" not in writes  # one run per cell gives no verdict
@@ -65,7 +74,7 @@ def test_what_nobody_measured_is_said(told: dict[str, list[dict[str, object]]]) 
     assert told["cost-bound"] == []
     assert told["low latency at low load"] == []
     text = invoked(str(EXAMPLES / "quick"))
-    assert "nothing measured says it" in text
+    assert "nothing measured says it; steelyard run preset:statements would" in text
     assert set(told) == {use.name for use in USES}
 
 
@@ -106,14 +115,99 @@ def test_two_directories_of_one_name_are_refused(tmp_path: Path) -> None:
     assert "more than one campaign is called protocol" in str(result.exception)
 
 
-def test_a_single_client_and_costs_speak_for_their_uses() -> None:
-    """A campaign at one client answers for latency."""
+def evidence(use: str, analysis: CampaignAnalysis) -> list[Evidence]:
+    """Return what a campaign says of a use."""
+    (found,) = (each for each in USES if each.name == use)
+    return list(found.evidence("c", analysis))
+
+
+def test_a_single_client_speaks_for_latency() -> None:
+    """By percentiles where they clearly differ, the 99th before the median; else by its rate."""
     analysis = analyse(read_campaign(EXAMPLES / "scalability"))
     chapter = Chapter.of("scalability", analysis)
-    latency = next(use for use in USES if use.name.startswith("low latency"))
-    found = list(latency.evidence("scalability", analysis))
+    found = evidence("low latency at low load", analysis)
     assert len(found) == len([c for c in analysis.comparisons if c.load and c.load.clients == 1])
+    assert {each.section for each in found} == {"verdicts"}
     assert chapter.section("nothing of the kind") == ()
+    # The longer tail loses, though its median is lower.
+    (writes,) = (e for e in evidence("low latency at low load", tails()) if "writes" in e.contest)
+    assert (writes.choice, writes.section) == ("default", "latency")
+    assert writes.says.startswith("p99 higher")
+
+
+def test_what_a_lost_node_takes_decides_for_high_availability() -> None:
+    """Who keeps what was acknowledged is chosen; between two that do, the higher rate."""
+    found = {each.contest: each for each in evidence("high availability", high_availability())}
+    required = found["writes, standby-required against local"]
+    assert (required.choice, required.section) == ("standby-required", "durability")
+    assert "writes, standby-preferred against local" not in found  # neither keeps it for sure
+    untraded = tuple(replace(c, trades=()) for c in high_availability().comparisons)
+    both = replace(
+        high_availability(),
+        durability=_all_kept(high_availability()),
+        comparisons=untraded,
+    )
+    kept = {e.contest: e for e in evidence("high availability", both)}
+    assert kept["writes, longhorn-2r against local"].choice == "local"
+
+
+def _all_kept(analysis: CampaignAnalysis) -> tuple[ConfigurationDurability, ...]:
+    return tuple(
+        replace(each, survivals=tuple(replace(s, fate=Fate.KEPT) for s in each.survivals))
+        for each in analysis.durability
+    )
+
+
+def test_the_side_that_a_provider_runs_is_the_managed_one() -> None:
+    """At the difference of its line, whatever the verdict; nothing where nobody runs one."""
+    analysis = quick()
+    assert evidence("managed service", analysis) == []
+    baseline, other = analysis.experiment.configurations
+    managed = replace(baseline, target=RdsTarget(region="eu-central-1"))
+    experiment = replace(analysis.experiment, configurations=(managed, other))
+    found = evidence("managed service", replace(analysis, experiment=experiment))
+    assert {each.choice for each in found} == {baseline.name}
+    assert all("%" in each.says for each in found)
+
+
+def test_long_runs_decide_by_a_drop_alone() -> None:
+    """One run of each has no interval: levels decide nothing."""
+    analysis = tails()
+    levels = [replace(each, tps=5000.0 - 100.0 * n) for n, each in enumerate(analysis.sustained)]
+    found = evidence("load for hours", replace(analysis, sustained=tuple(levels)))
+    assert {each.choice for each in found} == {""}
+    assert all(each.says.endswith("one run each: not decided") for each in found)
+    cliff = analyse(read_campaign(EXAMPLES / "cliff-block")).sustained[0].cliff
+    assert cliff is not None
+    baseline = analysis.experiment.baseline
+    dropped = [
+        replace(each, cliff=None if each.run.configuration == baseline else cliff)
+        for each in levels
+    ]
+    found = evidence("load for hours", replace(analysis, sustained=tuple(dropped)))
+    assert {each.choice for each in found} == {baseline}
+
+
+def test_a_rate_within_burst_credits_is_no_choice() -> None:
+    """It says nothing of what lasts."""
+    analysis = quick()
+    within = frozenset((c.configuration, c.workload) for c in analysis.results)
+    for use in ("read-heavy", "write-heavy"):
+        decided = [each for each in evidence(use, analysis) if each.choice]
+        found = evidence(use, replace(analysis, burst_only=within))
+        assert decided
+        assert not any(each.choice for each in found)
+
+
+def test_what_would_decide_is_told_once_for_many(tmp_path: Path) -> None:
+    """By the longest of them; each line leads to a section that is there."""
+    names = [str(EXAMPLES / name) for name in ("redis-loaded", "attribution")]
+    invoked(*names, "--out", str(tmp_path))
+    text = (tmp_path / "article.md").read_text()
+    assert "10 comparisons are not decided" in text
+    linked = set(re.findall(r"\]\(#([^)]+)\)", text))
+    assert linked == set(re.findall(r'<a id="([^"]+)"></a>', text))
+    assert {"verdicts-1", "verdicts-2"} <= linked
 
 
 def test_a_cell_is_no_formula_of_a_spreadsheet() -> None:
