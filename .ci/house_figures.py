@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 353,
+    "files": 352,
     "longest file": 804,
-    "import edges": 2579,
-    "modules with one importer": 26,
+    "import edges": 2577,
+    "modules with one importer": 25,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

@@ -25,10 +25,9 @@ from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
 from steelyard.places.local.groups import GroupPlan, ServerGroups, pausing_of
-from steelyard.places.local.machine import capacity
+from steelyard.places.local.machine import MadeStores, capacity
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.local.server import server_account, staged
-from steelyard.places.local.stores import MadeStores
 from steelyard.places.protocol import Ledger, PausablePlatform, Platform
 from steelyard.record import registry
 from steelyard.systems.postgres.cloudnative_pg.operator import require_installed

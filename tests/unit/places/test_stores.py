@@ -14,7 +14,7 @@ from steelyard.core.storage import Store
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.stores import Bucket, FuseStores, Limits, StorePaths, limits_of
-from steelyard.places.local.stores import MadeStores
+from steelyard.places.local.machine import MadeStores
 from steelyard.record import registry
 
 

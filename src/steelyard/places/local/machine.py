@@ -1,4 +1,9 @@
-"""Facts of this machine: CPUs and memory that may really be used, and what to know beside them."""
+"""This machine as a place: CPUs and memory that may really be used, and storage made on it.
+
+Simulated storage is made before the servers of a campaign and taken away after them. All of it lies
+below directories that the ledger and the registry know before anything is made, so that after a
+death ``clean`` unmounts and removes it.
+"""
 
 import re
 from collections.abc import Mapping
@@ -8,10 +13,12 @@ from pathlib import Path
 from steelyard.core.errors import PreflightError
 from steelyard.core.linux import THROTTLES, limits_of
 from steelyard.core.measurement import Fact
-from steelyard.core.storage import Provision
+from steelyard.core.outside import MadeDirectory
+from steelyard.core.storage import Provision, Store
 from steelyard.core.units import KIB, format_bytes
-from steelyard.gateways.files import existing_parent
+from steelyard.gateways.files import existing_parent, make_directory, remove_tree
 from steelyard.gateways.host import (
+    Clock,
     Host,
     files_of,
     group_memory,
@@ -21,6 +28,9 @@ from steelyard.gateways.host import (
     memory_bytes,
     parse_mounts,
 )
+from steelyard.gateways.stores import StorePaths, Stores, Volumes, unmounted
+from steelyard.places.protocol import Ledger
+from steelyard.record import registry
 
 _FILE_SYSTEM, _BLOCK, _READ_AHEAD = "data file system", "file-system block", "read-ahead"
 DATA_FACTS = frozenset({_FILE_SYSTEM, _BLOCK, _READ_AHEAD})  # of the disk that the data lie on
@@ -190,3 +200,70 @@ def _file_system(host: Host, place: str) -> str:
     """Return type and device of the file system that holds a place."""
     mount = innermost(parse_mounts(host.read("/proc/self/mounts")), place)
     return "not visible" if mount is None else f"{mount.file_system} on {mount.source}"
+
+
+class MadeStores:
+    """Simulated storage, one for each place and kind that is asked for.
+
+    Args:
+        campaign_id: Whose it is.
+        ledger: Notes what is made.
+        stores: Makes it.
+        volumes: Unmounts it.
+        clock: To wait until nobody uses it any more.
+    """
+
+    def __init__(
+        self, campaign_id: str, ledger: Ledger, stores: Stores, volumes: Volumes, clock: Clock
+    ) -> None:
+        self._campaign_id = campaign_id
+        self._ledger = ledger
+        self._stores = stores
+        self._volumes = volumes
+        self._clock = clock
+        self._made: dict[tuple[Path, Store], StorePaths] = {}
+        self._directories: list[Path] = []
+
+    def volume(self, root: Path, store: Store) -> Path:
+        """Return where a store below a directory is mounted; it is made when first asked for.
+
+        Raises:
+            PrivilegeError: Only root may.
+            PreflightError: A program is not here.
+            TargetError: The kernel or a program refuses.
+        """
+        if (root, store) not in self._made:
+            self._stores.require()
+            paths = self._paths(root / "stores" / "live" / self._campaign_id)
+            for place in (paths.served, paths.volume):
+                registry.note_mount(self._campaign_id, place)
+                make_directory(place)
+            self._made[root, store] = paths
+            self._stores.make(paths, store, self._clock)
+        return self._made[root, store].volume
+
+    def _paths(self, directory: Path) -> StorePaths:
+        if directory not in self._directories:
+            self._ledger.created(MadeDirectory(path=directory))
+            self._directories.append(directory)
+            make_directory(directory)
+        number = len(self._made) + 1
+        return StorePaths(
+            image=directory / f"image-{number}",
+            served=directory / f"served-{number}",
+            volume=directory / f"volume-{number}",
+        )
+
+    def remove(self) -> None:
+        """Unmount and remove all of it; a second time changes nothing.
+
+        Raises:
+            LeftBehindError: Somebody uses it; ``clean`` goes on from there.
+        """
+        for paths in reversed(self._made.values()):
+            for place in (paths.volume, paths.served):
+                unmounted(place, self._volumes, self._clock)
+        self._made.clear()
+        while self._directories:
+            remove_tree(self._directories[-1])
+            self._ledger.removed(MadeDirectory(path=self._directories.pop()))
