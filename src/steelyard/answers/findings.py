@@ -169,6 +169,7 @@ def _holes(seen: Observations) -> Iterator[Finding]:
 
 
 TOO_FEW: Final = "not-enough-blocks"
+_FORETOLD: Final = "budget-before-first-interim-result"  # by the plan, before block 1
 _SLACK: Final = 1.05  # a guess: blocks are not equally long
 
 
@@ -716,12 +717,14 @@ def collected(analysis: CampaignAnalysis) -> tuple[Finding, ...]:
 
     By severity; of the same one what a configuration may lose comes first, since no other measuring
     makes it good, and the rest as they came: what concerns the whole campaign before its cells.
-    Of neighbours the campaign tells as a whole, so their cells do not tell again.
+    Of neighbours the campaign tells as a whole, so their cells do not tell again. That blocks will
+    be too few is not told where they are.
     """
     told = {finding.code for finding in analysis.findings}
     again = ENVIRONMENT if BESIDE_NEIGHBOUR in told else frozenset()
     of_cells = (f for cell in analysis.cells for f in cell.findings if f.code not in again)
-    found = [*analysis.findings, *of_cells]
+    foretold = _FORETOLD if TOO_FEW in told else ""
+    found = [*(f for f in analysis.findings if f.code != foretold), *of_cells]
     unique = tuple(dict.fromkeys(found))
     return tuple(sorted(unique, key=lambda f: (_RANK[f.severity], f.code not in _OF_LOSS)))
 

@@ -7,6 +7,7 @@ import pytest
 from fakes.campaigns import Stage, an_experiment, asks
 from fakes.clock import FakeClock
 from steelyard.answers.campaign import analyse
+from steelyard.answers.report import build_document
 from steelyard.core.campaign import Status
 from steelyard.core.errors import Interrupted, MeasurementError, TargetError
 from steelyard.core.experiment import Configuration, Experiment, Measure, Reset, Stop
@@ -15,6 +16,7 @@ from steelyard.core.schedule import Mode
 from steelyard.core.target import LocalTarget
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.journal import BlockStarted, Planned, RunFinished, read_lines
+from steelyard.report.terminal import render_terminal
 from support.left import left_over
 
 
@@ -82,7 +84,7 @@ def test_equal_configurations_end_at_the_budget(path: Path) -> None:
 
 
 def test_a_budget_without_a_block_ends_with_what_it_lacks(path: Path) -> None:
-    """A short budget on a slow machine: no block, a finding that says so, and a record to read."""
+    """A short budget on a slow machine: no block, a record to read, and the way out told once."""
     analysis = Stage.new(an_experiment(stop=Stop(budget_s=5.0)), path).run()
     assert analysis.status is Status.BUDGET
     assert analysis.blocks == 0
@@ -91,6 +93,9 @@ def test_a_budget_without_a_block_ends_with_what_it_lacks(path: Path) -> None:
     codes = {finding.code for finding in analysis.findings}
     assert "budget-before-first-interim-result" in codes
     assert analysis == analyse(read_campaign(path))
+    shown = render_terminal(build_document(analysis))
+    assert "--budget" in shown
+    assert "the budget leaves" not in shown
 
 
 def test_a_precision_ends_it_and_verdicts_do_not(path: Path) -> None:
