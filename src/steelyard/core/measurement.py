@@ -454,11 +454,9 @@ class RunLatency:
             the log does not tell.
         skipped: Never started, because they were later than the latency limit already.
         late: Took longer than the latency limit, skipped ones not included; None without a limit.
-        retried: Transactions that were tried more than once.
-        retries: Further tries in all.
+        retried: Transactions that were tried more than once; ``retries``: further tries in all.
         sampled: Share of the transactions that the log holds.
-        told_to_s: No longer latency can be told, because pauses of the generator alone cut what is
-            longer; None: all can.
+        told_to_s: Pauses of the generator alone cut what is longer; None: all can be told.
         windows: Of 10 s, in long runs only.
         seconds: Name of the stored counts by second and script below the campaign's ``raw/``.
     """
@@ -761,12 +759,14 @@ class StatementPlan:
         statement: As its script has it.
         lines: Of EXPLAIN, without costs.
         trouble: Why there is none; else empty.
+        runs: Of EXPLAIN (ANALYZE, BUFFERS), after the start and again; empty where it may write.
     """
 
     workload: str
     statement: str
     lines: tuple[str, ...] = ()
     trouble: str = ""
+    runs: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from typing import Final
 
 from steelyard.core.errors import InputError, MeasurementError
 from steelyard.core.outside import Completed
-from steelyard.core.published import Printed, PublishedRow, exactly, parse_printed
+from steelyard.core.published import Printed, PublishedRow, exactly, parse_printed, printed_plan
 from steelyard.core.units import MS_PER_S, US_PER_S
 from steelyard.systems.postgres.log_lines import (
     first_start_us,
@@ -265,20 +265,8 @@ def _unit(column: str) -> str:
     return "1/s"
 
 
-_PLAN: Final = (
-    ("execution time", rf"^\s*Execution Time: {_N} ms", "ms"),
-    ("planning time", rf"^\s*Planning Time: {_N} ms", "ms"),
-    ("buffers hit", r"Buffers: shared[^\n]*? hit=(\d{1,15})", "pages"),
-    ("buffers read", r"Buffers: shared[^\n]*? read=(\d{1,15})", "pages"),
-    ("time reading", rf"I/O Timings:[^\n]*? read={_N}", "ms"),
-    ("rows", rf"actual (?:time=\S+ )?rows={_N}", "rows"),
-)
-
-
 def _explain(text: str) -> list[PublishedRow]:
-    """Return what stands first in the plan: the topmost node counts all below it."""
-    found = [(name, _found(pattern, text), unit) for name, pattern, unit in _PLAN]
-    return [_other(name, value, unit) for name, value, unit in found if value is not None]
+    return [_other(name, value, unit) for name, (value, unit) in printed_plan(text).items()]
 
 
 _STAMP: Final = re.compile(r'^"?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d')

@@ -25,7 +25,7 @@ _NOT_TOLD = "not told"
 @cache
 def article_series() -> Publication:
     """Return the published series."""
-    articles, claims = read_claims(_text("claims.toml"), "claims.toml")
+    articles, claims = read_claims(_shipped("claims.toml"), "claims.toml")
     return Publication(
         rows=(*_postgres(), *_averages(), *_redis()),
         figures=tuple(
@@ -43,21 +43,21 @@ def article_series() -> Publication:
     )
 
 
-def _text(name: str) -> str:
+def _shipped(name: str) -> str:
     return files("steelyard.answers").joinpath("published_files", name).read_text("utf-8")
 
 
 def _records(name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(_text(name).splitlines()))
+    return list(csv.DictReader(_shipped(name).splitlines()))
 
 
 def _postgres() -> tuple[PublishedRow, ...]:
-    rows = read_table(_text("postgres_cells.csv"), "postgres_cells.csv").rows
+    rows = read_table(_shipped("postgres_cells.csv"), "postgres_cells.csv").rows
     return tuple(replace(row, seconds=_RUN_S) for row in rows)
 
 
 def _redis() -> tuple[PublishedRow, ...]:
-    rows = read_table(_text("redis_cells.csv"), "redis_cells.csv").rows
+    rows = read_table(_shipped("redis_cells.csv"), "redis_cells.csv").rows
     return tuple(replace(row, study="redis", clients=_REDIS_CLIENTS) for row in rows)
 
 

@@ -4,13 +4,15 @@ The plans are those that the servers gave before the first block (``systems.post
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from steelyard.answers.results import CampaignAnalysis, Grounds
 from steelyard.core.measurement import StatementPlan
+from steelyard.core.published import printed_plan
 from steelyard.report.document import (
+    Align,
     Block,
     BulletList,
     Column,
@@ -26,6 +28,12 @@ from steelyard.report.document import (
 _ARROW: Final = re.compile(r"\s*->\s+")  # conditions may have one, too, but not in front
 _SHOWN: Final = 100  # characters of a statement
 _FIRST: Final = 2  # so many statements fit on the first screen
+_RUNS_NOTE: Final = (
+    "One execution each, without an interval, before the first block, with values from the middle"
+    " of their ranges: the first after the server's start, and the same once more. Read is what was"
+    " not in shared_buffers; the system may have had it cached, unless a limit of memory held it"
+    " back. EXPLAIN itself takes time for each row. summary.json has the plans whole."
+)
 _NOTE: Final = (
     "Generic plans, for parameters that are not known, read once before the first block under the"
     " settings in force. From the leaves to the root, without costs; summary.json has them whole."
@@ -83,7 +91,10 @@ def _nodes(lines: tuple[str, ...]) -> Iterator[str]:
 
 
 def plan_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
-    """Return the plans that differ, and how many do not; nothing where no script has statements."""
+    """Return the plans that differ, how many do not, and what was executed of them.
+
+    Nothing where no script has statements.
+    """
     statements = analysis.answer(traced) or ()
     if not statements or len(analysis.experiment.configurations) == 1:
         return ()
@@ -99,6 +110,7 @@ def plan_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         blocks.append(_table(differing))
     if unknown:
         blocks.append(BulletList(lead="Plans that are not known:", items=tuple(unknown)))
+    blocks += _executed(statements)
     first = 0 < len(differing) <= _FIRST
     title = "Plans of the statements"
     return (Section(anchor="plans", title=title, blocks=tuple(blocks), first=first),)
@@ -130,6 +142,39 @@ def _table(differing: list[TracedStatement]) -> Table:
     return Table(title="Plans that differ", columns=columns, rows=rows, note=_NOTE)
 
 
+_READ: Final = {
+    "execution time": "{:,.3g}",
+    "buffers read": "{:,.0f}",
+    "buffers hit": "{:,.0f}",
+}
+
+
+def _executed(statements: Sequence[TracedStatement]) -> Iterator[Table]:
+    """Yield what the first execution after the start took and read, and the one after it."""
+    rows = [
+        Row(cells=(each.title if place == 0 else "", name, *_of_runs(plan)))
+        for each in statements
+        for place, (name, plan) in enumerate(each.plans.items())
+        if plan.runs
+    ]
+    if rows:
+        columns = [Column(name="statement"), Column(name="configuration")]
+        for title, unit in (("execution", "ms"), ("read", "pages"), ("hit", "pages")):
+            columns += [
+                Column(name=f"{title}, {moment}", unit=unit, align=Align.RIGHT)
+                for moment in ("first", "again")
+            ]
+        title = "Executed by EXPLAIN (ANALYZE, BUFFERS)"
+        yield Table(title=title, columns=tuple(columns), rows=tuple(rows), note=_RUNS_NOTE)
+
+
+def _of_runs(plan: StatementPlan) -> Iterator[str]:
+    told = [printed_plan("\n".join(lines)) for lines in plan.runs]
+    for name, shown in _READ.items():
+        for run in told:  # a count that is missing is 0
+            yield shown.format(run[name][0].value if name in run else 0.0)
+
+
 def plans_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return all plans as their lines, where there are any."""
     statements = analysis.answer(traced) or ()
@@ -142,7 +187,11 @@ def plans_json(analysis: CampaignAnalysis) -> dict[str, Json]:
                 "statement": each.statement,
                 "differ": each.differs,
                 "plans": {
-                    name: {"lines": list(plan.lines), "trouble": plan.trouble or None}
+                    name: {
+                        "lines": list(plan.lines),
+                        "trouble": plan.trouble or None,
+                        "runs": [list(lines) for lines in plan.runs],
+                    }
                     for name, plan in each.plans.items()
                 },
             }

@@ -143,6 +143,43 @@ def parametrised(statement: str) -> tuple[str, int]:
     return _VARIABLE.sub(numbered, statement), count
 
 
+def typical_values(script: str) -> tuple[tuple[str, str], ...]:
+    r"""Return what ``\set`` makes of each variable, as SQL expressions, in the script's order.
+
+    Of a random number it is the middle of its range. What else pgbench computes is left as it is:
+    most of its functions are PostgreSQL's, too.
+    """
+    return tuple((each["name"], _typical(each["value"])) for each in _SET.finditer(script))
+
+
+_SET: Final = re.compile(r"^[ \t]*\\set[ \t]+(?P<name>\w+)[ \t]+(?P<value>.*\S)", re.MULTILINE)
+_RANDOM: Final = re.compile(r"random(?:_\w+)?[ \t]*\((?P<given>.*)\)", re.IGNORECASE)
+
+
+def _typical(value: str) -> str:
+    drawn = _RANDOM.fullmatch(value)
+    if drawn is None:
+        return value
+    low, high, *_ = [*_divided(drawn["given"]), "", ""]
+    return f"(({low}) + ({high})) / 2"
+
+
+def _divided(given: str) -> Iterator[str]:
+    """Yield arguments; commas within parentheses divide nothing."""
+    depth, begun = 0, 0
+    for at, character in enumerate(given):
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            yield given[begun:at]
+            begun = at + 1
+    yield given[begun:]
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with the values of its variables; those without one are left."""
+    return _VARIABLE.sub(lambda found: values.get(found["name"] or "", found[0]), text)
+
+
 def only_reads(script: str) -> bool:
     """Return whether all statements of a script only read, by their words.
 

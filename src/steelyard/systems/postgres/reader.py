@@ -17,19 +17,20 @@ and say nothing about commits.
 Here also: how a server would run the statements of scripts, read before the first block. Generic
 plans, for parameters that are not known: they are the same whenever they are asked for, and those
 that pgbench's prepared statements get unless the values favour another one. Source: PostgreSQL 18,
-PREPARE (generic and custom plans); ``plan_cache_mode`` since version 12.
+PREPARE (generic and custom plans); ``plan_cache_mode`` since version 12. Statements of scripts that
+only read are executed twice, too, with values from the middle of their ranges.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from steelyard.core.errors import TargetError
-from steelyard.core.experiment import EffectiveSetting, Workload
+from steelyard.core.experiment import EffectiveSetting, Script, Workload
 from steelyard.core.measurement import (
     STATEMENTS,
     Absence,
@@ -42,7 +43,14 @@ from steelyard.core.outside import Command, ServerAddress
 from steelyard.gateways.host import Clock, SystemClock, until
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Row, Sql, SqlSession
-from steelyard.systems.postgres.pgbench import SESSION_NAME, parametrised, statements
+from steelyard.systems.postgres.pgbench import (
+    SESSION_NAME,
+    filled,
+    only_reads,
+    parametrised,
+    statements,
+    typical_values,
+)
 from steelyard.systems.postgres.server import Installation, find_program
 from steelyard.systems.postgres.statement_uses import StatementCounts
 from steelyard.systems.protocol import SyncRate, Waiting
@@ -635,19 +643,23 @@ def plans_of(workload: Workload, address: ServerAddress, sql: Sql) -> tuple[Stat
     Raises:
         TargetError: The server lets nobody in.
     """
-    told = (each for script in workload.scripts for each in statements(script.text))
-    asked = [each for each in dict.fromkeys(told) if _PLANNED.match(each)]
+    asked: dict[str, Script] = {}
+    for script in workload.scripts:
+        for each in statements(script.text):
+            if _PLANNED.match(each):
+                asked.setdefault(each, script)
     if not asked:
         return ()
     with closing(sql.session(address, _PLANNING, patience_s=_PLANS_WITHIN_S)) as session:
         session.do(_GENERIC)
         return tuple(
-            _plan(session, workload.name, statement, f"steelyard_plan_{number}")
-            for number, statement in enumerate(asked)
+            _with_runs(session, _plan(session, workload.name, statement, number), workload, script)
+            for number, (statement, script) in enumerate(asked.items())
         )
 
 
-def _plan(session: SqlSession, workload: str, statement: str, name: str) -> StatementPlan:
+def _plan(session: SqlSession, workload: str, statement: str, number: int) -> StatementPlan:
+    name = f"steelyard_plan_{number}"
     prepared, parameters = parametrised(statement)
     given = f" ({', '.join(['NULL'] * parameters)})" if parameters else ""
     try:
@@ -657,3 +669,35 @@ def _plan(session: SqlSession, workload: str, statement: str, name: str) -> Stat
         return StatementPlan(workload=workload, statement=statement, trouble=error.message)
     lines = tuple(str(line) for (line,) in rows)
     return StatementPlan(workload=workload, statement=statement, lines=lines)
+
+
+_READ_ONLY: Final = "SET default_transaction_read_only = on"
+_EXECUTIONS: Final = 2  # the first one and one that finds what it left in memory
+
+
+def _with_runs(
+    session: SqlSession, plan: StatementPlan, workload: Workload, script: Script
+) -> StatementPlan:
+    """Return a plan with executions, where its script only reads and its values are known."""
+    if plan.trouble or not only_reads(script.text):
+        return plan
+    try:
+        session.do(_READ_ONLY)
+        statement = filled(plan.statement, _values(session, workload, script))
+        if parametrised(statement)[1]:
+            return plan
+        explained = f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {statement}"
+        runs = [session.rows(explained) for _ in range(_EXECUTIONS)]
+    except TargetError:  # an expression that only pgbench knows, a variable of another statement
+        return plan
+    return replace(plan, runs=tuple(tuple(str(line) for (line,) in rows) for rows in runs))
+
+
+def _values(session: SqlSession, workload: Workload, script: Script) -> dict[str, str]:
+    """Return typical values of a script's variables, computed by the server."""
+    values = {name: str(value) for name, value in workload.variables}
+    values["scale"] = str(workload.scale_factor or 1)
+    for name, expression in typical_values(script.text):
+        ((value,),) = session.rows(f"SELECT {filled(expression, values)}")
+        values[name] = f"({value})"  # parentheses: what is below 0 may follow a minus
+    return values
