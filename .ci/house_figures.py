@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 352,
+    "files": 351,
     "longest file": 804,
-    "import edges": 2577,
+    "import edges": 2574,
     "modules with one importer": 25,
     "branches on kind or system": 12,
 }

@@ -60,8 +60,8 @@ _SERIES = "The article series examined"
 
 def _publication(tables: tuple[Path, ...], statements: Path | None) -> "Publication":
     from steelyard.answers.claims.examination import published_tables
-    from steelyard.answers.claims.series import article_series
     from steelyard.answers.claims.statements import Publication, read_claims
+    from steelyard.answers.claims.tables import article_series
     from steelyard.core.errors import InputError
     from steelyard.gateways.files import read_given
 

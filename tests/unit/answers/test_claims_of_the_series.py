@@ -11,7 +11,7 @@ import pytest
 from steelyard.answers import claims as package
 from steelyard.answers.claims.examination import Examination, ExaminedClaim, examine
 from steelyard.answers.claims.grounds import Grade
-from steelyard.answers.claims.series import article_series
+from steelyard.answers.claims.tables import article_series
 from steelyard.core.published import PublishedRow, parse_printed
 
 KEY = Path(__file__).parents[2] / "golden" / "claims" / "key.csv"

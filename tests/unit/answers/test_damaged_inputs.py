@@ -25,9 +25,8 @@ from steelyard.answers.claims.examination import (
     published_tables,
     repeats_numbered,
 )
-from steelyard.answers.claims.series import _text
 from steelyard.answers.claims.statements import Publication, read_claims
-from steelyard.answers.claims.tables import COLUMNS, read_table, table_text
+from steelyard.answers.claims.tables import COLUMNS, _text, read_table, table_text
 from steelyard.answers.report import Listed
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError, SteelyardError
