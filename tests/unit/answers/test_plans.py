@@ -98,9 +98,47 @@ def test_programs_get_whole_plans() -> None:
                 "statement": STATEMENT,
                 "differ": False,
                 "plans": {
-                    "now": {"lines": list(INDEX), "trouble": None},
-                    "changed": {"lines": [], "trouble": "gone"},
+                    "now": {"lines": list(INDEX), "trouble": None, "runs": []},
+                    "changed": {"lines": [], "trouble": "gone", "runs": []},
                 },
             }
         ]
     }
+
+
+# As PostgreSQL 18 prints it; the pages that planning took are no part of the execution.
+FIRST = (
+    "Aggregate (actual time=41.870..41.871 rows=1.00 loops=1)",
+    "  Buffers: shared hit=4 read=104",
+    "  ->  Index Scan using pages_m_n on pages (actual time=4.4..41.8 rows=10.00 loops=1)",
+    "        Index Searches: 1",
+    "        Buffers: shared hit=4 read=104",
+    "Planning:",
+    "  Buffers: shared hit=96 read=17",
+    "Planning Time: 6.018 ms",
+    "Execution Time: 41.958 ms",
+)
+AGAIN = (
+    "Aggregate (actual time=0.051..0.052 rows=1.00 loops=1)",
+    "  Buffers: shared hit=108",
+    "Planning:",
+    "  Buffers: shared read=3",
+    "Planning Time: 0.082 ms",
+    "Execution Time: 0.071 ms",
+)
+
+
+def test_what_was_executed_is_told_first_and_again() -> None:
+    """Time and pages of the execution; a count that is missing is 0."""
+    run = replace(a_plan(*INDEX), runs=(FIRST, AGAIN))
+    (section,) = plan_section(told({"now": run, "changed": replace(run, runs=())}))
+    (table,) = (block for block in section.blocks if isinstance(block, Table))
+    assert [row.cells for row in table.rows] == [
+        (
+            "SELECT count(*) FROM orders WHERE customer = :c",
+            "now",
+            *("42", "0.071", "104", "0", "4", "108"),
+        )
+    ]
+    found = plans_json(told({"now": run}))
+    assert found["plans"][0]["plans"]["now"]["runs"] == [list(FIRST), list(AGAIN)]

@@ -5,7 +5,7 @@ import pytest
 from fakes.sql import FakeSql
 from steelyard.core.experiment import Script, Workload
 from steelyard.core.outside import ServerAddress
-from steelyard.systems.postgres.pgbench import parametrised, statements
+from steelyard.systems.postgres.pgbench import filled, parametrised, statements, typical_values
 from steelyard.systems.postgres.reader import plans_of
 
 ADDRESS = ServerAddress(host="h", port=5432, user="u")
@@ -56,7 +56,9 @@ def test_each_statement_is_asked_for_once() -> None:
     assert [statement for _, statement in sql.executed] == [
         "SET plan_cache_mode = force_generic_plan",
         "PREPARE steelyard_plan_0 AS SELECT 1 FROM orders WHERE id = $1",
+        "SET default_transaction_read_only = on",
     ]
+    assert plan.runs == ()  # nobody knows which id
     assert sql.open_sessions == 0
 
 
@@ -68,6 +70,61 @@ def test_a_statement_without_a_plan_says_why() -> None:
     nope, one = plans_of(workload, ADDRESS, sql)
     assert (nope.lines, one.lines) == ((), ("Result",))
     assert "refused" in nope.trouble
+
+
+READING = """\
+\\set pages 10 * :scale
+\\set n random_zipfian(1, greatest(:pages - 100, 7), 1.5)
+SELECT sum(x) FROM pages WHERE n BETWEEN :n AND 9-:n AND t <> ':n';
+"""
+
+
+def test_what_pgbench_sets_becomes_sql() -> None:
+    """Of what is drawn the middle of its range; commas within parentheses divide no arguments."""
+    assert typical_values(READING) == (
+        ("pages", "10 * :scale"),
+        ("n", "((1) + ( greatest(:pages - 100, 7))) / 2"),
+    )
+    assert filled("9-:n, ':n', x::n", {"n": "(-1)"}) == "9-(-1), ':n', x::n"
+
+
+def test_a_script_that_reads_is_executed_twice() -> None:
+    """With values that the server computed, where nothing can be written."""
+    executed = (
+        "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF)"
+        " SELECT sum(x) FROM pages WHERE n BETWEEN (4) AND 9-(4) AND t <> ':n'"
+    )
+    lines = iter([[("Result",), ("Execution Time: 4 ms",)], [("Result",)]])
+    sql = FakeSql(
+        {
+            "EXPLAIN (COSTS OFF) EXECUTE steelyard_plan_0 (NULL, NULL)": [("Result",)],
+            "SELECT 10 * 3": [(30,)],
+            "SELECT ((1) + ( greatest((30) - 100, 7))) / 2": [(4,)],
+            executed: lambda: next(lines),
+        }
+    )
+    workload = Workload(name="q", scale_factor=3, scripts=(Script(name="a", text=READING),))
+    (plan,) = plans_of(workload, ADDRESS, sql)
+    assert plan.runs == (("Result", "Execution Time: 4 ms"), ("Result",))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\set n random(1, 9)\nSELECT :n; UPDATE t SET x = :n;",
+        "\\set n permute(1, 9)\nSELECT :n;",  # only pgbench has it
+    ],
+)
+def test_what_writes_or_is_not_known_is_only_planned(text: str) -> None:
+    """The plan is there, and nothing was executed."""
+    sql = FakeSql()
+    for number in range(2):
+        sql.answers[f"EXPLAIN (COSTS OFF) EXECUTE steelyard_plan_{number} (NULL)"] = [("Result",)]
+    workload = Workload(name="q", scripts=(Script(name="a", text=text),))
+    found = plans_of(workload, ADDRESS, sql)
+    assert {plan.runs for plan in found} == {()}
+    assert all(plan.lines for plan in found)
+    assert not any("ANALYZE" in statement for _, statement, _ in sql.asked)
 
 
 def test_a_workload_without_scripts_asks_nothing() -> None:
