@@ -21,10 +21,10 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 351,
+    "files": 350,
     "longest file": 804,
-    "import edges": 2574,
-    "modules with one importer": 25,
+    "import edges": 2569,
+    "modules with one importer": 24,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

@@ -6,7 +6,7 @@ import pytest
 
 from steelyard.core.findings import State
 from steelyard.core.stack import ClusterFacts, KubernetesFacts, StackFacts, StorageClassFacts
-from steelyard.tuning.rules.storage import RULES
+from steelyard.tuning.rules.cluster import STORAGE_RULES
 from support.judged_rules import HOLDS, NOTHING, judged, said
 
 STRICT = StorageClassFacts(
@@ -61,7 +61,7 @@ def test_storage_rules_on_both_sides(code: str, facts: StackFacts, told: str) ->
     assert told in said(code, facts)
 
 
-@pytest.mark.parametrize("code", [rule.code for rule in RULES])
+@pytest.mark.parametrize("code", [rule.code for rule in STORAGE_RULES])
 def test_without_facts_no_rule_of_storage_passes(code: str) -> None:
     """What nobody saw is not applicable."""
     assert judged(code, StackFacts()).state is State.NOT_APPLICABLE

@@ -6,14 +6,13 @@ from typing import Final
 from steelyard.core.stack import JudgedRule, StackFacts
 from steelyard.tuning.rules import (
     bench,
+    cluster,
     domain_cpus,
     domain_memory,
-    kubernetes_cpus,
     kubernetes_memory,
     linux,
     postgres,
     redis,
-    storage,
 )
 from steelyard.tuning.rules.rule import StackRule, judge_by
 
@@ -30,15 +29,15 @@ VIRTUAL_MACHINES: Final = _by_code(
 )
 LINUX: Final = _by_code(linux.PAGE_POOL_RULES, linux.RULES, linux.CPU_RULES)
 KUBERNETES: Final = (
-    *_by_code(kubernetes_cpus.RULES, kubernetes_memory.RULES),
-    *kubernetes_cpus.OPERATOR_RULES,
+    *_by_code(cluster.RULES, kubernetes_memory.RULES),
+    *cluster.OPERATOR_RULES,
 )
 POSTGRES: Final = _by_code(postgres.MEMORY_RULES, postgres.RULES)
 RULES: Final[tuple[StackRule, ...]] = (
     *VIRTUAL_MACHINES,
     *LINUX,
     *KUBERNETES,
-    *storage.RULES,
+    *cluster.STORAGE_RULES,
     *POSTGRES,
     *redis.RULES,
     *bench.RULES,
