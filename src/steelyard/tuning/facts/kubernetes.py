@@ -40,7 +40,6 @@ from steelyard.gateways.host import Host
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.placed_files import FetchedHost
 from steelyard.systems.postgres.cloudnative_pg.operator import CONTAINER
-from steelyard.tuning.facts import node_probe as files
 from steelyard.tuning.facts.file import Found, hidden, origins_of, parsed, seen, unknown, values_of
 from steelyard.tuning.facts.servers import outside_of_pods
 
@@ -461,10 +460,10 @@ def _pod(pod: Manifest, database: Database, own: FetchedHost | SteelyardError) -
         return facts
     return replace(
         facts,
-        cpus=files.cpus_of(own),
-        quota_cpus=files.quota_of(own),
-        throttled_periods=files.throttled_of(own),
-        charged_huge_bytes=files.huge_bytes_of(own),
+        cpus=cpus_of(own),
+        quota_cpus=quota_of(own),
+        throttled_periods=throttled_of(own),
+        charged_huge_bytes=huge_bytes_of(own),
     )
 
 
@@ -502,7 +501,7 @@ def _huge_pages_beside_pods(
     owners = huge_page_owners(on_node) - {database.name}
     if owners:
         return unknown(f"what other pods hold is not visible: {', '.join(sorted(owners))}")
-    charged = None if isinstance(own, SteelyardError) else files.huge_bytes_of(own)
+    charged = None if isinstance(own, SteelyardError) else huge_bytes_of(own)
     if charged is None:
         return unknown("what the database's container holds is not visible")
     used = pool.total - pool.free + (pool.reserved or 0)

@@ -95,12 +95,11 @@ def wanted_later(places: tuple[str, ...], pids: tuple[int, ...]) -> Wanted:
     )
 
 
-CONTAINER: Final = "probe"
+_PROBE_CONTAINER: Final = "probe"
 _LABELS: Final = {MANAGED_BY: MANAGER, ROLE: PROBE}
 _LOOK: Final = "inspect-"
 _NOBODY: Final = 65534
 _LASTS_S: Final = 300  # then the cluster ends it, whatever became of Steelyard; a guess
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def probe_manifest(namespace: str, beside: Manifest) -> dict[str, Any]:
@@ -108,7 +107,7 @@ def probe_manifest(namespace: str, beside: Manifest) -> dict[str, Any]:
     spec = beside["spec"]
     name = f"{_LOOK}{secrets.token_hex(4)}"
     container = restricted_container(
-        CONTAINER,
+        _PROBE_CONTAINER,
         spec["containers"][0]["image"],
         command=["sleep", str(_LASTS_S)],
         # Never Guaranteed: it would not be on the CPUs that others share.
@@ -148,7 +147,7 @@ def probe_on(
     try:
         api.apply(manifest)
         ReadyWait(api, clock, lambda _message: None).until_ready((ref,))
-        yield ContainerRef(namespace=namespace, pod=ref.name, container=CONTAINER)
+        yield ContainerRef(namespace=namespace, pod=ref.name, container=_PROBE_CONTAINER)
     finally:
         with suppress(SteelyardError):  # it ends by itself, and the next one removes it
             api.delete(ref, grace_s=0)
