@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 350,
+    "files": 349,
     "longest file": 804,
-    "import edges": 2569,
+    "import edges": 2560,
     "modules with one importer": 24,
     "branches on kind or system": 12,
 }

@@ -18,9 +18,14 @@ from steelyard.core.units import GIB, MIB
 from steelyard.gateways.placed_files import Wanted, parse_fetched, script
 from steelyard.tuning.facts import servers as postgres
 from steelyard.tuning.facts.collecting import Asked, above, collect
-from steelyard.tuning.facts.kubernetes import CONFIGURATION, CPU_STATE, parse_kubelet
+from steelyard.tuning.facts.kubernetes import (
+    CONFIGURATION,
+    CPU_STATE,
+    parse_kubelet,
+    wanted_at_first,
+    wanted_later,
+)
 from steelyard.tuning.facts.linux import collect_linux
-from steelyard.tuning.facts.node_probe import wanted_at_first, wanted_later
 from steelyard.tuning.facts.servers import huge_mapping_bytes
 from steelyard.tuning.rules.rule import cpus_of_database, memory_of_database
 from support.judged_rules import judged

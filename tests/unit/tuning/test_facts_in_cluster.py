@@ -11,8 +11,7 @@ from steelyard.core.stack import StackFacts, Visibility
 from steelyard.core.units import KIB, MIB
 from steelyard.tuning.facts.collecting import collect_in_cluster
 from steelyard.tuning.facts.file import facts_yaml, parse_facts
-from steelyard.tuning.facts.kubernetes import AskedCluster
-from steelyard.tuning.facts.node_probe import probe_manifest
+from steelyard.tuning.facts.kubernetes import AskedCluster, probe_manifest
 from steelyard.tuning.rules.catalogue import judge
 from support.database_in_cluster import (
     CONFIGZ,

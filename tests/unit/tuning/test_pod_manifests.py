@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from steelyard.gateways.placed_files import FetchedHost
-from steelyard.tuning.facts import node_probe as files
+from steelyard.tuning.facts import kubernetes as files
 from steelyard.tuning.facts.kubernetes import cluster_facts, kubelet_of, pod_facts, pods_of
 from support.database_in_cluster import cluster
 

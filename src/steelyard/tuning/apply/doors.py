@@ -43,8 +43,13 @@ from steelyard.tuning.apply.door import Check, KnobDoor, LookingDoor
 from steelyard.tuning.apply.huge_pages import HugePageNeed
 from steelyard.tuning.apply.kernel import FileDoor, ManualDoor, RenderedDoor, kernel_doors
 from steelyard.tuning.apply.servers import ClusterDoor, KubeletDoor, NoServerDoor, PostgresDoor
-from steelyard.tuning.facts.kubernetes import AskedCluster, find_database
-from steelyard.tuning.facts.node_probe import PodMachine, probe_on, wanted_of_kernel
+from steelyard.tuning.facts.kubernetes import (
+    AskedCluster,
+    PodMachine,
+    find_database,
+    probe_on,
+    wanted_of_kernel,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,18 +23,21 @@ from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor, RedisPy
 from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
-from steelyard.tuning.facts import node_probe as files
+from steelyard.tuning.facts import kubernetes as files
 from steelyard.tuning.facts.file import Finds, Found, hidden, seen, unknown
 from steelyard.tuning.facts.kubernetes import (
     AskedCluster,
     Database,
+    PodMachine,
     collect_kubernetes,
     find_database,
     kubernetes_facts,
+    probe_on,
+    wanted_at_first,
+    wanted_later,
 )
 from steelyard.tuning.facts.linux import collect_linux, measure_wakeups, steal, with_finds
 from steelyard.tuning.facts.machine import device_places
-from steelyard.tuning.facts.node_probe import PodMachine, probe_on, wanted_at_first, wanted_later
 from steelyard.tuning.facts.servers import (
     RedisSight,
     ServerSight,
