@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 349,
+    "files": 350,
     "longest file": 804,
-    "import edges": 2560,
+    "import edges": 2570,
     "modules with one importer": 24,
     "branches on kind or system": 12,
 }

@@ -114,6 +114,11 @@ def test_a_campaign_on_an_instance_leaves_nothing(steelyard: Steelyard, account:
     report = (steelyard.directory / "c" / "report.md").read_text()
     assert "## Cost in money" in report
     assert "list prices of us-east-1, checked on 2026-11-21" in report
+    (seen,) = (entry["series"] for entry in steelyard.journal if entry["kind"] == "provider")
+    assert {"CPUUtilization", "BurstBalance", "ReadIOPS"} <= {each["metric"] for each in seen}
+    assert {tuple(each["configurations"]) for each in seen} == {("small", "large")}
+    assert "not published, which is not 0" in report  # the emulator's instances publish nothing
+    assert account.calls.index("monitoring:") < account.calls.index("rds:DeleteDBInstance")
     assert left(account) == []
     assert account.servers == {}
 

@@ -51,6 +51,12 @@ from steelyard.answers.latency.section import latency_json, latency_section
 from steelyard.answers.money import analyse_money, money_json, money_section
 from steelyard.answers.noise.compute import analyse_noise, noise_findings
 from steelyard.answers.noise.section import noise_json, noise_section
+from steelyard.answers.provider import (
+    provider_findings,
+    provider_json,
+    provider_section,
+    provider_series,
+)
 from steelyard.answers.published import (
     beside_json,
     published_requests,
@@ -248,6 +254,13 @@ ANSWERS: Final = (
     ),
     Answer(compute=read_figures, sections=read_section, json=read_json, shown=Shown.ALL),
     Answer(compute=analyse_money, sections=money_section, json=money_json),
+    Answer(
+        compute=provider_series,
+        findings=provider_findings,
+        sections=provider_section,
+        json=provider_json,
+        shown=Shown.TABLES,
+    ),
     Answer(sections=timeline_section, json=phases_json),
     Answer(
         compute=scalability_curves,

@@ -437,6 +437,29 @@ class ServerMade:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSeries:
+    """What the provider of a server counted of it while the campaign ran.
+
+    Attributes:
+        server: As the provider calls it.
+        configurations: That ran on it.
+        metric: As the provider publishes it.
+        unit: Of the values: ``%``, ``1/s``, ``B/s``, ``B``, ``s``; empty for a count.
+        period_s: Over which each value is the average.
+        starts_s: Of each period, seconds since the epoch; empty: nothing was published, which is
+            not 0.
+    """
+
+    server: str
+    configurations: tuple[str, ...] = ()
+    metric: str
+    unit: str
+    period_s: float
+    starts_s: tuple[float, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignRecord:
     """Everything the journal holds, in order.
 
@@ -450,6 +473,7 @@ class CampaignRecord:
         sustained: Long runs after the last block, in run order, failed tries too.
         planned_at_s: Seconds of work until the plan was frozen; None when it was not.
         made: Servers that were made for a start each, in run order, failed tries too.
+        provider: What providers counted of servers, read at the end.
     """
 
     campaign_id: str
@@ -466,6 +490,7 @@ class CampaignRecord:
     sustained: tuple[SustainedRun, ...] = ()
     planned_at_s: float | None = None
     made: tuple[ServerMade, ...] = ()
+    provider: tuple[ProviderSeries, ...] = ()
 
     @property
     def complete_blocks(self) -> tuple[tuple[int, int], ...]:

@@ -7,8 +7,10 @@ campaign, so a call that was cut off is told from one that was never sent: the n
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
+from steelyard.core.campaign import ProviderSeries
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.outside import InAws, Rented
 from steelyard.gateways.aws import AwsApi, AwsRefusalError
@@ -328,6 +330,87 @@ def await_serving(
     raise TargetError(
         f"the instance {name} is still `{seen}` after {waited:.0f} minutes",
         hint="Try another class, zone or region: there may be no room for this one.",
+    )
+
+
+_NAMESPACE: Final = "AWS/RDS"
+_PERIOD_S: Final = 60.0
+_LOOKS_S: Final = (15.0,)
+# "Amazon CloudWatch instance-level metrics for Amazon RDS", Amazon RDS User Guide.
+_METRICS: Final = {
+    "CPUUtilization": "%",
+    "ReadIOPS": "1/s",
+    "WriteIOPS": "1/s",
+    "ReadThroughput": "B/s",
+    "WriteThroughput": "B/s",
+    "ReadLatency": "s",
+    "WriteLatency": "s",
+    "DiskQueueDepth": "",
+    "BurstBalance": "%",
+    "EBSIOBalance%": "%",
+    "EBSByteBalance%": "%",
+    "CPUCreditBalance": "",
+    "CPUSurplusCreditBalance": "",
+    "CPUSurplusCreditsCharged": "",
+    "FreeableMemory": "B",
+}
+
+
+def counted(
+    name: str, api: AwsApi, clock: Clock, span: tuple[float, float], patience_s: float
+) -> tuple[ProviderSeries, ...]:
+    """Return the averages of each minute that CloudWatch has of an instance.
+
+    The span is in seconds since the epoch. The last minutes are waited for that long at most, where
+    there are any at all.
+
+    Raises:
+        SteelyardError: The account may not read it, or nobody answers.
+    """
+    found = _series(name, api, span)
+    for _ in looks(clock, patience_s, *_LOOKS_S):
+        last = max((each.starts_s[-1] for each in found if each.starts_s), default=None)
+        if last is None or last + 2.0 * _PERIOD_S >= span[1]:
+            break
+        found = _series(name, api, span)
+    return found
+
+
+def _series(name: str, api: AwsApi, span: tuple[float, float]) -> tuple[ProviderSeries, ...]:
+    asked = [
+        {
+            "Id": f"m{place}",
+            "MetricStat": {
+                "Metric": {
+                    "Namespace": _NAMESPACE,
+                    "MetricName": metric,
+                    "Dimensions": [{"Name": "DBInstanceIdentifier", "Value": name}],
+                },
+                "Period": round(_PERIOD_S),
+                "Stat": "Average",
+            },
+        }
+        for place, metric in enumerate(_METRICS)
+    ]
+    points: dict[str, dict[float, float]] = {}
+    for each in api.listed(
+        *("cloudwatch", "GetMetricData", "MetricDataResults"),
+        MetricDataQueries=asked,
+        StartTime=datetime.fromtimestamp(span[0] - span[0] % _PERIOD_S, UTC),
+        EndTime=datetime.fromtimestamp(span[1], UTC),
+    ):
+        moments = (moment.timestamp() for moment in each["Timestamps"])
+        points.setdefault(each["Id"], {}).update(zip(moments, each["Values"], strict=True))
+    return tuple(
+        ProviderSeries(
+            server=name,
+            metric=metric,
+            unit=unit,
+            period_s=_PERIOD_S,
+            starts_s=tuple(moment for moment, _ in sorted(points.get(f"m{place}", {}).items())),
+            values=tuple(value for _, value in sorted(points.get(f"m{place}", {}).items())),
+        )
+        for place, (metric, unit) in enumerate(_METRICS.items())
     )
 
 

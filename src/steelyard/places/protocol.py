@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from steelyard.core.campaign import ProviderSeries
 from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Fact, Vantage
@@ -228,6 +229,20 @@ class TellsProvision(Protocol):
 
     def provision(self) -> Provision:
         """Return it, as far as it is known; where nothing is known nothing is guessed."""
+        ...
+
+
+@runtime_checkable
+class SeenByProvider(Protocol):
+    """A platform whose provider counts, too."""
+
+    def provider_series(
+        self, since_s: float, until_s: float, *, patience_s: float
+    ) -> tuple[ProviderSeries, ...]:
+        """Return what was counted between two moments, given in seconds since the epoch.
+
+        Values of the last minutes come late, and are waited for with that patience, in seconds.
+        """
         ...
 
 

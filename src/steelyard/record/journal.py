@@ -18,7 +18,14 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, ServerMade, Status
+from steelyard.core.campaign import (
+    BlockOutcome,
+    CampaignPlan,
+    CampaignRecord,
+    ProviderSeries,
+    ServerMade,
+    Status,
+)
 from steelyard.core.errors import RecordError
 from steelyard.core.experiment import Experiment, LogPolicy
 from steelyard.core.findings import Finding
@@ -132,6 +139,14 @@ class EnvironmentRead:
 
     kind: Literal["environment"] = "environment"
     environment: Environment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderRead:
+    """What providers counted of servers; a later one replaces an earlier."""
+
+    kind: Literal["provider"] = "provider"
+    series: tuple[ProviderSeries, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +293,7 @@ Entry = (
     | Created
     | Removed
     | EnvironmentRead
+    | ProviderRead
     | Planned
     | BlockStarted
     | Provisioned
@@ -543,6 +559,7 @@ def replay(lines: Sequence[Line]) -> CampaignRecord:
         sustained=tuple(entry.run for entry in entries if isinstance(entry, SustainedFinished)),
         planned_at_s=planned_at[-1] if planned_at else None,
         made=tuple(entry.server for entry in entries if isinstance(entry, Provisioned)),
+        provider=next((e.series for e in reversed(entries) if isinstance(e, ProviderRead)), ()),
     )
 
 

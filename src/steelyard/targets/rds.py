@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from steelyard.core.aws import CLASSES
+from steelyard.core.campaign import ProviderSeries
 from steelyard.core.errors import SteelyardError, TargetError, undo_after
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding, Severity
@@ -24,7 +25,7 @@ from steelyard.core.target import EndpointTarget, RdsTarget
 from steelyard.gateways.aws import AwsApi
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import trouble_until
-from steelyard.places.aws import AwsMaker, await_serving, prefix, require_account
+from steelyard.places.aws import AwsMaker, await_serving, counted, prefix, require_account
 from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger
@@ -311,6 +312,10 @@ class Instance:
         """Return nothing: what is worth knowing is told before it is made."""
         return ()
 
+    def counted(self, span: tuple[float, float], patience_s: float) -> tuple[ProviderSeries, ...]:
+        """Return what CloudWatch has of it; see ``places.aws.counted``."""
+        return counted(self._name, self._maker.api, self._doors.clock, span, patience_s)
+
     def leave(self) -> None:
         """Delete it, with its parameter group.
 
@@ -349,6 +354,23 @@ def _asked(target: RdsTarget) -> Iterator[tuple[str, object]]:
 
 class InstancePlatform(EndpointPlatform):
     """An instance that was made for the campaign; with it goes what was made inside."""
+
+    def __init__(
+        self,
+        options: EndpointOptions,
+        ledger: Ledger,
+        means: Means,
+        place: Instance,
+        paused: PausedGenerators,
+    ) -> None:
+        super().__init__(options, ledger, means, place, paused)
+        self._instance = place
+
+    def provider_series(
+        self, since_s: float, until_s: float, *, patience_s: float
+    ) -> tuple[ProviderSeries, ...]:
+        """Return what CloudWatch counted of it; raises as ``places.aws.counted``."""
+        return self._instance.counted((since_s, until_s), patience_s)
 
     def _undone(self) -> list[SteelyardError]:
         self._since = None

@@ -7,8 +7,8 @@ While it runs it tells a ``Progress``; ``cli`` shows what it tells, tests collec
 """
 
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Protocol, Self
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol, Self
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.contract import contract, contract_table, require_matched
@@ -72,6 +72,7 @@ from steelyard.core.schedule import (
 )
 from steelyard.core.units import format_duration
 from steelyard.gateways.host import Clock
+from steelyard.places.protocol import SeenByProvider
 from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.record.journal import (
     Ended,
@@ -79,6 +80,7 @@ from steelyard.record.journal import (
     EnvironmentRead,
     Noted,
     Planned,
+    ProviderRead,
     Provisioned,
     SustainedFinished,
 )
@@ -147,6 +149,9 @@ class Silence:
 _TRY_S, _TRY_RAMP_S = 1.0, 1.0  # for a mean latency, to about a tenth
 
 
+_PROVIDER_S: Final = 240.0  # for which counts of the last minutes are waited for; a guess
+
+
 @dataclass(slots=True, kw_only=True)
 class Campaign:
     """One execution of an experiment, from wherever its record stands."""
@@ -189,7 +194,7 @@ class Campaign:
         except SteelyardError as error:
             # The record's own disk may be what failed: the first error is the one to tell.
             with suppress(SteelyardError):
-                self._note_failure(error)
+                self._note(error, "campaign-failed", Severity.ERROR)
             with suppress(SteelyardError):
                 self._end_at_last(Status.FAILED)
             raise
@@ -516,10 +521,10 @@ class Campaign:
         finally:
             self.bench.destroy()
 
-    def _note_failure(self, error: SteelyardError) -> None:
+    def _note(self, error: SteelyardError, code: str, severity: Severity) -> None:
         finding = Finding(
-            code="campaign-failed",
-            severity=Severity.ERROR,
+            code=code,
+            severity=severity,
             message=error.message,
             remedy=error.hint,
             subject="campaign",
@@ -533,9 +538,35 @@ class Campaign:
         except (KeyboardInterrupt, Interrupted):
             self._end(status)
 
+    def _note_provider(self, status: Status) -> None:
+        """Keep what providers counted of servers; where that fails, the record says why."""
+        names: dict[SeenByProvider, tuple[str, ...]] = {}
+        for configuration in self.experiment.configurations:
+            platform = self.bench.platform(configuration.name)
+            if isinstance(platform, SeenByProvider):
+                names[platform] = (*names.get(platform, ()), configuration.name)
+        runs = self.directory.read().runs if names else ()
+        if not runs:
+            return
+        self.progress.stage("reading what the provider counted")
+        patience_s = _PROVIDER_S if status.is_finished else 0.0
+        try:
+            series = tuple(
+                replace(each, configurations=of)
+                for platform, of in names.items()
+                for each in platform.provider_series(
+                    runs[0].started_at, self.clock.now(), patience_s=patience_s
+                )
+            )
+        except SteelyardError as error:
+            self._note(error, "provider-not-read", Severity.INFO)
+        else:
+            self.directory.journal.append(ProviderRead(series=series))
+
     def _end(self, status: Status) -> None:
         """Keep the servers' logs, clear up, and say in the journal how it ended."""
         try:
+            self._note_provider(status)
             logs = self.bench.logs() + self.slots.logs()
             if logs:
                 self.directory.write_server_log(logs)

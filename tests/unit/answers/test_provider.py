@@ -1,0 +1,111 @@
+"""What a provider counted: read from an emulated CloudWatch, kept, told, and never taken for 0."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from fakes.analyses import quick
+from fakes.clock import FakeClock
+from steelyard.answers.campaign import analyse
+from steelyard.answers.provider import provider_json, provider_section, provider_series
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.campaign import ProviderSeries
+from steelyard.gateways.aws import Boto3
+from steelyard.places.aws import counted
+from steelyard.record.directory import read_campaign
+from steelyard.report.document import Paragraph, Table
+from support.aws import REGION, an_account
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "quick"
+SINCE_S = 1_800_000_000.0
+
+
+def a_series(metric: str, unit: str, *values: float) -> ProviderSeries:
+    """Return one value a minute."""
+    return ProviderSeries(
+        server="steelyard-c-1",
+        configurations=("small", "large"),
+        metric=metric,
+        unit=unit,
+        period_s=60.0,
+        starts_s=tuple(SINCE_S + 60.0 * place for place in range(len(values))),
+        values=values,
+    )
+
+
+def told(*series: ProviderSeries) -> CampaignAnalysis:
+    """Return an analysis that knows these."""
+    return replace(quick(), answers={provider_series: series})
+
+
+def test_cloudwatch_is_read_minute_by_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every metric is there; one that nobody published has no values. Late minutes are awaited."""
+    with an_account(monkeypatch) as account:
+        import boto3  # noqa: PLC0415 - where the emulator is there
+
+        begun = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=9)
+        metrics = boto3.client("cloudwatch", region_name=REGION)
+        for minute in range(3):
+            point = {
+                "MetricName": "ReadIOPS",
+                "Dimensions": [{"Name": "DBInstanceIdentifier", "Value": "one"}],
+                "Timestamp": begun + timedelta(minutes=minute),
+                "Value": 100.0 + minute,
+            }
+            metrics.put_metric_data(Namespace="AWS/RDS", MetricData=[point])
+        api, clock = Boto3().connect(REGION), FakeClock()
+        span = (begun.timestamp() + 5.0, begun.timestamp() + 180.0)
+        asked = len(account.calls)
+        found = {each.metric: each for each in counted("one", api, clock, span, 240.0)}
+        assert len(account.calls) == asked + 1
+        assert found["ReadIOPS"].values == (100.0, 101.0, 102.0)
+        assert found["ReadIOPS"].starts_s[0] == begun.timestamp()
+        assert found["BurstBalance"].values == ()
+        late = (span[0], begun.timestamp() + 420.0)
+        counted("one", api, clock, late, 240.0)
+        waited = len(account.calls) - asked - 1
+        assert waited > 10  # the last minutes never come: it is patient, and ends
+        counted("another", api, clock, late, 240.0)
+        assert len(account.calls) == asked + 1 + waited + 1  # where nothing is, nothing will come
+
+
+def test_each_metric_has_a_row_and_its_unit() -> None:
+    """What was not published is named, and is not 0."""
+    (section,) = provider_section(
+        told(
+            a_series("ReadThroughput", "B/s", 1048576.0, 3145728.0),
+            a_series("ReadLatency", "s", 0.0005),
+            a_series("DiskQueueDepth", "", 1.0, 2.0),
+            a_series("EBSIOBalance%", "%"),
+        )
+    )
+    table, missing = section.blocks
+    assert isinstance(table, Table)
+    assert [row.cells[2:] for row in table.rows] == [
+        ("ReadThroughput", "2.0 MiB/s", "1.0 MiB/s", "3.0 MiB/s", "3.0 MiB/s", "2"),
+        ("ReadLatency", "0.5 ms", "0.5 ms", "0.5 ms", "0.5 ms", "1"),
+        ("DiskQueueDepth", "1.5", "1.0", "2.0", "2.0", "2"),
+    ]
+    assert isinstance(missing, Paragraph)
+    assert "not 0: EBSIOBalance%" in missing.text
+    assert provider_section(quick()) == ()
+    assert provider_json(quick()) == {}
+    (kept,) = provider_json(told(a_series("ReadIOPS", "1/s", 7.0)))["provider"]
+    assert kept["points"] == [[SINCE_S, 7.0]]
+
+
+@pytest.mark.parametrize(
+    ("values", "left"),
+    [((100.0, 90.0, 80.0), "about 8 min"), ((100.0, 99.5), None), ((80.0, 100.0), None)],
+)
+def test_a_balance_that_falls_is_found(values: tuple[float, ...], left: str | None) -> None:
+    """With how long the rest lasts at that pace; one that breathes or fills is none."""
+    record = replace(
+        read_campaign(EXAMPLE),
+        provider=(a_series("BurstBalance", "%", *values), a_series("ReadIOPS", "1/s", 9.0, 1.0)),
+    )
+    found = [f for f in analyse(record).findings if f.code == "credits-spent"]
+    assert len(found) == (left is not None)
+    assert all(left in finding.message for finding in found if left)
