@@ -279,14 +279,17 @@ def test_it_is_told_what_the_counters_are_of() -> None:
     assert DEVICES_TITLE in [section.title for section in build_document(one_piece).sections]
 
 
-HOST = (Quantity.DEVICE_READS, Quantity.DEVICE_WRITES, Quantity.DEVICE_QUEUE_S)
+HOST = (
+    *(Quantity.DEVICE_READS, Quantity.DEVICE_WRITES, Quantity.DEVICE_QUEUE_S),
+    Quantity.DEVICE_READ_S,
+)
 
 
 def long_run(
     configuration: str, evidence: Evidence, *, seconds: int, names: tuple[Quantity, ...] = HOST
 ) -> SustainedRun:
-    """Return a long run with a row per second: 100 reads, 50 writes, a half in flight."""
-    rows = ((100.0, 50.0, 0.5)[: len(names)],) * seconds
+    """Return a long run, a row per second: 100 reads of 4 ms, 50 writes, a half in flight."""
+    rows = ((100.0, 50.0, 0.5, 0.4)[: len(names)],) * seconds
     series = Series(
         subject="host", names=names, end_s=tuple(float(s + 1) for s in range(seconds)), rows=rows
     )
@@ -316,8 +319,10 @@ def test_a_long_run_has_a_row_and_lines_over_time() -> None:
         b for b in section.blocks if isinstance(b, Figure) and b.identity == "sustained-device"
     )
     values = [row for row in figure.rows if row[3] == "value"]
-    assert {row[1] for row in values} == {"requests/s", "in flight"}, "what the record holds"
-    reads = [row for row in values if row[2] == "t0" and row[5] == "reads"]
+    tracks = {"requests/s", "ms per read", "in flight"}
+    assert {row[1] for row in values} == tracks, "what the record holds"
+    assert {row[6] for row in values if row[1] == "ms per read"} == {4.0}
+    reads = [row for row in values if row[1:3] == ("requests/s", "t0") and row[5] == "reads"]
     assert len(reads) == 201
     assert {row[6] for row in reads} == {100.0}
     assert (reads[0][4], reads[-1][4]) == (0.0, 600.0)

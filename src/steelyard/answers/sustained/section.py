@@ -1,6 +1,6 @@
 """The long runs of a report, beside the slices and never mixed with them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,7 +9,7 @@ from steelyard.answers.results import CampaignAnalysis, cell_name, specification
 from steelyard.answers.sustained.compute import BURST_ONLY, BurstCliff, SustainedSummary
 from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT
 from steelyard.core.measurement import Quantity, Series, SustainedRun
-from steelyard.core.units import MIB, format_duration, format_percent
+from steelyard.core.units import MIB, MS_PER_S, format_duration, format_percent
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,
@@ -288,16 +288,44 @@ def _mark_rows(cliff: BurstCliff, strip: _Strip) -> Iterator[tuple[Value, ...]]:
     yield (at, round(cliff.scan.sustained, 2), False, "level", at, strip.at(strip.whole_s))
 
 
-# A track, its lines, and what a unit per second is multiplied by to be shown.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Track:
+    """Lines of one axis.
+
+    Attributes:
+        scale: What a unit of them is multiplied by to be shown.
+        per: What they are divided by; None: by the seconds.
+    """
+
+    title: str
+    lines: Mapping[str, Quantity]
+    scale: float = 1.0
+    per: Quantity | None = None
+
+
 _TRACKS: Final = (
-    ("requests/s", {"reads": Quantity.DEVICE_READS, "writes": Quantity.DEVICE_WRITES}, 1.0),
-    (
-        "MiB/s",
-        {"reads": Quantity.DEVICE_READ_BYTES, "writes": Quantity.DEVICE_WRITE_BYTES},
-        1.0 / MIB,
+    _Track(
+        title="requests/s", lines={"reads": Quantity.DEVICE_READS, "writes": Quantity.DEVICE_WRITES}
     ),
-    ("in flight", {"in flight": Quantity.DEVICE_QUEUE_S}, 1.0),
-    ("% busy", {"device busy": Quantity.DEVICE_BUSY_S}, 100.0),
+    _Track(
+        title="MiB/s",
+        lines={"reads": Quantity.DEVICE_READ_BYTES, "writes": Quantity.DEVICE_WRITE_BYTES},
+        scale=1.0 / MIB,
+    ),
+    _Track(
+        title="ms per read",
+        lines={"reads": Quantity.DEVICE_READ_S},
+        scale=MS_PER_S,
+        per=Quantity.DEVICE_READS,
+    ),
+    _Track(
+        title="ms per write",
+        lines={"writes": Quantity.DEVICE_WRITE_S},
+        scale=MS_PER_S,
+        per=Quantity.DEVICE_WRITES,
+    ),
+    _Track(title="in flight", lines={"in flight": Quantity.DEVICE_QUEUE_S}),
+    _Track(title="% busy", lines={"device busy": Quantity.DEVICE_BUSY_S}, scale=100.0),
 )
 _MOST_SIDES: Final = 3  # side by side, so that a drop stays visible
 _MOST_STEPS: Final = 240  # of a line
@@ -319,12 +347,13 @@ def _device_figure(analysis: CampaignAnalysis) -> Iterator[Figure]:
         identity="sustained-device",
         kind=ChartKind.TIMELINE,
         title="The device of the data in the sustained runs",
-        caption="Its reads and writes, on top of each other, requests in flight (aqu-sz of iostat)"
-        " and the part of the time with any (%util). The shaded start is the ramp. Each row has the"
-        f" same axis in all its panels.{means}{left if len(sides) > _MOST_SIDES else ''}",
-        alt="Requests, bytes, requests in flight and busy share of the device of the data over the"
-        f" seconds of the long runs of {enumeration(drawn)}, by workload; the table of devices"
-        " holds their means.",
+        caption="Its reads and writes, on top of each other, how long one took (r_await and w_await"
+        " of iostat), requests in flight (aqu-sz) and the part of the time with any (%util). The"
+        " shaded start is the ramp. Each row has the same axis in all its panels."
+        f"{means}{left if len(sides) > _MOST_SIDES else ''}",
+        alt="Requests, bytes, time of a request, requests in flight and busy share of the device of"
+        f" the data over the seconds of the long runs of {enumeration(drawn)}, by workload; the"
+        " table of devices holds their means.",
         columns=("workload", "track", "configuration", "mark", "at", "line", "value", "top"),
         rows=rows,
         configurations=(analysis.experiment.baseline, *analysis.experiment.contenders),
@@ -349,45 +378,52 @@ def _device_rows(
     for workload in dict.fromkeys(each.run.cell.workload for each in analysis.sustained):
         here = [each for each in analysis.sustained if each.run.cell.workload == workload]
         parts = {each.run.configuration: each.parts for each in here}
-        for track, wanted, scale in _TRACKS:
+        for track in _TRACKS:
+            names = tuple(track.lines)
             lines = {
-                (side, name): _device_line(parts[side], quantity, scale, step)
+                (side, name): _device_line(parts[side], track, name, step)
                 for side in sides
                 if side in parts
-                for name, quantity in wanted.items()
+                for name in names
             }
             # Lines are piled up: their highest ones together are room enough.
-            tops = [sum(_highest(lines.get((side, name), ())) for name in wanted) for side in sides]
+            tops = [sum(_highest(lines.get((side, name), ())) for name in names) for side in sides]
             for side in sides if any(lines.values()) else ():
-                panel, top = (workload, track, side), round(1.05 * max(tops), 4)
+                panel, top = (workload, track.title, side), round(1.05 * max(tops), 4)
                 ramp_s = float(parts[side][0].ramp_s) if side in parts else 0.0
                 yield (*panel, "ramp", ramp_s, None, None, top)
-                for name in wanted:
+                for name in names:
                     for end, mean in lines.get((side, name), ()):
                         yield (*panel, "value", end, name, mean, top)
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Return the sum; None where one is not known."""
+    known = list(values)
+    return None if None in known else sum(value for value in known if value is not None)
 
 
 def _highest(line: _DeviceLine) -> float:
     return max((mean for _, mean in line), default=0.0)
 
 
-def _device_line(
-    parts: Sequence[SustainedRun], quantity: Quantity, scale: float, step: int
-) -> _DeviceLine:
-    """Return a quantity per second over the parts; nothing where it was not counted."""
+def _device_line(parts: Sequence[SustainedRun], track: _Track, name: str, step: int) -> _DeviceLine:
+    """Return a line of a track over the parts; nothing where it was not counted."""
     found: list[tuple[float, float]] = []
     for part in parts:
-        host = _host(part)
-        if host is None or quantity not in host.names:
+        host, wanted = _host(part), (track.lines[name], *((track.per,) if track.per else ()))
+        if host is None or not set(wanted) <= set(host.names):
             continue
         later_s = part.started_at - parts[0].started_at
-        column = [row[host.names.index(quantity)] for row in host.rows]
+        places = [host.names.index(each) for each in wanted]
         edges = (0.0, *host.end_s)
-        for first in range(0, len(column), step):
-            known = [value for value in column[first : first + step] if value is not None]
-            begin, end = edges[first], edges[min(first + step, len(column))]
-            if end > begin and len(known) == len(column[first : first + step]):
-                mean = round(scale * sum(known) / (end - begin), 4)
+        for first in range(0, len(host.rows), step):
+            rows = host.rows[first : first + step]
+            sums = [_sum(row[place] for row in rows) for place in places]
+            begin, end = edges[first], edges[min(first + step, len(host.rows))]
+            over = end - begin if track.per is None else sums[1]
+            if end > begin and sums[0] is not None and over:
+                mean = round(track.scale * sums[0] / over, 4)
                 # Steps are drawn back from their ends: the first needs its beginning.
                 found += [] if found else [(round(later_s + begin, 3), mean)]
                 found.append((round(later_s + end, 3), mean))
