@@ -9,8 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from shutil import which
 
+import numpy as np
 import pytest
+from scipy import stats
 
+from steelyard.core.measurement import Quantity
+from steelyard.core.published import printed_plan
 from steelyard.gateways.stores import PROGRAMS
 from steelyard.record.directory import read_campaign
 from support.lacking import lacking
@@ -112,6 +116,49 @@ def test_the_latency_of_a_flush_is_in_each_commit(stored: Steelyard) -> None:
     assert "simulated, 4 ms per flush" in (stored.directory / "c" / "report.md").read_text()
 
 
+_LADDER = """\
+configurations:
+  disk: {target: {kind: local, bin: embedded, store: {}}, postgres: {max_wal_size: 4GB}}
+  one: {extends: disk, target: {store: {latency: 2ms}}}
+  two: {extends: disk, target: {store: {latency: 5ms}}}
+"""
+_ADDED_S = {"one": 0.002, "two": 0.005}
+
+
+def test_a_commit_takes_longer_by_what_its_flushes_were_given(stored: Steelyard) -> None:
+    """Three stores are ranked, and one client waits for the flushes that the device counted.
+
+    What a commit takes longer is its number of flushes times what each was given, within the
+    interval of the difference or 15 %: timers of the simulated storage are late, too.
+    """
+    text = TINY[: TINY.index("configurations:")].replace("baseline: default", "baseline: disk")
+    text = text.replace("clients: 2", "clients: 1").replace("slice: 1s", "slice: 3s")
+    source = stored.experiment(lasting(text + _LADDER))
+    stored.until_blocks(6, "run", source, "--out", "c", "--yes")
+    record = read_campaign(stored.directory / "c")
+    complete = {index for index, _ in record.complete_blocks}
+    taken: dict[tuple[str, int], tuple[float, float]] = {}
+    for run in record.counted_runs:
+        assert run.cell.load.clients == 1
+        assert run.evidence is not None
+        done = run.measurement.transactions + run.measurement.uncounted
+        flushes = run.evidence.total(Quantity.DEVICE_FLUSHES) / done
+        taken[run.configuration, run.block] = 1.0 / run.measurement.tps, flushes
+    means = []
+    for name, given_s in _ADDED_S.items():
+        more = [taken[name, b][0] - taken["disk", b][0] for b in complete]
+        wanted = [given_s * taken[name, b][1] for b in complete]
+        off = np.array(more) - np.array(wanted)
+        half = stats.t.ppf(0.975, len(off) - 1) * off.std(ddof=1) / np.sqrt(len(off))
+        assert abs(off.mean()) <= max(half, 0.15 * np.mean(wanted)), (name, more, wanted)
+        means.append(np.mean(more))
+    assert 0.0 < means[0] < means[1]
+    summary = json.loads((stored.directory / "c" / "summary.json").read_text())
+    pooled = {c["configuration"]: c for c in summary["comparisons"] if c["clients"] == "pooled"}
+    effects = [pooled[name]["effect_percent"] for name in _ADDED_S]
+    assert 0.0 > effects[0] > effects[1]
+
+
 def test_large_blocks_read_what_nobody_asked_for(stored: Steelyard) -> None:
     """Device bytes for each byte asked for: block over page, and the blocks are named as the cause.
 
@@ -133,6 +180,12 @@ def test_large_blocks_read_what_nobody_asked_for(stored: Steelyard) -> None:
         assert found[name]["amplification"]["estimate"] == pytest.approx(wanted, rel=0.15)
         assert found[name]["block_bytes"] == block
         assert found[name]["cause"] == ("none" if wanted == 1.0 else "blocks")
+        first, again = (
+            printed_plan("\n".join(run)) for run in summary["plans"][0]["plans"][name]["runs"]
+        )
+        # Ten rows, each on a page of its own; the second time they are in shared_buffers.
+        assert first["buffers read"][0].value >= 10.0
+        assert "buffers read" not in again
     assert watched.ratios == pytest.approx([1.0] * len(_BLOCKS), abs=0.15)
 
 
