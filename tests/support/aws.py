@@ -76,6 +76,8 @@ class Account:
 
 
 _FAMILY = ("shared_buffers", "static"), ("work_mem", "dynamic"), ("random_page_cost", "dynamic")
+# What only the group of a cluster has, in families of Aurora.
+_OF_CLUSTERS = ("shared_buffers", "static"), ("default_statistics_target", "dynamic")
 
 
 def _error(code: str, message: str) -> bytes:
@@ -83,22 +85,23 @@ def _error(code: str, message: str) -> bytes:
     return f"<ErrorResponse>{said}<RequestId>{uuid.uuid4()}</RequestId></ErrorResponse>".encode()
 
 
-_RESET = (
-    b"<ResetDBParameterGroupResponse><ResetDBParameterGroupResult/></ResetDBParameterGroupResponse>"
-)
+def _answer(action: str, content: str = "") -> bytes:
+    result = f"<{action}Result>{content}</{action}Result>"
+    return f"<{action}Response>{result}</{action}Response>".encode()
 
 
-def _default_parameters() -> bytes:
+def _default_parameters(action: str, family: str) -> bytes:
+    known: tuple[tuple[str, str], ...] = _FAMILY
+    if "Cluster" in action:
+        known = _OF_CLUSTERS
+    elif family.startswith("aurora"):
+        known = tuple(each for each in _FAMILY if each not in _OF_CLUSTERS)
     rows = "".join(
         f"<Parameter><ParameterName>{name}</ParameterName><ApplyType>{how}</ApplyType>"
         "<DataType>integer</DataType><IsModifiable>true</IsModifiable></Parameter>"
-        for name, how in _FAMILY
+        for name, how in known
     )
-    return (
-        "<DescribeEngineDefaultParametersResponse><DescribeEngineDefaultParametersResult>"
-        f"<EngineDefaults><Parameters>{rows}</Parameters></EngineDefaults>"
-        "</DescribeEngineDefaultParametersResult></DescribeEngineDefaultParametersResponse>"
-    ).encode()
+    return _answer(action, f"<EngineDefaults><Parameters>{rows}</Parameters></EngineDefaults>")
 
 
 def _app(account: Account) -> Any:
@@ -120,15 +123,15 @@ def _app(account: Account) -> Any:
         if service == "pricing":
             start("200 OK", [("Content-Type", "application/x-amz-json-1.1")])
             return [json.dumps({"FormatVersion": "aws_v1", "PriceList": account.products}).encode()]
-        if action == "rds:DescribeEngineDefaultParameters":
+        word = action.partition(":")[2]
+        if re.fullmatch("DescribeEngineDefault(Cluster)?Parameters", word):
             start("200 OK", [("Content-Type", "text/xml")])
-            return [_default_parameters()]
-        if action == "rds:ResetDBParameterGroup":
-            name = asked["DBParameterGroupName"][0]
+            return [_default_parameters(word, asked["DBParameterGroupFamily"][0])]
+        if re.fullmatch("ResetDB(Cluster)?ParameterGroup", word):
             names = [v[0] for k, v in asked.items() if k.endswith(".ParameterName")]
-            _reset(account, name, names)
+            _reset(account, asked[f"{word.removeprefix('Reset')}Name"][0], names, "Cluster" in word)
             start("200 OK", [("Content-Type", "text/xml")])
-            return [_RESET]
+            return [_answer(word)]
         import io  # noqa: PLC0415
 
         environ["wsgi.input"] = io.BytesIO(body)
@@ -143,24 +146,31 @@ def _backend() -> Any:
     return rds_backends[ACCOUNT][REGION]
 
 
-def _settings(group: str) -> dict[str, str]:
-    found = _backend().db_parameter_groups.get(group)
-    parameters = found.parameters if found else {}
-    return {k: v["ParameterValue"] for k, v in parameters.items() if v.get("ParameterValue")}
+def _settings(db: Any) -> dict[str, str]:
+    """Return what the groups of an instance say, its own before its cluster's."""
+    groups = [_backend().db_parameter_groups.get(db.db_parameter_group_name or "")]
+    if db.db_cluster_identifier:
+        name = _backend().clusters[db.db_cluster_identifier].db_cluster_parameter_group_name
+        groups.insert(0, _backend().db_cluster_parameter_groups.get(name))
+    given = [found.parameters for found in groups if found]
+    return {
+        k: v["ParameterValue"] for each in given for k, v in each.items() if v.get("ParameterValue")
+    }
 
 
-def _reset(account: Account, group: str, names: list[str]) -> None:
-    found = _backend().db_parameter_groups[group]
+def _reset(account: Account, group: str, names: list[str], of_cluster: bool) -> None:  # noqa: FBT001 - a level
+    backend = _backend()
+    groups = backend.db_cluster_parameter_groups if of_cluster else backend.db_parameter_groups
     for name in names:
-        found.parameters.pop(name, None)
-    _apply(account, group, restarts=False)
+        groups[group].parameters.pop(name, None)
+    _apply(account)
 
 
-def _apply(account: Account, group: str, *, restarts: bool) -> None:
+def _apply(account: Account) -> None:
     for db in _backend().databases.values():
         server = account.servers.get(db.db_instance_identifier)
-        if server is not None and db.db_parameter_group_name == group:
-            server.apply(_settings(group), restarts=restarts)
+        if server is not None:
+            server.apply(_settings(db), restarts=False)
 
 
 def _patched(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:  # noqa: C901 - one for each call
@@ -174,7 +184,11 @@ def _patched(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:  # noqa
         backend.delete_db_instance,
         backend.describe_db_instances,
     )
-    change, restart = backend.modify_db_parameter_group, backend.reboot_db_instance
+    restart = backend.reboot_db_instance
+    changes = {
+        name: getattr(backend, name)
+        for name in ("modify_db_parameter_group", "modify_db_cluster_parameter_group")
+    }
 
     def created(self: Any, given: dict[str, Any]) -> Any:
         db = make(self, given)
@@ -188,8 +202,9 @@ def _patched(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:  # noqa
         time.sleep(account.create_s or 0.0)
         owner = self.clusters[db.db_cluster_identifier] if db.db_cluster_identifier else db
         if account.begun is not None:
-            asked = _settings(db.db_parameter_group_name or "")
-            server = account.begun(asked, owner.master_username, owner._master_user_password)
+            server = account.begun(
+                _settings(db), owner.master_username, owner._master_user_password
+            )
             account.servers[db.db_instance_identifier] = server
             db.port = server.port
         db.status = "available"
@@ -226,27 +241,31 @@ def _patched(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:  # noqa
         db.gone_at = time.monotonic() + account.delete_s
         return db
 
-    def changed(self: Any, name: str, parameters: Any) -> Any:
-        answer = change(self, name, parameters)
-        _apply(account, name, restarts=False)
-        return answer
+    def changing(change: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(self: Any, name: str, parameters: Any) -> Any:
+            answer = change(self, name, parameters)
+            _apply(account)
+            return answer
+
+        return changed
 
     def restarted(self: Any, db_instance_identifier: str, *rest: Any) -> Any:
         answer = restart(self, db_instance_identifier, *rest)
         if server := account.servers.get(db_instance_identifier):
-            group = self.databases[db_instance_identifier].db_parameter_group_name or ""
-            server.apply(_settings(group), restarts=True)
+            server.apply(_settings(self.databases[db_instance_identifier]), restarts=True)
         return answer
 
     patches: dict[str, Any] = {
         "create_db_instance": created,
         "delete_db_instance": deleted,
         "describe_db_instances": described,
-        "modify_db_parameter_group": changed,
+        **{name: changing(change) for name, change in changes.items()},
         "reboot_db_instance": restarted,
     }
     for name, patch in patches.items():
         monkeypatch.setattr(backend, name, patch)
+    # moto knows no `aurora-iopt1`; Aurora answers 1 for storage that grows by itself.
+    monkeypatch.setattr(models.DBCluster, "default_allocated_storage", staticmethod(lambda **_: 1))
     monkeypatch.setattr(models.DBInstance, "address", property(lambda _: "127.0.0.1"))
 
 

@@ -385,7 +385,9 @@ class Rented(StrEnum):
     """A kind of thing in an account of AWS, in the order in which they go."""
 
     INSTANCE = "DB instance"
+    CLUSTER = "DB cluster"
     PARAMETER_GROUP = "DB parameter group"
+    CLUSTER_PARAMETER_GROUP = "DB cluster parameter group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -680,30 +680,26 @@ class RedisKubernetesTarget(Server):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RdsTarget(Server):
-    """An instance of Amazon RDS for PostgreSQL, made for the campaign and deleted at its end.
+class RentedTarget(Server):
+    """A server in an account of AWS, made for the campaign and deleted at its end.
 
     Attributes:
         accounts: Numbers of the accounts it may be made in.
         storage: Size, as Kubernetes writes it: whole GiB.
         subnet_group: Of the VPC; None: the default one.
         security_groups: Their ids; empty: the default one.
-        ttl_s: It expires so long after its making, as its tag says; likewise, for its tag alone.
+        ttl_s: It expires so long after its making, as its tag says; for the tag alone.
     """
 
-    noun: ClassVar[str] = "RDS instance"
-    is_managed: ClassVar[bool] = True
     made_within_s: ClassVar[float] = 900.0  # 5 to 15 minutes; a guess
-    kind: Literal["rds"] = "rds"
+    is_managed: ClassVar[bool] = True
+    product: ClassVar[str]  # as AWS calls the engine
+    kind: str
     region: str = ""
     accounts: tuple[str, ...] = ()
     version: str = "16"
     instance_class: str = "db.t4g.medium"
     storage: str = "20Gi"
-    storage_type: str = "gp3"
-    iops: int | None = None
-    storage_throughput: int | None = None
-    multi_az: bool = False
     subnet_group: str | None = None
     security_groups: tuple[str, ...] = ()
     public: bool = False
@@ -711,26 +707,44 @@ class RdsTarget(Server):
     burst_lasts_s: float | None = field(default=None, compare=False)
     cost: Rates | None = field(default=None, compare=False)
 
+    @property
+    def is_made(self) -> bool:
+        """Return that Steelyard makes it."""
+        return True
+
+    @property
+    def volume(self) -> Volume | None:
+        """Return its storage; None where that has no limits of its own."""
+        return None
+
+    @property
+    def gib(self) -> int:
+        """Return the size of its storage."""
+        return int(parse_quantity(self.storage) // GIB)
+
+    def hidden_by_burst(self, seconds: float) -> tuple[str, ...]:
+        """Return what credits of class and storage will hide."""
+        return hidden_by_burst(CLASSES.get(self.instance_class), self.volume, seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RdsTarget(RentedTarget):
+    """An instance of Amazon RDS for PostgreSQL."""
+
+    noun: ClassVar[str] = "RDS instance"
+    product: ClassVar[str] = "postgres"
+    kind: Literal["rds"] = "rds"
+    storage_type: str = "gp3"
+    iops: int | None = None
+    storage_throughput: int | None = None
+    multi_az: bool = False
+
     def __post_init__(self) -> None:
         """Compute how long its buckets last, where nobody said."""
         kind = CLASSES.get(self.instance_class)
         if self.burst_lasts_s is None and kind is not None:
             with suppress(InputError):  # what RDS does not have is told where files are read
                 object.__setattr__(self, "burst_lasts_s", burst_lasts_s(kind, self.volume))
-
-    @property
-    def is_made(self) -> bool:
-        """Return that Steelyard makes it."""
-        return True
-
-    def hidden_by_burst(self, seconds: float) -> tuple[str, ...]:
-        """Return what credits of class and storage will hide."""
-        return hidden_by_burst(CLASSES.get(self.instance_class), self.volume, seconds)
-
-    @property
-    def gib(self) -> int:
-        """Return the size of its storage."""
-        return int(parse_quantity(self.storage) // GIB)
 
     @property
     def volume(self) -> Volume:
@@ -743,6 +757,39 @@ class RdsTarget(Server):
         return f"a {self.instance_class} in {self.region} on {self.gib} GiB of {self.storage_type}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuroraTarget(RentedTarget):
+    """A cluster of Amazon Aurora PostgreSQL with one instance.
+
+    Attributes:
+        storage: What the data take, for the price: Aurora's storage grows by itself.
+        io_optimized: Requests to the storage are in the price of instance and storage.
+        min_capacity: Of class ``db.serverless``, in capacity units (ACU); so is ``max_capacity``.
+    """
+
+    noun: ClassVar[str] = "Aurora cluster"
+    product: ClassVar[str] = "aurora-postgresql"
+    serverless: ClassVar[str] = "db.serverless"
+    kind: Literal["aurora"] = "aurora"
+    storage: str = "10Gi"
+    io_optimized: bool = False
+    min_capacity: float = 0.5
+    max_capacity: float = 4.0
+
+    @property
+    def is_serverless(self) -> bool:
+        """Return whether its instance has as many capacity units as its load needs."""
+        return self.instance_class == self.serverless
+
+    @property
+    def label(self) -> str:
+        """Return what the file says of the place, for people."""
+        units = f" of {self.min_capacity:g} to {self.max_capacity:g} ACU"
+        kind = "I/O-Optimized" if self.io_optimized else "standard"
+        size = f"{self.instance_class}{units if self.is_serverless else ''}"
+        return f"a {size} of Aurora in {self.region} on {kind} storage"
+
+
 Target = Server
 RedisTarget = RedisLocalTarget | RedisEndpointTarget | RedisKubernetesTarget
 # By ``kind:``. Whoever adds a kind adds its class here; records and files know it by that.
@@ -751,6 +798,7 @@ TARGETS: Final[dict[str, type[Server]]] = {
     "endpoint": EndpointTarget,
     "cloudnative-pg": CloudNativePgTarget,
     "rds": RdsTarget,
+    "aurora": AuroraTarget,
     "redis-local": RedisLocalTarget,
     "redis-endpoint": RedisEndpointTarget,
     "redis-kubernetes": RedisKubernetesTarget,

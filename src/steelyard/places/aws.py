@@ -88,6 +88,21 @@ _WAYS: Final[Mapping[Rented, _Way]] = {
         tag_list="TagList",
         alone=_NO_SNAPSHOT,
     ),
+    Rented.CLUSTER: _Way(
+        listing="DescribeDBClusters",
+        key="DBClusters",
+        name="DBClusterIdentifier",
+        deleting="DeleteDBCluster",
+        tag_list="TagList",
+        alone=_NO_SNAPSHOT[:1],
+    ),
+    Rented.CLUSTER_PARAMETER_GROUP: _Way(
+        listing="DescribeDBClusterParameterGroups",
+        key="DBClusterParameterGroups",
+        name="DBClusterParameterGroupName",
+        deleting="DeleteDBClusterParameterGroup",
+        arn="DBClusterParameterGroupArn",
+    ),
     Rented.PARAMETER_GROUP: _Way(
         listing="DescribeDBParameterGroups",
         key="DBParameterGroups",
@@ -251,7 +266,7 @@ def _asked_to_go(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> str:
     try:
         if said.get("DeletionProtection"):
             _unprotect(thing, api)
-        _delete(thing, api)
+        _delete(thing, said, api)
     except AwsRefusalError as error:
         if error.is_absent:
             return ""
@@ -268,9 +283,14 @@ def _unprotect(thing: InAws, api: AwsApi) -> None:
     api.call("rds", action, **given)
 
 
-def _delete(thing: InAws, api: AwsApi) -> None:
+def _delete(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> None:
     way = _WAYS[thing.resource]
-    given: dict[str, object] = {way.name: thing.name, **dict(way.alone)}
+    # Backups are the cluster's, where an instance is in one.
+    is_member = thing.resource is Rented.INSTANCE and said.get("DBClusterIdentifier")
+    given: dict[str, object] = {
+        way.name: thing.name,
+        **dict(_NO_SNAPSHOT[:1] if is_member else way.alone),
+    }
     api.call("rds", way.deleting, **given)
 
 

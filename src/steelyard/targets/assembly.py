@@ -20,7 +20,7 @@ from steelyard.core.errors import InputError, PreflightError, undo_after
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.outside import Outside
 from steelyard.core.schedule import Pausing
-from steelyard.core.target import Here, KubernetesPlace, RdsTarget, Target
+from steelyard.core.target import Here, KubernetesPlace, RentedTarget, Target
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
@@ -272,7 +272,7 @@ def _way_of(target: Target) -> _Way:
         return _WayOfClass(type(target), target)
     if target.home is not None:
         return _in_kubernetes
-    if isinstance(target, RdsTarget):
+    if isinstance(target, RentedTarget):
         return _rented
     return _here if target.is_here else _there
 

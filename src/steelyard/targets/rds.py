@@ -21,7 +21,7 @@ from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import OnServer, Outside, Rented, ServerAddress, ServerInCluster
 from steelyard.core.schedule import Pausing
-from steelyard.core.target import EndpointTarget, RdsTarget
+from steelyard.core.target import AuroraTarget, EndpointTarget, RdsTarget, RentedTarget
 from steelyard.gateways.aws import AwsApi
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import trouble_until
@@ -50,26 +50,28 @@ _ON_ONE: Final = "several of them are on one instance, which has one at a time"
 
 def priced(experiment: Experiment, prices: Callable[[], Prices]) -> Experiment:
     """Return an experiment whose rented servers cost what the prices say; the file comes first."""
-    if not any(isinstance(each.target, RdsTarget) for each in experiment.configurations):
+    if not any(isinstance(each.target, RentedTarget) for each in experiment.configurations):
         return experiment
     known = prices()
     return _with_rented(experiment, lambda target: _priced(target, known))
 
 
-def _with_rented(experiment: Experiment, changed: Callable[[RdsTarget], RdsTarget]) -> Experiment:
+def _with_rented(
+    experiment: Experiment, changed: Callable[[RentedTarget], RentedTarget]
+) -> Experiment:
     """Return an experiment with its rented servers changed."""
     return replace(
         experiment,
         configurations=tuple(
             replace(each, target=changed(each.target))
-            if isinstance(each.target, RdsTarget)
+            if isinstance(each.target, RentedTarget)
             else each
             for each in experiment.configurations
         ),
     )
 
 
-def _priced(target: RdsTarget, prices: Prices) -> RdsTarget:
+def _priced(target: RentedTarget, prices: Prices) -> RentedTarget:
     if target.cost is not None:
         return target
     kind = CLASSES.get(target.instance_class)
@@ -77,9 +79,18 @@ def _priced(target: RdsTarget, prices: Prices) -> RdsTarget:
         region=target.region,
         instance_class=target.instance_class,
         volume=target.volume,
-        is_multi_az=target.multi_az,
         is_burstable=kind is not None and kind.is_burstable,
     )
+    if isinstance(target, RdsTarget):
+        server = replace(server, is_multi_az=target.multi_az)
+    if isinstance(target, AuroraTarget):
+        server = replace(
+            server,
+            instance_class=None if target.is_serverless else target.instance_class,
+            units=target.max_capacity,
+            gib=target.gib,
+            is_optimized=target.io_optimized,
+        )
     return replace(target, cost=rates_of(server, prices))
 
 
@@ -110,17 +121,22 @@ class _GoesWhole:
 class ParameterGroup:
     """The settings of one instance; for everyone, as the server's own file would be.
 
+    An instance in a cluster has two groups: its own, and the cluster's for what that does not have.
+
     Args:
-        name: Of group and instance.
+        target: What it is.
+        name: Of groups and instance.
         api: The region.
         doors: To the clock.
     """
 
-    def __init__(self, name: str, api: AwsApi, doors: Doors) -> None:
+    def __init__(self, target: RentedTarget, name: str, api: AwsApi, doors: Doors) -> None:
+        self._target = target
         self._name = name
         self._api = api
         self._doors = doors
         self._set: dict[str, str] = {}
+        self._of_instance: frozenset[str] = frozenset()
         self.server: RunningServer | None = None
         self.started_at: Callable[[], object] = object
 
@@ -138,17 +154,31 @@ class ParameterGroup:
             for name, value in wanted.items()
             if self._set.get(name) != value
         ]
-        self._send("ResetDBParameterGroup", gone)
-        self._send("ModifyDBParameterGroup", other)
+        self._send("Reset", gone)
+        self._send("Modify", other)
         self._set = wanted
         if gone or other:
             await_serving(self._name, self._api, self._doors.clock)
         return False
 
-    def _send(self, action: str, parameters: list[dict[str, str]]) -> None:
-        for first in range(0, len(parameters), _AT_ONCE):
-            part = parameters[first : first + _AT_ONCE]
-            self._api.call("rds", action, DBParameterGroupName=self._name, Parameters=part)
+    def _send(self, verb: str, parameters: list[dict[str, str]]) -> None:
+        levels: dict[str, list[dict[str, str]]] = {}
+        for each in parameters:
+            levels.setdefault(self._level(each["ParameterName"]), []).append(each)
+        for level, of_level in levels.items():
+            group = f"DB{level}ParameterGroup"
+            for first in range(0, len(of_level), _AT_ONCE):
+                part = of_level[first : first + _AT_ONCE]
+                given = {f"{group}Name": self._name, "Parameters": part}
+                self._api.call("rds", f"{verb}{group}", **given)
+
+    def _level(self, name: str) -> str:
+        """Return whose group has a parameter: the cluster's, where the instance's has it not."""
+        if not isinstance(self._target, AuroraTarget):
+            return ""
+        if not self._of_instance:
+            self._of_instance = frozenset(default_parameters(self._target, self._api, ""))
+        return "" if name in self._of_instance else _CLUSTER
 
     def _how(self, name: str) -> str:
         entry = None if self.server is None else self.server.catalogue.get(name)
@@ -196,9 +226,25 @@ class ParameterGroup:
             )
 
 
-def _family(target: RdsTarget) -> str:
-    """Return the family of parameter groups for a version."""
-    return f"postgres{target.version.partition('.')[0]}"
+_CLUSTER: Final = "Cluster"  # in the names of calls
+
+
+def default_parameters(
+    target: RentedTarget, api: AwsApi, level: str
+) -> dict[str, Mapping[str, Any]]:
+    """Return what may be set on a level of a version, by name: the instance's, or `Cluster`."""
+    found = api.listed(
+        "rds",
+        f"DescribeEngineDefault{level}Parameters",
+        "EngineDefaults.Parameters",
+        DBParameterGroupFamily=_family(target),
+    )
+    return {str(each["ParameterName"]): each for each in found if each.get("IsModifiable", True)}
+
+
+def _family(target: RentedTarget) -> str:
+    """Return the family of parameter groups for a version, on both levels."""
+    return f"{target.product}{target.version.partition('.')[0]}"
 
 
 def _parameter(name: str, how: str) -> dict[str, str]:
@@ -215,14 +261,14 @@ class Instance:
         doors: To the clock.
     """
 
-    def __init__(self, target: RdsTarget, name: str, maker: AwsMaker, doors: Doors) -> None:
+    def __init__(self, target: RentedTarget, name: str, maker: AwsMaker, doors: Doors) -> None:
         self._target = target
         self._name = name
         self._maker = maker
         self._doors = doors
         self._entrance: ServerAddress | None = None
         self._said: Mapping[str, Any] = {}
-        self.group = ParameterGroup(name, maker.api, doors)
+        self.group = ParameterGroup(target, name, maker.api, doors)
         self.group.started_at = lambda: doors.sql.rows(self.entrance(), STARTED_AT)[0][0]
 
     def make(self, told: Callable[[str], None]) -> None:
@@ -233,21 +279,8 @@ class Instance:
         """
         target, password = self._target, secrets.token_urlsafe(24)
         told(f"making {target.label}; that takes 5 to 15 minutes")
-        self._maker.make(
-            Rented.PARAMETER_GROUP,
-            self._name,
-            "CreateDBParameterGroup",
-            DBParameterGroupFamily=_family(target),
-            Description="Made by Steelyard for a campaign",
-        )
-        self._maker.make(
-            Rented.INSTANCE,
-            self._name,
-            "CreateDBInstance",
-            **dict(_asked(target)),
-            MasterUserPassword=password,
-            DBParameterGroupName=self._name,
-        )
+        for resource, action, given in steps(target, self._name, password):
+            self._maker.make(resource, self._name, action, **given)
         self._said = await_serving(self._name, self._maker.api, self._doors.clock, told=told)
         endpoint = self._said["Endpoint"]
         self._entrance = ServerAddress(
@@ -295,9 +328,10 @@ class Instance:
         cost = target.cost
         facts = {
             "class": said.get("DBInstanceClass", target.instance_class),
-            "storage": f"{said.get('AllocatedStorage', target.gib)} GiB of"
-            f" {said.get('StorageType', target.storage_type)}",
-            "IOPS that last": f"{target.volume.base_iops:,.0f}",
+            "storage": None
+            if target.volume is None
+            else f"{said.get('AllocatedStorage')} GiB of {said.get('StorageType')}",
+            "IOPS that last": None if target.volume is None else f"{target.volume.base_iops:,.0f}",
             "zone": said.get("AvailabilityZone"),
             "resource id": said.get("DbiResourceId"),
             "prices": None if cost is None else cost.source,
@@ -326,29 +360,76 @@ class Instance:
         self._maker.delete(self._doors.clock)
 
 
-def _asked(target: RdsTarget) -> Iterator[tuple[str, object]]:
-    yield from {
-        "Engine": "postgres",
+_Step = tuple[Rented, str, Mapping[str, object]]  # what, by which call, with what beside its name
+
+
+def steps(target: RentedTarget, name: str, password: str) -> Iterator[_Step]:
+    """Yield what is made for a target, in order, each with its call and what that is given.
+
+    Groups of settings, the cluster where there is one, the instance. All have one name: they are of
+    different kinds.
+    """
+    group: dict[str, object] = {
+        "DBParameterGroupFamily": _family(target),
+        "Description": "Made by Steelyard for a campaign",
+    }
+    owner: dict[str, object] = {
+        "Engine": target.product,
         "EngineVersion": target.version,
-        "DBInstanceClass": target.instance_class,
-        "AllocatedStorage": target.gib,
-        "StorageType": target.storage_type,
         "MasterUsername": _USER,
-        "MultiAZ": target.multi_az,
-        "PubliclyAccessible": target.public,
+        "MasterUserPassword": password,
         "DeletionProtection": False,
-        "BackupRetentionPeriod": 0,
-        "AutoMinorVersionUpgrade": False,
         "CopyTagsToSnapshot": True,
         # Else an old version is enrolled in a support that costs more than the instance.
         "EngineLifecycleSupport": "open-source-rds-extended-support-disabled",
-    }.items()
+        **_network(target),
+    }
+    server: dict[str, object] = {
+        "DBInstanceClass": target.instance_class,
+        "DBParameterGroupName": name,
+        "PubliclyAccessible": target.public,
+        "AutoMinorVersionUpgrade": False,
+    }
+    yield Rented.PARAMETER_GROUP, "CreateDBParameterGroup", group
+    if isinstance(target, AuroraTarget):
+        yield Rented.CLUSTER_PARAMETER_GROUP, "CreateDBClusterParameterGroup", group
+        cluster = {**owner, **_of_cluster(target), "DBClusterParameterGroupName": name}
+        yield Rented.CLUSTER, "CreateDBCluster", cluster
+        server |= {"Engine": target.product, "DBClusterIdentifier": name}
+    if isinstance(target, RdsTarget):
+        server |= owner | dict(_of_instance(target))
+    yield Rented.INSTANCE, "CreateDBInstance", server
+
+
+def _network(target: RentedTarget) -> dict[str, object]:
     given = {
-        "Iops": target.iops,
-        "StorageThroughput": target.storage_throughput,
         "DBSubnetGroupName": target.subnet_group,
         "VpcSecurityGroupIds": list(target.security_groups) or None,
     }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _of_cluster(target: AuroraTarget) -> dict[str, object]:
+    """Return what a cluster has for itself; of backups a day is the least."""
+    given: dict[str, object] = {"BackupRetentionPeriod": 1}
+    if target.io_optimized:
+        given["StorageType"] = "aurora-iopt1"
+    if target.is_serverless:
+        given["ServerlessV2ScalingConfiguration"] = {
+            "MinCapacity": target.min_capacity,
+            "MaxCapacity": target.max_capacity,
+        }
+    return given
+
+
+def _of_instance(target: RdsTarget) -> Iterator[tuple[str, object]]:
+    yield from {
+        "AllocatedStorage": target.gib,
+        "StorageType": target.storage_type,
+        "MultiAZ": target.multi_az,
+        "BackupRetentionPeriod": 0,
+    }.items()
+    given = {"Iops": target.iops, "StorageThroughput": target.storage_throughput}
     yield from ((name, value) for name, value in given.items() if value is not None)
 
 
@@ -391,7 +472,7 @@ class PlannedPlatform(EndpointPlatform):
         means: Means,
         place: Instance,
         *,
-        asked: RdsTarget,
+        asked: RentedTarget,
         seconds: float,
     ) -> None:
         super().__init__(options, ledger, means, place)
@@ -437,7 +518,7 @@ class Ground:
     reach: Callable[[Path, tuple[Path, ...], str], Path]
     runs: bool
 
-    def instance(self, target: RdsTarget, number: int) -> Instance:
+    def instance(self, target: RentedTarget, number: int) -> Instance:
         """Return an instance, not made yet."""
         api = self.doors.aws.connect(target.region)
         expires = datetime.fromtimestamp(self.doors.clock.now() + target.ttl_s, UTC)
@@ -465,7 +546,7 @@ def assemble_rds(
     targets = {
         each.name: each.target
         for each in ground.experiment.configurations
-        if isinstance(each.target, RdsTarget)
+        if isinstance(each.target, RentedTarget)
     }
     places = {
         target: ground.instance(target, number)
@@ -490,7 +571,7 @@ def assemble_rds(
 
 
 def _assembled(
-    ground: Ground, targets: Mapping[str, RdsTarget], places: Mapping[RdsTarget, Instance]
+    ground: Ground, targets: Mapping[str, RentedTarget], places: Mapping[RentedTarget, Instance]
 ) -> Endpoints:
     experiment, doors = ground.experiment, ground.doors
     servers = {target: _server(target, place, ground) for target, place in places.items()}
@@ -506,7 +587,7 @@ def _assembled(
     )
     needs = dataset_needs(engine.datasets())
     means = Means(sql=doors.sql, processes=doors.processes, clock=doors.clock)
-    platforms: dict[RdsTarget, EndpointPlatform] = {}
+    platforms: dict[RentedTarget, EndpointPlatform] = {}
     for target, place in places.items():
         place.group.server = servers[target]
         names = settings_on(experiment, target)
@@ -544,7 +625,7 @@ def _assembled(
     )
 
 
-def _server(target: RdsTarget, place: Instance, ground: Ground) -> RunningServer:
+def _server(target: RentedTarget, place: Instance, ground: Ground) -> RunningServer:
     """Return what is known of a server; of one that is not there what AWS says of its version.
 
     Whoever owns the instance changes by its parameter group what takes a superuser elsewhere.
@@ -552,20 +633,16 @@ def _server(target: RdsTarget, place: Instance, ground: Ground) -> RunningServer
     if ground.runs:
         return replace(read_running(place.entrance(), ground.doors.sql), superuser=True)
     api = ground.doors.aws.connect(target.region)
-    parameters = api.listed(
-        "rds",
-        "DescribeEngineDefaultParameters",
-        "EngineDefaults.Parameters",
-        DBParameterGroupFamily=_family(target),
-    )
+    levels = (_CLUSTER, "") if isinstance(target, AuroraTarget) else ("",)
     catalogue = {
-        str(each["ParameterName"]): SettingEntry(
-            name=str(each["ParameterName"]),
+        name: SettingEntry(
+            name=name,
             context="postmaster" if each.get("ApplyType") == _STATIC else "sighup",
             group="",
             kind=str(each.get("DataType", "string")),
         )
-        for each in parameters
+        for level in levels
+        for name, each in default_parameters(target, api, level).items()
     }
     return RunningServer(
         version=target.version, superuser=True, tls=False, catalogue=catalogue, bounds={}

@@ -5,10 +5,12 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fakes.analyses import quick
 from steelyard.cli.main import cli
 from steelyard.core.errors import (
     InputError,
@@ -18,8 +20,11 @@ from steelyard.core.errors import (
     PrivilegeError,
     TargetError,
 )
+from steelyard.core.experiment import Configuration
 from steelyard.core.outside import InAws, Outside, Rented
+from steelyard.core.target import AuroraTarget, RdsTarget, RentedTarget
 from steelyard.gateways.aws import AwsApi, AwsRefusalError, Boto3
+from steelyard.gateways.doors import system_doors
 from steelyard.gateways.host import SystemClock
 from steelyard.places.aws import (
     AwsMaker,
@@ -32,6 +37,7 @@ from steelyard.places.aws import (
     undo,
 )
 from steelyard.targets.prices import load_prices
+from steelyard.targets.rds import ParameterGroup, priced, steps
 from support.aws import ACCOUNT, REGION, Account, an_account
 
 # Faults of the gate; `STEELYARD_AWS_FAULTS=200` tries more.
@@ -85,28 +91,18 @@ def a_maker(api: AwsApi, ledger: Noted, campaign: str = "hourly-3f9a2c") -> AwsM
     )
 
 
-def make_all(maker: AwsMaker, campaign: str = "hourly-3f9a2c", *, protected: bool = False) -> str:
-    """Make a parameter group and an instance in it; return the name of both."""
+def make_all(
+    maker: AwsMaker,
+    campaign: str = "hourly-3f9a2c",
+    *,
+    target: RentedTarget = RdsTarget(),  # noqa: B008 - it is frozen
+    protected: bool = False,
+) -> str:
+    """Make all that a target has; return the one name of it."""
     name = f"{prefix(campaign)}-1"
-    maker.make(
-        Rented.PARAMETER_GROUP,
-        name,
-        "CreateDBParameterGroup",
-        DBParameterGroupFamily="postgres16",
-        Description="x",
-    )
-    maker.make(
-        Rented.INSTANCE,
-        name,
-        "CreateDBInstance",
-        Engine="postgres",
-        DBInstanceClass="db.t4g.small",
-        AllocatedStorage=20,
-        MasterUsername="bench",
-        MasterUserPassword="benchbench1",
-        DBParameterGroupName=name,
-        DeletionProtection=protected,
-    )
+    for resource, action, given in steps(target, name, "benchbench1"):
+        more = {"DeletionProtection": protected} if "DeletionProtection" in given else {}
+        maker.make(resource, name, action, **{**given, **more})
     return name
 
 
@@ -140,10 +136,72 @@ def test_what_was_made_is_waited_for_and_deleted(api: AwsApi, account: Account) 
     assert said["DBInstanceStatus"] == "available"
     assert states[0] == f"{name} is creating"
     assert [each.resource for each in ledger.things] == [Rented.PARAMETER_GROUP, Rented.INSTANCE]
+    assert account.calls.index("rds:CreateDBParameterGroup") < account.calls.index(
+        "rds:CreateDBInstance"
+    )
     maker.delete(CLOCK)
     assert ledger.things == []
     assert [*tagged(api)] == []
     maker.delete(CLOCK)  # a second time changes nothing
+
+
+def test_a_cluster_goes_with_all_that_belongs_to_it(api: AwsApi, account: Account) -> None:
+    """Its instance first, then the cluster, whose protection is taken off, then both groups."""
+    account.delete_s = 0.4
+    ledger = Noted()
+    maker = a_maker(api, ledger)
+    target = AuroraTarget(instance_class="db.serverless", io_optimized=True)
+    name = make_all(maker, target=target, protected=True)
+    await_serving(name, api, CLOCK)
+    (cluster,) = api.listed("rds", "DescribeDBClusters", "DBClusters")
+    assert (cluster["Engine"], cluster["StorageType"]) == ("aurora-postgresql", "aurora-iopt1")
+    assert cluster["ServerlessV2ScalingConfiguration"] == {"MinCapacity": 0.5, "MaxCapacity": 4.0}
+    assert {each.resource for each in tagged(api)} == set(Rented)
+    maker.delete(CLOCK)
+    assert [*tagged(api)] == []
+    gone = [each for each in account.calls if each.startswith("rds:Delete")]
+    assert list(dict.fromkeys(gone)) == [
+        "rds:DeleteDBInstance",
+        "rds:DeleteDBCluster",
+        "rds:DeleteDBParameterGroup",
+        "rds:DeleteDBClusterParameterGroup",
+    ]
+
+
+def test_settings_of_a_cluster_go_where_they_belong(api: AwsApi) -> None:
+    """Into the instance's group what that has, into the cluster's what it has not."""
+    target = AuroraTarget()
+    name = make_all(a_maker(api, Noted()), target=target)
+    group = ParameterGroup(target, name, api, system_doors())
+    wide = {"work_mem": "9MB", "default_statistics_target": "200"}
+    for wanted in (wide, {"work_mem": "9MB"}):
+        group.change(wanted)
+        own = api.listed("rds", "DescribeDBParameters", "Parameters", DBParameterGroupName=name)
+        assert {each["ParameterName"] for each in own} == {"work_mem"}
+        shared = api.listed(
+            *("rds", "DescribeDBClusterParameters", "Parameters"), DBClusterParameterGroupName=name
+        )
+        assert {each["ParameterName"] for each in shared} == wanted.keys() - {"work_mem"}
+
+
+def test_a_cluster_has_its_price() -> None:
+    """Of instance and storage; a serverless one of its most capacity; requests beside them."""
+    files = load_prices(None)
+    told = {}
+    for name, target in {
+        "standard": AuroraTarget(region=REGION, instance_class="db.t3.large"),
+        "optimized": AuroraTarget(region=REGION, instance_class="db.t3.large", io_optimized=True),
+        "serverless": AuroraTarget(region=REGION, instance_class="db.serverless"),
+    }.items():
+        configuration = Configuration(name=name, target=target)
+        experiment = replace(quick().experiment, configurations=(configuration,))
+        (found,) = priced(experiment, lambda: files).configurations
+        assert found.target.cost is not None
+        told[name] = {each.name: each.per_hour for each in found.target.cost.parts}
+    assert told["standard"]["instance"] == pytest.approx(0.164)
+    assert told["optimized"]["instance"] == pytest.approx(0.164 * 1.3)
+    assert told["serverless"]["instance"] == pytest.approx(4 * 0.12)
+    assert told["standard"]["storage"] == pytest.approx(10 * 0.10 / 730)
 
 
 @pytest.mark.parametrize("seed", range(FAULTS))
@@ -155,7 +213,8 @@ def test_a_death_anywhere_leaves_nothing_that_is_not_found(
     a_strangers(api)
     ledger = Noted()
     maker, real = a_maker(api, ledger), api.call
-    left, after = chance.randrange(4), chance.random() < 0.5
+    target = chance.choice([RdsTarget(), AuroraTarget()])
+    left, after = chance.randrange(5), chance.random() < 0.5
 
     def dying(service: str, action: str, **given: object) -> object:
         nonlocal left
@@ -171,7 +230,7 @@ def test_a_death_anywhere_leaves_nothing_that_is_not_found(
 
     monkeypatch.setattr(api, "call", dying)
     with suppress(Killed):
-        make_all(maker, protected=chance.random() < 0.5)
+        make_all(maker, target=target, protected=chance.random() < 0.5)
     monkeypatch.setattr(api, "call", real)
     account.delete_s = chance.choice([0.0, 0.6])
     account.throttled = {"rds:DeleteDBInstance": chance.randrange(3), "rds:DescribeDBInstances": 1}

@@ -38,7 +38,6 @@ from steelyard.campaign.file.form_parts import (
     goal,
 )
 from steelyard.campaign.file.form_target import (
-    LATER_TARGETS,
     CostForm,
     GeneratorsForm,
     ProgramWord,
@@ -670,8 +669,6 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
         message = f"{shown(key)} has no place in an experiment file"
         yield Issue(path=path, message=message, hint=hint, at_key=True)
         return
-    if holder[-1:] == ("target",) and document.at((*holder, "kind")) in LATER_TARGETS:
-        return  # what such a target needs is not known here; its kind is already refused
     if form in (ConfigurationForm, LevelForm) and key in LATER_LAYERS:
         message = f"the layer `{key}` is not supported yet"
         hint = "Remove it: this version sets `postgres:`, `redis:`, `cgroup:`, `linux:` and `kvm:`."

@@ -22,7 +22,7 @@ from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import WrittenFloat, WrittenInt
 from steelyard.campaign.file.form_values import Form, empty_as_mapping, refusal, shown
 from steelyard.core.aws import STORAGE_TYPES
-from steelyard.core.errors import InputError, choice, did_you_mean, listed
+from steelyard.core.errors import InputError, choice, did_you_mean
 from steelyard.core.redis import is_redis_uri, parse_redis_uri
 from steelyard.core.target import TARGETS, systems
 from steelyard.gateways.sql import parsed_uri
@@ -386,8 +386,6 @@ class RedisServerForm(Form):
     )
 
 
-# Known from the design, so that they are told apart from misspellings.
-LATER_TARGETS: Final = ("aurora",)
 REDIS_SERVERS: Final = ("redis-server", "valkey-server")
 _GOVERNED_INITDB: Final = re.compile(
     r"-[DUWA]|--(pgdata|username|pwprompt|pwfile|auth|auth-host|auth-local)\b"
@@ -399,9 +397,6 @@ _PROGRAMS: Final = (
 
 def _target_kind(value: object) -> str:
     kind = values.as_text(value)
-    if kind in LATER_TARGETS:
-        message = f"the target kind `{kind}` is not supported in this version"
-        raise refusal(message, f"Use one of these kinds: {listed([*TARGETS])}.")
     if kind not in TARGETS:
         raise refusal(f"{shown(kind)} is no kind of target", choice(kind, [*TARGETS]))
     return kind
@@ -629,6 +624,19 @@ class RentedForm(Form):
     )
     storage_type: StorageType | None = Field(
         default=None, description="Kind of its storage.", examples=["gp3"]
+    )
+    io_optimized: values.Switch | None = Field(
+        default=None,
+        description="Of Aurora: requests to the storage are in the price.",
+        examples=[True],
+    )
+    min_capacity: values.Amount | None = Field(
+        default=None,
+        description="Of Aurora's class `db.serverless`: least capacity, ACU.",
+        examples=[0.5],
+    )
+    max_capacity: values.Amount | None = Field(
+        default=None, description="Most of it, ACU; the price is of that.", examples=[4]
     )
     iops: values.Count | None = Field(
         default=None, description="Provisioned IOPS; of gp3 from 400 GiB on.", examples=[16000]

@@ -33,6 +33,7 @@ from steelyard.core.redis import DEFAULT_PORT, is_redis_uri, parse_redis_uri
 from steelyard.core.storage import Store
 from steelyard.core.target import (
     TARGETS,
+    AuroraTarget,
     CloudNativePgTarget,
     ClusterService,
     EndpointTarget,
@@ -45,6 +46,7 @@ from steelyard.core.target import (
     RdsTarget,
     RedisEndpointTarget,
     RedisKubernetesTarget,
+    RentedTarget,
     Synchronous,
     Target,
 )
@@ -492,18 +494,21 @@ def _service_problems(target: TargetForm) -> Iterator[Told]:
     yield from _generator_problems("kubernetes", asked.generators)
 
 
-def _rented_problems(target: TargetForm) -> Iterator[Told]:
+def _rented_problems(target: TargetForm, plain: RentedTarget) -> Iterator[Told]:
     for key, example in (("region", "us-east-1"), ("accounts", "['123456789012']")):
         if not getattr(target, key):
             hint = f"Add `{key}: {example}`: nothing is made where nobody meant it."
             yield key, f"`{key}` of a server that is made in an account of AWS is missing", hint
     if target.version is not None and not is_version(target.version):
         yield "version", f"{shown(target.version)} is no version of PostgreSQL", "Write 16 or 16.4."
-    plain = RdsTarget()
-    size = parse_quantity(target.storage or plain.storage)
-    if size % GIB:
+    if parse_quantity(target.storage or plain.storage) % GIB:
         yield "storage", f"{target.storage} are no whole GiB", "Write it as 300Gi."
-        return
+
+
+def _instance_problems(target: TargetForm) -> Iterator[Told]:
+    plain = RdsTarget()
+    yield from _rented_problems(target, plain)
+    size = parse_quantity(target.storage or plain.storage)
     kind = target.storage_type or plain.storage_type
     try:
         volume_of(kind, int(size // GIB), iops=target.iops, mib_s=target.storage_throughput)
@@ -511,10 +516,26 @@ def _rented_problems(target: TargetForm) -> Iterator[Told]:
         yield "storage_type", error.message, error.hint
 
 
+def _aurora_problems(target: TargetForm) -> Iterator[Told]:
+    plain = AuroraTarget()
+    yield from _rented_problems(target, plain)
+    least = plain.min_capacity if target.min_capacity is None else target.min_capacity
+    most = plain.max_capacity if target.max_capacity is None else target.max_capacity
+    asked = target.min_capacity is not None or target.max_capacity is not None
+    if asked and target.instance_class != plain.serverless:
+        key = "min_capacity" if target.max_capacity is None else "max_capacity"
+        hint = f"Write `instance_class: {plain.serverless}`, or remove it."
+        yield key, f"`{key}` is of the class {plain.serverless} alone", hint
+    elif (asked and not most > 0.0) or least > most:
+        hint = "Write the least first, in steps of 0.5: `min_capacity: 0.5`, `max_capacity: 4`."
+        yield "max_capacity", f"{least:g} to {most:g} ACU is no range", hint
+
+
 _PROBLEMS: Final[Mapping[str, Callable[[TargetForm], Iterator[Told]]]] = {
     EndpointTarget().kind: _endpoint_problems,
     CloudNativePgTarget().kind: _cluster_problems,
-    RdsTarget().kind: _rented_problems,
+    RdsTarget().kind: _instance_problems,
+    AuroraTarget().kind: _aurora_problems,
     RedisEndpointTarget().kind: _tls,
     RedisKubernetesTarget().kind: _redis_pod_problems,
 }

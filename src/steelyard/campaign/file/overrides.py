@@ -20,7 +20,6 @@ from pydantic import ValidationError
 from steelyard.campaign.file.document import Document, KeyPath, Place, Value, parse_document
 from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, WHAT_IS_COMPARED, setting_keys
 from steelyard.campaign.file.form_target import (
-    LATER_TARGETS,
     REDIS_SERVERS,
     REDIS_WORK_KEYS,
     TargetForm,
@@ -193,7 +192,7 @@ def _at(uri: str) -> dict[str, Value]:
 
 
 def _by_word(text: str) -> dict[str, Value]:
-    if text in (*TARGETS, *LATER_TARGETS):
+    if text in TARGETS:
         return {"kind": text}
     return {"kind": "redis-local" if text in REDIS_SERVERS else "local", "bin": text}
 

@@ -184,7 +184,7 @@ def test_problems_of_factors_come_all_at_once_with_their_lines() -> None:
         (given(HUGE, after="configurations: {huge-pages: {}}\n"), 8, "both called `huge-pages`"),
         (given("a: {x: , y: {extends: z}}"), 8, "unknown key `extends`"),
         (given("a: {x: , y: {redis: {save: 1}}}"), 8, "the targets are of PostgreSQL"),
-        (given("a: {x: , y: {target: {kind: aurora}}}"), 8, "the target kind `aurora`"),
+        (given("a: {x: , y: {target: {kind: cloudsql}}}"), 8, "`cloudsql` is no kind of target"),
         (given("a: {x: , y: {profile: fited}}"), 8, "there is no profile `fited`"),
         (given("a: {x: , y: {target: {host: db}}}"), 8, "`host` belongs to the target `endpoint`"),
         (given("a: {x: , y: {target: {initdb: [-k]}}}"), 8, "the initdb options of"),

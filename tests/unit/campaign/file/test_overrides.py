@@ -151,7 +151,7 @@ def test_configurations_that_differ_by_their_targets_keep_them() -> None:
         ("", "--target: the target is empty"),
         ("{kind", "--target: the target is not a YAML mapping"),
         ("db.example.com", "--target: `db.example.com` is neither `embedded`, nor a version"),
-        ("aurora", "--target: the target kind `aurora` is not supported in this version"),
+        ("cloudsql", "--target: `cloudsql` is neither `embedded`, nor a version"),
         ("postgresql://db:port/x", "no URI that libpq understands"),
     ],
 )

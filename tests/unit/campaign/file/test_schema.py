@@ -42,7 +42,7 @@ def test_the_canonical_file_is_valid(text: str) -> None:
         with_line("bogus: 1"),
         with_line("measure: {reset: daily}"),
         with_workload("{name: x, builtin: tpcb}"),
-        with_other("{target: {kind: aurora}}"),
+        with_other("{target: {kind: cloudsql}}"),
         with_other("{profile: fited}"),
         SMALL.replace("version: 1", "version: 2"),
         SMALL.replace("loads: {clients: 1}", "loads: {clients: 0}"),

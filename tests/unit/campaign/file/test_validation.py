@@ -102,7 +102,7 @@ def test_wrong_workloads(workload: str, expected: str) -> None:
         ("{shared_buffers: 1GB}", "PostgreSQL settings go below `postgres:`"),
         ("{kubernetes: {pod: 1}}", "the layer `kubernetes` is not supported yet"),
         ("{redis: {maxmemory: 1gb}}", "settings of Redis, and the targets are of PostgreSQL"),
-        ("{target: {kind: aurora, instance: x}}", "`aurora` is not supported in this version"),
+        ("{target: {kind: cloudsql}}", "`cloudsql` is no kind of target"),
         ("{target: {kind: lokal}}", "`lokal` is no kind of target (did you mean `local`?)"),
         ("{target: {bin: embeded}}", "neither `embedded`, nor a version, nor a directory"),
         ("{target: {port: 70000}}", "`70000` is out of range (Write a number from 1 to 65535.)"),
