@@ -6,6 +6,7 @@ each other by the effect within blocks, never by their levels.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, Grounds, cell_name
 from steelyard.core.experiment import MANY, ONE, RATE, Experiment
@@ -13,6 +14,7 @@ from steelyard.core.findings import Estimate
 from steelyard.core.money import (
     Rates,
     TransactionCost,
+    Use,
     format_money,
     transaction_cost,
 )
@@ -89,9 +91,10 @@ def analyse_money(grounds: Grounds) -> Money:
     rates = rates_of(analysis.experiment)
     if not rates:
         return Money()
+    uses = {name: _used(grounds, name) for name in rates}
     return Money(
         cells=tuple(
-            _cell(cell, rates[cell.configuration])
+            _cell(cell, rates[cell.configuration], uses[cell.configuration])
             for cell in analysis.cells
             if cell.configuration in rates and not cell.cell.load.is_open
         ),
@@ -105,7 +108,33 @@ def rates_of(experiment: Experiment) -> dict[str, Rates]:
     return {name: cost for name, cost in costs.items() if cost is not None}
 
 
-def _cell(cell: CellSummary, rates: Rates) -> CellCost:
+_READ_AND_WRITTEN: Final = 2  # one without the other is not what is billed
+
+
+def _used(grounds: Grounds, name: str) -> Use:
+    """Return what a configuration used that is billed by use, where its provider counted it.
+
+    Requests to the storage are counted of a whole cluster over the whole campaign: they are of one
+    configuration that has it alone, and of its one workload.
+    """
+    record = grounds.record
+    billed = [
+        each
+        for each in record.provider
+        if each.is_billed and each.configurations == (name,) and each.values
+    ]
+    done = sum(
+        run.measurement.transactions + run.measurement.uncounted
+        for run in record.runs
+        if run.configuration == name and run.measurement is not None
+    )
+    alone = len(record.experiment.workloads) == 1 and not record.sustained
+    if len(billed) < _READ_AND_WRITTEN or not alone or not done:
+        return Use()
+    return Use(ios_per_transaction=sum(sum(each.values) for each in billed) / done)
+
+
+def _cell(cell: CellSummary, rates: Rates, use: Use) -> CellCost:
     measured = cell.runs > 0 and cell.tps.value > 0
     low, high = bounds(cell.tps) or (None, None)
     return CellCost(
@@ -113,9 +142,9 @@ def _cell(cell: CellSummary, rates: Rates) -> CellCost:
         cell=cell.cell,
         rates=rates,
         tps=cell.tps.value if measured else None,
-        value=transaction_cost(rates, cell.tps.value) if measured else None,
-        low=transaction_cost(rates, high).total if measured and high else None,
-        high=transaction_cost(rates, low).total if measured and low else None,
+        value=transaction_cost(rates, cell.tps.value, use) if measured else None,
+        low=transaction_cost(rates, high, use).total if measured and high else None,
+        high=transaction_cost(rates, low, use).total if measured and low else None,
     )
 
 

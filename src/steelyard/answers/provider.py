@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from steelyard.answers.results import CampaignAnalysis, Grounds
-from steelyard.core.campaign import ProviderSeries
+from steelyard.core.campaign import BILLED_REQUESTS, ProviderSeries
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.units import MS_PER_S, format_bytes, format_duration
 from steelyard.report.document import (
@@ -23,10 +23,13 @@ from steelyard.report.document import (
 )
 
 _BALANCES: Final = ("BurstBalance", "EBSIOBalance%", "EBSByteBalance%", "CPUCreditBalance")
+_MINUTE_S: Final = 60.0
 _SPENT: Final = 0.02  # of a balance: less is how it breathes; a guess
 _NOTE: Final = (
     "Averages of a minute by CloudWatch, from the first run to the end, of the whole instance: all"
-    " configurations on it, pauses between runs included. The last minutes may be missing."
+    " configurations on it, pauses between runs included. The last minutes may be missing. Of"
+    f" Aurora's {enumeration(BILLED_REQUESTS)}, which are billed, sums of five minutes: units of"
+    " its own, no requests of a volume."
 )
 
 
@@ -91,7 +94,7 @@ def _cells(each: ProviderSeries) -> tuple[str, ...]:
         ", ".join(each.configurations),
         each.metric,
         *(_shown(each, value) for value in told),
-        str(len(each.values)),
+        f"{len(each.values) * each.period_s / _MINUTE_S:.0f}",
     )
 
 

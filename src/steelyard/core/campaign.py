@@ -436,6 +436,10 @@ class ServerMade:
     facts: tuple[Fact, ...]
 
 
+BILLED_REQUESTS = ("VolumeReadIOPs", "VolumeWriteIOPs")
+"""Metrics of a cluster's storage whose sum is what is billed for it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSeries:
     """What the provider of a server counted of it while the campaign ran.
@@ -445,7 +449,7 @@ class ProviderSeries:
         configurations: That ran on it.
         metric: As the provider publishes it.
         unit: Of the values: ``%``, ``1/s``, ``B/s``, ``B``, ``s``; empty for a count.
-        period_s: Over which each value is the average.
+        period_s: Over which each value is the average; of ``BILLED_REQUESTS`` the sum.
         starts_s: Of each period, seconds since the epoch; empty: nothing was published, which is
             not 0.
     """
@@ -457,6 +461,11 @@ class ProviderSeries:
     period_s: float
     starts_s: tuple[float, ...]
     values: tuple[float, ...]
+
+    @property
+    def is_billed(self) -> bool:
+        """Return whether its sum is what is billed."""
+        return self.metric in BILLED_REQUESTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

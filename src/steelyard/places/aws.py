@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from steelyard.core.campaign import ProviderSeries
+from steelyard.core.campaign import BILLED_REQUESTS, ProviderSeries
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.outside import InAws, Rented
 from steelyard.gateways.aws import AwsApi, AwsRefusalError
@@ -354,84 +354,125 @@ def await_serving(
 
 
 _NAMESPACE: Final = "AWS/RDS"
-_PERIOD_S: Final = 60.0
 _LOOKS_S: Final = (15.0,)
+_LATE: Final = 2.0  # periods behind is as much as there is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Metric:
+    """How a metric is asked for.
+
+    Attributes:
+        dimension: What the name is of.
+    """
+
+    name: str
+    unit: str
+    dimension: str = "DBInstanceIdentifier"
+    period_s: float = 60.0
+    statistic: str = "Average"
+
+
 # "Amazon CloudWatch instance-level metrics for Amazon RDS", Amazon RDS User Guide.
-_METRICS: Final = {
-    "CPUUtilization": "%",
-    "ReadIOPS": "1/s",
-    "WriteIOPS": "1/s",
-    "ReadThroughput": "B/s",
-    "WriteThroughput": "B/s",
-    "ReadLatency": "s",
-    "WriteLatency": "s",
-    "DiskQueueDepth": "",
-    "BurstBalance": "%",
-    "EBSIOBalance%": "%",
-    "EBSByteBalance%": "%",
-    "CPUCreditBalance": "",
-    "CPUSurplusCreditBalance": "",
-    "CPUSurplusCreditsCharged": "",
-    "FreeableMemory": "B",
-}
+_OF_INSTANCES: Final = tuple(
+    _Metric(name=name, unit=unit)
+    for name, unit in {
+        "CPUUtilization": "%",
+        "ReadIOPS": "1/s",
+        "WriteIOPS": "1/s",
+        "ReadThroughput": "B/s",
+        "WriteThroughput": "B/s",
+        "ReadLatency": "s",
+        "WriteLatency": "s",
+        "DiskQueueDepth": "",
+        "BurstBalance": "%",
+        "EBSIOBalance%": "%",
+        "EBSByteBalance%": "%",
+        "CPUCreditBalance": "",
+        "CPUSurplusCreditBalance": "",
+        "CPUSurplusCreditsCharged": "",
+        "FreeableMemory": "B",
+    }.items()
+)
+# "Cluster-level metrics for Amazon Aurora", Amazon Aurora User Guide: every five minutes.
+_OF_CLUSTERS: Final = tuple(
+    _Metric(
+        name=name,
+        unit="",
+        dimension="DBClusterIdentifier",
+        period_s=300.0,
+        statistic="Sum",
+    )
+    for name in BILLED_REQUESTS
+)
 
 
 def counted(
-    name: str, api: AwsApi, clock: Clock, span: tuple[float, float], patience_s: float
+    thing: Rented, name: str, api: AwsApi, span: tuple[float, float]
 ) -> tuple[ProviderSeries, ...]:
-    """Return the averages of each minute that CloudWatch has of an instance.
+    """Return what CloudWatch has of an instance, of one in a cluster also of that.
 
-    The span is in seconds since the epoch. The last minutes are waited for that long at most, where
-    there are any at all.
+    The span is in seconds since the epoch.
 
     Raises:
         SteelyardError: The account may not read it, or nobody answers.
     """
-    found = _series(name, api, span)
-    for _ in looks(clock, patience_s, *_LOOKS_S):
-        last = max((each.starts_s[-1] for each in found if each.starts_s), default=None)
-        if last is None or last + 2.0 * _PERIOD_S >= span[1]:
-            break
-        found = _series(name, api, span)
-    return found
-
-
-def _series(name: str, api: AwsApi, span: tuple[float, float]) -> tuple[ProviderSeries, ...]:
+    wanted = (*_OF_INSTANCES, *(_OF_CLUSTERS if thing is Rented.CLUSTER else ()))
     asked = [
         {
             "Id": f"m{place}",
             "MetricStat": {
                 "Metric": {
                     "Namespace": _NAMESPACE,
-                    "MetricName": metric,
-                    "Dimensions": [{"Name": "DBInstanceIdentifier", "Value": name}],
+                    "MetricName": metric.name,
+                    "Dimensions": [{"Name": metric.dimension, "Value": name}],
                 },
-                "Period": round(_PERIOD_S),
-                "Stat": "Average",
+                "Period": round(metric.period_s),
+                "Stat": metric.statistic,
             },
         }
-        for place, metric in enumerate(_METRICS)
+        for place, metric in enumerate(wanted)
     ]
+    longest_s = max(metric.period_s for metric in wanted)
     points: dict[str, dict[float, float]] = {}
     for each in api.listed(
         *("cloudwatch", "GetMetricData", "MetricDataResults"),
         MetricDataQueries=asked,
-        StartTime=datetime.fromtimestamp(span[0] - span[0] % _PERIOD_S, UTC),
+        StartTime=datetime.fromtimestamp(span[0] - span[0] % longest_s, UTC),
         EndTime=datetime.fromtimestamp(span[1], UTC),
     ):
         moments = (moment.timestamp() for moment in each["Timestamps"])
         points.setdefault(each["Id"], {}).update(zip(moments, each["Values"], strict=True))
+    found = [sorted(points.get(f"m{place}", {}).items()) for place in range(len(wanted))]
     return tuple(
         ProviderSeries(
             server=name,
-            metric=metric,
-            unit=unit,
-            period_s=_PERIOD_S,
-            starts_s=tuple(moment for moment, _ in sorted(points.get(f"m{place}", {}).items())),
-            values=tuple(value for _, value in sorted(points.get(f"m{place}", {}).items())),
+            metric=metric.name,
+            unit=metric.unit,
+            period_s=metric.period_s,
+            starts_s=tuple(moment for moment, _ in of_metric),
+            values=tuple(value for _, value in of_metric),
         )
-        for place, (metric, unit) in enumerate(_METRICS.items())
+        for metric, of_metric in zip(wanted, found, strict=True)
     )
+
+
+def counted_at_last(
+    count: Callable[[], tuple[ProviderSeries, ...]], clock: Clock, until_s: float, patience_s: float
+) -> tuple[ProviderSeries, ...]:
+    """Return what is counted once the last minutes are in it, which come late.
+
+    They are waited for with that patience, in seconds, where there are any values at all.
+    """
+    found = count()
+    for _ in looks(clock, patience_s, *_LOOKS_S):
+        ends = [
+            each.starts_s[-1] + (1.0 + _LATE) * each.period_s for each in found if each.starts_s
+        ]
+        if not ends or max(ends) >= until_s:
+            break
+        found = count()
+    return found
 
 
 def _applies(said: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +26,14 @@ from steelyard.core.target import AuroraTarget, EndpointTarget, RdsTarget, Rente
 from steelyard.gateways.aws import AwsApi
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import trouble_until
-from steelyard.places.aws import AwsMaker, await_serving, counted, prefix, require_account
+from steelyard.places.aws import (
+    AwsMaker,
+    await_serving,
+    counted,
+    counted_at_last,
+    prefix,
+    require_account,
+)
 from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger
@@ -347,8 +355,10 @@ class Instance:
         return ()
 
     def counted(self, span: tuple[float, float], patience_s: float) -> tuple[ProviderSeries, ...]:
-        """Return what CloudWatch has of it; see ``places.aws.counted``."""
-        return counted(self._name, self._maker.api, self._doors.clock, span, patience_s)
+        """Return what CloudWatch has of it; raises as ``places.aws.counted``."""
+        thing = Rented.CLUSTER if isinstance(self._target, AuroraTarget) else Rented.INSTANCE
+        count = partial(counted, thing, self._name, self._maker.api, span)
+        return counted_at_last(count, self._doors.clock, span[1], patience_s)
 
     def leave(self) -> None:
         """Delete it, with its parameter group.

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,14 @@ import pytest
 from fakes.analyses import quick
 from fakes.clock import FakeClock
 from steelyard.answers.campaign import analyse
+from steelyard.answers.money import analyse_money
 from steelyard.answers.provider import provider_json, provider_section, provider_series
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import ProviderSeries
+from steelyard.core.campaign import BILLED_REQUESTS, CampaignRecord, ProviderSeries
+from steelyard.core.money import IO, Part, Rates
+from steelyard.core.outside import Rented
 from steelyard.gateways.aws import Boto3
-from steelyard.places.aws import counted
+from steelyard.places.aws import counted, counted_at_last
 from steelyard.record.directory import read_campaign
 from steelyard.report.document import Paragraph, Table
 from support.aws import REGION, an_account
@@ -57,18 +61,57 @@ def test_cloudwatch_is_read_minute_by_minute(monkeypatch: pytest.MonkeyPatch) ->
             metrics.put_metric_data(Namespace="AWS/RDS", MetricData=[point])
         api, clock = Boto3().connect(REGION), FakeClock()
         span = (begun.timestamp() + 5.0, begun.timestamp() + 180.0)
+        count = partial(counted, Rented.CLUSTER, "one", api, span)
         asked = len(account.calls)
-        found = {each.metric: each for each in counted("one", api, clock, span, 240.0)}
+        found = {each.metric: each for each in counted_at_last(count, clock, span[1], 240.0)}
         assert len(account.calls) == asked + 1
         assert found["ReadIOPS"].values == (100.0, 101.0, 102.0)
         assert found["ReadIOPS"].starts_s[0] == begun.timestamp()
         assert found["BurstBalance"].values == ()
-        late = (span[0], begun.timestamp() + 420.0)
-        counted("one", api, clock, late, 240.0)
+        assert found["VolumeReadIOPs"].period_s == 300.0
+        counted_at_last(count, clock, begun.timestamp() + 420.0, 240.0)
         waited = len(account.calls) - asked - 1
         assert waited > 10  # the last minutes never come: it is patient, and ends
-        counted("another", api, clock, late, 240.0)
+        of_instance = partial(counted, Rented.INSTANCE, "another", api, span)
+        nothing = counted_at_last(of_instance, clock, begun.timestamp() + 420.0, 240.0)
         assert len(account.calls) == asked + 1 + waited + 1  # where nothing is, nothing will come
+        assert not any(each.is_billed for each in nothing)
+
+
+def test_billed_requests_are_in_the_cost_of_a_transaction() -> None:
+    """Of a cluster that one configuration has alone, with one workload; else nobody knows."""
+    record = read_campaign(EXAMPLE)
+    rates = Rates(
+        parts=(Part(name="instance", per_hour=0.164),), io_per_million=0.2, currency="USD"
+    )
+    configurations = tuple(
+        replace(each, target=replace(each.target, cost=rates))
+        for each in record.experiment.configurations
+    )
+    (one, other), (reads, *_) = configurations, record.experiment.workloads
+    alone = replace(record.experiment, configurations=configurations, workloads=(reads,))
+    runs = tuple(run for run in record.runs if run.cell.workload == reads.name)
+    done = sum(
+        run.measurement.transactions + run.measurement.uncounted
+        for run in runs
+        if run.measurement is not None and run.configuration == one.name
+    )
+    billed = [
+        replace(a_series(name, "", done, done), configurations=(one.name,), period_s=300.0)
+        for name in BILLED_REQUESTS
+    ]
+    record = replace(record, experiment=alone, runs=runs, provider=tuple(billed))
+
+    def costs(record: CampaignRecord) -> dict[str, float | None]:
+        money = analyse(record).answer(analyse_money)
+        assert money is not None
+        return {each.configuration: dict(each.value.parts)[IO] for each in money.cells}
+
+    assert costs(record)[one.name] == pytest.approx(4 * 0.2)  # four for each transaction
+    assert costs(record)[other.name] is None
+    assert costs(replace(record, provider=tuple(billed[:1])))[one.name] is None
+    shared = tuple(replace(each, configurations=(one.name, other.name)) for each in billed)
+    assert costs(replace(record, provider=shared))[one.name] is None
 
 
 def test_each_metric_has_a_row_and_its_unit() -> None:
