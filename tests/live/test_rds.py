@@ -38,6 +38,11 @@ configurations:
 """
 
 
+AURORA = FILE.replace("kind: rds", "kind: aurora").replace(
+    ", storage: 300Gi, storage_type: gp2", ""
+)
+
+
 class Instance:
     """A real server behind an emulated instance: its user owns no superuser's rights there."""
 
@@ -119,6 +124,30 @@ def test_a_campaign_on_an_instance_leaves_nothing(steelyard: Steelyard, account:
     assert {tuple(each["configurations"]) for each in seen} == {("small", "large")}
     assert "not published, which is not 0" in report  # the emulator's instances publish nothing
     assert account.calls.index("monitoring:") < account.calls.index("rds:DeleteDBInstance")
+    assert left(account) == []
+    assert account.servers == {}
+
+
+def test_a_campaign_on_a_cluster_of_aurora_leaves_nothing(
+    steelyard: Steelyard, account: Account
+) -> None:
+    """Settings of both levels are in force; cluster and groups go with the instance."""
+    text = AURORA.replace("{work_mem: 9MB}", "{work_mem: 9MB, default_statistics_target: 200}")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert any(block["complete"] for block in steelyard.blocks)
+    entries = [e["rented"]["resource"] for e in steelyard.journal if e.get("rented")]
+    assert entries == [
+        "DB parameter group",
+        "DB cluster parameter group",
+        "DB cluster",
+        "DB instance",
+    ]
+    assert "rds:ModifyDBClusterParameterGroup" in account.calls
+    (seen,) = (entry["series"] for entry in steelyard.journal if entry["kind"] == "provider")
+    assert {"VolumeReadIOPs", "VolumeWriteIOPs"} <= {each["metric"] for each in seen}
+    report = (steelyard.directory / "c" / "report.md").read_text()
+    assert "| default_statistics_target | 100 | 200 | yes |" in report
     assert left(account) == []
     assert account.servers == {}
 
