@@ -509,6 +509,8 @@ def _instance_problems(target: TargetForm) -> Iterator[Told]:
     plain = RdsTarget()
     yield from _rented_problems(target, plain)
     size = parse_quantity(target.storage or plain.storage)
+    if size % GIB:
+        return
     kind = target.storage_type or plain.storage_type
     try:
         volume_of(kind, int(size // GIB), iops=target.iops, mib_s=target.storage_throughput)

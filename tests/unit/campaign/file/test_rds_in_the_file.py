@@ -1,10 +1,10 @@
-"""Targets of Amazon RDS in an experiment file: what has to be named, and what RDS does not have."""
+"""Targets of RDS and Aurora in a file: what has to be named, and what they do not have."""
 
 import pytest
 
 from steelyard.campaign.file.form_target import TargetForm
 from steelyard.campaign.file.kinds import model_of, target_problems
-from steelyard.core.target import RdsTarget
+from steelyard.core.target import AuroraTarget, RdsTarget
 
 PLAIN = {"kind": "rds", "region": "us-east-1", "accounts": ["123456789012"]}
 
@@ -61,6 +61,44 @@ def test_nothing_is_made_where_nobody_said(key: str) -> None:
 def test_what_rds_does_not_have_is_told(given: dict[str, object], key: str, told: str) -> None:
     """At its key, with the way out."""
     ((named, message, hint),) = problems(**given)
+    assert named == key
+    assert told in message
+    assert hint
+
+
+AURORA = {**PLAIN, "kind": "aurora"}
+
+
+def test_a_cluster_of_aurora_is_read() -> None:
+    """Its storage is for the price alone, so no burst follows from it."""
+    given = {"instance_class": "db.serverless", "min_capacity": 1, "max_capacity": 8.5}
+    target = model_of(TargetForm.model_validate({**AURORA, **given, "io_optimized": True}))
+    assert isinstance(target, AuroraTarget)
+    assert (target.gib, target.volume, target.burst_lasts_s) == (10, None, None)
+    assert (target.is_serverless, target.max_capacity) == (True, 8.5)
+    assert "1 to 8.5 ACU" in target.label
+    assert "I/O-Optimized" in target.label
+    assert "ACU" not in model_of(TargetForm.model_validate(AURORA)).label
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "told"),
+    [
+        ({"max_capacity": 4}, "max_capacity", "of the class db.serverless alone"),
+        ({"min_capacity": 4}, "min_capacity", "of the class db.serverless alone"),
+        (
+            {"instance_class": "db.serverless", "min_capacity": 8, "max_capacity": 4},
+            "max_capacity",
+            "8 to 4 ACU is no range",
+        ),
+        ({"storage": "500Mi"}, "storage", "are no whole GiB"),
+        ({"storage_type": "gp3"}, "storage_type", "belongs to the target `rds`"),
+        ({"multi_az": True}, "multi_az", "belongs to the target `rds`"),
+    ],
+)
+def test_what_aurora_does_not_have_is_told(given: dict[str, object], key: str, told: str) -> None:
+    """At its key, with the way out."""
+    ((named, message, hint),) = target_problems(TargetForm.model_validate({**AURORA, **given}))
     assert named == key
     assert told in message
     assert hint
