@@ -159,15 +159,27 @@ def test_a_commit_takes_longer_by_what_its_flushes_were_given(stored: Steelyard)
     assert 0.0 > effects[0] > effects[1]
 
 
-def test_large_blocks_read_what_nobody_asked_for(stored: Steelyard) -> None:
+# Tables of one size: rows, fill factor, and in how many values of m they are divided.
+TABLES = ((80_000, 10, 10), (160_000, 20, 20), (40_000, 10, 10), (80_000, 20, 20))
+
+
+@pytest.mark.parametrize(
+    ("rows", "fill_factor", "spread"), TABLES[: int(os.environ.get("STEELYARD_TABLES", "1"))]
+)
+def test_large_blocks_read_what_nobody_asked_for(
+    stored: Steelyard, rows: int, fill_factor: int, spread: int
+) -> None:
     """Device bytes for each byte asked for: block over page, and the blocks are named as the cause.
 
     The group of each server counts the same bytes: it is another part of the kernel that counts.
+    `STEELYARD_TABLES=4` takes two row counts under two fill factors.
     """
     watched = _GroupReads(stored)
     stored.until_blocks(
         *(1, "run", "preset:page-size", "--out", "c", "--yes"),
-        *("--set", "workloads.scattered.variables.pages=80000"),
+        *("--set", f"workloads.scattered.variables.rows={rows}"),
+        *("--set", f"workloads.scattered.variables.fill_factor={fill_factor}"),
+        *("--set", f"workloads.scattered.variables.spread={spread}"),
         *(f"--set=configurations.{each}.cgroup.read_iops=1000000" for each in _BLOCKS),
         *(f"--set=configurations.{each}.cgroup.memory=64MB" for each in _BLOCKS),
         *(f"--set=configurations.{each}.postgres.shared_buffers=4MB" for each in _BLOCKS),
