@@ -81,7 +81,10 @@ def waterfall(figure: Figure, panels: list[Panel]) -> Drawing:
 
 def _waterfall_panel(panel: Panel, left: int, width: int, ticks: int) -> Drawing:
     axis = alt.Axis(title="ms" if panel.last else None, tickCount=ticks)
-    x = alt.X("start:Q", axis=axis, scale=alt.Scale(zero=True, nice=False, padding=4))
+    scale = alt.Scale(zero=True, nice=False, padding=4)
+    if "top" in panel.records[0]:  # panels of one workload have one scale
+        scale.domainMax = max(panel.values("top"))
+    x = alt.X("start:Q", axis=axis, scale=scale)
     y_axis = alt.Axis(title=None, grid=False, minExtent=left, maxExtent=left, labelColor=theme.INK)
     y = alt.Y("row:N", sort=[str(row) for row in panel.values("row")], axis=y_axis)
     base = chart_of(panel).transform_calculate(

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from fakes import analyses, reasons
 from steelyard.answers.budget.compute import Budget
-from steelyard.answers.budget.section import Step, bars, steps
+from steelyard.answers.budget.section import Step, bars, path_figure, steps
 from steelyard.answers.costs import Ledger
+from steelyard.answers.latency.results import Part
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.report.document import Section, Table, part_ms, significant
@@ -125,6 +126,30 @@ def test_without_a_latency_there_are_no_steps() -> None:
     assert found is not None
     missing = replace(found.budget.changes[0], start_s=None, end_s=None, parts=())
     assert steps(missing) == ()
+
+
+def test_the_way_of_a_write_ends_at_its_latency() -> None:
+    """Parts in the order of the way, each from where the one before ends, on one scale."""
+    analysis = reasons.explained()
+    assert analysis.reasons is not None
+    cells = analysis.reasons.budget.cells
+    figure = path_figure(analysis, cells)
+    assert figure is not None
+    rows = [dict(zip(figure.columns, row, strict=True)) for row in figure.rows]
+    panels = {(each["workload"], each["configuration"]) for each in rows}
+    for panel in panels:
+        here = [each for each in rows if (each["workload"], each["configuration"]) == panel]
+        *parts, whole = here
+        assert [each["start"] for each in parts[1:]] == [each["end"] for each in parts[:-1]]
+        assert (whole["row"], whole["start"], whole["whole"]) == ("latency", 0.0, True)
+        names = [each["row"] for each in parts]
+        assert names.index("client") < names.index("server on a CPU") < names.index("WAL")
+    assert len({each["top"] for each in rows}) == len({workload for workload, _ in panels})
+    reading = tuple(
+        replace(each, parts=tuple(p for p in each.parts if p.part is not Part.WAL))
+        for each in cells
+    )
+    assert path_figure(analysis, reading) is None
 
 
 def test_numbers_of_any_size_have_three_digits() -> None:

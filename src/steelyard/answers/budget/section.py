@@ -7,6 +7,7 @@ terminals.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Final
 
 from steelyard.answers.budget.compute import BudgetChange, CellBudget, PartChange
 from steelyard.answers.costs import POINTWISE
@@ -142,6 +143,76 @@ def _rows(change: BudgetChange) -> Iterator[tuple[Value, ...]]:
         yield (*panel, step.label, *ends, step.whole, f"{text} ms")
 
 
+# The parts of a write in the order in which it meets them.
+_PATH: Final = (
+    *(Part.CLIENT, Part.CPU_WAIT, Part.ON_CPU, Part.CPU, Part.SERVING, Part.EXECUTING),
+    *(Part.FORKING, Part.LOCK, Part.LWLOCK, Part.IO, Part.BLOCKED, Part.OFF_CPU, Part.WAL),
+    *(Part.REPLICATION, Part.OTHER, Part.UNSEEN),
+)
+_ON_THE_PATH: Final = 4  # configurations that are drawn
+
+
+def path_figure(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> Figure | None:
+    """Return the way of a write in each configuration, a panel each; None where nothing writes.
+
+    What waits for WAL is a write; of such a workload all configurations are drawn.
+    """
+    largest = analysis.experiment.largest_load
+    known = [each for each in cells if each.cell.load == largest and each.latency and each.parts]
+    writing = {
+        each.cell.workload
+        for each in known
+        if any(p.part is Part.WAL and p.seconds.value > 0.0 for p in each.parts)
+    }
+    names = [each.name for each in analysis.experiment.configurations][:_ON_THE_PATH]
+    drawn = [e for e in known if e.cell.workload in writing and e.configuration in names]
+    if not drawn:
+        return None
+    told = "; ".join(f"{e.cell.workload}, {e.configuration}: {_parts_of(e)}" for e in drawn)
+    tops: dict[str, float] = {}
+    for each in drawn:
+        ends = (float(str(end)) for *_, end, _, _ in _path_rows(each))
+        tops[each.cell.workload] = max(*ends, tops.get(each.cell.workload, 0.0))
+    left = len(analysis.experiment.configurations) - len(names)
+    return Figure(
+        specify=specification,
+        identity="write-path",
+        kind=ChartKind.WATERFALL,
+        title="The way of a write",
+        caption=f"What a {ONE} that writes spends its time with, in the order in which it meets it,"
+        " medians over blocks in ms at the largest load; the last bar is the latency, to which"
+        " medians do not add exactly. Syncs of the WAL and requests of the device are in the"
+        f" tables below.{f' The first {_ON_THE_PATH} configurations are drawn.' if left else ''}",
+        alt=f"Parts of the latency of writes, in their order. {told}.",
+        columns=("workload", "configuration", "row", "start", "end", "whole", "text", "top"),
+        rows=tuple((*row, tops[e.cell.workload]) for e in drawn for row in _path_rows(e)),
+        configurations=(analysis.experiment.baseline, *analysis.experiment.contenders),
+    )
+
+
+def _path(budget: CellBudget) -> list[tuple[str, float]]:
+    """Return what is not nothing of a latency, with its name, s, in the order of the way."""
+    found = {each.part: each.seconds.value for each in budget.parts}
+    whole = budget.latency.value if budget.latency is not None else 0.0
+    least = _LEAST_SHARE * whole
+    return [(PART_LABELS[part], found[part]) for part in _PATH if abs(found.get(part, 0.0)) > least]
+
+
+def _parts_of(budget: CellBudget) -> str:
+    return ", ".join(f"{name} {part_ms(value)} ms" for name, value in _path(budget))
+
+
+def _path_rows(budget: CellBudget) -> Iterator[tuple[Value, ...]]:
+    panel, at = (budget.cell.workload, budget.configuration), 0.0
+    for name, value in _path(budget):
+        ends = round(at * MS_PER_S, 6), round((at + value) * MS_PER_S, 6)
+        yield (*panel, name, *ends, False, f"{part_ms(value)} ms")
+        at += value
+    if budget.latency is not None:
+        whole = budget.latency.value
+        yield (*panel, "latency", 0.0, round(whole * MS_PER_S, 6), True, f"{part_ms(whole)} ms")
+
+
 def _in_words(analysis: CampaignAnalysis, change: BudgetChange) -> str:
     place = f"{change.cell.workload}, {cell_name(analysis.experiment, change.cell.load)}"
     first, *_, last = steps(change)
@@ -183,8 +254,11 @@ def budget_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         items = tuple(explanation_line(analysis, each) for each in told)
         blocks.append(BulletList(lead=f"What changed in a {ONE}'s time", items=items))
     blocks += [change_table(analysis, each) for each in changes if each.parts]
-    figure = waterfall_figure(analysis, changes)
-    blocks += [] if figure is None else [figure]
+    figures = (
+        path_figure(analysis, reasons.budget.cells),
+        waterfall_figure(analysis, changes),
+    )
+    blocks += [each for each in figures if each is not None]
     blocks += _cell_tables(analysis, reasons.budget.cells)
     blocks += watching_lines(reasons)
     return (Section(anchor="time", title=TITLE, blocks=tuple(blocks)),)
