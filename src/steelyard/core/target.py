@@ -722,6 +722,16 @@ class RentedTarget(Server):
         """Return the size of its storage."""
         return int(parse_quantity(self.storage) // GIB)
 
+    @property
+    def provision(self) -> Provision:
+        """Return what class and storage give; of a class that is not known here, the storage."""
+        kind, volume = CLASSES.get(self.instance_class), self.volume
+        return Provision(
+            cpus=None if kind is None else float(kind.vcpus),
+            storage="Aurora's own" if volume is None else f"{volume.gib} GiB of {volume.kind}",
+            limits="" if volume is None else f"{volume.base_iops:,.0f} IOPS that last",
+        )
+
     def hidden_by_burst(self, seconds: float) -> tuple[str, ...]:
         """Return what credits of class and storage will hide."""
         return hidden_by_burst(CLASSES.get(self.instance_class), self.volume, seconds)

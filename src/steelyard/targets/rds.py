@@ -22,6 +22,7 @@ from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import OnServer, Outside, Rented, ServerAddress, ServerInCluster
 from steelyard.core.schedule import Pausing
+from steelyard.core.storage import Provision
 from steelyard.core.target import AuroraTarget, EndpointTarget, RdsTarget, RentedTarget
 from steelyard.gateways.aws import AwsApi
 from steelyard.gateways.doors import Doors
@@ -329,6 +330,10 @@ class Instance:
     def sight(self) -> PodSight | None:
         """Return None: it is in no cluster."""
         return None
+
+    def provision(self) -> Provision:
+        """Return what its class and storage give it."""
+        return self._target.provision
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what AWS says of it."""

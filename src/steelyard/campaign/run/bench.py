@@ -10,7 +10,7 @@ from pathlib import Path
 
 from steelyard.campaign.evidence.turn_watch import Place, probes_for
 from steelyard.campaign.evidence.watch import Probe
-from steelyard.core.campaign import ANEW, CellRate
+from steelyard.core.campaign import ANEW, CellRate, ProviderSeries
 from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError, TargetError
 from steelyard.core.experiment import Configuration, EffectiveSetting, Experiment, Layer, Workload
 from steelyard.core.measurement import CheckpointAge
@@ -20,7 +20,13 @@ from steelyard.core.storage import Provision
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.gateways.host import Clock, Host
 from steelyard.places.local.machine import provision_here
-from steelyard.places.protocol import LimitsInForce, Platform, PreparedState, TellsProvision
+from steelyard.places.protocol import (
+    LimitsInForce,
+    Platform,
+    PreparedState,
+    SeenByProvider,
+    TellsProvision,
+)
 from steelyard.systems.protocol import Engine, RunRequest
 from steelyard.targets.assembly import Assembly
 
@@ -218,6 +224,25 @@ class Bench:
         if platform.root is None or not configuration.target.is_here:
             return configuration.target.provision
         return provision_here(self._host, platform.root, configuration.asked(Layer.CGROUP))
+
+    @property
+    def has_provider(self) -> bool:
+        """Return whether a server has a provider that counts, too."""
+        return any(isinstance(each, SeenByProvider) for each in self._platforms.values())
+
+    def provider_series(
+        self, span: tuple[float, float], patience_s: float
+    ) -> tuple[ProviderSeries, ...]:
+        """Return what providers counted of all servers; see ``SeenByProvider``."""
+        names: dict[SeenByProvider, tuple[str, ...]] = {}
+        for name, platform in self._platforms.items():
+            if isinstance(platform, SeenByProvider):
+                names[platform] = (*names.get(platform, ()), name)
+        return tuple(
+            replace(each, configurations=of)
+            for platform, of in names.items()
+            for each in platform.provider_series(*span, patience_s=patience_s)
+        )
 
     def activate(self, name: str, *, restore: bool, means: str) -> Start:
         """Bring a configuration into force by a restart, with restored data when asked.

@@ -7,7 +7,7 @@ While it runs it tells a ``Progress``; ``cli`` shows what it tells, tests collec
 """
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Protocol, Self
 
 from steelyard.answers.campaign import analyse
@@ -72,7 +72,6 @@ from steelyard.core.schedule import (
 )
 from steelyard.core.units import format_duration
 from steelyard.gateways.host import Clock
-from steelyard.places.protocol import SeenByProvider
 from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.record.journal import (
     Ended,
@@ -540,24 +539,14 @@ class Campaign:
 
     def _note_provider(self, status: Status) -> None:
         """Keep what providers counted of servers; where that fails, the record says why."""
-        names: dict[SeenByProvider, tuple[str, ...]] = {}
-        for configuration in self.experiment.configurations:
-            platform = self.bench.platform(configuration.name)
-            if isinstance(platform, SeenByProvider):
-                names[platform] = (*names.get(platform, ()), configuration.name)
-        runs = self.directory.read().runs if names else ()
+        runs = self.directory.read().runs if self.bench.has_provider else ()
         if not runs:
             return
         self.progress.stage("reading what the provider counted")
+        span = runs[0].started_at, self.clock.now()
         patience_s = _PROVIDER_S if status.is_finished else 0.0
         try:
-            series = tuple(
-                replace(each, configurations=of)
-                for platform, of in names.items()
-                for each in platform.provider_series(
-                    runs[0].started_at, self.clock.now(), patience_s=patience_s
-                )
-            )
+            series = self.bench.provider_series(span, patience_s)
         except SteelyardError as error:
             self._note(error, "provider-not-read", Severity.INFO)
         else:

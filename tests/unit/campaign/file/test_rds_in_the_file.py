@@ -24,6 +24,9 @@ def test_a_target_is_read_with_its_storage_and_how_long_its_credits_last() -> No
     assert (target.gib, target.version, target.accounts) == (300, "16", ("123456789012",))
     assert target.volume.base_iops == 900
     assert target.burst_lasts_s == pytest.approx(42.86 * 60, abs=1)
+    assert target.provision.cpus == 2.0
+    assert "300 GiB of gp2" in target.provision.storage
+    assert "900 IOPS" in target.provision.limits
     assert target.is_made
     assert target.is_restarted
     assert model_of(TargetForm.model_validate(PLAIN)).burst_lasts_s is None  # gp3 has no bucket
