@@ -22,7 +22,7 @@ from pathlib import Path
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
     "files": 350,
-    "longest file": 838,
+    "longest file": 848,
     "import edges": 2570,
     "modules with one importer": 24,
     "branches on kind or system": 12,
