@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from steelyard.core.measurement import Quantity
-from steelyard.core.published import printed_plan
+from steelyard.core.published import parse_plan
 from steelyard.gateways.stores import PROGRAMS
 from steelyard.record.directory import read_campaign
 from support.lacking import lacking
@@ -150,6 +150,7 @@ def test_a_commit_takes_longer_by_what_its_flushes_were_given(stored: Steelyard)
         wanted = [given_s * taken[name, b][1] for b in complete]
         off = np.array(more) - np.array(wanted)
         half = stats.t.ppf(0.975, len(off) - 1) * off.std(ddof=1) / np.sqrt(len(off))
+        assert half <= 0.5 * np.mean(wanted), "too noisy to tell"
         assert abs(off.mean()) <= max(half, 0.15 * np.mean(wanted)), (name, more, wanted)
         means.append(np.mean(more))
     assert 0.0 < means[0] < means[1]
@@ -193,7 +194,7 @@ def test_large_blocks_read_what_nobody_asked_for(
         assert found[name]["block_bytes"] == block
         assert found[name]["cause"] == ("none" if wanted == 1.0 else "blocks")
         first, again = (
-            printed_plan("\n".join(run)) for run in summary["plans"][0]["plans"][name]["runs"]
+            parse_plan("\n".join(run)) for run in summary["plans"][0]["plans"][name]["runs"]
         )
         # Ten rows, each on a page of its own; the second time they are in shared_buffers.
         assert first["buffers read"][0].value >= 10.0

@@ -155,7 +155,8 @@ _OF_ONE_RUN: Final = {"--seed", "--budget"}
 
 def _run_for(command: str, seconds: float) -> str:
     """Return the command of a campaign as one of another length; empty where none is known."""
-    words, kept = iter(shlex.split(command)), list[str]()
+    own, dashes, flags = command.partition(" -- ")  # behind them are the generator's
+    words, kept = iter(shlex.split(own)), list[str]()
     for word in words:
         if word in _OF_ONE_RUN:
             next(words, "")
@@ -164,7 +165,8 @@ def _run_for(command: str, seconds: float) -> str:
         elif not word.startswith(tuple(f"{option}=" for option in _OF_ONE_RUN)):
             kept.append(word)
     minutes = math.ceil(seconds / _SECONDS_PER_MINUTE)
-    return shlex.join([*kept, "--budget", f"{minutes}m"]) if kept else ""
+    told = shlex.join([*kept, "--budget", f"{minutes}m"]) if kept else ""
+    return f"{told}{dashes}{flags}" if told else ""
 
 
 def _work(writes: bool) -> Callable[[str, CampaignAnalysis], Iterator[Evidence]]:  # noqa: FBT001 - a kind
@@ -232,20 +234,19 @@ def _lasting(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
 
 def _money(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
     money = analysis.answer(analyse_money)
-    minutes = {
-        (c.workload, c.configuration, c.baseline): c.minutes_to_decide for c in analysis.results
-    }
     for change in money.changes if money is not None else ():
         pair = bounds(change.change)
         if pair is None:
             continue
         said = f"{effect_interval(change.change)} per transaction"
         cheaper = change.configuration if pair[1] < 0 else change.baseline if pair[0] > 0 else ""
-        told = Evidence(
-            label=label, contest=_contest(change), choice=cheaper, says=said, section="money"
+        yield Evidence(
+            label=label,
+            contest=_contest(change),
+            choice=cheaper,
+            says=said if cheaper else f"{said}; not decided",
+            section="money",
         )
-        more = minutes.get((change.workload, change.configuration, change.baseline))
-        yield told if cheaper else _not_decided(told, analysis, more)
 
 
 def _node_lost(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
@@ -257,6 +258,8 @@ def _node_lost(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
             yield _by_throughput(label, analysis, c)
         elif kept and fates.keys() >= set(sides):
             (weaker,) = set(sides) - set(kept)
+            if fates[weaker] is Fate.UNKNOWN:
+                continue
             yield Evidence(
                 label=label,
                 contest=_contest(c),
@@ -336,7 +339,7 @@ USES: Final = (
         rule="the side that a provider runs, at the difference that its line tells; of two, the"
         " higher rate",
         evidence=_managed,
-        measured_by="a campaign with a target of kind `rds`",
+        measured_by="a campaign with a target of kind `rds` or `aurora`",
     ),
     Use(
         name="nothing acknowledged may be lost",

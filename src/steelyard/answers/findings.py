@@ -30,6 +30,7 @@ from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, 
 from steelyard.core.experiment import Configuration, Experiment, Workload
 from steelyard.core.findings import (
     BESIDE_NEIGHBOUR,
+    BUDGET_TOO_SHORT,
     ENVIRONMENT,
     Finding,
     Severity,
@@ -169,7 +170,6 @@ def _holes(seen: Observations) -> Iterator[Finding]:
 
 
 TOO_FEW: Final = "not-enough-blocks"
-_FORETOLD: Final = "budget-before-first-interim-result"  # by the plan, before block 1
 _SLACK: Final = 1.05  # a guess: blocks are not equally long
 
 
@@ -723,7 +723,7 @@ def collected(analysis: CampaignAnalysis) -> tuple[Finding, ...]:
     told = {finding.code for finding in analysis.findings}
     again = ENVIRONMENT if BESIDE_NEIGHBOUR in told else frozenset()
     of_cells = (f for cell in analysis.cells for f in cell.findings if f.code not in again)
-    foretold = _FORETOLD if TOO_FEW in told else ""
+    foretold = BUDGET_TOO_SHORT if TOO_FEW in told else ""
     found = [*(f for f in analysis.findings if f.code != foretold), *of_cells]
     unique = tuple(dict.fromkeys(found))
     return tuple(sorted(unique, key=lambda f: (_RANK[f.severity], f.code not in _OF_LOSS)))

@@ -111,27 +111,43 @@ def rates_of(experiment: Experiment) -> dict[str, Rates]:
 _READ_AND_WRITTEN: Final = 2  # one without the other is not what is billed
 
 
+_COVERED: Final = 0.5  # of a campaign's runs, before what was counted stands for all of it: a guess
+
+
 def _used(grounds: Grounds, name: str) -> Use:
     """Return what a configuration used that is billed by use, where its provider counted it.
 
-    Requests to the storage are counted of a whole cluster over the whole campaign: they are of one
-    configuration that has it alone, and of its one workload.
+    Requests to the storage are counted of a whole cluster: they are of one configuration that has
+    it alone, under one load of one workload. Rates over whole periods of the campaign are set
+    against its transactions over the same time, warm-ups and pauses included.
     """
-    record = grounds.record
-    billed = [
-        each
-        for each in record.provider
-        if each.is_billed and each.configurations == (name,) and each.values
-    ]
+    record, experiment = grounds.record, grounds.record.experiment
+    runs = [run for run in record.runs if run.measurement is not None]
+    is_one = len(experiment.workloads) == 1 and len(experiment.loads) == 1 and not record.sustained
+    if not runs or not is_one:
+        return Use()
+    begin = runs[0].started_at
+    end = max(run.started_at + run.measurement.seconds for run in runs if run.measurement)
     done = sum(
         run.measurement.transactions + run.measurement.uncounted
-        for run in record.runs
+        for run in runs
         if run.configuration == name and run.measurement is not None
     )
-    alone = len(record.experiment.workloads) == 1 and not record.sustained
-    if len(billed) < _READ_AND_WRITTEN or not alone or not done:
+    billed = [
+        [
+            value
+            for start, value in zip(each.starts_s, each.values, strict=True)
+            if begin <= start and start + each.period_s <= end
+        ]
+        for each in record.provider
+        if each.is_billed and each.configurations == (name,)
+    ]
+    period_s = max((each.period_s for each in record.provider if each.is_billed), default=0.0)
+    covered_s = period_s * min(map(len, billed), default=0)
+    if len(billed) < _READ_AND_WRITTEN or covered_s < _COVERED * (end - begin) or not done:
         return Use()
-    return Use(ios_per_transaction=sum(sum(each.values) for each in billed) / done)
+    per_s = sum(sum(each) / (period_s * len(each)) for each in billed)
+    return Use(ios_per_transaction=per_s * (end - begin) / done)
 
 
 def _cell(cell: CellSummary, rates: Rates, use: Use) -> CellCost:
@@ -174,10 +190,18 @@ def _unset(result: Comparison, rates: Mapping[str, Rates]) -> str:
         return "; ".join(dict.fromkeys(unknown))
     if len({each.currency for each in found}) > 1:
         return "the amounts are in different currencies"
-    if any(each.io_per_million is not None for each in found):
-        return "I/O is billed by use, which differs by load: read the cells"
-    if any(each.surplus_per_vcpu_hour is not None for each in found):
-        return _UNSEEN
+    by_use = {
+        "I/O is billed by use, which differs by load: read the cells": any(
+            each.io_per_million is not None for each in found
+        ),
+        "a serverless cluster costs what it used, which was not measured": any(
+            each.is_most for each in found
+        ),
+        _UNSEEN: any(each.surplus_per_vcpu_hour is not None for each in found),
+    }
+    for why, is_so in by_use.items():
+        if is_so:
+            return why
     return "" if bounds(result.effect) is not None else "there is no interval yet"
 
 

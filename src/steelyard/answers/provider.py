@@ -25,11 +25,16 @@ from steelyard.report.document import (
 _BALANCES: Final = ("BurstBalance", "EBSIOBalance%", "EBSByteBalance%", "CPUCreditBalance")
 _MINUTE_S: Final = 60.0
 _SPENT: Final = 0.02  # of a balance: less is how it breathes; a guess
+_SURPLUS: Final = "CPUSurplusCreditBalance"
+_SOURCE: Final = '"Amazon RDS User Guide", sections "DB instance storage" and "DB instance classes"'
 _NOTE: Final = (
-    "Averages of a minute by CloudWatch, from the first run to the end, of the whole instance: all"
-    " configurations on it, pauses between runs included. The last minutes may be missing. Of"
-    f" Aurora's {enumeration(BILLED_REQUESTS)}, which are billed, sums of five minutes: units of"
-    " its own, no requests of a volume."
+    "By CloudWatch, from the first run to the end, of the whole instance: all configurations on it,"
+    " pauses between runs included. Averages of a minute, of credits of five. The last minutes may"
+    " be missing."
+)
+_BILLED_NOTE: Final = (
+    f" {enumeration(BILLED_REQUESTS)} are what Aurora bills, sums of five minutes: units of its"
+    " own, no requests of a volume."
 )
 
 
@@ -39,27 +44,43 @@ def provider_series(grounds: Grounds) -> tuple[ProviderSeries, ...]:
 
 
 def provider_findings(grounds: Grounds) -> Iterator[Finding]:
-    """Yield balances that were spent: what was measured then is burst, and how long they last."""
+    """Yield balances that were spent: what was measured then is burst; and what is billed of it."""
     for each in grounds.record.provider:
-        if each.metric not in _BALANCES or len(each.values) < 2:
-            continue
-        first, last = each.values[0], each.values[-1]
-        took_s = each.starts_s[-1] - each.starts_s[0]
-        if first - last <= _SPENT * first or took_s <= 0.0:
-            continue
-        left_s = last * took_s / (first - last)
-        yield Finding(
-            code="credits-spent",
-            severity=Severity.WARNING,
-            message=f"{each.server}: {each.metric} fell from {_shown(each, first)} to"
-            f" {_shown(each, last)} in {format_duration(took_s)}: the load was beyond what lasts,"
-            f" and at that pace the rest is gone in about {format_duration(left_s)}",
-            remedy="What was measured is burst. Add `sustain` for longer than that, or ask for"
-            " fewer requests than the volume or class gives for good.",
-            source='"Amazon RDS User Guide", sections "DB instance storage" and "DB instance'
-            ' classes"',
-            subject="campaign",
-        )
+        if each.metric in _BALANCES and each.values:
+            yield from _spent(each)
+        if each.metric == _SURPLUS and max(each.values, default=0.0) > 0.0:
+            yield Finding(
+                code="surplus-credits",
+                severity=Severity.WARNING,
+                message=f"{each.server}: up to {max(each.values):,.0f} CPU credits were spent"
+                " beyond what its class earns, and are billed",
+                remedy="Take a class whose CPUs are there at all times, or count them in its cost.",
+                source=_SOURCE,
+                subject="campaign",
+            )
+
+
+def _spent(each: ProviderSeries) -> Iterator[Finding]:
+    """Yield the fall of a balance from its first value to its least."""
+    first, least = each.values[0], min(each.values)
+    took_s = each.starts_s[each.values.index(least)] - each.starts_s[0]
+    if first - least <= _SPENT * first or took_s <= 0.0:
+        return
+    left = "it was used up"
+    if least > _SPENT * first:
+        left_s = least * took_s / (first - least)
+        left = f"at that pace the rest is gone in about {format_duration(left_s)}"
+    yield Finding(
+        code="credits-spent",
+        severity=Severity.WARNING,
+        message=f"{each.server}: {each.metric} fell from {_shown(each, first)} to"
+        f" {_shown(each, least)} in {format_duration(took_s)}: the load was beyond what lasts, and"
+        f" {left}",
+        remedy="What was measured is burst. Add `sustain` for longer than that, or ask for fewer"
+        " requests than the volume or class gives for good.",
+        source=_SOURCE,
+        subject="campaign",
+    )
 
 
 def provider_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
@@ -77,7 +98,8 @@ def provider_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     blocks: list[Block] = []
     if published:
         rows = tuple(Row(cells=_cells(each)) for each in published)
-        blocks.append(Table(title=title, columns=columns, rows=rows, note=_NOTE))
+        note = _NOTE + (_BILLED_NOTE if any(each.is_billed for each in published) else "")
+        blocks.append(Table(title=title, columns=columns, rows=rows, note=note))
     for server in dict.fromkeys(each.server for each in every):
         missing = tuple(e.metric for e in every if e.server == server and not e.values)
         if missing:

@@ -103,6 +103,10 @@ _IN_WORDS: Final = {
 }
 
 
+BUDGET_TOO_SHORT: Final = "budget-before-first-interim-result"
+"""Told by the plan before block 1; once there are too few blocks, these are told."""
+
+
 def words_of(code: str) -> str:
     """Return what a rule that throws a run away is called in a sentence."""
     return _IN_WORDS.get(code, code.replace("-", " "))

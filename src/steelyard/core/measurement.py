@@ -759,7 +759,7 @@ class StatementPlan:
         statement: As its script has it.
         lines: Of EXPLAIN, without costs.
         trouble: Why there is none; else empty.
-        runs: Of EXPLAIN (ANALYZE, BUFFERS), after the start and again; empty where it may write.
+        runs: Of EXPLAIN (ANALYZE, BUFFERS), first and again; empty where its script may write.
     """
 
     workload: str

@@ -43,6 +43,7 @@ class Rates:
         currency: In which all amounts are.
         source: Where they come from.
         least_s: It is billed for at least so long.
+        is_most: It costs so much at its most capacity, and less where it used less.
     """
 
     parts: tuple[Part, ...]
@@ -52,6 +53,7 @@ class Rates:
     currency: str = "USD"
     source: str = "the experiment file"
     least_s: float = 0.0
+    is_most: bool = False
 
     @property
     def per_hour(self) -> float | None:

@@ -97,20 +97,20 @@ def parse_printed(text: str, factor: float = 1.0) -> Printed:
 _PLAN: Final = {
     "execution time": (r"^\s*Execution Time: (\d{1,15}(?:\.\d{1,9})?) ms", "ms"),
     "planning time": (r"^\s*Planning Time: (\d{1,15}(?:\.\d{1,9})?) ms", "ms"),
-    "buffers hit": (r"Buffers: shared[^\n]*? hit=(\d{1,15})", "pages"),
-    "buffers read": (r"Buffers: shared[^\n]*? read=(\d{1,15})", "pages"),
-    "time reading": (r"I/O Timings:[^\n]*? read=(\d{1,15}(?:\.\d{1,9})?)", "ms"),
+    "buffers hit": (r"Buffers: shared[^\n,]*? hit=(\d{1,15})", "pages"),
+    "buffers read": (r"Buffers: shared[^\n,]*? read=(\d{1,15})", "pages"),
+    "time reading": (r"I/O Timings: (?:shared(?:/local)? )?read=(\d{1,15}(?:\.\d{1,9})?)", "ms"),
     "rows": (r"actual (?:time=\S+ )?rows=(\d{1,15}(?:\.\d{1,9})?)", "rows"),
 }
 
 
-def printed_plan(text: str) -> dict[str, tuple[Printed, str]]:
+def parse_plan(text: str) -> dict[str, tuple[Printed, str]]:
     """Return what EXPLAIN (ANALYZE, BUFFERS) says of a whole execution, with units, by name.
 
     It stands first: the topmost node counts all below it. What planning took in buffers stands
     below the nodes, under a heading of its own, and is left out.
     """
-    whole = re.sub(r"^\s*Planning:\n.*\n", "", text, flags=re.MULTILINE)
+    whole = re.sub(r"^([ \t]*)Planning:\n(?:\1[ \t]+.*\n)*", "", text, flags=re.MULTILINE)
     found = {
         name: (re.search(pattern, whole, re.MULTILINE), unit)
         for name, (pattern, unit) in _PLAN.items()

@@ -264,7 +264,8 @@ def _asked_to_go(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> str:
     if state == "deleting":
         return state
     try:
-        if said.get("DeletionProtection"):
+        # The protection of a cluster's instance is the cluster's.
+        if said.get("DeletionProtection") and not _is_member(thing, said):
             _unprotect(thing, api)
         _delete(thing, said, api)
     except AwsRefusalError as error:
@@ -274,6 +275,10 @@ def _asked_to_go(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> str:
             return error.message
         raise
     return state
+
+
+def _is_member(thing: InAws, said: Mapping[str, Any]) -> bool:
+    return thing.resource is Rented.INSTANCE and bool(said.get("DBClusterIdentifier"))
 
 
 def _unprotect(thing: InAws, api: AwsApi) -> None:
@@ -286,10 +291,9 @@ def _unprotect(thing: InAws, api: AwsApi) -> None:
 def _delete(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> None:
     way = _WAYS[thing.resource]
     # Backups are the cluster's, where an instance is in one.
-    is_member = thing.resource is Rented.INSTANCE and said.get("DBClusterIdentifier")
     given: dict[str, object] = {
         way.name: thing.name,
-        **dict(_NO_SNAPSHOT[:1] if is_member else way.alone),
+        **dict(_NO_SNAPSHOT[:1] if _is_member(thing, said) else way.alone),
     }
     api.call("rds", way.deleting, **given)
 
@@ -338,7 +342,8 @@ def await_serving(
         if state != seen:
             seen = state
             told(f"{name} is {state}")
-        if state in _SERVING and not said.get("PendingModifiedValues") and not _applies(said):
+        changing = said.get("PendingModifiedValues") or _applies(said)
+        if state in _SERVING and not changing and not _cluster_applies(said, api):
             return said
         if state not in _PASSING | _SERVING:
             raise TargetError(
@@ -374,25 +379,25 @@ class _Metric:
 
 
 # "Amazon CloudWatch instance-level metrics for Amazon RDS", Amazon RDS User Guide.
-_OF_INSTANCES: Final = tuple(
-    _Metric(name=name, unit=unit)
-    for name, unit in {
-        "CPUUtilization": "%",
-        "ReadIOPS": "1/s",
-        "WriteIOPS": "1/s",
-        "ReadThroughput": "B/s",
-        "WriteThroughput": "B/s",
-        "ReadLatency": "s",
-        "WriteLatency": "s",
-        "DiskQueueDepth": "",
-        "BurstBalance": "%",
-        "EBSIOBalance%": "%",
-        "EBSByteBalance%": "%",
-        "CPUCreditBalance": "",
-        "CPUSurplusCreditBalance": "",
-        "CPUSurplusCreditsCharged": "",
-        "FreeableMemory": "B",
-    }.items()
+_EVERY_MINUTE: Final = {
+    "CPUUtilization": "%",
+    "ReadIOPS": "1/s",
+    "WriteIOPS": "1/s",
+    "ReadThroughput": "B/s",
+    "WriteThroughput": "B/s",
+    "ReadLatency": "s",
+    "WriteLatency": "s",
+    "DiskQueueDepth": "",
+    "BurstBalance": "%",
+    "EBSIOBalance%": "%",
+    "EBSByteBalance%": "%",
+    "FreeableMemory": "B",
+}
+_CREDITS: Final = ("CPUCreditBalance", "CPUSurplusCreditBalance", "CPUSurplusCreditsCharged")
+_FIVE_MINUTES_S: Final = 300.0  # how often credits, and what a cluster bills, are published
+_OF_INSTANCES: Final = (
+    *(_Metric(name=name, unit=unit) for name, unit in _EVERY_MINUTE.items()),
+    *(_Metric(name=name, unit="", period_s=_FIVE_MINUTES_S) for name in _CREDITS),
 )
 # "Cluster-level metrics for Amazon Aurora", Amazon Aurora User Guide: every five minutes.
 _OF_CLUSTERS: Final = tuple(
@@ -400,14 +405,14 @@ _OF_CLUSTERS: Final = tuple(
         name=name,
         unit="",
         dimension="DBClusterIdentifier",
-        period_s=300.0,
+        period_s=_FIVE_MINUTES_S,
         statistic="Sum",
     )
     for name in BILLED_REQUESTS
 )
 
 
-def counted(
+def read_counts(
     thing: Rented, name: str, api: AwsApi, span: tuple[float, float]
 ) -> tuple[ProviderSeries, ...]:
     """Return what CloudWatch has of an instance, of one in a cluster also of that.
@@ -441,8 +446,9 @@ def counted(
         StartTime=datetime.fromtimestamp(span[0] - span[0] % longest_s, UTC),
         EndTime=datetime.fromtimestamp(span[1], UTC),
     ):
-        moments = (moment.timestamp() for moment in each["Timestamps"])
-        points.setdefault(each["Id"], {}).update(zip(moments, each["Values"], strict=True))
+        moments = (moment.timestamp() for moment in each.get("Timestamps", ()))
+        known = zip(moments, each.get("Values", ()), strict=False)
+        points.setdefault(each["Id"], {}).update(known)
     found = [sorted(points.get(f"m{place}", {}).items()) for place in range(len(wanted))]
     return tuple(
         ProviderSeries(
@@ -457,7 +463,7 @@ def counted(
     )
 
 
-def counted_at_last(
+def await_counts(
     count: Callable[[], tuple[ProviderSeries, ...]], clock: Clock, until_s: float, patience_s: float
 ) -> tuple[ProviderSeries, ...]:
     """Return what is counted once the last minutes are in it, which come late.
@@ -466,10 +472,12 @@ def counted_at_last(
     """
     found = count()
     for _ in looks(clock, patience_s, *_LOOKS_S):
-        ends = [
-            each.starts_s[-1] + (1.0 + _LATE) * each.period_s for each in found if each.starts_s
-        ]
-        if not ends or max(ends) >= until_s:
+        ends: dict[float, float] = {}
+        for each in found:
+            if each.starts_s:
+                end = each.starts_s[-1] + (1.0 + _LATE) * each.period_s
+                ends[each.period_s] = max(end, ends.get(each.period_s, 0.0))
+        if all(end >= until_s for end in ends.values()):
             break
         found = count()
     return found
@@ -479,3 +487,23 @@ def _applies(said: Mapping[str, Any]) -> bool:
     """Return whether parameters are being put into force."""
     groups = said.get("DBParameterGroups") or []
     return any(each.get("ParameterApplyStatus") == "applying" for each in groups)
+
+
+def _cluster_applies(said: Mapping[str, Any], api: AwsApi) -> bool:
+    """Return whether parameters of an instance's cluster are being put into force in it."""
+    cluster = said.get("DBClusterIdentifier")
+    if not cluster:
+        return False
+    way = _WAYS[Rented.CLUSTER]
+    members = (
+        member
+        for each in api.listed("rds", way.listing, way.key, **{way.name: cluster})
+        for member in each.get("DBClusterMembers") or ()
+    )
+    name = said["DBInstanceIdentifier"]
+    states = {
+        str(each.get("DBClusterParameterGroupStatus"))
+        for each in members
+        if each.get("DBInstanceIdentifier") == name
+    }
+    return "applying" in states

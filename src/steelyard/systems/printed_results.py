@@ -17,7 +17,7 @@ from typing import Final
 
 from steelyard.core.errors import InputError, MeasurementError
 from steelyard.core.outside import Completed
-from steelyard.core.published import Printed, PublishedRow, exactly, parse_printed, printed_plan
+from steelyard.core.published import Printed, PublishedRow, exactly, parse_plan, parse_printed
 from steelyard.core.units import MS_PER_S, US_PER_S
 from steelyard.systems.postgres.log_lines import (
     first_start_us,
@@ -266,7 +266,7 @@ def _unit(column: str) -> str:
 
 
 def _explain(text: str) -> list[PublishedRow]:
-    return [_other(name, value, unit) for name, (value, unit) in printed_plan(text).items()]
+    return [_other(name, value, unit) for name, (value, unit) in parse_plan(text).items()]
 
 
 _STAMP: Final = re.compile(r'^"?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d')

@@ -179,6 +179,9 @@ def _of_rds(server: PricedServer, prices: Prices) -> Rates:
     )
 
 
+_AT_MOST: Final = ", of its most capacity"
+
+
 def _of_aurora(server: PricedServer, prices: Prices) -> Rates:
     table, month = prices.of(server.region).aurora, 1 / prices.hours_per_month
     kind = _OPTIMIZED if server.is_optimized else _STANDARD
@@ -197,8 +200,9 @@ def _of_aurora(server: PricedServer, prices: Prices) -> Rates:
         missing_io="" if price is not None else f"the price of Aurora's I/O in {server.region}",
         surplus_per_vcpu_hour=table.surplus_vcpu_hour.get(kind) if server.is_burstable else None,
         currency=prices.currency,
-        source=prices.source(server.region),
+        source=prices.source(server.region) + (_AT_MOST if server.instance_class is None else ""),
         least_s=prices.least_seconds,
+        is_most=server.instance_class is None,
     )
 
 

@@ -1,4 +1,4 @@
-"""From an experiment on instances of Amazon RDS to its engine and platforms.
+"""From an experiment on instances of Amazon RDS and Aurora to its engine and platforms.
 
 An instance is made for the campaign, reached as any server that is there, and deleted as a whole at
 the end: what was made inside goes with it. Its settings are those of a parameter group, for nobody
@@ -29,10 +29,10 @@ from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import trouble_until
 from steelyard.places.aws import (
     AwsMaker,
+    await_counts,
     await_serving,
-    counted,
-    counted_at_last,
     prefix,
+    read_counts,
     require_account,
 )
 from steelyard.places.kubernetes.outcomes import PodSight
@@ -350,7 +350,7 @@ class Instance:
             "prices": None if cost is None else cost.source,
         }
         return tuple(
-            Fact(name=name, value=str(value), subject="RDS")
+            Fact(name=name, value=str(value), subject=target.noun)
             for name, value in facts.items()
             if value
         )
@@ -359,14 +359,16 @@ class Instance:
         """Return nothing: what is worth knowing is told before it is made."""
         return ()
 
-    def counted(self, span: tuple[float, float], patience_s: float) -> tuple[ProviderSeries, ...]:
-        """Return what CloudWatch has of it; raises as ``places.aws.counted``."""
+    def read_counts(
+        self, span: tuple[float, float], patience_s: float
+    ) -> tuple[ProviderSeries, ...]:
+        """Return what CloudWatch has of it; raises as ``places.aws.read_counts``."""
         thing = Rented.CLUSTER if isinstance(self._target, AuroraTarget) else Rented.INSTANCE
-        count = partial(counted, thing, self._name, self._maker.api, span)
-        return counted_at_last(count, self._doors.clock, span[1], patience_s)
+        count = partial(read_counts, thing, self._name, self._maker.api, span)
+        return await_counts(count, self._doors.clock, span[1], patience_s)
 
     def leave(self) -> None:
-        """Delete it, with its parameter group.
+        """Delete it, with all that was made for it.
 
         Raises:
             LeftBehindError: Something is still there.
@@ -465,8 +467,8 @@ class InstancePlatform(EndpointPlatform):
     def provider_series(
         self, since_s: float, until_s: float, *, patience_s: float
     ) -> tuple[ProviderSeries, ...]:
-        """Return what CloudWatch counted of it; raises as ``places.aws.counted``."""
-        return self._instance.counted((since_s, until_s), patience_s)
+        """Return what CloudWatch counted of it; raises as ``places.aws.read_counts``."""
+        return self._instance.read_counts((since_s, until_s), patience_s)
 
     def _undone(self) -> list[SteelyardError]:
         self._since = None

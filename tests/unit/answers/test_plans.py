@@ -120,9 +120,10 @@ FIRST = (
 )
 AGAIN = (
     "Aggregate (actual time=0.051..0.052 rows=1.00 loops=1)",
-    "  Buffers: shared hit=108",
+    "  Buffers: shared hit=108, temp read=50 written=50",
     "Planning:",
     "  Buffers: shared read=3",
+    "  I/O Timings: shared read=7.100",
     "Planning Time: 0.082 ms",
     "Execution Time: 0.071 ms",
 )

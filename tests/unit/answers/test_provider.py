@@ -1,4 +1,4 @@
-"""What a provider counted: read from an emulated CloudWatch, kept, told, and never taken for 0."""
+"""What a provider counted: read from an emulated CloudWatch, kept, told, never taken for 0."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from steelyard.core.campaign import BILLED_REQUESTS, CampaignRecord, ProviderSer
 from steelyard.core.money import IO, Part, Rates
 from steelyard.core.outside import Rented
 from steelyard.gateways.aws import Boto3
-from steelyard.places.aws import counted, counted_at_last
+from steelyard.places.aws import await_counts, read_counts
 from steelyard.record.directory import read_campaign
 from steelyard.report.document import Paragraph, Table
 from support.aws import REGION, an_account
@@ -61,19 +61,19 @@ def test_cloudwatch_is_read_minute_by_minute(monkeypatch: pytest.MonkeyPatch) ->
             metrics.put_metric_data(Namespace="AWS/RDS", MetricData=[point])
         api, clock = Boto3().connect(REGION), FakeClock()
         span = (begun.timestamp() + 5.0, begun.timestamp() + 180.0)
-        count = partial(counted, Rented.CLUSTER, "one", api, span)
+        count = partial(read_counts, Rented.CLUSTER, "one", api, span)
         asked = len(account.calls)
-        found = {each.metric: each for each in counted_at_last(count, clock, span[1], 240.0)}
+        found = {each.metric: each for each in await_counts(count, clock, span[1], 240.0)}
         assert len(account.calls) == asked + 1
         assert found["ReadIOPS"].values == (100.0, 101.0, 102.0)
         assert found["ReadIOPS"].starts_s[0] == begun.timestamp()
         assert found["BurstBalance"].values == ()
         assert found["VolumeReadIOPs"].period_s == 300.0
-        counted_at_last(count, clock, begun.timestamp() + 420.0, 240.0)
+        await_counts(count, clock, begun.timestamp() + 420.0, 240.0)
         waited = len(account.calls) - asked - 1
         assert waited > 10  # the last minutes never come: it is patient, and ends
-        of_instance = partial(counted, Rented.INSTANCE, "another", api, span)
-        nothing = counted_at_last(of_instance, clock, begun.timestamp() + 420.0, 240.0)
+        of_instance = partial(read_counts, Rented.INSTANCE, "another", api, span)
+        nothing = await_counts(of_instance, clock, begun.timestamp() + 420.0, 240.0)
         assert len(account.calls) == asked + 1 + waited + 1  # where nothing is, nothing will come
         assert not any(each.is_billed for each in nothing)
 
@@ -91,13 +91,27 @@ def test_billed_requests_are_in_the_cost_of_a_transaction() -> None:
     (one, other), (reads, *_) = configurations, record.experiment.workloads
     alone = replace(record.experiment, configurations=configurations, workloads=(reads,))
     runs = tuple(run for run in record.runs if run.cell.workload == reads.name)
+    ends = [run.started_at + run.measurement.seconds for run in runs if run.measurement]
+    span_s = max(ends) - runs[0].started_at
     done = sum(
         run.measurement.transactions + run.measurement.uncounted
         for run in runs
         if run.measurement is not None and run.configuration == one.name
     )
+    # Four periods in the runs count; one while the data were made and one at the end do not.
+    period_s = span_s / 4.5
+    starts = tuple(runs[0].started_at + period_s * place for place in range(-1, 5))
+    each_s = done / span_s
     billed = [
-        replace(a_series(name, "", done, done), configurations=(one.name,), period_s=300.0)
+        ProviderSeries(
+            server="c",
+            configurations=(one.name,),
+            metric=name,
+            unit="",
+            period_s=period_s,
+            starts_s=starts,
+            values=(1e9, *4 * (2.0 * each_s * period_s,), 1e9),
+        )
         for name in BILLED_REQUESTS
     ]
     record = replace(record, experiment=alone, runs=runs, provider=tuple(billed))
@@ -107,11 +121,13 @@ def test_billed_requests_are_in_the_cost_of_a_transaction() -> None:
         assert money is not None
         return {each.configuration: dict(each.value.parts)[IO] for each in money.cells}
 
-    assert costs(record)[one.name] == pytest.approx(4 * 0.2)  # four for each transaction
+    assert costs(record)[one.name] == pytest.approx(4 * 0.2)  # two reads, two writes
     assert costs(record)[other.name] is None
     assert costs(replace(record, provider=tuple(billed[:1])))[one.name] is None
     shared = tuple(replace(each, configurations=(one.name, other.name)) for each in billed)
     assert costs(replace(record, provider=shared))[one.name] is None
+    few = tuple(replace(e, starts_s=e.starts_s[:2], values=e.values[:2]) for e in billed)
+    assert costs(replace(record, provider=few))[one.name] is None
 
 
 def test_each_metric_has_a_row_and_its_unit() -> None:
@@ -141,7 +157,12 @@ def test_each_metric_has_a_row_and_its_unit() -> None:
 
 @pytest.mark.parametrize(
     ("values", "left"),
-    [((100.0, 90.0, 80.0), "about 8 min"), ((100.0, 99.5), None), ((80.0, 100.0), None)],
+    [
+        ((100.0, 90.0, 80.0), "about 8 min"),
+        ((100.0, 0.0, 60.0), "it was used up"),  # and filled again in a pause
+        ((100.0, 99.5), None),
+        ((80.0, 100.0), None),
+    ],
 )
 def test_a_balance_that_falls_is_found(values: tuple[float, ...], left: str | None) -> None:
     """With how long the rest lasts at that pace; one that breathes or fills is none."""

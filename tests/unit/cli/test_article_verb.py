@@ -115,6 +115,18 @@ def test_two_directories_of_one_name_are_refused(tmp_path: Path) -> None:
     assert "more than one campaign is called protocol" in str(result.exception)
 
 
+def test_what_would_decide_keeps_flags_of_the_generator_behind_its_own() -> None:
+    """And leaves out what belongs to one run."""
+    command = "steelyard run x.yaml --seed 7 --set stop.budget=9m --set measure.slice=4s --yes"
+    analysis = analyse(read_campaign(EXAMPLES / "fitted"))
+    analysis = replace(analysis, command=f"{command} -- --random-seed=3 --seed 2")
+    told = [each.run for each in evidence("read-heavy", analysis) if each.run]
+    assert told
+    own = r"steelyard run x.yaml --set measure.slice=4s --yes --budget \d+m"
+    wanted = rf"{own} -- --random-seed=3 --seed 2"
+    assert all(re.fullmatch(wanted, each) for each in told)
+
+
 def evidence(use: str, analysis: CampaignAnalysis) -> list[Evidence]:
     """Return what a campaign says of a use."""
     (found,) = (each for each in USES if each.name == use)

@@ -5,7 +5,13 @@ import pytest
 from fakes.sql import FakeSql
 from steelyard.core.experiment import Script, Workload
 from steelyard.core.outside import ServerAddress
-from steelyard.systems.postgres.pgbench import filled, parametrised, statements, typical_values
+from steelyard.systems.postgres.pgbench import (
+    fill,
+    parametrised,
+    statements,
+    typical_values,
+    variables,
+)
 from steelyard.systems.postgres.reader import plans_of
 
 ADDRESS = ServerAddress(host="h", port=5432, user="u")
@@ -56,7 +62,9 @@ def test_each_statement_is_asked_for_once() -> None:
     assert [statement for _, statement in sql.executed] == [
         "SET plan_cache_mode = force_generic_plan",
         "PREPARE steelyard_plan_0 AS SELECT 1 FROM orders WHERE id = $1",
-        "SET default_transaction_read_only = on",
+        "BEGIN READ ONLY",
+        "SET LOCAL statement_timeout = '20s'",
+        "ROLLBACK",
     ]
     assert plan.runs == ()  # nobody knows which id
     assert sql.open_sessions == 0
@@ -83,29 +91,40 @@ def test_what_pgbench_sets_becomes_sql() -> None:
     """Of what is drawn the middle of its range; commas within parentheses divide no arguments."""
     assert typical_values(READING) == (
         ("pages", "10 * :scale"),
-        ("n", "((1) + ( greatest(:pages - 100, 7))) / 2"),
+        ("n", "((1) + (greatest(:pages - 100, 7))) / 2"),
     )
-    assert filled("9-:n, ':n', x::n", {"n": "(-1)"}) == "9-(-1), ':n', x::n"
+    assert fill("9-:n, ':n', x::n", {"n": "(-1)"}) == "9-(-1), ':n', x::n"
+    assert variables("SELECT :b + :a, ':c', x::d, :b") == ("b", "a", "b")
+
+
+@pytest.mark.parametrize(
+    "value", ["1 + random(1, 9)", "random(1, 5) + (3)", "random(1, random(2, 9))", "random(5)"]
+)
+def test_a_number_that_is_drawn_inside_of_another_has_no_typical_value(value: str) -> None:
+    """Each execution would have another one, under each configuration."""
+    assert typical_values(f"\\set n {value}\nSELECT :n;") == ()
 
 
 def test_a_script_that_reads_is_executed_twice() -> None:
     """With values that the server computed, where nothing can be written."""
-    executed = (
-        "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF)"
-        " SELECT sum(x) FROM pages WHERE n BETWEEN (4) AND 9-(4) AND t <> ':n'"
-    )
+    executed = "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) EXECUTE steelyard_plan_0 ((4), (4))"
     lines = iter([[("Result",), ("Execution Time: 4 ms",)], [("Result",)]])
     sql = FakeSql(
         {
             "EXPLAIN (COSTS OFF) EXECUTE steelyard_plan_0 (NULL, NULL)": [("Result",)],
             "SELECT 10 * 3": [(30,)],
-            "SELECT ((1) + ( greatest((30) - 100, 7))) / 2": [(4,)],
+            "SELECT ((1) + (greatest((30) - 100, 7))) / 2": [(4,)],
             executed: lambda: next(lines),
         }
     )
     workload = Workload(name="q", scale_factor=3, scripts=(Script(name="a", text=READING),))
     (plan,) = plans_of(workload, ADDRESS, sql)
     assert plan.runs == (("Result", "Execution Time: 4 ms"), ("Result",))
+    assert [each for _, each in sql.executed][-3:] == [
+        "BEGIN READ ONLY",
+        "SET LOCAL statement_timeout = '20s'",
+        "ROLLBACK",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -123,6 +142,7 @@ def test_what_writes_or_is_not_known_is_only_planned(text: str) -> None:
     workload = Workload(name="q", scripts=(Script(name="a", text=text),))
     found = plans_of(workload, ADDRESS, sql)
     assert {plan.runs for plan in found} == {()}
+    assert sql.open_sessions == 0
     assert all(plan.lines for plan in found)
     assert not any("ANALYZE" in statement for _, statement, _ in sql.asked)
 

@@ -162,9 +162,10 @@ def path_figure(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> Figu
     writing = {
         each.cell.workload
         for each in known
-        if any(p.part is Part.WAL and p.seconds.value > 0.0 for p in each.parts)
+        if any(name == PART_LABELS[Part.WAL] for name, _ in _path(each))
     }
-    names = [each.name for each in analysis.experiment.configurations][:_ON_THE_PATH]
+    every = (analysis.experiment.baseline, *analysis.experiment.contenders)
+    names = every[:_ON_THE_PATH]
     drawn = [e for e in known if e.cell.workload in writing and e.configuration in names]
     if not drawn:
         return None
@@ -173,7 +174,7 @@ def path_figure(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> Figu
     for each in drawn:
         ends = (float(str(end)) for *_, end, _, _ in _path_rows(each))
         tops[each.cell.workload] = max(*ends, tops.get(each.cell.workload, 0.0))
-    left = len(analysis.experiment.configurations) - len(names)
+    further = f" The first {_ON_THE_PATH} configurations are drawn." if every != names else ""
     return Figure(
         specify=specification,
         identity="write-path",
@@ -181,12 +182,11 @@ def path_figure(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> Figu
         title="The way of a write",
         caption=f"What a {ONE} that writes spends its time with, in the order in which it meets it,"
         " medians over blocks in ms at the largest load; the last bar is the latency, to which"
-        " medians do not add exactly. Syncs of the WAL and requests of the device are in the"
-        f" tables below.{f' The first {_ON_THE_PATH} configurations are drawn.' if left else ''}",
+        f" medians do not add exactly.{further}",
         alt=f"Parts of the latency of writes, in their order. {told}.",
         columns=("workload", "configuration", "row", "start", "end", "whole", "text", "top"),
         rows=tuple((*row, tops[e.cell.workload]) for e in drawn for row in _path_rows(e)),
-        configurations=(analysis.experiment.baseline, *analysis.experiment.contenders),
+        configurations=every,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from steelyard.answers.results import CampaignAnalysis, Grounds
 from steelyard.core.measurement import StatementPlan
-from steelyard.core.published import printed_plan
+from steelyard.core.published import parse_plan
 from steelyard.report.document import (
     Align,
     Block,
@@ -29,10 +29,11 @@ _ARROW: Final = re.compile(r"\s*->\s+")  # conditions may have one, too, but not
 _SHOWN: Final = 100  # characters of a statement
 _FIRST: Final = 2  # so many statements fit on the first screen
 _RUNS_NOTE: Final = (
-    "One execution each, without an interval, before the first block, with values from the middle"
-    " of their ranges: the first after the server's start, and the same once more. Read is what was"
-    " not in shared_buffers; the system may have had it cached, unless a limit of memory held it"
-    " back. EXPLAIN itself takes time for each row. summary.json has the plans whole."
+    "One execution each of the plan above, without an interval, before the first block, with values"
+    " from the middle of their ranges, and the same once more. Read is what was not in"
+    " shared_buffers, where statements before may have put it; the system may have had it cached,"
+    " unless a limit of memory held it back. EXPLAIN itself takes time for each row. summary.json"
+    " has the plans whole."
 )
 _NOTE: Final = (
     "Generic plans, for parameters that are not known, read once before the first block under the"
@@ -169,7 +170,7 @@ def _executed(statements: Sequence[TracedStatement]) -> Iterator[Table]:
 
 
 def _of_runs(plan: StatementPlan) -> Iterator[str]:
-    told = [printed_plan("\n".join(lines)) for lines in plan.runs]
+    told = [parse_plan("\n".join(lines)) for lines in plan.runs]
     for name, shown in _READ.items():
         for run in told:  # a count that is missing is 0
             yield shown.format(run[name][0].value if name in run else 0.0)

@@ -348,8 +348,9 @@ def _device_figure(analysis: CampaignAnalysis) -> Iterator[Figure]:
         kind=ChartKind.TIMELINE,
         title="The device of the data in the sustained runs",
         caption="Its reads and writes, on top of each other, how long one took (r_await and w_await"
-        " of iostat), requests in flight (aqu-sz) and the part of the time with any (%util). The"
-        " shaded start is the ramp. Each row has the same axis in all its panels."
+        " of iostat; 0 where there was none), requests in flight (aqu-sz) and the part of the time"
+        " with any (%util). The shaded start is the ramp. Each row has the same axis in all its"
+        " panels."
         f"{means}{left if len(sides) > _MOST_SIDES else ''}",
         alt="Requests, bytes, time of a request, requests in flight and busy share of the device of"
         f" the data over the seconds of the long runs of {enumeration(drawn)}, by workload; the"
@@ -422,8 +423,8 @@ def _device_line(parts: Sequence[SustainedRun], track: _Track, name: str, step: 
             sums = [_sum(row[place] for row in rows) for place in places]
             begin, end = edges[first], edges[min(first + step, len(host.rows))]
             over = end - begin if track.per is None else sums[1]
-            if end > begin and sums[0] is not None and over:
-                mean = round(track.scale * sums[0] / over, 4)
+            if end > begin and sums[0] is not None and over is not None:
+                mean = round(track.scale * sums[0] / over, 4) if over else 0.0
                 # Steps are drawn back from their ends: the first needs its beginning.
                 found += [] if found else [(round(later_s + begin, 3), mean)]
                 found.append((round(later_s + end, 3), mean))

@@ -528,8 +528,8 @@ def _aurora_problems(target: TargetForm) -> Iterator[Told]:
         key = "min_capacity" if target.max_capacity is None else "max_capacity"
         hint = f"Write `instance_class: {plain.serverless}`, or remove it."
         yield key, f"`{key}` is of the class {plain.serverless} alone", hint
-    elif (asked and not most > 0.0) or least > most:
-        hint = "Write the least first, in steps of 0.5: `min_capacity: 0.5`, `max_capacity: 4`."
+    elif least > most or most < 1.0 or (2.0 * least) % 1.0 or (2.0 * most) % 1.0:
+        hint = "Write the least first, in steps of 0.5, the most at least 1: `max_capacity: 4`."
         yield "max_capacity", f"{least:g} to {most:g} ACU is no range", hint
 
 

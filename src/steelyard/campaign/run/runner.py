@@ -60,7 +60,7 @@ from steelyard.core.campaign import (
 )
 from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError, quoted
 from steelyard.core.experiment import Experiment
-from steelyard.core.findings import Finding, Severity
+from steelyard.core.findings import BUDGET_TOO_SHORT, Finding, Severity
 from steelyard.core.measurement import Environment, Fact, ServerEnvironment, StatementPlan
 from steelyard.core.schedule import (
     LONGEST_TURN_S,
@@ -539,14 +539,19 @@ class Campaign:
 
     def _note_provider(self, status: Status) -> None:
         """Keep what providers counted of servers; where that fails, the record says why."""
-        runs = self.directory.read().runs if self.bench.has_provider else ()
-        if not runs:
+        if not self.bench.has_provider:
             return
-        self.progress.stage("reading what the provider counted")
-        span = runs[0].started_at, self.clock.now()
         patience_s = _PROVIDER_S if status.is_finished else 0.0
         try:
-            series = self.bench.provider_series(span, patience_s)
+            runs = self.directory.read().runs
+            if not runs:
+                return
+            self.progress.stage("reading what the provider counted")
+            span = runs[0].started_at, self.clock.now()
+            try:
+                series = self.bench.provider_series(span, patience_s)
+            except (KeyboardInterrupt, Interrupted):  # nobody has to wait for the last minutes
+                series = self.bench.provider_series(span, 0.0)
         except SteelyardError as error:
             self._note(error, "provider-not-read", Severity.INFO)
         else:
@@ -555,13 +560,14 @@ class Campaign:
     def _end(self, status: Status) -> None:
         """Keep the servers' logs, clear up, and say in the journal how it ended."""
         try:
-            self._note_provider(status)
             logs = self.bench.logs() + self.slots.logs()
             if logs:
                 self.directory.write_server_log(logs)
         finally:
             try:
                 self._destroy()
+                # After the servers went: while it waits nothing is billed any more.
+                self._note_provider(status)
             finally:
                 # Also where something is left behind: then the journal lists it.
                 self.directory.journal.append(Ended(status=status))
@@ -569,7 +575,7 @@ class Campaign:
 
 def _no_look(plan: CampaignPlan) -> Finding:
     return Finding(
-        code="budget-before-first-interim-result",
+        code=BUDGET_TOO_SHORT,
         severity=Severity.WARNING,
         message=f"the budget leaves {plan.stopping.max_blocks} blocks of about"
         f" {format_duration(plan.block_s)}; the first interim result comes after"

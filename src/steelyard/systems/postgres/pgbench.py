@@ -143,39 +143,51 @@ def parametrised(statement: str) -> tuple[str, int]:
     return _VARIABLE.sub(numbered, statement), count
 
 
-def typical_values(script: str) -> tuple[tuple[str, str], ...]:
-    r"""Return what ``\set`` makes of each variable, as SQL expressions, in the script's order.
+def variables(statement: str) -> tuple[str, ...]:
+    """Return the variable of each parameter that ``parametrised`` makes, in their order."""
+    return tuple(found["name"] for found in _VARIABLE.finditer(statement) if found["name"])
 
-    Of a random number it is the middle of its range. What else pgbench computes is left as it is:
-    most of its functions are PostgreSQL's, too.
+
+def typical_values(script: str) -> tuple[tuple[str, str], ...]:
+    r"""Return what ``\set`` makes of variables, as SQL expressions, in the script's order.
+
+    Of a random number it is the middle of its range; one inside of an expression has none. What
+    else pgbench computes is left as it is: most of its functions are PostgreSQL's, too.
     """
-    return tuple((each["name"], _typical(each["value"])) for each in _SET.finditer(script))
+    told = ((each["name"], _typical(each["value"])) for each in _SET.finditer(script))
+    return tuple((name, value) for name, value in told if value)
 
 
 _SET: Final = re.compile(r"^[ \t]*\\set[ \t]+(?P<name>\w+)[ \t]+(?P<value>.*\S)", re.MULTILINE)
-_RANDOM: Final = re.compile(r"random(?:_\w+)?[ \t]*\((?P<given>.*)\)", re.IGNORECASE)
+_RANDOM: Final = re.compile(r"\brandom(?:_\w+)?[ \t]*\(", re.IGNORECASE)
 
 
 def _typical(value: str) -> str:
-    drawn = _RANDOM.fullmatch(value)
-    if drawn is None:
+    if not _RANDOM.search(value):
         return value
-    low, high, *_ = [*_divided(drawn["given"]), "", ""]
-    return f"(({low}) + ({high})) / 2"
+    drawn = _RANDOM.match(value)
+    if drawn is None or len(_RANDOM.findall(value)) > 1:
+        return ""
+    parts = [*_divide(value[drawn.end() :])]
+    if not parts or parts[-1] != ")" or len(parts) < 3:
+        return ""
+    return f"(({parts[0]}) + ({parts[1]})) / 2"
 
 
-def _divided(given: str) -> Iterator[str]:
-    """Yield arguments; commas within parentheses divide nothing."""
+def _divide(given: str) -> Iterator[str]:
+    """Yield arguments up to the parenthesis that ends them, then it with what follows."""
     depth, begun = 0, 0
     for at, character in enumerate(given):
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth == 0:
-            yield given[begun:at]
+        if depth == 0 and character in ",)":
+            yield given[begun:at].strip()
             begun = at + 1
-    yield given[begun:]
+        if depth == 0 and character == ")":
+            yield given[at:]
+            return
+        depth += (character == "(") - (character == ")")
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
+def fill(text: str, values: Mapping[str, str]) -> str:
     """Return a text with the values of its variables; those without one are left."""
     return _VARIABLE.sub(lambda found: values.get(found["name"] or "", found[0]), text)
 

@@ -18,12 +18,12 @@ Here also: how a server would run the statements of scripts, read before the fir
 plans, for parameters that are not known: they are the same whenever they are asked for, and those
 that pgbench's prepared statements get unless the values favour another one. Source: PostgreSQL 18,
 PREPARE (generic and custom plans); ``plan_cache_mode`` since version 12. Statements of scripts that
-only read are executed twice, too, with values from the middle of their ranges.
+only read are executed by that plan, too, twice, with values from the middle of their ranges.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -45,11 +45,12 @@ from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Row, Sql, SqlSession
 from steelyard.systems.postgres.pgbench import (
     SESSION_NAME,
-    filled,
+    fill,
     only_reads,
     parametrised,
     statements,
     typical_values,
+    variables,
 )
 from steelyard.systems.postgres.server import Installation, find_program
 from steelyard.systems.postgres.statement_uses import StatementCounts
@@ -652,14 +653,18 @@ def plans_of(workload: Workload, address: ServerAddress, sql: Sql) -> tuple[Stat
         return ()
     with closing(sql.session(address, _PLANNING, patience_s=_PLANS_WITHIN_S)) as session:
         session.do(_GENERIC)
+        plans = [_plan(session, workload.name, each, _name(n)) for n, each in enumerate(asked)]
         return tuple(
-            _with_runs(session, _plan(session, workload.name, statement, number), workload, script)
-            for number, (statement, script) in enumerate(asked.items())
+            _with_runs(session, plan, workload, script, _name(number))
+            for number, (plan, script) in enumerate(zip(plans, asked.values(), strict=True))
         )
 
 
-def _plan(session: SqlSession, workload: str, statement: str, number: int) -> StatementPlan:
-    name = f"steelyard_plan_{number}"
+def _name(number: int) -> str:
+    return f"steelyard_plan_{number}"
+
+
+def _plan(session: SqlSession, workload: str, statement: str, name: str) -> StatementPlan:
     prepared, parameters = parametrised(statement)
     given = f" ({', '.join(['NULL'] * parameters)})" if parameters else ""
     try:
@@ -671,33 +676,40 @@ def _plan(session: SqlSession, workload: str, statement: str, number: int) -> St
     return StatementPlan(workload=workload, statement=statement, lines=lines)
 
 
-_READ_ONLY: Final = "SET default_transaction_read_only = on"
 _EXECUTIONS: Final = 2  # the first one and one that finds what it left in memory
+# Of one execution. The server ends it: one that nobody waits for would go on beside the load.
+_WITHIN: Final = "SET LOCAL statement_timeout = '20s'"
 
 
 def _with_runs(
-    session: SqlSession, plan: StatementPlan, workload: Workload, script: Script
+    session: SqlSession, plan: StatementPlan, workload: Workload, script: Script, name: str
 ) -> StatementPlan:
-    """Return a plan with executions, where its script only reads and its values are known."""
+    """Return a plan with executions of it, where its script only reads and values are known."""
     if plan.trouble or not only_reads(script.text):
         return plan
+    runs: list[tuple[str, ...]] = []
     try:
-        session.do(_READ_ONLY)
-        statement = filled(plan.statement, _values(session, workload, script))
-        if parametrised(statement)[1]:
-            return plan
-        explained = f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {statement}"
-        runs = [session.rows(explained) for _ in range(_EXECUTIONS)]
-    except TargetError:  # an expression that only pgbench knows, a variable of another statement
-        return plan
-    return replace(plan, runs=tuple(tuple(str(line) for (line,) in rows) for rows in runs))
+        session.do("BEGIN READ ONLY")
+        session.do(_WITHIN)
+        values = _values(session, workload, script)
+        given = [values[each] for each in variables(plan.statement)]
+        executed = f"EXECUTE {name}" + (f" ({', '.join(given)})" if given else "")
+        for _ in range(_EXECUTIONS):
+            rows = session.rows(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {executed}")
+            runs.append(tuple(str(line) for (line,) in rows))
+    except (TargetError, KeyError):  # what pgbench alone can compute, or another statement sets
+        runs.clear()
+    with suppress(TargetError):
+        session.do("ROLLBACK")
+    return replace(plan, runs=tuple(runs))
 
 
 def _values(session: SqlSession, workload: Workload, script: Script) -> dict[str, str]:
     """Return typical values of a script's variables, computed by the server."""
-    values = {name: str(value) for name, value in workload.variables}
+    # In parentheses: what is below 0 may follow a minus.
+    values = {name: f"({value})" for name, value in workload.variables}
     values["scale"] = str(workload.scale_factor or 1)
     for name, expression in typical_values(script.text):
-        ((value,),) = session.rows(f"SELECT {filled(expression, values)}")
-        values[name] = f"({value})"  # parentheses: what is below 0 may follow a minus
+        ((value,),) = session.rows(f"SELECT {fill(expression, values)}")
+        values[name] = f"({value})"
     return values

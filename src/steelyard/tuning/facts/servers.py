@@ -206,7 +206,7 @@ def huge_mapping_bytes(smaps: str) -> int:
     return sum(size for page, size in sizes if page > ordinary) * KIB
 
 
-HOLDING: Final = r"HugetlbPages:[[:space:]]*[1-9]"  # as grep writes it; see node_probe.py
+HOLDING: Final = r"HugetlbPages:[[:space:]]*[1-9]"  # as grep writes it; see kubernetes.py
 _HELD: Final = re.compile(r"^HugetlbPages:\s*(\d+) kB$", re.MULTILINE)
 _NAME: Final = re.compile(r"^Name:\s*(.+)$", re.MULTILINE)
 
