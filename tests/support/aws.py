@@ -150,7 +150,7 @@ def _settings(db: Any) -> dict[str, str]:
     """Return what the groups of an instance say, its own before its cluster's."""
     groups = [_backend().db_parameter_groups.get(db.db_parameter_group_name or "")]
     if db.db_cluster_identifier:
-        name = _backend().clusters[db.db_cluster_identifier].db_cluster_parameter_group_name
+        name = _backend().clusters[db.db_cluster_identifier].parameter_group
         groups.insert(0, _backend().db_cluster_parameter_groups.get(name))
     given = [found.parameters for found in groups if found]
     return {
