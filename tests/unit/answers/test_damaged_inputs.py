@@ -26,7 +26,7 @@ from steelyard.answers.claims.examination import (
     repeats_numbered,
 )
 from steelyard.answers.claims.statements import Publication, read_claims
-from steelyard.answers.claims.tables import COLUMNS, _text, read_table, table_text
+from steelyard.answers.claims.tables import COLUMNS, _shipped, read_table, table_text
 from steelyard.answers.report import Listed
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError, SteelyardError
@@ -121,13 +121,13 @@ def _form_of(text: str) -> None:
 def _statements_of(text: str) -> None:
     articles, claims = read_claims(text, "c.toml")
     base = Publication(rows=(), articles=articles, claims=claims)
-    table = read_table(_text("postgres_cells.csv"), "t.csv")
+    table = read_table(_shipped("postgres_cells.csv"), "t.csv")
     examine(published_tables([table], base))
 
 
 def _inputs(kind: str) -> Iterator[str]:
     generator = random.Random(20261124)  # noqa: S311 - a seed, no secret
-    claims = _text("claims.toml")
+    claims = _shipped("claims.toml")
     for _ in range(round(SHARES[kind] * NUMBER)):
         if kind == "tables":
             text = _tables(generator)
