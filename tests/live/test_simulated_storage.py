@@ -122,14 +122,15 @@ configurations:
   one: {extends: disk, target: {store: {latency: 2ms}}}
   two: {extends: disk, target: {store: {latency: 5ms}}}
 """
-_ADDED_S = {"one": 0.002, "two": 0.005}
+_GIVEN_S = {"disk": 0.0, "one": 0.002, "two": 0.005}
+_LATE_S = 0.0007  # of a timer of the simulated storage on two busy CPUs; 0.0004 was seen
 
 
 def test_a_commit_takes_longer_by_what_its_flushes_were_given(stored: Steelyard) -> None:
     """Three stores are ranked, and one client waits for the flushes that the device counted.
 
-    What a commit takes longer is its number of flushes times what each was given, within the
-    interval of the difference or 15 %: timers of the simulated storage are late, too.
+    What a commit takes longer is its number of flushes times what each was given more, within the
+    interval of the difference or 15 %.
     """
     text = TINY[: TINY.index("configurations:")].replace("baseline: default", "baseline: disk")
     text = text.replace("clients: 2", "clients: 1").replace("slice: 1s", "slice: 3s")
@@ -144,19 +145,22 @@ def test_a_commit_takes_longer_by_what_its_flushes_were_given(stored: Steelyard)
         done = run.measurement.transactions + run.measurement.uncounted
         flushes = run.evidence.total(Quantity.DEVICE_FLUSHES) / done
         taken[run.configuration, run.block] = 1.0 / run.measurement.tps, flushes
-    means = []
-    for name, given_s in _ADDED_S.items():
-        more = [taken[name, b][0] - taken["disk", b][0] for b in complete]
-        wanted = [given_s * taken[name, b][1] for b in complete]
+    for slow, fast in (("one", "disk"), ("two", "one")):
+        more = [taken[slow, b][0] - taken[fast, b][0] for b in complete]
+        wanted = [
+            _GIVEN_S[slow] * taken[slow, b][1] - _GIVEN_S[fast] * taken[fast, b][1]
+            for b in complete
+        ]
         off = np.array(more) - np.array(wanted)
         half = stats.t.ppf(0.975, len(off) - 1) * off.std(ddof=1) / np.sqrt(len(off))
         assert half <= 0.5 * np.mean(wanted), "too noisy to tell"
-        assert abs(off.mean()) <= max(half, 0.15 * np.mean(wanted)), (name, more, wanted)
-        means.append(np.mean(more))
-    assert 0.0 < means[0] < means[1]
+        # A timer is late, once for each flush; between two stores that have one it is none.
+        late = _LATE_S * max(taken[slow, b][1] for b in complete) if fast == "disk" else 0.0
+        least, most = -max(half, 0.15 * np.mean(wanted)), max(half, 0.15 * np.mean(wanted)) + late
+        assert least <= off.mean() <= most, (slow, more, wanted)
     summary = json.loads((stored.directory / "c" / "summary.json").read_text())
     pooled = {c["configuration"]: c for c in summary["comparisons"] if c["clients"] == "pooled"}
-    effects = [pooled[name]["effect_percent"] for name in _ADDED_S]
+    effects = [pooled[name]["effect_percent"] for name in ("one", "two")]
     assert 0.0 > effects[0] > effects[1]
 
 
