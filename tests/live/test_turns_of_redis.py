@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from steelyard.core.schedule import TurnTimes
 from support.live import Steelyard, living_servers, wait_for
 from support.redis import require_redis
 
@@ -50,7 +51,9 @@ def ratios(runs: list[dict[str, Any]], configuration: str, baseline: str) -> lis
 
 @pytest.mark.slow
 def test_a_known_effect_shows_in_turns_that_the_server_counted(steelyard: Steelyard) -> None:
-    """A server that searches a list answers fewer: in each of two blocks, of up to 8 turns each.
+    """A server that searches a list answers fewer: in each of two blocks, of 8 turns each.
+
+    On a busy machine turns are longer, and fewer: at most a quarter of those in the plan is lost.
 
     Each turn counts what ended in it after the settling, by the server; no latency is made up.
     """
@@ -62,10 +65,12 @@ def test_a_known_effect_shows_in_turns_that_the_server_counted(steelyard: Steely
     found = ratios(runs, "listed", "plain")
     assert all(each < -0.3 for each in found)
     assert len(found) == len(complete)
+    (plan,) = (entry["plan"] for entry in steelyard.journal if entry["kind"] == "planned")
+    (planned,) = (TurnTimes(**each["times"]).turns_in(2.0) for each in plan["turns"])
     for run in runs:
         assert run["latency"] is None
         assert run["measurement"]["latency_mean_s"] is None
-        assert 2 <= len(run["turns"]) <= 8
+        assert len(run["turns"]) >= 0.75 * planned
         for turn in run["turns"]:
             assert turn["seconds"] > 0.0
             assert 0 < turn["early"] < turn["transactions"]
