@@ -23,7 +23,7 @@ SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
     "files": 350,
     "longest file": 848,
-    "import edges": 2570,
+    "import edges": 2569,
     "modules with one importer": 24,
     "branches on kind or system": 12,
 }

@@ -5,7 +5,6 @@ no verdict decides, that is the answer, with the minutes that would. Workloads a
 into one number, and campaigns are never set against each other here: `steelyard compare` does that.
 """
 
-import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from steelyard.answers.results import (
     verdict_word,
 )
 from steelyard.core.findings import Verdict
-from steelyard.core.units import format_duration
+from steelyard.core.units import SECONDS_PER_MINUTE, format_duration, whole_minutes
 from steelyard.report.document import (
     MISSING,
     Block,
@@ -134,7 +133,7 @@ def _not_decided(
     said = f"{told.says}; not decided"
     if minutes_more is None:
         return replace(told, says=said)
-    needs_s = analysis.elapsed_s + _SECONDS_PER_MINUTE * minutes_more
+    needs_s = analysis.elapsed_s + SECONDS_PER_MINUTE * minutes_more
     return replace(told, says=said, needs_s=needs_s, run=_run_for(analysis.command, needs_s))
 
 
@@ -149,7 +148,6 @@ def _unless_weaker(told: Evidence, c: Comparison, better: str) -> Evidence:
     return replace(told, choice=better)
 
 
-_SECONDS_PER_MINUTE: Final = 60.0
 _OF_ONE_RUN: Final = {"--seed", "--budget"}
 
 
@@ -164,8 +162,7 @@ def _run_for(command: str, seconds: float) -> str:
             kept += [] if change.startswith("stop.budget=") else [word, change]
         elif not word.startswith(tuple(f"{option}=" for option in _OF_ONE_RUN)):
             kept.append(word)
-    minutes = math.ceil(seconds / _SECONDS_PER_MINUTE)
-    told = shlex.join([*kept, "--budget", f"{minutes}m"]) if kept else ""
+    told = shlex.join([*kept, "--budget", f"{whole_minutes(seconds)}m"]) if kept else ""
     return f"{told}{dashes}{flags}" if told else ""
 
 
@@ -487,10 +484,10 @@ def _lines(found: Sequence[Evidence]) -> Iterator[tuple[str, Evidence]]:
         for each in every:
             if not each.run:
                 yield f"{label}: {each.contest}: {each.says}", each
-        longer = sorted((e for e in every if e.run), key=lambda e: e.needs_s or 0.0)
+        longer = [each for each in every if each.run]
         if longer:
-            last = longer[-1]
-            told = "; ".join(f"{e.contest}: {e.says}" for e in every if e.run)
+            last = max(longer, key=lambda e: e.needs_s or 0.0)
+            told = "; ".join(f"{e.contest}: {e.says}" for e in longer)
             if len(longer) > _TOLD_ALONE:
                 told = f"{count(len(longer), 'comparison')} are not decided"
             needs = format_duration(last.needs_s or 0.0)

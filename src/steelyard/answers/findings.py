@@ -9,7 +9,6 @@ same, the configurations differ in something else, and every other result of the
 that. Where they do not, that speaks for the comparison.
 """
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +39,7 @@ from steelyard.core.findings import (
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import Mode
 from steelyard.core.target import EngineName, RedisKubernetesTarget, RedisLocalTarget, Target
-from steelyard.core.units import format_duration, format_percent, format_utc
+from steelyard.core.units import format_duration, format_percent, format_utc, whole_minutes
 from steelyard.report.document import (
     Block,
     FindingItem,
@@ -179,10 +178,9 @@ def _way_to_first_look(missing: int, record: CampaignRecord, plan: CampaignPlan)
     if record.status is not Status.BUDGET:
         return f"Let it go on (`steelyard run --resume`): {took}."
     needed_s = _SLACK * (record.elapsed_s + missing * plan.block_s)
-    minutes = math.ceil(needed_s / 60.0)
     return (
-        f"It would have taken about {format_duration(needed_s)}: run it with --budget {minutes}m,"
-        f" with fewer loads or a shorter measure.slice ({took})."
+        f"It would have taken about {format_duration(needed_s)}: run it with --budget"
+        f" {whole_minutes(needed_s)}m, with fewer loads or a shorter measure.slice ({took})."
     )
 
 

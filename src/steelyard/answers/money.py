@@ -109,8 +109,6 @@ def rates_of(experiment: Experiment) -> dict[str, Rates]:
 
 
 _READ_AND_WRITTEN: Final = 2  # one without the other is not what is billed
-
-
 _COVERED: Final = 0.5  # of a campaign's runs, before what was counted stands for all of it: a guess
 
 
@@ -122,29 +120,26 @@ def _used(grounds: Grounds, name: str) -> Use:
     against its transactions over the same time, warm-ups and pauses included.
     """
     record, experiment = grounds.record, grounds.record.experiment
-    runs = [run for run in record.runs if run.measurement is not None]
+    counted = [e for e in record.provider if e.is_billed and e.configurations == (name,)]
     is_one = len(experiment.workloads) == 1 and len(experiment.loads) == 1 and not record.sustained
-    if not runs or not is_one:
+    if len(counted) < _READ_AND_WRITTEN or not is_one:
         return Use()
-    begin = runs[0].started_at
-    end = max(run.started_at + run.measurement.seconds for run in runs if run.measurement)
-    done = sum(
-        run.measurement.transactions + run.measurement.uncounted
-        for run in runs
-        if run.configuration == name and run.measurement is not None
-    )
+    taken = [(run, run.measurement) for run in record.runs if run.measurement is not None]
+    if not taken:
+        return Use()
+    begin = taken[0][0].started_at
+    end = max(run.started_at + measured.seconds for run, measured in taken)
+    done = sum(m.transactions + m.uncounted for run, m in taken if run.configuration == name)
     billed = [
         [
             value
             for start, value in zip(each.starts_s, each.values, strict=True)
             if begin <= start and start + each.period_s <= end
         ]
-        for each in record.provider
-        if each.is_billed and each.configurations == (name,)
+        for each in counted
     ]
-    period_s = max((each.period_s for each in record.provider if each.is_billed), default=0.0)
-    covered_s = period_s * min(map(len, billed), default=0)
-    if len(billed) < _READ_AND_WRITTEN or covered_s < _COVERED * (end - begin) or not done:
+    period_s = counted[0].period_s
+    if period_s * min(map(len, billed)) < _COVERED * (end - begin) or not done:
         return Use()
     per_s = sum(sum(each) / (period_s * len(each)) for each in billed)
     return Use(ios_per_transaction=per_s * (end - begin) / done)
@@ -199,10 +194,9 @@ def _unset(result: Comparison, rates: Mapping[str, Rates]) -> str:
         ),
         _UNSEEN: any(each.surplus_per_vcpu_hour is not None for each in found),
     }
-    for why, is_so in by_use.items():
-        if is_so:
-            return why
-    return "" if bounds(result.effect) is not None else "there is no interval yet"
+    unseen = next((why for why, is_so in by_use.items() if is_so), "")
+    no_interval = "" if bounds(result.effect) is not None else "there is no interval yet"
+    return unseen or no_interval
 
 
 def _ratio(result: Comparison, rates: Mapping[str, Rates]) -> Estimate | None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from steelyard.answers.results import CampaignAnalysis, Grounds
-from steelyard.core.campaign import BILLED_REQUESTS, ProviderSeries
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.units import MS_PER_S, format_bytes, format_duration
+from steelyard.core.measurement import BILLED_REQUESTS, ProviderSeries
+from steelyard.core.units import MS_PER_S, SECONDS_PER_MINUTE, format_bytes, format_duration
 from steelyard.report.document import (
     Align,
     Block,
@@ -23,7 +23,6 @@ from steelyard.report.document import (
 )
 
 _BALANCES: Final = ("BurstBalance", "EBSIOBalance%", "EBSByteBalance%", "CPUCreditBalance")
-_MINUTE_S: Final = 60.0
 _SPENT: Final = 0.02  # of a balance: less is how it breathes; a guess
 _SURPLUS: Final = "CPUSurplusCreditBalance"
 _SOURCE: Final = '"Amazon RDS User Guide", sections "DB instance storage" and "DB instance classes"'
@@ -116,7 +115,7 @@ def _cells(each: ProviderSeries) -> tuple[str, ...]:
         ", ".join(each.configurations),
         each.metric,
         *(_shown(each, value) for value in told),
-        f"{len(each.values) * each.period_s / _MINUTE_S:.0f}",
+        f"{len(each.values) * each.period_s / SECONDS_PER_MINUTE:.0f}",
     )
 
 

@@ -21,7 +21,15 @@ from steelyard.core.findings import (
     Finding,
     Validity,
 )
-from steelyard.core.measurement import Environment, Evidence, Fact, Quantity, Run, SustainedRun
+from steelyard.core.measurement import (
+    Environment,
+    Evidence,
+    Fact,
+    ProviderSeries,
+    Quantity,
+    Run,
+    SustainedRun,
+)
 from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
 from steelyard.core.target import DatabaseSystem
 
@@ -434,38 +442,6 @@ class ServerMade:
     start: int
     configuration: str
     facts: tuple[Fact, ...]
-
-
-BILLED_REQUESTS = ("VolumeReadIOPs", "VolumeWriteIOPs")
-"""Metrics of a cluster's storage whose sum is what is billed for it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderSeries:
-    """What the provider of a server counted of it while the campaign ran.
-
-    Attributes:
-        server: As the provider calls it.
-        configurations: That ran on it.
-        metric: As the provider publishes it.
-        unit: Of the values: ``%``, ``1/s``, ``B/s``, ``B``, ``s``; empty for a count.
-        period_s: Over which each value is the average; of ``BILLED_REQUESTS`` the sum.
-        starts_s: Of each period, seconds since the epoch; empty: nothing was published, which is
-            not 0.
-    """
-
-    server: str
-    configurations: tuple[str, ...] = ()
-    metric: str
-    unit: str
-    period_s: float
-    starts_s: tuple[float, ...]
-    values: tuple[float, ...]
-
-    @property
-    def is_billed(self) -> bool:
-        """Return whether its sum is what is billed."""
-        return self.metric in BILLED_REQUESTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -454,9 +454,11 @@ class RunLatency:
             the log does not tell.
         skipped: Never started, because they were later than the latency limit already.
         late: Took longer than the latency limit, skipped ones not included; None without a limit.
-        retried: Transactions that were tried more than once; ``retries``: further tries in all.
+        retried: Transactions that were tried more than once.
+        retries: Further tries in all.
         sampled: Share of the transactions that the log holds.
-        told_to_s: Pauses of the generator alone cut what is longer; None: all can be told.
+        told_to_s: No longer latency can be told, because pauses of the generator alone cut what is
+            longer; None: all can.
         windows: Of 10 s, in long runs only.
         seconds: Name of the stored counts by second and script below the campaign's ``raw/``.
     """
@@ -742,6 +744,38 @@ class SustainedRun:
     part: int = 0
 
 
+BILLED_REQUESTS = ("VolumeReadIOPs", "VolumeWriteIOPs")
+"""Metrics of a cluster's storage whose sum is what is billed for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSeries:
+    """What the provider of a server counted of it while the campaign ran.
+
+    Attributes:
+        server: As the provider calls it.
+        configurations: That ran on it.
+        metric: As the provider publishes it.
+        unit: Of the values: ``%``, ``1/s``, ``B/s``, ``B``, ``s``; empty for a count.
+        period_s: Over which each value is the average; of ``BILLED_REQUESTS`` the sum.
+        starts_s: Of each period, seconds since the epoch; empty: nothing was published, which is
+            not 0.
+    """
+
+    server: str
+    configurations: tuple[str, ...] = ()
+    metric: str
+    unit: str
+    period_s: float
+    starts_s: tuple[float, ...]
+    values: tuple[float, ...]
+
+    @property
+    def is_billed(self) -> bool:
+        """Return whether its sum is what is billed."""
+        return self.metric in BILLED_REQUESTS
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
     """One fact about the machine, server or tools, ready to print."""
@@ -759,7 +793,8 @@ class StatementPlan:
         statement: As its script has it.
         lines: Of EXPLAIN, without costs.
         trouble: Why there is none; else empty.
-        runs: Of EXPLAIN (ANALYZE, BUFFERS), first and again; empty where its script may write.
+        runs: Lines of EXPLAIN (ANALYZE, BUFFERS), of the first execution and of the one after it;
+            empty where its script may write, or a value of a variable is not known.
     """
 
     workload: str

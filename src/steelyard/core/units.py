@@ -22,7 +22,15 @@ GIB = 1024**3
 _KEPT = "\n\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"  # no letters, and harmless
 _LEAST_MS_S = 0.1e-3  # shorter times are told in microseconds
 
-_SECONDS_PER = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+SECONDS_PER_MINUTE = 60.0
+_SECONDS_PER = {
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": SECONDS_PER_MINUTE,
+    "min": SECONDS_PER_MINUTE,
+    "h": 3600.0,
+    "d": 86400.0,
+}
 _BYTES_PER = {
     "": 1,
     "b": 1,
@@ -89,6 +97,11 @@ def format_duration(seconds: float) -> str:
         return f"{minutes} min"
     hours, rest = divmod(minutes, 60)
     return f"{hours} h {rest} min" if rest else f"{hours} h"
+
+
+def whole_minutes(seconds: float) -> int:
+    """Return the fewest minutes that are as long, as a budget is written."""
+    return math.ceil(seconds / SECONDS_PER_MINUTE)
 
 
 def format_utc(seconds: float) -> str:

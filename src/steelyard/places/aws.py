@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from steelyard.core.campaign import BILLED_REQUESTS, ProviderSeries
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
+from steelyard.core.measurement import BILLED_REQUESTS, ProviderSeries
 from steelyard.core.outside import InAws, Rented
 from steelyard.gateways.aws import AwsApi, AwsRefusalError
 from steelyard.gateways.host import Clock, looks
@@ -78,7 +78,8 @@ class _Way:
     alone: tuple[tuple[str, object], ...] = ()
 
 
-_NO_SNAPSHOT: Final = (("SkipFinalSnapshot", True), ("DeleteAutomatedBackups", True))
+_NO_SNAPSHOT: Final = (("SkipFinalSnapshot", True),)
+_NOTHING_KEPT: Final = (*_NO_SNAPSHOT, ("DeleteAutomatedBackups", True))
 _WAYS: Final[Mapping[Rented, _Way]] = {
     Rented.INSTANCE: _Way(
         listing="DescribeDBInstances",
@@ -86,7 +87,7 @@ _WAYS: Final[Mapping[Rented, _Way]] = {
         name="DBInstanceIdentifier",
         deleting="DeleteDBInstance",
         tag_list="TagList",
-        alone=_NO_SNAPSHOT,
+        alone=_NOTHING_KEPT,
     ),
     Rented.CLUSTER: _Way(
         listing="DescribeDBClusters",
@@ -94,7 +95,7 @@ _WAYS: Final[Mapping[Rented, _Way]] = {
         name="DBClusterIdentifier",
         deleting="DeleteDBCluster",
         tag_list="TagList",
-        alone=_NO_SNAPSHOT[:1],
+        alone=_NO_SNAPSHOT,
     ),
     Rented.CLUSTER_PARAMETER_GROUP: _Way(
         listing="DescribeDBClusterParameterGroups",
@@ -293,7 +294,7 @@ def _delete(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> None:
     # Backups are the cluster's, where an instance is in one.
     given: dict[str, object] = {
         way.name: thing.name,
-        **dict(_NO_SNAPSHOT[:1] if _is_member(thing, said) else way.alone),
+        **dict(_NO_SNAPSHOT if _is_member(thing, said) else way.alone),
     }
     api.call("rds", way.deleting, **given)
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from steelyard.core.campaign import ProviderSeries
 from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Finding
-from steelyard.core.measurement import Fact, Vantage
+from steelyard.core.measurement import Fact, ProviderSeries, Vantage
 from steelyard.core.outside import Command, Completed, Outside, ServerAddress, ServerProgram
 from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision

@@ -18,18 +18,11 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from steelyard.core.campaign import (
-    BlockOutcome,
-    CampaignPlan,
-    CampaignRecord,
-    ProviderSeries,
-    ServerMade,
-    Status,
-)
+from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, ServerMade, Status
 from steelyard.core.errors import RecordError
 from steelyard.core.experiment import Experiment, LogPolicy
 from steelyard.core.findings import Finding
-from steelyard.core.measurement import Environment, Run, SustainedRun
+from steelyard.core.measurement import Environment, ProviderSeries, Run, SustainedRun
 from steelyard.core.outside import (
     ControlGroup,
     InAws,

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from steelyard.core.aws import CLASSES
-from steelyard.core.campaign import ProviderSeries
 from steelyard.core.errors import SteelyardError, TargetError, undo_after
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.measurement import Fact
+from steelyard.core.measurement import Fact, ProviderSeries
 from steelyard.core.outside import OnServer, Outside, Rented, ServerAddress, ServerInCluster
 from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision

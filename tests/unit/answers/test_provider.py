@@ -13,7 +13,8 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.money import analyse_money
 from steelyard.answers.provider import provider_json, provider_section, provider_series
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import BILLED_REQUESTS, CampaignRecord, ProviderSeries
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.measurement import BILLED_REQUESTS, ProviderSeries
 from steelyard.core.money import IO, Part, Rates
 from steelyard.core.outside import Rented
 from steelyard.gateways.aws import Boto3

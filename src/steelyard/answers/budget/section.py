@@ -83,15 +83,18 @@ def steps(change: BudgetChange) -> tuple[Step, ...]:
         return ()
     moves = [(PART_LABELS[part.part], part.change.value) for part in change.parts]
     moves.append((REMAINDER, change.remainder_s))
-    levels = list(accumulate((move for _, move in moves), initial=change.start_s))
     return (
         _whole(change.baseline, change.start_s),
-        *(
-            Step(label=label, start_ms=level * MS_PER_S, end_ms=(level + move) * MS_PER_S)
-            for (label, move), level in zip(moves, levels, strict=False)
-        ),
+        *_moved(moves, change.start_s),
         _whole(change.configuration, change.end_s),
     )
+
+
+def _moved(moves: Sequence[tuple[str, float]], from_s: float) -> Iterator[Step]:
+    """Yield a bar for each move, which has a name and seconds, from where the one before ends."""
+    levels = accumulate((move for _, move in moves), initial=from_s)
+    for (label, move), level in zip(moves, levels, strict=False):
+        yield Step(label=label, start_ms=level * MS_PER_S, end_ms=(level + move) * MS_PER_S)
 
 
 def _whole(label: str, seconds: float) -> Step:
@@ -136,9 +139,16 @@ def waterfall_figure(analysis: CampaignAnalysis, changes: Sequence[BudgetChange]
 
 def _rows(change: BudgetChange) -> Iterator[tuple[Value, ...]]:
     panel = change.cell.workload, f"{change.configuration} against {change.baseline}"
-    for step in steps(change):
-        moved = step.end_ms - step.start_ms
-        text = part_ms(moved / MS_PER_S) if step.whole else part_ms(moved / MS_PER_S, signed=True)
+    return _bar_rows(panel, steps(change), signed=True)
+
+
+def _bar_rows(
+    panel: tuple[str, str], drawn: Iterable[Step], *, signed: bool
+) -> Iterator[tuple[Value, ...]]:
+    """Yield the rows of a panel of bars; a move may be told with its sign."""
+    for step in drawn:
+        moved_s = (step.end_ms - step.start_ms) / MS_PER_S
+        text = part_ms(moved_s, signed=signed and not step.whole)
         ends = round(step.start_ms, 6), round(step.end_ms, 6)
         yield (*panel, step.label, *ends, step.whole, f"{text} ms")
 
@@ -170,10 +180,11 @@ def path_figure(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> Figu
     if not drawn:
         return None
     told = "; ".join(f"{e.cell.workload}, {e.configuration}: {_parts_of(e)}" for e in drawn)
+    ways = [(each, path_steps(each)) for each in drawn]
     tops: dict[str, float] = {}
-    for each in drawn:
-        ends = (float(str(end)) for *_, end, _, _ in _path_rows(each))
-        tops[each.cell.workload] = max(*ends, tops.get(each.cell.workload, 0.0))
+    for each, way in ways:
+        longest = round(max(step.end_ms for step in way), 6)
+        tops[each.cell.workload] = max(longest, tops.get(each.cell.workload, 0.0))
     further = f" The first {_ON_THE_PATH} configurations are drawn." if every != names else ""
     return Figure(
         specify=specification,
@@ -185,7 +196,11 @@ def path_figure(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> Figu
         f" medians do not add exactly.{further}",
         alt=f"Parts of the latency of writes, in their order. {told}.",
         columns=("workload", "configuration", "row", "start", "end", "whole", "text", "top"),
-        rows=tuple((*row, tops[e.cell.workload]) for e in drawn for row in _path_rows(e)),
+        rows=tuple(
+            (*row, tops[each.cell.workload])
+            for each, way in ways
+            for row in _bar_rows((each.cell.workload, each.configuration), way, signed=False)
+        ),
         configurations=every,
     )
 
@@ -202,15 +217,11 @@ def _parts_of(budget: CellBudget) -> str:
     return ", ".join(f"{name} {part_ms(value)} ms" for name, value in _path(budget))
 
 
-def _path_rows(budget: CellBudget) -> Iterator[tuple[Value, ...]]:
-    panel, at = (budget.cell.workload, budget.configuration), 0.0
-    for name, value in _path(budget):
-        ends = round(at * MS_PER_S, 6), round((at + value) * MS_PER_S, 6)
-        yield (*panel, name, *ends, False, f"{part_ms(value)} ms")
-        at += value
-    if budget.latency is not None:
-        whole = budget.latency.value
-        yield (*panel, "latency", 0.0, round(whole * MS_PER_S, 6), True, f"{part_ms(whole)} ms")
+def path_steps(budget: CellBudget) -> tuple[Step, ...]:
+    """Return the bars of a latency, part after part, and the latency itself; none without it."""
+    if budget.latency is None:
+        return ()
+    return (*_moved(_path(budget), 0.0), _whole("latency", budget.latency.value))
 
 
 def _in_words(analysis: CampaignAnalysis, change: BudgetChange) -> str:

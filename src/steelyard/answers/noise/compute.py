@@ -30,7 +30,7 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Finding, Severity, Verdict
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import Load, Mode, TurnTimes
-from steelyard.core.units import format_percent
+from steelyard.core.units import SECONDS_PER_MINUTE, format_percent
 from steelyard.stats.drift import LEAST_BLOCKS as DRIFT_FROM
 from steelyard.stats.drift import Drift, drift_of, stalled_slices
 from steelyard.stats.factorial import pooled_contrasts
@@ -305,7 +305,6 @@ def _drawn(parts: TurnNoiseParts) -> float:
 
 
 _PAIR_SQUARES: Final = 2.0  # (-1, 1)
-_SECONDS_PER_MINUTE: Final = 60.0
 
 
 def design_sights(
@@ -360,7 +359,7 @@ def _design_sight(
 
 def _half_at(terms: OutlookTerms, deviation: float, minutes: int) -> float | None:
     """Return the half-width at the last look of a campaign of so many minutes."""
-    left_s = minutes * _SECONDS_PER_MINUTE - terms.preparation_s
+    left_s = minutes * SECONDS_PER_MINUTE - terms.preparation_s
     looks = looks_of(terms.rule(max(math.floor(left_s / terms.block_s), 0)))
     return half_width(deviation, looks[-1].blocks, looks[-1].level) if looks else None
 
@@ -725,7 +724,7 @@ def _seen(comparisons: Sequence[Comparison], workload: str, load: Load | None) -
 def _sight(
     experiment: Experiment, floor: NoiseFloor, minutes: int, scale: Interval, load: Load | None
 ) -> Sight:
-    left_s = minutes * _SECONDS_PER_MINUTE - floor.preparation_s
+    left_s = minutes * SECONDS_PER_MINUTE - floor.preparation_s
     blocks = max(math.floor(left_s / floor.block_s), 0)
     level = _level(experiment, blocks, pooled=load is None)
     if level is None:

@@ -15,7 +15,7 @@ from steelyard.answers.results import Comparison
 from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status, StoppingRule
 from steelyard.core.findings import Condition, Estimate, Outcome, Verdict
 from steelyard.core.schedule import Load
-from steelyard.core.units import format_percent
+from steelyard.core.units import SECONDS_PER_MINUTE, format_percent
 from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.intervals import (
     FloatArray,
@@ -33,8 +33,6 @@ from steelyard.stats.spending import (
     has_many_cells,
     result_level,
 )
-
-SECONDS_PER_MINUTE = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

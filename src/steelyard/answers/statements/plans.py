@@ -151,7 +151,7 @@ _READ: Final = {
 
 
 def _executed(statements: Sequence[TracedStatement]) -> Iterator[Table]:
-    """Yield what the first execution after the start took and read, and the one after it."""
+    """Yield what the first execution took and read, and the one after it."""
     rows = [
         Row(cells=(each.title if place == 0 else "", name, *_of_runs(plan)))
         for each in statements

@@ -1,10 +1,11 @@
 """The long runs of a report, beside the slices and never mixed with them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from steelyard.answers.findings import finding_json
+from steelyard.answers.observations import sum_of
 from steelyard.answers.results import CampaignAnalysis, cell_name, specification
 from steelyard.answers.sustained.compute import BURST_ONLY, BurstCliff, SustainedSummary
 from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT
@@ -398,12 +399,6 @@ def _device_rows(
                         yield (*panel, "value", end, name, mean, top)
 
 
-def _sum(values: Iterable[float | None]) -> float | None:
-    """Return the sum; None where one is not known."""
-    known = list(values)
-    return None if None in known else sum(value for value in known if value is not None)
-
-
 def _highest(line: _DeviceLine) -> float:
     return max((mean for _, mean in line), default=0.0)
 
@@ -420,7 +415,7 @@ def _device_line(parts: Sequence[SustainedRun], track: _Track, name: str, step: 
         edges = (0.0, *host.end_s)
         for first in range(0, len(host.rows), step):
             rows = host.rows[first : first + step]
-            sums = [_sum(row[place] for row in rows) for place in places]
+            sums = [sum_of([row[place] for row in rows]) for place in places]
             begin, end = edges[first], edges[min(first + step, len(host.rows))]
             over = end - begin if track.per is None else sums[1]
             if end > begin and sums[0] is not None and over is not None:

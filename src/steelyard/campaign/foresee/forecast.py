@@ -5,7 +5,6 @@ Whatever it finds to differ is noise of the set-up: same target, workloads, load
 the same way of switching.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,7 +39,15 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.money import format_money
 from steelyard.core.schedule import Mode, Pausing, SharedMemory
-from steelyard.core.units import GIB, MIB, format_bytes, format_duration, parse_bytes
+from steelyard.core.units import (
+    GIB,
+    MIB,
+    SECONDS_PER_MINUTE,
+    format_bytes,
+    format_duration,
+    parse_bytes,
+    whole_minutes,
+)
 from steelyard.gateways.files import free_bytes
 from steelyard.stats.spending import stopping_rule
 from steelyard.systems.protocol import Engine
@@ -223,14 +230,14 @@ def require_first_look(expected: Forecast, experiment: Experiment) -> None:
         raise PreflightError(
             f"the budget of {format_duration(budget_s)} ends before the single pass, which takes"
             f" about {format_duration(expected.pass_s)}",
-            hint=f"Give it --budget {int(-(-expected.pass_s * 1.05 // 60))}m, or fewer loads.",
+            hint=f"Give it --budget {whole_minutes(expected.pass_s * 1.05)}m, or fewer loads.",
         )
     if _only_latency(experiment) and expected.max_blocks < 1:
         needed = expected.preparation_s + expected.block_s
         raise PreflightError(
             f"the budget of {format_duration(budget_s)} ends before the first block, which is"
             f" complete after about {format_duration(needed)}",
-            hint=f"Give it --budget {int(-(-needed * 1.05 // 60))}m, fewer loads, or a shorter"
+            hint=f"Give it --budget {whole_minutes(needed * 1.05)}m, fewer loads, or a shorter"
             " warm-up.",
         )
     if experiment.compares_throughput and expected.first_look_s > budget_s:
@@ -241,13 +248,13 @@ def require_first_look(expected: Forecast, experiment: Experiment) -> None:
                 f" {experiment.stop.blocks} blocks that are asked for, of about"
                 f" {format_duration(expected.block_s)} after"
                 f" {format_duration(expected.preparation_s)} of preparation",
-                hint=f"Give it --budget {int(-(-needed // 60))}m, or fewer loads.",
+                hint=f"Give it --budget {whole_minutes(needed)}m, or fewer loads.",
             )
         raise PreflightError(
             f"the budget of {format_duration(budget_s)} ends before the first interim result:"
             f" {expected.stopping.first_look} blocks of about {format_duration(expected.block_s)}"
             f" after {format_duration(expected.preparation_s)} of preparation",
-            hint=f"Give it --budget {int(-(-needed // 60))}m, fewer loads, or a shorter warm-up."
+            hint=f"Give it --budget {whole_minutes(needed)}m, fewer loads, or a shorter warm-up."
             f"{_one_round(expected.rounds)}{_few_blocks(experiment)}",
         )
 
@@ -471,7 +478,6 @@ AGAIN = "again"
 LEAST_BUDGET_S = 600.0
 # They know a deviation to about a fifth of itself: 1 / sqrt(2 x 11) is 0.21.
 ENOUGH_BLOCKS = 12
-_SECONDS_PER_MINUTE = 60.0
 
 
 def aa_twin(
@@ -543,4 +549,4 @@ def default_budget_s(expected: Forecast, twin: Experiment) -> float:
     enough = expected.preparation_s + ENOUGH_BLOCKS * expected.block_s
     own = LEAST_BUDGET_S if twin.twin_of is None else twin.twin_of.stop.budget_s
     wanted = max(LEAST_BUDGET_S, min(enough, own))
-    return math.ceil(wanted / _SECONDS_PER_MINUTE) * _SECONDS_PER_MINUTE
+    return whole_minutes(wanted) * SECONDS_PER_MINUTE

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from steelyard.campaign.evidence.turn_watch import Place, probes_for
 from steelyard.campaign.evidence.watch import Probe
-from steelyard.core.campaign import ANEW, CellRate, ProviderSeries
+from steelyard.core.campaign import ANEW, CellRate
 from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError, TargetError
 from steelyard.core.experiment import Configuration, EffectiveSetting, Experiment, Layer, Workload
-from steelyard.core.measurement import CheckpointAge
+from steelyard.core.measurement import CheckpointAge, ProviderSeries
 from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import CellKey, Load, PlannedRun
 from steelyard.core.storage import Provision
@@ -228,21 +228,26 @@ class Bench:
     @property
     def has_provider(self) -> bool:
         """Return whether a server has a provider that counts, too."""
-        return any(isinstance(each, SeenByProvider) for each in self._platforms.values())
+        return bool(self._by_provider)
 
     def provider_series(
         self, span: tuple[float, float], patience_s: float
     ) -> tuple[ProviderSeries, ...]:
         """Return what providers counted of all servers; see ``SeenByProvider``."""
+        return tuple(
+            replace(each, configurations=of)
+            for platform, of in self._by_provider.items()
+            for each in platform.provider_series(*span, patience_s=patience_s)
+        )
+
+    @property
+    def _by_provider(self) -> dict[SeenByProvider, tuple[str, ...]]:
+        """Return the configurations on each platform whose provider counts."""
         names: dict[SeenByProvider, tuple[str, ...]] = {}
         for name, platform in self._platforms.items():
             if isinstance(platform, SeenByProvider):
                 names[platform] = (*names.get(platform, ()), name)
-        return tuple(
-            replace(each, configurations=of)
-            for platform, of in names.items()
-            for each in platform.provider_series(*span, patience_s=patience_s)
-        )
+        return names
 
     def activate(self, name: str, *, restore: bool, means: str) -> Start:
         """Bring a configuration into force by a restart, with restored data when asked.

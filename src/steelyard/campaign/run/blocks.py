@@ -19,6 +19,7 @@ not: after as many redos as are allowed its runs count as suspect. Whether a blo
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -103,14 +104,43 @@ class Void(Exception):  # noqa: N818 - it ends a try of a block and is no error 
 
 
 @dataclass(slots=True, kw_only=True)
-class BlockTaker:
-    """Takes blocks of a plan on a bench.
+class _Trying:
+    """What became of the last try of a block.
 
     Attributes:
-        void_because: Why the last try was thrown away; empty when it counts.
+        void_because: Why it was thrown away; empty when it counts.
         void_under: The configuration that was in force then.
         void_by: Code of the rule that threw it away.
         way_out: What that rule advises.
+    """
+
+    void_because: str = ""
+    void_under: str = ""
+    void_by: str = ""
+    way_out: str = ""
+
+    @contextmanager
+    def _trying(self) -> Iterator[None]:
+        """Begin a try; give it up for what voids it, and for what fails in it."""
+        self.void_because = self.void_under = self.void_by = self.way_out = ""
+        try:
+            yield
+        except Void as end:
+            self.void_by, self.way_out = end.code, end.way_out
+            self._give_up(str(end))
+        # The disk of the data may fill up in the middle of a block: then files refuse.
+        except (TargetError, MeasurementError, PreflightError) as error:
+            self._give_up(error.message)
+
+    def _give_up(self, reason: str) -> None:
+        raise NotImplementedError
+
+
+@dataclass(slots=True, kw_only=True)
+class BlockTaker(_Trying):
+    """Takes blocks of a plan on a bench.
+
+    Attributes:
         made: Hears of each server that was made for a start in a cluster.
         warmed_s: None: the plan says for how long.
     """
@@ -123,10 +153,6 @@ class BlockTaker:
     started: Callable[..., None]
     raw: RawStore
     made: Callable[[ServerMade], None] = lambda _: None
-    void_because: str = ""
-    void_under: str = ""
-    void_by: str = ""
-    way_out: str = ""
     warmed_s: float | None = None
     _active: str = ""
     _activated_at: float = 0.0
@@ -149,11 +175,10 @@ class BlockTaker:
         Runs whose places are ``kept`` are not taken again: those of a single pass that there are.
         A try that is ``bearing`` neighbours goes on beside them.
         """
-        self.void_because = self.void_under = self.void_by = self.way_out = ""
         self._bearing = bearing
         if self.plan.reset is Reset.BLOCK:
             self._restored.clear()
-        try:
+        with self._trying():
             for number, start in enumerate(block.starts):
                 missing = {
                     position: planned
@@ -175,12 +200,6 @@ class BlockTaker:
                     run = self._run(planned, place)
                     yield run
                     require_valid(run)
-        except Void as end:
-            self.void_by, self.way_out = end.code, end.way_out
-            self._give_up(str(end))
-        # The disk of the data may fill up in the middle of a block: then files refuse.
-        except (TargetError, MeasurementError, PreflightError) as error:
-            self._give_up(error.message)
 
     def _give_up(self, reason: str) -> None:
         self.void_because, self.void_under = reason, self._active
@@ -576,7 +595,7 @@ def warm_up_s(record: CampaignRecord, plan: CampaignPlan) -> float:
 
 
 @dataclass(slots=True, kw_only=True)
-class AlternatingTaker:
+class AlternatingTaker(_Trying):
     """Takes blocks of a plan in turns, as ``BlockTaker`` takes them one by one."""
 
     experiment: Experiment
@@ -586,10 +605,6 @@ class AlternatingTaker:
     clock: Clock
     started: Callable[..., None]
     raw: RawStore
-    void_because: str = ""
-    void_under: str = ""
-    void_by: str = ""
-    way_out: str = ""
     warmed_s: float | None = None
     _up: dict[str, Slot] = field(default_factory=dict)
     _starts: dict[str, Start] = field(default_factory=dict)
@@ -610,8 +625,7 @@ class AlternatingTaker:
 
         A try that is ``bearing`` neighbours goes on beside them.
         """
-        self.void_because = self.void_under = self.void_by = self.way_out = ""
-        try:
+        with self._trying():
             first = 0
             for starts in block.sub_blocks:
                 place = Place(block=block.index, attempt=attempt, start=first, position=0)
@@ -620,12 +634,6 @@ class AlternatingTaker:
                 yield from self._cells(starts, place, bearing=bearing)
                 self.slots.stop()
                 first += len(starts)
-        except Void as end:
-            self.void_by, self.way_out = end.code, end.way_out
-            self._give_up(str(end))
-        # The disk of the data may fill up in the middle of a block: then files refuse.
-        except (TargetError, MeasurementError, PreflightError) as error:
-            self._give_up(error.message)
 
     def _give_up(self, reason: str) -> None:
         self.void_because = reason

@@ -653,9 +653,10 @@ def plans_of(workload: Workload, address: ServerAddress, sql: Sql) -> tuple[Stat
         return ()
     with closing(sql.session(address, _PLANNING, patience_s=_PLANS_WITHIN_S)) as session:
         session.do(_GENERIC)
+        known: dict[Script, dict[str, str]] = {}
         plans = [_plan(session, workload.name, each, _name(n)) for n, each in enumerate(asked)]
         return tuple(
-            _with_runs(session, plan, workload, script, _name(number))
+            _with_runs(session, plan, _name(number), workload, script, known)
             for number, (plan, script) in enumerate(zip(plans, asked.values(), strict=True))
         )
 
@@ -682,17 +683,26 @@ _WITHIN: Final = "SET LOCAL statement_timeout = '20s'"
 
 
 def _with_runs(
-    session: SqlSession, plan: StatementPlan, workload: Workload, script: Script, name: str
+    session: SqlSession,
+    plan: StatementPlan,
+    name: str,
+    workload: Workload,
+    script: Script,
+    known: dict[Script, dict[str, str]],
 ) -> StatementPlan:
-    """Return a plan with executions of it, where its script only reads and values are known."""
+    """Return a plan with executions of it, where its script only reads and values are known.
+
+    The values of each script are computed once, and kept in ``known``.
+    """
     if plan.trouble or not only_reads(script.text):
         return plan
     runs: list[tuple[str, ...]] = []
     try:
         session.do("BEGIN READ ONLY")
         session.do(_WITHIN)
-        values = _values(session, workload, script)
-        given = [values[each] for each in variables(plan.statement)]
+        if script not in known:
+            known[script] = _values(session, workload, script)
+        given = [known[script][each] for each in variables(plan.statement)]
         executed = f"EXECUTE {name}" + (f" ({', '.join(given)})" if given else "")
         for _ in range(_EXECUTIONS):
             rows = session.rows(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {executed}")

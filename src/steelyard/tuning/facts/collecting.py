@@ -23,18 +23,23 @@ from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor, RedisPy
 from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
-from steelyard.tuning.facts import kubernetes as files
 from steelyard.tuning.facts.file import Finds, Found, hidden, seen, unknown
 from steelyard.tuning.facts.kubernetes import (
     AskedCluster,
     Database,
     PodMachine,
     collect_kubernetes,
+    cpus_of,
     find_database,
     kubernetes_facts,
     probe_on,
+    server_of,
+    shm_bytes_of,
     wanted_at_first,
     wanted_later,
+    wanted_of_container,
+    wanted_of_kernel,
+    with_files,
 )
 from steelyard.tuning.facts.linux import collect_linux, measure_wakeups, steal, with_finds
 from steelyard.tuning.facts.machine import device_places
@@ -409,7 +414,7 @@ def ask(database: Database, asked: AskedCluster, sql: Sql, clock: Clock) -> Serv
 
 def wanted_of_server(own: FetchedHost) -> Wanted:
     """Return what is looked at of the server's first process, once that is known."""
-    pid = files.server_of(own)
+    pid = server_of(own)
     return Wanted(files=() if pid is None else (f"/proc/{pid}/smaps",))
 
 
@@ -425,7 +430,7 @@ def with_container(sight: ServerSight, own: FetchedHost) -> tuple[PostgresFacts,
 
 
 def _mapping(own: FetchedHost) -> Found:
-    pid = files.server_of(own)
+    pid = server_of(own)
     text = None if pid is None else own.read(f"/proc/{pid}/smaps")
     if not text:
         return unknown("no process called postgres may be read in the container")
@@ -433,7 +438,7 @@ def _mapping(own: FetchedHost) -> Found:
 
 
 def _shm(own: FetchedHost) -> Found:
-    size = files.shm_bytes_of(own)
+    size = shm_bytes_of(own)
     if size is None:
         return unknown("the mount of /dev/shm in the container names no size")
     return seen(size, "the mount of /dev/shm in the container")
@@ -518,7 +523,7 @@ def _directory(server: ServerSight | Unasked, database: Database) -> str:
 def _look(database: Database, asked: AskedCluster, clock: Clock, directory: str) -> _Looks:
     """Return what the database's container and the node's kernel show."""
     container = PodMachine(api=database.api, where=database.container)
-    own = _fetched(container, files.wanted_of_container())
+    own = _fetched(container, wanted_of_container())
     places = _places(own, directory)
     if asked.node_probe:
         try:
@@ -542,7 +547,7 @@ def _look(database: Database, asked: AskedCluster, clock: Clock, directory: str)
 
 def _shared(probe: FetchedHost) -> Found:
     """Return the CPUs of a probe, which never gets any of its own."""
-    cpus = files.cpus_of(probe)
+    cpus = cpus_of(probe)
     if cpus is None:
         return unknown("the probe on the node sees no CPU set of its own")
     return seen(cpus, "CPU set of a probe on the node")
@@ -578,7 +583,7 @@ def _twice(
     machine: PodMachine, places: tuple[str, ...], clock: Clock
 ) -> tuple[FetchedHost, FetchedHost]:
     """Return two looks, the second with the disk, and with the first where it brings no newer."""
-    first = machine.fetch(files.wanted_of_kernel())
+    first = machine.fetch(wanted_of_kernel())
     clock.sleep(_APART_S)
     later = machine.fetch(wanted_later(places, ()))
     return first, first.with_more(later)
@@ -592,7 +597,7 @@ def _linux(looks: _Looks, directory: str) -> tuple[LinuxFacts | None, dict[str, 
     first, last = looks.node
     host = last
     if not isinstance(looks.own, SteelyardError):  # the volume is mounted there alone
-        host = files.with_files(last, looks.own, (_MOUNTS,))
+        host = with_files(last, looks.own, (_MOUNTS,))
     facts, origins = collect_linux(host, directory)
     finds: dict[str, Found] = {
         **_OF_CONTAINERS,
