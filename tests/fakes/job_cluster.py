@@ -16,7 +16,7 @@ from fakes.campaigns import CAMPAIGN_ID
 from fakes.clock import FakeClock
 from fakes.kubernetes_api import FakeKubernetesApi, Ran, Said, run_pods
 from steelyard.core.kubernetes import JOB, POD, ObjectRef
-from steelyard.places.job.manifests import RECORD, JobPlan
+from steelyard.places.kubernetes.job import RECORD, JobPlan
 
 _PODS = count(1)
 

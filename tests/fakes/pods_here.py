@@ -20,7 +20,7 @@ from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef
 from steelyard.core.outside import Completed
 
 _BASH = shutil.which("bash") or "/bin/bash"
-AGENT = str(files("steelyard.places.kubernetes").joinpath("agent.sh"))
+AGENT = str(files("steelyard.places.agent").joinpath("agent.sh"))
 
 
 class DialogueHere:

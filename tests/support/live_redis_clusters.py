@@ -21,8 +21,8 @@ from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisPy, RedisSession
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.outcomes import LoadPods
 from steelyard.places.kubernetes.reaching import Reach, redis_knock
+from steelyard.places.protocol import LoadPods
 from steelyard.systems.redis.statefulset.own_server import (
     RedisKubernetesPlatform,
     StatefulSetMeans,

@@ -10,8 +10,8 @@ from steelyard.core.kubernetes import SecretRef
 from steelyard.core.outside import InCluster
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.outcomes import LoadPods
 from steelyard.places.kubernetes.reaching import Reach, redis_knock
+from steelyard.places.protocol import LoadPods
 from steelyard.systems.redis.statefulset.own_server import (
     RedisKubernetesPlatform,
     StatefulSetMeans,

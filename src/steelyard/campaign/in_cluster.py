@@ -48,10 +48,12 @@ from steelyard.core.units import format_bytes
 from steelyard.gateways.files import make_directory, read_text, remove_tree, translated, write_text
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.job import finding
-from steelyard.places.job import manifests as making
-from steelyard.places.job.finding import (
+from steelyard.places.kubernetes import job as jobs
+from steelyard.places.kubernetes.belongings import object_name
+from steelyard.places.kubernetes.job import (
     JOURNAL,
+    RECORD,
+    JobPlan,
     Piece,
     RecordFile,
     RecordFiles,
@@ -59,8 +61,6 @@ from steelyard.places.job.finding import (
     Standing,
     standing,
 )
-from steelyard.places.job.manifests import RECORD, JobPlan
-from steelyard.places.kubernetes.belongings import object_name
 from steelyard.places.kubernetes.permissions import Permission, Purpose, needed
 from steelyard.record.directory import COPY_NOTE, read_campaign
 from steelyard.record.journal import (
@@ -290,7 +290,7 @@ def resume(plan: JobPlan, api: KubernetesApi, clock: Clock) -> None:
         PreflightError: Its Job is at work, or it was finished.
         TargetError: Its record is gone.
     """
-    now = finding.standing(plan, api)
+    now = jobs.standing(plan, api)
     if not now.is_over:
         raise PreflightError(
             f"campaign {plan.campaign_id} is {now.stand}", hint="Attach without --resume."
@@ -299,7 +299,7 @@ def resume(plan: JobPlan, api: KubernetesApi, clock: Clock) -> None:
         raise PreflightError(
             f"campaign {plan.campaign_id} is finished", hint="Attach without --resume."
         )
-    making.make_again(plan, api, clock)
+    jobs.make_again(plan, api, clock)
 
 
 def visible(api: KubernetesApi) -> str:

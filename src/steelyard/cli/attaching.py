@@ -41,10 +41,8 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.units import format_bytes
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.job import finding
-from steelyard.places.job import manifests as making
-from steelyard.places.job.finding import Stand, Standing, record_files
-from steelyard.places.job.manifests import JobPlan
+from steelyard.places.kubernetes import job as jobs
+from steelyard.places.kubernetes.job import JobPlan, Stand, Standing, record_files
 from steelyard.record.directory import read_standing, require_unused
 from steelyard.targets.kubernetes_site import place_in
 
@@ -63,7 +61,7 @@ def remove(plan: JobPlan, api: KubernetesApi, doors: Doors, *, again: str, recor
         LeftBehindError: It changed something of others that is not as it was.
     """
     _require_put_back(record, again)
-    making.remove(plan, api, doors.clock)
+    jobs.remove(plan, api, doors.clock)
 
 
 def remove_unfetched(plan: JobPlan, api: KubernetesApi, doors: Doors, *, again: str) -> None:
@@ -75,7 +73,7 @@ def remove_unfetched(plan: JobPlan, api: KubernetesApi, doors: Doors, *, again: 
     with tempfile.TemporaryDirectory(prefix="steelyard-") as place:
         if _is_brought(plan, api, doors, Path(place)):
             _require_put_back(Path(place), again)
-    making.remove(plan, api, doors.clock)
+    jobs.remove(plan, api, doors.clock)
 
 
 def _is_brought(plan: JobPlan, api: KubernetesApi, doors: Doors, place: Path) -> bool:
@@ -129,11 +127,11 @@ def attach(options: AttachOptions) -> int:
     """Do what the command line asks; return the exit code."""
     doors = system_doors()
     api = doors.kubernetes.connect(options.context)
-    found = finding.find(api, options.namespace or in_cluster.visible(api))
+    found = jobs.find(api, options.namespace or in_cluster.visible(api))
     if options.only_list:
         _list(found, api, options)
         return ExitCode.DONE
-    plan = finding.choose(found, options.name)
+    plan = jobs.choose(found, options.name)
     if options.remove:
         return _remove(plan, api, doors, options)
     if options.resume:
@@ -157,7 +155,7 @@ def attend(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptio
 def _followed(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptions) -> Standing:
     """Return how the campaign ended; with --fetch, how it stands."""
     if options.fetch:
-        return finding.standing(plan, api)
+        return jobs.standing(plan, api)
     with _listener(quiet=options.quiet) as progress:
         told = progress.say if isinstance(progress, LiveProgress) else _tell
         return Follower(plan, api, doors.clock, progress, told).follow()
@@ -261,7 +259,7 @@ def _agrees(question: str, options: AttachOptions) -> bool:
 
 
 def _remove(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptions) -> int:
-    stand = finding.standing(plan, api).stand
+    stand = jobs.standing(plan, api).stand
     question = f"Remove campaign {plan.campaign_id} ({stand}) with its record in the cluster?"
     if not options.yes and not sys.stdin.isatty():
         raise InputError(
@@ -276,7 +274,7 @@ def _remove(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOpti
 
 
 def _list(found: tuple[JobPlan, ...], api: KubernetesApi, options: AttachOptions) -> None:
-    stands = [(plan, finding.standing(plan, api)) for plan in found]
+    stands = [(plan, jobs.standing(plan, api)) for plan in found]
     if options.as_json:
         entries = [
             {
@@ -337,10 +335,10 @@ def run_inside(options: RunOptions, inside: InsideOptions) -> int:
     in_cluster.require_startable(plan, api)
     packed = in_cluster.packed(checked.request, plan)
     if options.dry_run:
-        click.echo(manifest_text(making.manifests_of(plan, packed)), nl=False)
+        click.echo(manifest_text(jobs.manifests_of(plan, packed)), nl=False)
         return ExitCode.DONE
     launching.foretell(checked, path, options)
-    making.make(plan, packed, api)
+    jobs.make(plan, packed, api)
     attach = _attach_options(options, plan.campaign_id, path, context)
     if inside.detach:
         _say_where(again(plan, context), plan.campaign_id, plan.namespace, options)

@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from steelyard.core.errors import SteelyardError
 from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Finding
+from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef
 from steelyard.core.measurement import Fact, ProviderSeries, Vantage
 from steelyard.core.outside import Command, Completed, Outside, ServerAddress, ServerProgram
 from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision
+from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import RunningPrograms
-from steelyard.places.kubernetes.outcomes import PodSight
+from steelyard.places.agent.outcomes import StartSkew, unknown_skew
 
 
 class Ledger(Protocol):
@@ -51,6 +54,57 @@ class LimitsInForce:
 
     effective: tuple[EffectiveSetting, ...] = ()
     deviations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSight:
+    """The containers of a run.
+
+    Attributes:
+        database: The container of the server that is under load.
+        generators: Those that put the load on it, in the order of their commands.
+        same_node: One of the generators' pods is on the database's node.
+        start_skew: Tells how far apart the generators of the last run began.
+    """
+
+    api: KubernetesApi
+    database: ContainerRef
+    generators: tuple[ContainerRef, ...] = ()
+    same_node: bool = False
+    start_skew: Callable[[], StartSkew | None] = unknown_skew
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPods:
+    """The pods that put the load on, which may be made anew.
+
+    Attributes:
+        pods: As they are now.
+        start_skew: Tells how far apart they began in the last run.
+    """
+
+    pods: Callable[[], tuple[ContainerRef, ...]] = tuple
+    start_skew: Callable[[], StartSkew | None] = unknown_skew
+
+    def sight(self, api: KubernetesApi, database: ContainerRef, node: str) -> PodSight:
+        """Return what can be watched of a server on a node, and of its generators."""
+        pods = self.pods()
+        return PodSight(
+            api=api,
+            database=database,
+            generators=pods,
+            same_node=bool(node) and node in {_node_of(api, pod) for pod in pods},
+            start_skew=self.start_skew,
+        )
+
+
+def _node_of(api: KubernetesApi, pod: ContainerRef) -> str:
+    """Return the node of a pod; empty where it cannot be seen."""
+    try:
+        found = api.read(ObjectRef(kind=POD, name=pod.pod, namespace=pod.namespace))
+    except SteelyardError:
+        return ""
+    return "" if found is None else str(found["spec"].get("nodeName") or "")
 
 
 class Standstill(Protocol):

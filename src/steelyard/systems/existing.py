@@ -40,9 +40,8 @@ from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Processes
 from steelyard.places.elsewhere import ServerElsewhere
-from steelyard.places.kubernetes.outcomes import LoadPods, PodSight
 from steelyard.places.kubernetes.reaching import Knock, PodBehind, Reach, pod_behind
-from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
+from steelyard.places.protocol import Ledger, LoadPods, PausedPrograms, PodSight, PreparedState
 
 
 class SettingStore(Protocol):

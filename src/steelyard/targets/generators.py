@@ -36,6 +36,7 @@ from steelyard.core.target import (
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Processes
+from steelyard.places.agent.programs import AgentProcesses, PausedElsewhere
 from steelyard.places.kubernetes.belongings import Belongings, object_name
 from steelyard.places.kubernetes.generators import (
     GeneratorPlan,
@@ -43,7 +44,6 @@ from steelyard.places.kubernetes.generators import (
     agent_manifest,
     generator_manifest,
 )
-from steelyard.places.kubernetes.pod_processes import PausedInPods, PodProcesses
 from steelyard.places.kubernetes.pods import image_pod
 from steelyard.places.kubernetes.reaching import SUPERUSER
 from steelyard.places.local.server import MEMORY
@@ -149,7 +149,7 @@ class Generators:
 
     plan: GeneratorPlan
     pods: GeneratorPods
-    processes: PodProcesses
+    processes: AgentProcesses
 
     @property
     def room(self) -> Room:
@@ -160,9 +160,9 @@ class Generators:
             )
         return Room(pausing=Pausing.GENERATOR)
 
-    def paused(self) -> PausedInPods:
+    def paused(self) -> PausedElsewhere:
         """Return what stops the generators of one server between its turns."""
-        return PausedInPods(self.processes)
+        return PausedElsewhere(self.processes)
 
     def make(self, site: KubernetesSite, told: Callable[[str], None]) -> None:
         """Make the pods, and note where they are.
@@ -183,8 +183,7 @@ def generators_of(
 ) -> Generators:
     """Return the generators of a plan; nothing is made yet."""
     pods = GeneratorPods(plan, site.belongings, site.api, clock)
-    processes = PodProcesses(
-        site.api,
+    processes = AgentProcesses(
         pods,
         clock,
         roots=(MEMORY, _TEMPORARY, cache_directory()),

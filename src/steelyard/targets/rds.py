@@ -34,9 +34,8 @@ from steelyard.places.aws import (
     read_counts,
     require_account,
 )
-from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.places.local.groups import PausedGenerators
-from steelyard.places.protocol import Ledger
+from steelyard.places.protocol import Ledger, PodSight
 from steelyard.systems.existing import SettingStore
 from steelyard.systems.postgres.engine import RunningServer, read_running
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform

@@ -14,10 +14,9 @@ from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import RedisDoor
 from steelyard.places.kubernetes.generators import NO_CREDENTIALS, GeneratorPlan
-from steelyard.places.kubernetes.outcomes import LoadPods
 from steelyard.places.kubernetes.reaching import PodBehind, Reach, nodes_of, pod_behind, redis_knock
 from steelyard.places.kubernetes.volumes import require_class
-from steelyard.places.protocol import Platform
+from steelyard.places.protocol import LoadPods, Platform
 from steelyard.systems.existing import ServiceMeans, ServicePlace
 from steelyard.systems.redis.datasets import fill_by_script
 from steelyard.systems.redis.engine import Generator

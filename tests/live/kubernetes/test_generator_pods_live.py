@@ -29,10 +29,10 @@ from steelyard.gateways.host import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.sql import PsycopgSql
+from steelyard.places.agent.programs import AgentProcesses
 from steelyard.places.kubernetes import pods as waiting
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.generators import GeneratorPlan, GeneratorPods
-from steelyard.places.kubernetes.pod_processes import PodProcesses
 from steelyard.places.kubernetes.reaching import Reach, make_secret, pods_behind, sql_knock
 from steelyard.systems.postgres import pgbench
 from steelyard.systems.postgres import pgbench as merging
@@ -76,11 +76,9 @@ class Site:
         pods.make(self.told.append)
         return pods
 
-    def processes(
-        self, pods: GeneratorPods, root: Path, api: KubernetesApi | None = None
-    ) -> PodProcesses:
+    def processes(self, pods: GeneratorPods, root: Path) -> AgentProcesses:
         """Return what runs programs in generators."""
-        return PodProcesses(api or self.api, pods, _CLOCK, roots=[root], told=self.told.append)
+        return AgentProcesses(pods, _CLOCK, roots=[root], told=self.told.append)
 
 
 @pytest.fixture(scope="module")
@@ -205,8 +203,10 @@ def test_a_cut_connection_costs_no_transaction(
 ) -> None:
     """The API is away while two generators work and when they have ended; the counts are exact."""
     with _proxied(tmp_path, monkeypatch) as (api, proxy):
-        processes = PodProcesses(api, two, _CLOCK, roots=[tmp_path], told=site.told.append)
+        processes = AgentProcesses(two, _CLOCK, roots=[tmp_path], told=site.told.append)
         monkeypatch.setattr(two, "_api", api)
+        ready = {n: replace(pod, api=api) for n, pod in enumerate(two.ready)}
+        monkeypatch.setattr(two, "_ready", ready)
         before = _history(sql)
 
         def away() -> None:

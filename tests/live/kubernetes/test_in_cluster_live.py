@@ -17,10 +17,8 @@ import steelyard
 from steelyard.core.kubernetes import POD, RUNNER, campaign_labels
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.job import finding
-from steelyard.places.job import manifests as making
-from steelyard.places.job.finding import record_files
-from steelyard.places.job.manifests import JobPlan
+from steelyard.places.kubernetes import job as jobs
+from steelyard.places.kubernetes.job import JobPlan, record_files
 from steelyard.record.directory import COPY_NOTE
 from support.kubernetes import left_of, until
 from support.lacking import lacking
@@ -57,7 +55,7 @@ class There:
         ended = self.steelyard.run(*words)
         assert ended.returncode == 0, ended.stderr
         campaign_id = json.loads(ended.stdout)["campaign"]
-        return finding.choose(finding.find(self.api, self.namespace), campaign_id)
+        return jobs.choose(jobs.find(self.api, self.namespace), campaign_id)
 
     def attaching(self) -> "subprocess.Popen[str]":
         """Start to attach; what it prints goes into a file."""
@@ -81,7 +79,7 @@ class There:
 
     def evict(self, plan: JobPlan) -> str:
         """Let the cluster take the Job's pod away, as a drain does; return the pod's name."""
-        now = finding.standing(plan, self.api).pod
+        now = jobs.standing(plan, self.api).pod
         assert now is not None
         config.load_kube_config()
         body = client.V1Eviction(metadata=client.V1ObjectMeta(name=now.pod))
@@ -110,8 +108,8 @@ def there(
         try:
             yield There(cluster_api, own_namespace, replace(steelyard, extra=extra), proxy)
         finally:
-            for plan in finding.find(cluster_api, own_namespace):  # of a test that failed
-                making.remove(plan, cluster_api, SystemClock())
+            for plan in jobs.find(cluster_api, own_namespace):  # of a test that failed
+                jobs.remove(plan, cluster_api, SystemClock())
 
 
 def test_a_campaign_inside_survives_all_that_is_between(there: There) -> None:

@@ -13,7 +13,7 @@ from steelyard.core.kubernetes import CLUSTER, POD, ContainerRef, ObjectRef
 from steelyard.core.measurement import Evidence, Quantity
 from steelyard.gateways.host import LocalHost, SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.kubernetes.outcomes import PodSight
+from steelyard.places.protocol import PodSight
 from steelyard.tuning.facts.file import read_facts
 from steelyard.tuning.rules.catalogue import judge
 from support.database_in_cluster import cluster_knob

@@ -16,7 +16,7 @@ from steelyard.core.errors import Interrupted
 from steelyard.core.kubernetes import CLAIM, CLUSTER, JOB, POD, ObjectRef, ref_of
 from steelyard.core.outside import InCluster
 from steelyard.gateways.doors import system_doors
-from steelyard.places.job import manifests as making
+from steelyard.places.kubernetes import job as jobs
 from steelyard.record.directory import COPY_NOTE, CampaignDirectory
 from steelyard.record.journal import Created
 
@@ -44,7 +44,7 @@ def there(shell: Shell, tmp_path: Path) -> There:
     """Return a campaign that has written its whole record, in a Job that still runs."""
     cluster = JobCluster(record=tmp_path / "volume")
     Stage.new(an_experiment(), cluster.record).run()
-    making.make(a_job_plan(), "cGFja2Vk", cluster.api)
+    jobs.make(a_job_plan(), "cGFja2Vk", cluster.api)
     made = There(shell, cluster, FakeClock())
 
     def doors() -> object:

@@ -24,7 +24,7 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.kubernetes import CLAIM, CONFIG_MAP, JOB, POD, ref_of
 from steelyard.core.target import CloudNativePgTarget, KubernetesPlace
 from steelyard.gateways.doors import system_doors
-from steelyard.places.job import finding
+from steelyard.places.kubernetes import job as jobs
 from steelyard.record.directory import read_campaign
 
 _INSIDE = ("run", "tiny.yaml", "--in-cluster", "--image", "registry.example/steelyard:0")
@@ -89,7 +89,7 @@ def test_detached_says_how_to_come_back(there: There) -> None:
     code, out, err = there.shell.run(*_INSIDE, "--detach", "--json", "--out", "c")
     assert code == 0, err
     found = json.loads(out)
-    (plan,) = finding.find(there.cluster.api)
+    (plan,) = jobs.find(there.cluster.api)
     assert found["campaign"] == plan.campaign_id
     assert found["attach"] == (
         f"steelyard attach {plan.campaign_id} -n {plan.namespace} --context lab"
@@ -102,7 +102,7 @@ def test_detached_says_how_to_come_back(there: There) -> None:
 def test_what_goes_in_is_what_was_checked(there: There, tmp_path: Path) -> None:
     """The packed campaign has the id of the Job, no context, and the command as typed."""
     there.shell.run(*_INSIDE, "--detach", "--out", "c", "--seed", "7")
-    (plan,) = finding.find(there.cluster.api)
+    (plan,) = jobs.find(there.cluster.api)
     kept = there.cluster.api.get(CONFIG_MAP, plan.request, plan.namespace)
     file = tmp_path / "request.json.gz"
     file.write_bytes(base64.b64decode(kept["binaryData"]["request.json.gz"]))

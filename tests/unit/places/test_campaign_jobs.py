@@ -28,10 +28,8 @@ from steelyard.core.kubernetes import (
     campaign_labels,
     ref_of,
 )
-from steelyard.places.job import finding, manifests
-from steelyard.places.job import manifests as making
-from steelyard.places.job.finding import Stand, record_files
-from steelyard.places.job.manifests import plan_text, read_plan
+from steelyard.places.kubernetes import job as jobs
+from steelyard.places.kubernetes.job import Stand, plan_text, read_plan, record_files
 from steelyard.places.kubernetes.permissions import Purpose
 
 
@@ -49,7 +47,7 @@ def _held(cluster: JobCluster) -> set[str]:
 def test_everything_carries_the_label_and_goes_with_the_claim(cluster: JobCluster) -> None:
     """What is made can be found, and in the namespace one deletion takes it all away."""
     plan = a_job_plan(purposes=(Purpose.CLUSTERS,))
-    making.make(plan, "cGFja2Vk", cluster.api)
+    jobs.make(plan, "cGFja2Vk", cluster.api)
     claim = cluster.api.get(CLAIM, plan.claim, "default")
     for kind in (JOB, CONFIG_MAP, ACCOUNT, ROLE_KIND):
         (made,) = cluster.api.list(kind, "default")
@@ -61,7 +59,7 @@ def test_everything_carries_the_label_and_goes_with_the_claim(cluster: JobCluste
 
 def test_the_job_has_a_deadline_and_an_end(cluster: JobCluster) -> None:
     """A Job that nobody watches ends by itself, is not tried again, and does not stay for ever."""
-    spec = manifests.job(a_job_plan(deadline_s=1234))["spec"]
+    spec = jobs.job(a_job_plan(deadline_s=1234))["spec"]
     assert (spec["backoffLimit"], spec["activeDeadlineSeconds"]) == (0, 1234)
     assert spec["ttlSecondsAfterFinished"] > 0
     (rule,) = spec["podFailurePolicy"]["rules"]
@@ -72,8 +70,8 @@ def test_the_pods_pass_the_strictest_standard() -> None:
     """No root, no privilege, no writable root: namespaces of the level `restricted` let them in."""
     plan = a_job_plan()
     for spec in (
-        manifests.job(plan)["spec"]["template"]["spec"],
-        manifests.reader(plan)["spec"],
+        jobs.job(plan)["spec"]["template"]["spec"],
+        jobs.reader(plan)["spec"],
     ):
         (container,) = spec["containers"]
         assert spec["securityContext"]["runAsNonRoot"]
@@ -89,10 +87,10 @@ def test_a_given_account_gets_no_role(cluster: JobCluster) -> None:
     for kind in (ACCOUNT, ROLE_KIND, CLUSTER_ROLE):
         cluster.api.refuse("patch", kind)
         cluster.api.refuse("get", kind)
-    making.make(plan, "cGFja2Vk", cluster.api)
+    jobs.make(plan, "cGFja2Vk", cluster.api)
     job = cluster.api.get(JOB, plan.name, "default")
     assert job["spec"]["template"]["spec"]["serviceAccountName"] == "steelyard-runner"
-    making.remove(plan, cluster.api, FakeClock())
+    jobs.remove(plan, cluster.api, FakeClock())
     assert _held(cluster) == set()
 
 
@@ -101,7 +99,7 @@ def test_what_is_refused_leaves_nothing(cluster: JobCluster, refused: Any) -> No
     """An account that may not make one of the objects has none of the others afterwards."""
     cluster.api.refuse("patch", refused)
     with pytest.raises(PrivilegeError):
-        making.make(a_job_plan(), "cGFja2Vk", cluster.api)
+        jobs.make(a_job_plan(), "cGFja2Vk", cluster.api)
     cluster.api.permit()
     assert _held(cluster) == set()
 
@@ -109,9 +107,9 @@ def test_what_is_refused_leaves_nothing(cluster: JobCluster, refused: Any) -> No
 def test_a_namespace_of_its_own_goes_with_it(cluster: JobCluster) -> None:
     """Where no namespace was named, one is made, and removed with the rest."""
     plan = a_job_plan(namespace="steelyard-fake-1", makes_namespace=True)
-    making.make(plan, "cGFja2Vk", cluster.api)
+    jobs.make(plan, "cGFja2Vk", cluster.api)
     assert cluster.api.get(NAMESPACE, "steelyard-fake-1")
-    making.remove(plan, cluster.api, FakeClock())
+    jobs.remove(plan, cluster.api, FakeClock())
     assert cluster.api.read(ObjectRef(kind=NAMESPACE, name="steelyard-fake-1")) is None
 
 
@@ -121,41 +119,41 @@ def test_nothing_of_others_is_removed(cluster: JobCluster) -> None:
     other = {"apiVersion": "v1", "kind": "ConfigMap"}
     cluster.api.put({**other, "metadata": {"name": plan.request, "namespace": "default"}})
     with pytest.raises(PreflightError, match="is there already"):
-        making.make(plan, "cGFja2Vk", cluster.api)
-    making.remove(plan, cluster.api, FakeClock())
+        jobs.make(plan, "cGFja2Vk", cluster.api)
+    jobs.remove(plan, cluster.api, FakeClock())
     assert cluster.api.get(CONFIG_MAP, plan.request, "default")
 
 
 def test_what_does_not_go_away_is_told_and_the_rest_removed(cluster: JobCluster) -> None:
     """A Job that hangs keeps neither the volume nor the roles."""
     plan = a_job_plan()
-    making.make(plan, "cGFja2Vk", cluster.api)
+    jobs.make(plan, "cGFja2Vk", cluster.api)
     cluster.api.objects.linger(JOB, 10_000)
     with pytest.raises(LeftBehindError, match="does not go away"):
-        making.remove(plan, cluster.api, FakeClock())
+        jobs.remove(plan, cluster.api, FakeClock())
     assert cluster.api.read(ObjectRef(kind=CLAIM, name=plan.claim, namespace="default")) is None
 
 
 def test_a_campaign_is_found_by_its_label(cluster: JobCluster) -> None:
     """Nothing is noted on the machine that started it: any other finds it whole."""
     plan = a_job_plan(purposes=(Purpose.CLUSTERS,), storage_class="slow")
-    making.make(plan, "cGFja2Vk", cluster.api)
-    assert finding.find(cluster.api) == (plan,)
-    assert finding.find(cluster.api, "kube-system") == ()
+    jobs.make(plan, "cGFja2Vk", cluster.api)
+    assert jobs.find(cluster.api) == (plan,)
+    assert jobs.find(cluster.api, "kube-system") == ()
 
 
 def test_one_that_cannot_be_read_hides_no_other(cluster: JobCluster) -> None:
     """A campaign that another version started is passed over; alone it is said."""
     plans = (a_job_plan(campaign_id="a-1"), a_job_plan(campaign_id="b-2"))
     for plan in plans:
-        making.make(plan, "cGFja2Vk", cluster.api)
+        jobs.make(plan, "cGFja2Vk", cluster.api)
     for plan, left in zip(plans, (plans[1:], None), strict=True):
         cluster.api.get(CONFIG_MAP, plan.request, "default")["data"]["plan.json"] = "{}"
         if left is None:
             with pytest.raises(RecordError):
-                finding.find(cluster.api)
+                jobs.find(cluster.api)
         else:
-            assert finding.find(cluster.api) == left
+            assert jobs.find(cluster.api) == left
 
 
 def test_the_plan_of_another_version_is_said() -> None:
@@ -169,55 +167,55 @@ def test_the_plan_of_another_version_is_said() -> None:
 def test_one_campaign_is_meant_or_a_name_is_asked_for() -> None:
     """A part of the id is enough where it means one; two are listed, none is said."""
     plans = (a_job_plan(campaign_id="tiny-a1"), a_job_plan(campaign_id="tiny-b2"))
-    assert finding.choose(plans, "b2") is plans[1]
-    assert finding.choose(plans[:1], None) is plans[0]
+    assert jobs.choose(plans, "b2") is plans[1]
+    assert jobs.choose(plans[:1], None) is plans[0]
     with pytest.raises(InputError, match="tiny-a1"):
-        finding.choose(plans, "tiny")
+        jobs.choose(plans, "tiny")
     with pytest.raises(InputError, match="2 campaigns"):
-        finding.choose(plans, None)
+        jobs.choose(plans, None)
     with pytest.raises(InputError, match="no campaign c3"):
-        finding.choose(plans, "c3")
+        jobs.choose(plans, "c3")
     with pytest.raises(InputError, match="no campaign runs"):
-        finding.choose((), None)
+        jobs.choose((), None)
 
 
 def test_a_job_stands_as_the_cluster_says(cluster: JobCluster) -> None:
     """Running with its pod, done or failed with its exit code, gone when it expired."""
     plan = a_job_plan()
-    making.make(plan, "cGFja2Vk", cluster.api)
-    now = finding.standing(plan, cluster.api)
+    jobs.make(plan, "cGFja2Vk", cluster.api)
+    now = jobs.standing(plan, cluster.api)
     assert now.stand is Stand.RUNNING
     assert now.pod is not None
     cluster.end(plan, exit_code=5, reason="DeadlineExceeded")
-    failed = finding.standing(plan, cluster.api)
+    failed = jobs.standing(plan, cluster.api)
     assert (failed.stand, failed.exit_code) == (Stand.FAILED, 5)
     assert "deadline" in failed.reason
     cluster.end(plan)
-    assert finding.standing(plan, cluster.api).stand is Stand.DONE
+    assert jobs.standing(plan, cluster.api).stand is Stand.DONE
     cluster.expire(plan)
-    assert finding.standing(plan, cluster.api).stand is Stand.GONE
+    assert jobs.standing(plan, cluster.api).stand is Stand.GONE
 
 
 def test_why_a_pod_waits_is_said_in_the_clusters_words(cluster: JobCluster) -> None:
     """An image that cannot be pulled, a node that is full: the reason is what the API gives."""
     plan = a_job_plan()
-    making.make(plan, "cGFja2Vk", cluster.api)
+    jobs.make(plan, "cGFja2Vk", cluster.api)
     pod = cluster.pod_of(plan)
     waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
     pod["status"] = {"phase": "Pending", "containerStatuses": [{"state": {"waiting": waiting}}]}
-    now = finding.standing(plan, cluster.api)
+    now = jobs.standing(plan, cluster.api)
     assert now.stand is Stand.WAITING
     assert now.reason.endswith("its image cannot be pulled: no such image")
     full = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "full"}
     pod["status"] = {"phase": "Pending", "conditions": [full]}
-    assert finding.standing(plan, cluster.api).reason.endswith("no node takes it: full")
+    assert jobs.standing(plan, cluster.api).reason.endswith("no node takes it: full")
 
 
 def test_a_job_without_a_pod_says_what_keeps_it(cluster: JobCluster) -> None:
     """A quota keeps the Job from making a pod; only an event says so, if it may be seen."""
     cluster.runs = False
     plan = a_job_plan()
-    making.make(plan, "cGFja2Vk", cluster.api)
+    jobs.make(plan, "cGFja2Vk", cluster.api)
     uid = cluster.api.get(JOB, plan.name, "default")["metadata"]["uid"]
     cluster.api.put(
         {
@@ -229,15 +227,15 @@ def test_a_job_without_a_pod_says_what_keeps_it(cluster: JobCluster) -> None:
             "message": "exceeded quota",
         }
     )
-    assert finding.standing(plan, cluster.api).reason == "exceeded quota"
+    assert jobs.standing(plan, cluster.api).reason == "exceeded quota"
     cluster.api.refuse("list", EVENT)
-    assert finding.standing(plan, cluster.api).reason == ""
+    assert jobs.standing(plan, cluster.api).reason == ""
 
 
 def test_the_record_is_read_in_the_jobs_own_pod_while_that_runs(cluster: JobCluster) -> None:
     """No second pod is made for what the first can do."""
     plan = a_job_plan()
-    making.make(plan, "cGFja2Vk", cluster.api)
+    jobs.make(plan, "cGFja2Vk", cluster.api)
     cluster.record.mkdir()
     (cluster.record / "journal.jsonl").write_text("{}\n")
     with record_files(plan, cluster.api, FakeClock(), print) as files:
@@ -248,11 +246,11 @@ def test_the_record_is_read_in_the_jobs_own_pod_while_that_runs(cluster: JobClus
 def test_a_reader_comes_and_goes_when_the_pod_is_gone(cluster: JobCluster) -> None:
     """The record outlives its pod, and what reads it leaves nothing, an old reader included."""
     plan = a_job_plan()
-    making.make(plan, "cGFja2Vk", cluster.api)
+    jobs.make(plan, "cGFja2Vk", cluster.api)
     cluster.end(plan)
     cluster.expire(plan)
     cluster.record.mkdir()
-    cluster.api.apply(manifests.reader(plan))
+    cluster.api.apply(jobs.reader(plan))
     with record_files(plan, cluster.api, FakeClock(), print) as files:
         assert files.listed() == ()
         (reader,) = cluster.api.list(POD)
@@ -263,9 +261,9 @@ def test_a_reader_comes_and_goes_when_the_pod_is_gone(cluster: JobCluster) -> No
 def test_a_new_job_takes_the_place_of_one_that_failed(cluster: JobCluster) -> None:
     """The volume and the account stay; the Job is made anew."""
     plan = a_job_plan()
-    making.make(plan, "cGFja2Vk", cluster.api)
+    jobs.make(plan, "cGFja2Vk", cluster.api)
     before = cluster.api.get(CLAIM, plan.claim, "default")["metadata"]["uid"]
     cluster.end(plan, exit_code=137)
-    making.make_again(plan, cluster.api, FakeClock())
-    assert finding.standing(plan, cluster.api).stand is Stand.RUNNING
+    jobs.make_again(plan, cluster.api, FakeClock())
+    assert jobs.standing(plan, cluster.api).stand is Stand.RUNNING
     assert cluster.api.get(CLAIM, plan.claim, "default")["metadata"]["uid"] == before

@@ -13,8 +13,8 @@ from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.kubernetes import POD, SERVICE, ContainerRef, SecretRef
 from steelyard.core.outside import ServerAddress, ServerInCluster
 from steelyard.core.target import EndpointTarget
-from steelyard.places.kubernetes.outcomes import LoadPods
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
+from steelyard.places.protocol import LoadPods
 from steelyard.systems.existing import Anywhere, ServiceMeans, ServicePlace, SettingStore
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.server import DatasetNeeds, Means

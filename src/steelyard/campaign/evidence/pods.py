@@ -34,7 +34,8 @@ from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.measurement import Absence, OtherProcess, Quantity
 from steelyard.gateways.host import Clock, Host, cpu_times, memory_bytes, named_number
 from steelyard.gateways.placed_files import new_mark, parse_fetched
-from steelyard.places.kubernetes.outcomes import PodSight, StartSkew
+from steelyard.places.agent.outcomes import StartSkew
+from steelyard.places.protocol import PodSight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

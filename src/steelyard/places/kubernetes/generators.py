@@ -1,17 +1,11 @@
-"""The pods that load generators run in: made, found ready, made anew when they are lost.
+"""The pods that load generators run in: made, found ready, made anew when they are lost."""
 
-Programs in several pods belong together: whatever ends one of them ends all. Each pod is asked in a
-thread of its own, because one may be silent while others have ended.
-"""
-
-import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from importlib.resources import files
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final
 
 from steelyard.core.errors import (
     MeasurementError,
@@ -34,16 +28,16 @@ from steelyard.core.kubernetes import (
     campaign_value,
     ref_of,
 )
-from steelyard.core.outside import Command
+from steelyard.core.outside import Completed
 from steelyard.core.target import KubernetesPlace, PodResources
 from steelyard.core.units import KIB, parse_quantity, parse_quantity_bytes
 from steelyard.gateways.host import Clock
-from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.kubernetes.agent import LOGS, SCRIPT, WORK, Agent, Order
+from steelyard.gateways.kubernetes.api import Dialogue, KubernetesApi
+from steelyard.places.agent.agent import AgentHome, agent_script
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.outcomes import Outcome
 from steelyard.places.kubernetes.pods import (
     ANY_USER,
+    DELETED,
     SAME_NODE_HINT,
     ReadyWait,
     UserNeededError,
@@ -54,6 +48,9 @@ from steelyard.places.kubernetes.pods import (
 )
 
 CONTAINER: Final = "generator"
+SCRIPT: Final = "/steelyard/agent/agent.sh"
+WORK: Final = "/steelyard/work"
+LOGS: Final = "/steelyard/logs"
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _DEFAULTS: Final = {"cpu": "1", "memory": "512Mi"}
 _LOGS_SHARE: Final = 2  # of the memory limit, in which logs in memory count; a guess
@@ -99,8 +96,7 @@ class GeneratorPlan:
 
 def agent_manifest(name: str) -> Manifest:
     """Return the ConfigMap that holds the agent's script."""
-    script = files(__package__).joinpath("agent.sh").read_text()
-    return CONFIG_MAP.manifest(name, data={SCRIPT.rpartition("/")[2]: script})
+    return CONFIG_MAP.manifest(name, data={SCRIPT.rpartition("/")[2]: agent_script()})
 
 
 def generator_manifest(
@@ -208,6 +204,7 @@ def _term(labels: Mapping[str, str], namespaces: Sequence[str] = ()) -> dict[str
 
 
 _SPARE_SHARE: Final = 2  # logs are fetched while they grow when less than this part is free
+_LAST_WORD_S: Final = 2.0
 _OVER: Final = frozenset({"Succeeded", "Failed"})
 _PODS_OF_A_NODE: Final = 110  # of a kubelet, unless it is told another number
 _REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -215,11 +212,56 @@ _REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyPod:
-    """A pod that takes orders."""
+    """A pod that takes orders.
 
+    Attributes:
+        uid: So that another one of its name is not taken for it.
+    """
+
+    api: KubernetesApi = field(compare=False, repr=False)
+    clock: Clock = field(compare=False, repr=False)
     where: ContainerRef
     uid: str
     node: str
+
+    @property
+    def label(self) -> str:
+        """Return what it is called."""
+        return f"pod {self.where.pod}"
+
+    @property
+    def home(self) -> AgentHome:
+        """Return where its agent has its files."""
+        return AgentHome(script=SCRIPT, work=WORK, logs=LOGS)
+
+    @property
+    def needs(self) -> str:
+        """Return what its image has to have."""
+        return "Name an image with bash, psql and pgbench: `generators: {image: ...}`."
+
+    def run(self, argv: Sequence[str], *, timeout_s: float, stdin: str = "") -> Completed:
+        """Run a command in it to its end."""
+        return self.api.run(self.where, argv, timeout_s=timeout_s, stdin=stdin)
+
+    def talk(self, argv: Sequence[str]) -> Dialogue:
+        """Start a command in it that answers lines."""
+        return self.api.talk(self.where, argv)
+
+    def loss(self) -> str:
+        """Return why it works no more; an API that does not answer says nothing about that."""
+        reason = self._loss()
+        if not reason:
+            return ""
+        # A container ends before the cluster says why; and an evicted pod is deleted soon.
+        self.clock.sleep(_LAST_WORD_S)
+        again = self._loss()
+        return again if again not in {"", DELETED} else reason
+
+    def _loss(self) -> str:
+        try:
+            return loss(self.api.read(_ref(self.where)), uid=self.uid)
+        except TargetError:
+            return ""
 
 
 class GeneratorPods:
@@ -334,11 +376,24 @@ class GeneratorPods:
                 refs[number] = ref_of(self._belongings.make(self._manifest(), role=GENERATOR))
             wait = ReadyWait(self._api, self._clock, told)
             for number, pod in zip(refs, wait.until_ready(tuple(refs.values())), strict=True):
-                self._ready[number] = _ready(pod)
+                self._ready[number] = self._found(pod)
         except SteelyardError:
             for ref in refs.values():
                 self._dismiss(ref)
             raise
+
+    def _found(self, pod: Manifest) -> ReadyPod:
+        metadata = pod["metadata"]
+        where = ContainerRef(
+            namespace=str(metadata["namespace"]), pod=str(metadata["name"]), container=CONTAINER
+        )
+        return ReadyPod(
+            api=self._api,
+            clock=self._clock,
+            where=where,
+            uid=str(metadata["uid"]),
+            node=str(pod["spec"]["nodeName"]),
+        )
 
     def _dismiss(self, ref: ObjectRef) -> None:
         """Delete a pod that is of no use; one on a lost node stays until the campaign's end."""
@@ -436,152 +491,5 @@ def _requested(pod: Manifest, resource: str) -> Fraction:
     return sum((parse_quantity(each.get(resource, "0")) for each in requests), Fraction(0))
 
 
-def _ready(pod: Manifest) -> ReadyPod:
-    metadata = pod["metadata"]
-    where = ContainerRef(
-        namespace=str(metadata["namespace"]), pod=str(metadata["name"]), container=CONTAINER
-    )
-    return ReadyPod(where=where, uid=str(metadata["uid"]), node=str(pod["spec"]["nodeName"]))
-
-
 def _ref(where: ContainerRef) -> ObjectRef:
     return ObjectRef(kind=POD, name=where.pod, namespace=where.namespace)
-
-
-_END_S: Final = 10.0  # for ending the others; then the limit of each order does
-_JOIN_S: Final = 20.0
-_Result = TypeVar("_Result")
-_Answers = queue.Queue[tuple[int, _Result | BaseException]]
-
-
-@dataclass(slots=True)
-class PodKnowledge:
-    """What is known of a pod for as long as it lives.
-
-    Attributes:
-        files: Places of files that it has.
-        old: Orders that nobody needs any more.
-    """
-
-    pod: ReadyPod
-    agent: Agent
-    files: set[str] = field(default_factory=set)
-    old: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True, kw_only=True)
-class Member:
-    """A program in its pod.
-
-    Attributes:
-        number: Of the pod.
-        order: What is made of the command.
-        outcome: None until it has ended.
-    """
-
-    number: int
-    known: PodKnowledge
-    command: Command
-    order: Order
-    outcome: Outcome | None = None
-
-    @property
-    def agent(self) -> Agent:
-        """Return the agent of its pod."""
-        return self.known.agent
-
-
-class Members:
-    """Programs that belong together; used as a context, which ends them where it is left early."""
-
-    def __init__(self, members: Sequence[Member]) -> None:
-        self._members = tuple(members)
-
-    def __iter__(self) -> Iterator[Member]:
-        return iter(self._members)
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self.end()
-        for member in self._members:
-            member.known.old.append(member.order.identifier)
-
-    def each(self, work: Callable[[Member], _Result]) -> tuple[_Result, ...]:
-        """Do something for all at the same time; return what came of each.
-
-        Raises:
-            SteelyardError: The first trouble, once none is at work any more.
-        """
-        if len(self._members) == 1:
-            return (work(self._members[0]),)
-        answers = self._started(work)
-        found: dict[int, _Result] = {}
-        troubles: list[BaseException] = []
-        for _ in self._members:
-            number, answer = answers.get()
-            if isinstance(answer, BaseException):
-                troubles.append(answer)
-            else:
-                found[number] = answer
-        if troubles:
-            raise troubles[0]
-        return tuple(found[member.number] for member in self._members)
-
-    def await_all(self, wait: Callable[[Member], Outcome]) -> None:
-        """Wait until all have ended; the first that fails ends the others.
-
-        Raises:
-            SteelyardError: The first trouble, once all have ended or been given up.
-        """
-        answers = self._started(wait) if len(self._members) > 1 else None
-        trouble: BaseException | None = None
-        for place in range(len(self._members)):
-            if answers is None:
-                self._members[0].outcome = wait(self._members[0])
-                return
-            number, answer = answers.get()
-            failed = isinstance(answer, BaseException) or answer.exit_status != 0
-            if isinstance(answer, BaseException):
-                trouble = trouble or answer
-            else:
-                self._members[number].outcome = answer
-            if failed and place + 1 < len(self._members):
-                self.end()
-        if trouble is not None:
-            raise trouble
-
-    def end(self) -> None:
-        """End those that go on, as far as their pods can be reached."""
-        threads = [
-            threading.Thread(target=_end_quietly, args=(member,), daemon=True)
-            for member in self._members
-            if member.outcome is None
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(_JOIN_S)
-
-    def _started(self, work: Callable[[Member], _Result]) -> "_Answers[_Result]":
-        answers: _Answers[_Result] = queue.Queue()
-
-        def do(member: Member) -> None:
-            try:
-                answers.put((member.number, work(member)))
-            except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
-                answers.put((member.number, error))
-
-        for member in self._members:
-            threading.Thread(target=do, args=(member,), daemon=True).start()
-        return answers
-
-
-def _end_quietly(member: Member) -> None:
-    with suppress(SteelyardError):
-        member.agent.end(member.order.identifier, patience_s=_END_S)

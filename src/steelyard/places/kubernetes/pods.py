@@ -8,17 +8,16 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-from steelyard.core.errors import MeasurementError, PreflightError, SteelyardError, TargetError
+from steelyard.core.errors import PreflightError, SteelyardError
 from steelyard.core.kubernetes import POD, PROBE, ContainerRef, Manifest, ObjectRef, ref_of
 from steelyard.core.outside import Command, Completed
 from steelyard.core.target import PodResources
 from steelyard.core.units import format_duration
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.process import RunningProcess
+from steelyard.places.agent.programs import NothingGoesOn
 from steelyard.places.kubernetes.belongings import Belongings
 
 ANY_USER: Final = 26  # CloudNativePG's; any will do where the image names no numeric one
@@ -139,10 +138,6 @@ SAME_NODE_HINT: Final = (
     "Let them share the database's node with `generators: {same_node: true}` in the target, which"
     " the report then says; or add a node."
 )
-
-
-class PodLostError(MeasurementError):
-    """A pod that a measurement needs is gone, or works no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,25 +399,6 @@ class ReadyWait:
 _IMAGE: Final = "image"
 _ASKED_WITHIN_S: Final = 600
 _SMALL: Final = {"cpu": "100m", "memory": "128Mi"}
-
-
-class NothingGoesOn:
-    """What pods do not have: programs that go on by themselves, and process ids of this machine."""
-
-    def start(self, command: Command, *, output: Path) -> RunningProcess:  # noqa: ARG002
-        """Refuse.
-
-        Raises:
-            TargetError: Always.
-        """
-        raise TargetError(f"{command.argv[0]} cannot be started in a pod to go on by itself")
-
-    def within(self, directory: Path) -> tuple[int, ...]:  # noqa: ARG002
-        """Return nothing: no process of a pod works in a directory of this machine."""
-        return ()
-
-    def signal(self, pid: int, number: int) -> None:
-        """Do nothing: no process id of a pod is known here."""
 
 
 class ExecProcesses(NothingGoesOn):

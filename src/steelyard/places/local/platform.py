@@ -41,7 +41,6 @@ from steelyard.gateways.files import (
 )
 from steelyard.gateways.host import Clock, require_free_port
 from steelyard.gateways.process import ProcessesHere, RunningPrograms
-from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.places.local.groups import ServerGroups, StoppedProcesses
 from steelyard.places.local.server import (
     COPY_MEANS,
@@ -56,6 +55,7 @@ from steelyard.places.protocol import (
     Guarded,
     Ledger,
     LimitsInForce,
+    PodSight,
     PreparedState,
     Standstill,
     Unfit,

@@ -13,7 +13,8 @@ from steelyard.campaign.evidence.watch import Part
 from steelyard.core.errors import SteelyardError, TargetError
 from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.measurement import Quantity
-from steelyard.places.kubernetes.outcomes import PodSight, StartSkew
+from steelyard.places.agent.outcomes import StartSkew
+from steelyard.places.protocol import PodSight
 from support.containers import Containers, generator_files, server_files
 
 _DATABASE = ContainerRef(namespace="bench", pod="pg-1", container="postgres")

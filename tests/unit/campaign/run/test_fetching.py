@@ -13,8 +13,8 @@ from fakes.job_cluster import JobCluster, a_job_plan
 from steelyard.campaign.in_cluster import Fetch, Fetched, fetch
 from steelyard.campaign.run.session import require_resumable
 from steelyard.core.errors import InputError, RecordError, TargetError
-from steelyard.places.job import manifests as making
-from steelyard.places.job.finding import Piece, RecordFile, RecordFiles, record_files
+from steelyard.places.kubernetes import job as jobs
+from steelyard.places.kubernetes.job import Piece, RecordFile, RecordFiles, record_files
 from steelyard.record.directory import COPY_NOTE
 
 
@@ -71,7 +71,7 @@ def there(tmp_path: Path) -> There:
     """Return a campaign that ran to its end inside a cluster."""
     cluster = JobCluster(record=tmp_path / "volume")
     Stage.new(an_experiment(), cluster.record).run()
-    making.make(a_job_plan(), "cGFja2Vk", cluster.api)
+    jobs.make(a_job_plan(), "cGFja2Vk", cluster.api)
     return There(cluster, tmp_path / "here")
 
 

@@ -13,8 +13,8 @@ from steelyard.campaign.in_cluster import Follower
 from steelyard.core.campaign import BlockOutcome, CampaignPlan
 from steelyard.core.errors import RecordError, TargetError
 from steelyard.core.kubernetes import JOB, POD
-from steelyard.places.job import manifests as making
-from steelyard.places.job.finding import Stand
+from steelyard.places.kubernetes import job as jobs
+from steelyard.places.kubernetes.job import Stand
 from steelyard.report.document import Table
 
 
@@ -81,7 +81,7 @@ def there(tmp_path: Path) -> There:
     ran.run()
     cluster = JobCluster(record=tmp_path / "volume")
     cluster.record.mkdir()
-    making.make(a_job_plan(), "cGFja2Vk", cluster.api)
+    jobs.make(a_job_plan(), "cGFja2Vk", cluster.api)
     return There(cluster, (tmp_path / "ran" / "journal.jsonl").read_bytes())
 
 

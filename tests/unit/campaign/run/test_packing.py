@@ -23,7 +23,7 @@ from steelyard.core.target import (
     KubernetesPlace,
     Target,
 )
-from steelyard.places.job.manifests import JobPlan
+from steelyard.places.kubernetes.job import JobPlan
 
 
 def _experiment(*targets: Target, script: str = "SELECT 1;") -> Experiment:

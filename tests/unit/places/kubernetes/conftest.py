@@ -17,10 +17,10 @@ from fakes.generator_pods import (
 from fakes.kubernetes_api import FakeKubernetesApi, run_pods
 from fakes.pods_here import PodsHere
 from steelyard.core.kubernetes import POD
-from steelyard.places.kubernetes import agent
+from steelyard.places.agent.programs import AgentProcesses
+from steelyard.places.kubernetes import generators
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.generators import GeneratorPods
-from steelyard.places.kubernetes.pod_processes import PodProcesses
 
 
 @pytest.fixture
@@ -53,8 +53,8 @@ def belongings(api: FakeKubernetesApi, ledger: ToldLedger, clock: FakeClock) -> 
 def pods_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PodsHere]:
     """Return a cluster whose pods run the real agent on this machine."""
     cluster = PodsHere(directory=tmp_path / "pods")
-    monkeypatch.setattr(agent, "WORK", str(cluster.work))
-    monkeypatch.setattr(agent, "LOGS", str(cluster.log_folder))
+    monkeypatch.setattr(generators, "WORK", str(cluster.work))
+    monkeypatch.setattr(generators, "LOGS", str(cluster.log_folder))
     prepare(cluster)
     cluster.react(POD, run_pods())
     cluster.serve()
@@ -85,10 +85,9 @@ def roots(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def processes(two_pods: TwoPods, roots: Path) -> PodProcesses:
+def processes(two_pods: TwoPods, roots: Path) -> AgentProcesses:
     """Return what runs programs in the two pods."""
-    return PodProcesses(
-        two_pods.api,
+    return AgentProcesses(
         two_pods.generators,
         HastyClock(),
         roots=[roots],

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.core.outside import Command
-from steelyard.places.kubernetes.agent import compose
-from steelyard.places.kubernetes.outcomes import read_outcome
+from steelyard.places.agent.agent import AgentHome, compose
+from steelyard.places.agent.outcomes import read_outcome
 
+_HOME = AgentHome(script="/steelyard/agent.sh", work="/steelyard/work", logs="/steelyard/logs")
 _SHA = hashlib.sha256(b"out\n").hexdigest()
 _INLINE = base64.b64encode(b"out\n").decode()
 _WHOLE = f"""beat
@@ -79,7 +80,7 @@ def test_only_paths_below_a_root_are_changed(tmp_path: Path) -> None:
         f"-x={tmp_path}/no/such/directory/log",
         "--plain=1",
     )
-    order = compose(Command(argv=argv), "id", [tmp_path])
+    order = compose(Command(argv=argv), "id", [tmp_path], _HOME)
     script = order.command.decode()
     (enclosed,) = order.enclosed
     assert f"--file={enclosed.place}@3" in script
@@ -94,14 +95,14 @@ def test_a_root_that_is_only_a_beginning_of_a_name_is_none(tmp_path: Path) -> No
     """What begins like a root, and is another directory, is not below it."""
     (tmp_path / "ab").mkdir()
     (tmp_path / "ab" / "f").write_text("x")
-    order = compose(Command(argv=("cat", f"{tmp_path}/ab/f")), "id", [tmp_path / "a"])
+    order = compose(Command(argv=("cat", f"{tmp_path}/ab/f")), "id", [tmp_path / "a"], _HOME)
     assert not order.enclosed
 
 
 def test_what_a_program_says_of_its_files_names_them_as_they_are_here(tmp_path: Path) -> None:
     """Messages of psql lead to the user's own script."""
     (tmp_path / "a.sql").write_text("x")
-    order = compose(Command(argv=("psql", f"--file={tmp_path}/a.sql")), "id", [tmp_path])
+    order = compose(Command(argv=("psql", f"--file={tmp_path}/a.sql")), "id", [tmp_path], _HOME)
     said = f"psql:{order.enclosed[0].place}:1: ERROR"
     assert order.as_here(said) == f"psql:{tmp_path}/a.sql:1: ERROR"
 
@@ -110,4 +111,4 @@ def test_no_repr_shows_what_is_sent(tmp_path: Path) -> None:
     """Environment and scripts stay out of logs."""
     (tmp_path / "a.sql").write_text("hidden-text")
     command = Command(argv=("psql", f"{tmp_path}/a.sql"), environment={"PGOPTIONS": "hidden-too"})
-    assert "hidden" not in repr(compose(command, "id", [tmp_path]))
+    assert "hidden" not in repr(compose(command, "id", [tmp_path], _HOME))

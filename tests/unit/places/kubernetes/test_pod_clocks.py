@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.core.kubernetes import ContainerRef
-from steelyard.places.kubernetes.outcomes import CpuUse, Offset, PodClock, PodRun, start_skew
+from steelyard.places.agent.outcomes import AgentRun, ClockThere, CpuUse, Offset, start_skew
 
 _DELAYS = st.tuples(st.floats(0.0001, 5.0), st.floats(0.0001, 5.0))
 
@@ -15,7 +14,7 @@ def test_the_true_offset_is_within_the_half_width(
     offset_s: float, trips: list[tuple[float, float]]
 ) -> None:
     """However asymmetric the ways are, the interval holds the truth."""
-    clock, now = PodClock(), 1000.0
+    clock, now = ClockThere(), 1000.0
     for there_s, back_s in trips:
         read_at = now + there_s
         clock.note(now, read_at + offset_s, read_at + back_s)
@@ -28,7 +27,7 @@ def test_the_true_offset_is_within_the_half_width(
 
 def test_the_shortest_round_trip_counts() -> None:
     """A slow answer adds nothing to what a fast one says."""
-    clock = PodClock()
+    clock = ClockThere()
     clock.note(0.0, 10.05, 0.1)
     clock.note(1.0, 15.0, 3.0)
     assert clock.offset == Offset(seconds=pytest.approx(10.0), half_width_s=pytest.approx(0.05))
@@ -36,7 +35,7 @@ def test_the_shortest_round_trip_counts() -> None:
 
 def test_old_round_trips_are_forgotten() -> None:
     """Clocks drift, so what was measured long ago says nothing any more."""
-    clock = PodClock()
+    clock = ClockThere()
     clock.note(0.0, 10.05, 0.1)
     clock.note(1000.0, 1020.5, 1001.0)
     found = clock.offset
@@ -46,16 +45,15 @@ def test_old_round_trips_are_forgotten() -> None:
 
 def test_a_clock_that_was_set_back_begins_anew() -> None:
     """What was measured by another time is no measurement."""
-    clock = PodClock()
+    clock = ClockThere()
     clock.note(1000.0, 1000.0, 1000.1)
     clock.note(1000.2, 1000.2, 400.0)
     assert clock.offset is None
 
 
-def _run(began_at: float, offset: Offset | None) -> PodRun:
-    return PodRun(
-        pod=ContainerRef(namespace="n", pod="p"),
-        node="node1",
+def _run(began_at: float, offset: Offset | None) -> AgentRun:
+    return AgentRun(
+        where="pod p",
         began_at=began_at,
         ended_at=began_at + 1,
         offset=offset,

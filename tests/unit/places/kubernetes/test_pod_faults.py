@@ -20,10 +20,9 @@ from fakes.pods_here import AGENT
 from steelyard.core.errors import MeasurementError
 from steelyard.core.kubernetes import POD
 from steelyard.core.outside import Command
-from steelyard.places.kubernetes import agent as collecting
-from steelyard.places.kubernetes import generators as members
-from steelyard.places.kubernetes import pod_processes
-from steelyard.places.kubernetes.pod_processes import PodProcesses
+from steelyard.places.agent import agent as collecting
+from steelyard.places.agent import programs
+from steelyard.places.agent.programs import AgentProcesses
 
 
 def _once_it_is_awaited(pods: TwoPods, act: Callable[[], None]) -> None:
@@ -42,7 +41,7 @@ def _once_it_is_awaited(pods: TwoPods, act: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("verb", ["put", "place", "wait", "chunk"])
 def test_a_lost_answer_changes_nothing(
-    processes: PodProcesses, two_pods: TwoPods, roots: Path, verb: str
+    processes: AgentProcesses, two_pods: TwoPods, roots: Path, verb: str
 ) -> None:
     """A command that was carried out, and whose answer was lost, is given again: it runs once."""
     two_pods.api.lost_answers[verb] = 2
@@ -55,7 +54,7 @@ def test_a_lost_answer_changes_nothing(
 
 
 def test_a_secret_word_is_in_no_file_of_an_order(
-    processes: PodProcesses, two_pods: TwoPods
+    processes: AgentProcesses, two_pods: TwoPods
 ) -> None:
     """The program gets it; when it runs, nothing in the pod holds it, nor what is told of it."""
     text = 'grep -rl "[i]t.s .secret" "$0" || echo nowhere; echo "$1 $2"'
@@ -71,7 +70,7 @@ def test_a_secret_word_is_in_no_file_of_an_order(
 
 @pytest.mark.parametrize("verb", ["wait", "chunk", "place"])
 def test_a_damaged_answer_is_asked_for_again(
-    processes: PodProcesses, two_pods: TwoPods, verb: str
+    processes: AgentProcesses, two_pods: TwoPods, verb: str
 ) -> None:
     """Checksums tell what did not arrive as it was sent."""
     two_pods.api.garbled[verb] = 2
@@ -82,7 +81,7 @@ def test_a_damaged_answer_is_asked_for_again(
 
 
 def test_an_api_that_is_away_during_the_run_costs_only_time(
-    processes: PodProcesses, two_pods: TwoPods
+    processes: AgentProcesses, two_pods: TwoPods
 ) -> None:
     """The program goes on without it, and its result is exact."""
     _once_it_is_awaited(two_pods, lambda: two_pods.api.lose_connection(12))
@@ -93,11 +92,11 @@ def test_an_api_that_is_away_during_the_run_costs_only_time(
 
 
 def test_an_api_that_stays_away_is_given_up(
-    processes: PodProcesses, two_pods: TwoPods, monkeypatch: pytest.MonkeyPatch
+    processes: AgentProcesses, two_pods: TwoPods, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the deadline and patience the error says what cannot be reached."""
-    monkeypatch.setattr(pod_processes, "RESULT_PATIENCE_S", -10.0)
-    monkeypatch.setattr(members, "_END_S", 0.2)
+    monkeypatch.setattr(programs, "RESULT_PATIENCE_S", -10.0)
+    monkeypatch.setattr(programs, "_END_S", 0.2)
     _once_it_is_awaited(two_pods, lambda: two_pods.api.lose_connection(10_000))
     with pytest.raises(MeasurementError, match=r"gave no answer to 'wait'.*cannot be reached"):
         processes.run(shell("sleep 1.5"), timeout_s=1)
@@ -105,7 +104,7 @@ def test_an_api_that_stays_away_is_given_up(
 
 
 def test_a_pod_that_is_deleted_makes_the_run_invalid(
-    processes: PodProcesses, two_pods: TwoPods
+    processes: AgentProcesses, two_pods: TwoPods
 ) -> None:
     """The error names pod and cause; the next run has a new pod in its place."""
     first, second = two_pods.generators.pods
@@ -148,7 +147,7 @@ def test_a_pod_that_is_deleted_makes_the_run_invalid(
     ],
 )
 def test_an_eviction_is_told_in_the_clusters_words(
-    processes: PodProcesses, two_pods: TwoPods, status: dict[str, object], reason: str
+    processes: AgentProcesses, two_pods: TwoPods, status: dict[str, object], reason: str
 ) -> None:
     """A program that ended with its pod is not taken for one that failed by itself."""
     first = two_pods.generators.pods[0]
@@ -166,7 +165,7 @@ def test_an_eviction_is_told_in_the_clusters_words(
 
 
 def test_another_pod_of_the_same_name_is_not_the_one_that_was_asked(
-    processes: PodProcesses, two_pods: TwoPods
+    processes: AgentProcesses, two_pods: TwoPods
 ) -> None:
     """Who knows nothing of an order is told from who lost it."""
     first = two_pods.generators.pods[0]
@@ -182,7 +181,7 @@ def test_another_pod_of_the_same_name_is_not_the_one_that_was_asked(
 
 
 def test_an_interruption_ends_all(
-    processes: PodProcesses, two_pods: TwoPods, monkeypatch: pytest.MonkeyPatch
+    processes: AgentProcesses, two_pods: TwoPods, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C reaches every process of every pod."""
     begun = threading.Event()
@@ -193,7 +192,7 @@ def test_an_interruption_ends_all(
         begun.set()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(members.Members, "await_all", wait)
+    monkeypatch.setattr(programs.Members, "await_all", wait)
     with pytest.raises(KeyboardInterrupt):
         processes.run_together([shell("sleep 65.5 & wait")] * 2, timeout_s=60)
     assert begun.is_set()
@@ -201,13 +200,13 @@ def test_an_interruption_ends_all(
 
 
 def test_an_instant_that_passed_is_agreed_on_anew(
-    processes: PodProcesses, two_pods: TwoPods, roots: Path, monkeypatch: pytest.MonkeyPatch
+    processes: AgentProcesses, two_pods: TwoPods, roots: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A slow API makes no late beginning: nothing of the first try is in the result."""
-    monkeypatch.setattr(pod_processes, "_LEAD_S", 0.0)
-    monkeypatch.setattr(pod_processes, "_LEAD_TRIPS", 0.0)
+    monkeypatch.setattr(programs, "_LEAD_S", 0.0)
+    monkeypatch.setattr(programs, "_LEAD_TRIPS", 0.0)
     tries: list[float] = []
-    placed = pod_processes.PodProcesses._place
+    placed = AgentProcesses._place
 
     def place(self, member, *, timeout_s, instant=None):  # noqa: ANN001, ANN202 - as it is
         tries.append(instant)
@@ -216,7 +215,7 @@ def test_an_instant_that_passed_is_agreed_on_anew(
         understood = placed(self, member, timeout_s=timeout_s, instant=instant)
         return understood - (1.0 if len(tries) > 2 else 0.0)
 
-    monkeypatch.setattr(pod_processes.PodProcesses, "_place", place)
+    monkeypatch.setattr(AgentProcesses, "_place", place)
     prefix = roots / "logs" / "log"
     commands = [shell('echo "$1" > "$0.1"; sleep 0.2; echo "$1"', prefix, n) for n in (1, 2)]
     done = processes.run_together(commands, timeout_s=10)
@@ -226,19 +225,19 @@ def test_an_instant_that_passed_is_agreed_on_anew(
 
 
 def test_an_api_too_slow_for_any_instant_is_told(
-    processes: PodProcesses, monkeypatch: pytest.MonkeyPatch
+    processes: AgentProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Generators that begin apart would measure something else, so nothing is measured."""
-    monkeypatch.setattr(pod_processes, "_LEAD_S", -5.0)
-    monkeypatch.setattr(pod_processes, "_LEAD_TRIPS", 0.0)
-    monkeypatch.setattr(pod_processes, "_LEAD_MOST_S", -5.0)
+    monkeypatch.setattr(programs, "_LEAD_S", -5.0)
+    monkeypatch.setattr(programs, "_LEAD_TRIPS", 0.0)
+    monkeypatch.setattr(programs, "_LEAD_MOST_S", -5.0)
     with pytest.raises(MeasurementError, match="could not be told to begin together"):
         processes.run_together([shell("sleep 66.5")] * 2, timeout_s=60)
     assert not is_running("sleep 66.5")
 
 
 def test_a_full_disk_here_is_told(
-    processes: PodProcesses, roots: Path, monkeypatch: pytest.MonkeyPatch
+    processes: AgentProcesses, roots: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A log that finds no room on this machine is no log; the error says what to do."""
     monkeypatch.setattr(collecting, "free_bytes", lambda _: 0)

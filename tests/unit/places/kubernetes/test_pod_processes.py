@@ -17,7 +17,7 @@ from steelyard.core.errors import MeasurementError, PreflightError, TargetError
 from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.outside import Command, Completed
 from steelyard.gateways.process import Processes
-from steelyard.places.kubernetes.pod_processes import PodProcesses
+from steelyard.places.agent.programs import AgentProcesses
 
 
 def test_it_is_what_engines_ask_for() -> None:
@@ -26,10 +26,10 @@ def test_it_is_what_engines_ask_for() -> None:
     assert methods
     for name in methods:
         asked = inspect.signature(getattr(Processes, name))
-        assert inspect.signature(getattr(PodProcesses, name)) == asked
+        assert inspect.signature(getattr(AgentProcesses, name)) == asked
 
 
-def test_output_status_input_and_environment(processes: PodProcesses) -> None:
+def test_output_status_input_and_environment(processes: AgentProcesses) -> None:
     """A program gets its input and variables, and everything it says comes back."""
     done = processes.run(
         shell('cat; echo "$PGHOST" >&2; exit 7', PGHOST='it\'s a "host" $HOME\n'),
@@ -42,14 +42,14 @@ def test_output_status_input_and_environment(processes: PodProcesses) -> None:
     assert done.began_at is not None
 
 
-def test_arguments_arrive_as_they_are(processes: PodProcesses) -> None:
+def test_arguments_arrive_as_they_are(processes: AgentProcesses) -> None:
     """No shell reads them on the way."""
     words = ("a b", "$HOME", "`id`", "'", '"', "*", "", "--x=\n")
     done = processes.run(Command(argv=("printf", "<%s>", *words)), timeout_s=10)
     assert done.stdout == "".join(f"<{word}>" for word in words)
 
 
-def test_a_password_is_not_sent(processes: PodProcesses, two_pods: TwoPods) -> None:
+def test_a_password_is_not_sent(processes: AgentProcesses, two_pods: TwoPods) -> None:
     """The pod has its own, and neither commands nor files of orders hold one."""
     done = processes.run(shell("echo ${PGPASSWORD:-none}", PGPASSWORD="geheim"), timeout_s=10)
     assert "geheim" not in done.stdout
@@ -59,7 +59,7 @@ def test_a_password_is_not_sent(processes: PodProcesses, two_pods: TwoPods) -> N
 
 
 @pytest.mark.parametrize("size", [65_536, 65_537, 5_000_000])
-def test_much_output_and_input_come_whole(processes: PodProcesses, size: int) -> None:
+def test_much_output_and_input_come_whole(processes: AgentProcesses, size: int) -> None:
     """What does not fit into one answer is fetched in parts, and is the same."""
     text = "".join(f"{number:07d}\n" for number in range(size // 8 + 1))[:size]
     done = processes.run(shell("cat; echo end >&2"), timeout_s=20, stdin=text)
@@ -67,14 +67,14 @@ def test_much_output_and_input_come_whole(processes: PodProcesses, size: int) ->
     assert done.stderr == "end\n"
 
 
-def test_a_program_that_does_not_exist_is_named(processes: PodProcesses) -> None:
+def test_a_program_that_does_not_exist_is_named(processes: AgentProcesses) -> None:
     """An image without pgbench is a refusal, not a failed run."""
-    with pytest.raises(TargetError, match="/opt/pgbench does not exist in the image"):
+    with pytest.raises(TargetError, match="/opt/pgbench does not exist on pod"):
         processes.run(Command(argv=("/opt/pgbench", "--version")), timeout_s=10)
 
 
 def test_an_image_without_bash_is_named(
-    processes: PodProcesses, two_pods: TwoPods, monkeypatch: pytest.MonkeyPatch
+    processes: AgentProcesses, two_pods: TwoPods, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The agent needs a shell, and the error says where one is asked for."""
 
@@ -86,7 +86,7 @@ def test_an_image_without_bash_is_named(
         processes.run(shell("true"), timeout_s=10)
 
 
-def test_a_program_that_hangs_is_killed_in_time(processes: PodProcesses) -> None:
+def test_a_program_that_hangs_is_killed_in_time(processes: AgentProcesses) -> None:
     """The agent itself ends it and all that it started, and the error says after how long."""
     with pytest.raises(MeasurementError, match="did not end within 1 s and was killed"):
         processes.run(shell("sleep 61.25 & sleep 61.25; wait"), timeout_s=1)
@@ -94,7 +94,7 @@ def test_a_program_that_hangs_is_killed_in_time(processes: PodProcesses) -> None
 
 
 def test_a_program_that_ignores_its_end_is_killed(
-    processes: PodProcesses, monkeypatch: pytest.MonkeyPatch
+    processes: AgentProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is told as one whose time was over, not as one that somebody killed."""
     with pytest.raises(MeasurementError, match="did not end within 1 s and was killed"):
@@ -102,7 +102,7 @@ def test_a_program_that_ignores_its_end_is_killed(
     assert not is_running("sleep 61.75")
 
 
-def test_two_begin_together(processes: PodProcesses) -> None:
+def test_two_begin_together(processes: AgentProcesses) -> None:
     """Their beginnings, by one clock here, are a fraction of the lead apart, and are recorded."""
     done = processes.run_together([shell("echo 0"), shell("echo 1")], timeout_s=10)
     assert [each.stdout for each in done] == ["0\n", "1\n"]
@@ -117,15 +117,18 @@ def test_two_begin_together(processes: PodProcesses) -> None:
         assert abs(run.offset.seconds) <= run.offset.half_width_s
 
 
-def test_the_i_th_command_runs_in_the_i_th_pod(processes: PodProcesses, two_pods: TwoPods) -> None:
+def test_the_i_th_command_runs_in_the_i_th_pod(
+    processes: AgentProcesses, two_pods: TwoPods
+) -> None:
     """Orders are placed where they belong."""
     processes.run_together([shell("true"), shell("true")], timeout_s=10)
     placed = {ran.where.pod for ran in two_pods.api.ran if ran.argv[2] == "place"}
     assert placed == {pod.pod for pod in two_pods.generators.pods}
-    assert tuple(run.pod for run in processes.last_runs) == two_pods.generators.pods
+    told = [f"pod {pod.pod}" for pod in two_pods.generators.pods]
+    assert [run.where for run in processes.last_runs] == told
 
 
-def test_one_that_fails_ends_the_others(processes: PodProcesses) -> None:
+def test_one_that_fails_ends_the_others(processes: AgentProcesses) -> None:
     """The others have a signal as their status, as on this machine, and nothing goes on."""
     commands = [shell("sleep 62.5 & wait"), shell("echo why >&2; exit 3")]
     first, second = processes.run_together(commands, timeout_s=60)
@@ -134,14 +137,14 @@ def test_one_that_fails_ends_the_others(processes: PodProcesses) -> None:
     assert not is_running("sleep 62.5")
 
 
-def test_more_commands_than_pods_are_refused(processes: PodProcesses) -> None:
+def test_more_commands_than_pods_are_refused(processes: AgentProcesses) -> None:
     """Nothing is run twice in one pod."""
     with pytest.raises(MeasurementError, match="3 load generators need as many pods"):
         processes.run_together([shell("true")] * 3, timeout_s=10)
 
 
 def test_a_script_is_copied_once_and_named_as_here(
-    processes: PodProcesses, two_pods: TwoPods, roots: Path
+    processes: AgentProcesses, two_pods: TwoPods, roots: Path
 ) -> None:
     """A file below a root is read in the pod; its weight stays; messages name it as it is here."""
     script = roots / "it's a script.sql"
@@ -155,7 +158,7 @@ def test_a_script_is_copied_once_and_named_as_here(
     assert two_pods.api.verbs().count("put") == 1
 
 
-def test_a_changed_script_is_copied_again(processes: PodProcesses, roots: Path) -> None:
+def test_a_changed_script_is_copied_again(processes: AgentProcesses, roots: Path) -> None:
     """The pod never reads an older content of a file."""
     script = roots / "a.sql"
     for text in ("one", "two"):
@@ -163,7 +166,9 @@ def test_a_changed_script_is_copied_again(processes: PodProcesses, roots: Path) 
         assert processes.run(shell('cat "$0"', script), timeout_s=10).stdout == text
 
 
-def test_logs_of_two_pods_come_back_beside_each_other(processes: PodProcesses, roots: Path) -> None:
+def test_logs_of_two_pods_come_back_beside_each_other(
+    processes: AgentProcesses, roots: Path
+) -> None:
     """Files of one name from two pods stay two, each with all its bytes."""
     prefix = roots / "logs" / "log"
     write = 'for n in $(seq 20000); do echo "$n $1"; done > "${0#*=}.77"'
@@ -176,7 +181,7 @@ def test_logs_of_two_pods_come_back_beside_each_other(processes: PodProcesses, r
 
 
 def test_a_log_that_fills_its_room_is_fetched_while_it_grows(
-    processes: PodProcesses, two_pods: TwoPods, roots: Path, monkeypatch: pytest.MonkeyPatch
+    processes: AgentProcesses, two_pods: TwoPods, roots: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parts that were fetched and parts that follow make one file, each byte once."""
     # Every look finds too little room.
@@ -189,14 +194,14 @@ def test_a_log_that_fills_its_room_is_fetched_while_it_grows(
     assert "punch" in two_pods.api.verbs()
 
 
-def test_the_log_of_a_failed_run_is_not_fetched(processes: PodProcesses, roots: Path) -> None:
+def test_the_log_of_a_failed_run_is_not_fetched(processes: AgentProcesses, roots: Path) -> None:
     """Nobody reads it."""
     processes.run(shell('echo 1 > "$0.1"; exit 1', roots / "logs" / "log"), timeout_s=10)
     assert not list((roots / "logs").iterdir())
 
 
 def test_what_was_fetched_is_forgotten_in_the_pod(
-    processes: PodProcesses, two_pods: TwoPods
+    processes: AgentProcesses, two_pods: TwoPods
 ) -> None:
     """The next order removes the last one, and only after its result was fetched."""
     for number in range(3):
@@ -204,7 +209,7 @@ def test_what_was_fetched_is_forgotten_in_the_pod(
         assert len(list((two_pods.api.work / "orders").iterdir())) == 1
 
 
-def test_cpu_use_is_of_the_run(processes: PodProcesses) -> None:
+def test_cpu_use_is_of_the_run(processes: AgentProcesses) -> None:
     """Counters before and after differ by what was used meanwhile; what is not shown is None."""
     processes.run_together([shell("for ((n = 0; n < 200000; n++)); do :; done")], timeout_s=30)
     (run,) = processes.last_runs
@@ -213,7 +218,7 @@ def test_cpu_use_is_of_the_run(processes: PodProcesses) -> None:
     assert processes.last_skew is None
 
 
-def test_control_groups_of_this_machine_are_refused(processes: PodProcesses) -> None:
+def test_control_groups_of_this_machine_are_refused(processes: AgentProcesses) -> None:
     """They mean nothing in a pod; the way out is the pod's own limits."""
     command = Command(argv=("true",), groups=(Path("/sys/fs/cgroup/x"),))
     with pytest.raises(TargetError, match="cannot join a control group") as caught:
@@ -221,7 +226,7 @@ def test_control_groups_of_this_machine_are_refused(processes: PodProcesses) -> 
     assert "resources" in caught.value.hint
 
 
-def test_nothing_goes_on_beside_others(processes: PodProcesses, tmp_path: Path) -> None:
+def test_nothing_goes_on_beside_others(processes: AgentProcesses, tmp_path: Path) -> None:
     """There is no way to start a daemon in a generator's pod, and no process id to signal."""
     with pytest.raises(TargetError, match="cannot be started"):
         processes.start(Command(argv=("sleep", "1")), output=tmp_path / "out")

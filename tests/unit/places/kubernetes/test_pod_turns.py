@@ -16,7 +16,7 @@ from steelyard.core.errors import TargetError
 from steelyard.core.kubernetes import POD
 from steelyard.core.outside import Command
 from steelyard.core.schedule import Pausing
-from steelyard.places.kubernetes.pod_processes import PausedInPods, PodProcesses
+from steelyard.places.agent.programs import AgentProcesses, PausedElsewhere
 
 # Counts in a file for as long as it runs; ends by SIGALRM as pgbench does, and says how far.
 COUNTS = """\
@@ -26,9 +26,9 @@ while :; do n=$((n + 1)); echo $n >"$0"; read -r -t 0.005 <> <(:); done
 
 
 @pytest.fixture
-def paused(processes: PodProcesses) -> PausedInPods:
+def paused(processes: AgentProcesses) -> PausedElsewhere:
     """Return what takes turns in the pods."""
-    return PausedInPods(processes)
+    return PausedElsewhere(processes)
 
 
 def counting(file: Path) -> Command:
@@ -59,7 +59,7 @@ def _number(file: Path) -> int:
     return int(text or 0)
 
 
-def test_a_generator_stands_still_and_goes_on(paused: PausedInPods, tmp_path: Path) -> None:
+def test_a_generator_stands_still_and_goes_on(paused: PausedElsewhere, tmp_path: Path) -> None:
     """What stands still counts nothing; what goes on counts from there; its end is its own."""
     file = tmp_path / "count"
     running = paused.begin_together([counting(file)], timeout_s=30)
@@ -83,7 +83,7 @@ def test_a_generator_stands_still_and_goes_on(paused: PausedInPods, tmp_path: Pa
     assert paused.pause()  # nothing runs that could be stopped
 
 
-def test_one_that_ends_by_itself_is_seen(paused: PausedInPods) -> None:
+def test_one_that_ends_by_itself_is_seen(paused: PausedElsewhere) -> None:
     """It is no error to tell it something; it does not run any more."""
     running = paused.begin_together([shell("exit 3")], timeout_s=30)
     while running.all_run():
@@ -95,7 +95,7 @@ def test_one_that_ends_by_itself_is_seen(paused: PausedInPods) -> None:
 
 
 def test_with_the_connection_ends_the_generator(
-    paused: PausedInPods, two_pods: TwoPods, tmp_path: Path
+    paused: PausedElsewhere, two_pods: TwoPods, tmp_path: Path
 ) -> None:
     """Also one that stands still: nobody would let it go on."""
     running = paused.begin_together([shell("exec sleep 71.5")], timeout_s=30)
@@ -110,7 +110,7 @@ def test_with_the_connection_ends_the_generator(
 
 
 def test_a_generator_that_nobody_steers_ends(
-    paused: PausedInPods, two_pods: TwoPods, monkeypatch: pytest.MonkeyPatch
+    paused: PausedElsewhere, two_pods: TwoPods, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection that is dead and does not say so is given up after a while."""
     monkeypatch.setenv("STEELYARD_PATIENCE", "0.2")
@@ -123,7 +123,7 @@ def test_a_generator_that_nobody_steers_ends(
     assert two_pods.api.verbs().count("steer") == 1
 
 
-def test_closing_ends_what_stands_still(paused: PausedInPods) -> None:
+def test_closing_ends_what_stands_still(paused: PausedElsewhere) -> None:
     """And a second time changes nothing."""
     running = paused.begin_together([shell("exec sleep 73.5")], timeout_s=30)
     until_runs("sleep 73.5")
@@ -133,7 +133,7 @@ def test_closing_ends_what_stands_still(paused: PausedInPods) -> None:
     assert not is_running("sleep 73.5")
 
 
-def test_the_pods_clock_is_known(paused: PausedInPods, tmp_path: Path) -> None:
+def test_the_pods_clock_is_known(paused: PausedElsewhere, tmp_path: Path) -> None:
     """The logs hold its times: here they are this machine's own."""
     running = paused.begin_together([counting(tmp_path / "count")], timeout_s=30)
     paused.pause()
@@ -141,7 +141,7 @@ def test_the_pods_clock_is_known(paused: PausedInPods, tmp_path: Path) -> None:
     running.close()
 
 
-def test_logs_come_back(paused: PausedInPods, roots: Path, tmp_path: Path) -> None:
+def test_logs_come_back(paused: PausedElsewhere, roots: Path, tmp_path: Path) -> None:
     """What it wrote beside a path of this machine is there when it has ended."""
     prefix = roots / "logs" / "log"
     command = shell('trap "exit 0" ALRM; echo line >"$0.1"; while :; do sleep 0.02; done', prefix)
@@ -155,7 +155,7 @@ def test_logs_come_back(paused: PausedInPods, roots: Path, tmp_path: Path) -> No
     assert (roots / "logs" / "log.1").read_text() == "line\n"
 
 
-def test_a_lost_pod_is_made_anew_once(processes: PodProcesses, two_pods: TwoPods) -> None:
+def test_a_lost_pod_is_made_anew_once(processes: AgentProcesses, two_pods: TwoPods) -> None:
     """Servers that start side by side all run programs there, and all find that it is lost."""
     lost = two_pods.generators.ready[0].where
     two_pods.api.lose(POD, lost.pod, lost.namespace)

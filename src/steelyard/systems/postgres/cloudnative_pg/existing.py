@@ -26,7 +26,7 @@ from steelyard.core.target import (
 )
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.made_server import moved
-from steelyard.places.kubernetes.outcomes import PodSight
+from steelyard.places.protocol import PodSight
 from steelyard.systems.existing import SettingStore
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
 from steelyard.systems.postgres.cloudnative_pg.operator import (

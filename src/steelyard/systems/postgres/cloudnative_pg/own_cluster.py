@@ -36,6 +36,7 @@ from steelyard.core.target import CloudNativePgTarget
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.sql import Sql
+from steelyard.places.agent.outcomes import StartSkew, unknown_skew
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.made_server import (
     MadeInCluster,
@@ -46,12 +47,11 @@ from steelyard.places.kubernetes.made_server import (
     early_volumes,
     place_finding,
 )
-from steelyard.places.kubernetes.outcomes import LoadPods, PodSight, StartSkew, unknown_skew
 from steelyard.places.kubernetes.pods import resources_of
 from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.kubernetes.undoing import Departure, Held, held_by
 from steelyard.places.kubernetes.volumes import storage_class_facts, volume_facts
-from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
+from steelyard.places.protocol import Ledger, LoadPods, PausedPrograms, PodSight, PreparedState
 from steelyard.systems.postgres.cloudnative_pg.operator import (
     ClusterState,
     discover,

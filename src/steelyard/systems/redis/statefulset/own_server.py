@@ -58,7 +58,6 @@ from steelyard.places.kubernetes.made_server import (
     Standing,
     early_volumes,
 )
-from steelyard.places.kubernetes.outcomes import LoadPods, PodSight
 from steelyard.places.kubernetes.pods import (
     ReadyWait,
     claim_spec,
@@ -70,7 +69,7 @@ from steelyard.places.kubernetes.pods import (
 from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.kubernetes.undoing import Departure, Held, held_by
 from steelyard.places.kubernetes.volumes import claim_obstacle, storage_class_facts, volume_facts
-from steelyard.places.protocol import Ledger, PreparedState
+from steelyard.places.protocol import Ledger, LoadPods, PodSight, PreparedState
 
 PORT: Final = 6379
 USERS: Final = "/etc/steelyard/users.acl"

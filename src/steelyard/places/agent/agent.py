@@ -1,11 +1,11 @@
-"""The agent in a pod, asked from here, and a command of this machine as an order for it.
+"""The agent in a pod or on a host, asked from here, and a command of this machine as its order.
 
 A lost connection costs nothing but time: an order goes on without it, and every command may be
-given twice. Only a pod that is lost ends the asking before its time.
+given twice. Only a place that is lost ends the asking before its time.
 
-The files of a command go along, and its paths become the pod's. A log is fetched in parts, each
-with its checksum, into a file of the same name with the number of its pod. It is fetched while it
-grows only where the pod has no more room for it: a fetch takes CPU from the generator.
+The files of a command go along, and its paths become those there. A log is fetched in parts, each
+with its checksum, into a file of the same name with the number of its place. It is fetched while it
+grows only where there is no more room for it: a fetch takes CPU from the generator.
 """
 
 import base64
@@ -17,23 +17,19 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.resources import files
 from pathlib import Path, PurePosixPath
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from steelyard.core.errors import MeasurementError, PreflightError, TargetError
-from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef
 from steelyard.core.outside import Command, Completed
 from steelyard.core.units import KIB, MIB, format_duration
 from steelyard.gateways.files import free_bytes, translated
 from steelyard.gateways.host import Clock
-from steelyard.gateways.kubernetes.api import Dialogue, KubernetesApi
-from steelyard.places.kubernetes.outcomes import Outcome, PodClock, Printed, read_outcome
-from steelyard.places.kubernetes.pods import DELETED, PodLostError, loss
+from steelyard.gateways.kubernetes.api import Dialogue
+from steelyard.places.agent.outcomes import ClockThere, Outcome, Printed, read_outcome
 
-SCRIPT: Final = "/steelyard/agent/agent.sh"
-WORK: Final = "/steelyard/work"
-LOGS: Final = "/steelyard/logs"
-PATIENCE_S: Final = 60.0  # of the API, before something runs; a guess
+PATIENCE_S: Final = 60.0  # of the way there, before something runs; a guess
 _ASK_S: Final = 30.0  # for a short command
 _WAIT_S: Final = 60.0  # for one that waits; then it is asked again, should nobody have noticed
 _PAUSES_S: Final = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # the last one again and again
@@ -42,45 +38,119 @@ _CHUNK_BYTES: Final = 4 * MIB  # likewise, before it is compressed
 _NO_ORDER, _DAMAGED = 3, 4  # exit statuses of the agent
 _NO_SHELL: Final = frozenset({126, 127})
 _TRIPS: Final = 5
-_LAST_WORD_S: Final = 2.0
 _Result = TypeVar("_Result")
+
+
+class PlaceLostError(MeasurementError):
+    """The place of an agent is gone, or works no more."""
 
 
 class _DamagedError(TargetError):
     """An answer is not what was sent."""
 
 
+def agent_script() -> str:
+    """Return the agent itself."""
+    return files(__package__).joinpath("agent.sh").read_text()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodFile:
-    """A file in a pod."""
+class AgentHome:
+    """Where an agent has its files.
+
+    Attributes:
+        script: The agent itself.
+        work: Orders, and the files that they read.
+        logs: What they write beside their output.
+        has_password: Programs there have it from elsewhere; else it goes with each order.
+    """
+
+    script: str
+    work: str
+    logs: str
+    has_password: bool = True
+
+    def order(self, identifier: str, name: str) -> str:
+        """Return where a file of an order is."""
+        return f"{self.work}/orders/{identifier}/{name}"
+
+    def file(self, folder: str, name: str) -> str:
+        """Return where a file of this machine is."""
+        return f"{self.work}/files/{folder}/{name}"
+
+    def log(self, identifier: str, name: str) -> str:
+        """Return where a log of an order is."""
+        return f"{self.logs}/{identifier}/{name}"
+
+
+class AgentPlace(Protocol):
+    """Where an agent runs. Equal ones are the same agent, with what it knows."""
+
+    @property
+    def label(self) -> str:
+        """Return what it is called: ``pod x``, ``host x``."""
+        ...
+
+    @property
+    def home(self) -> AgentHome:
+        """Return where the agent has its files."""
+        ...
+
+    @property
+    def needs(self) -> str:
+        """Return what to do where it lacks a program, as a sentence."""
+        ...
+
+    def run(self, argv: Sequence[str], *, timeout_s: float, stdin: str = "") -> Completed:
+        """Run a command there to its end.
+
+        Raises:
+            TargetError: It cannot be reached.
+            MeasurementError: The command did not end in time.
+        """
+        ...
+
+    def talk(self, argv: Sequence[str]) -> Dialogue:
+        """Start a command there that answers lines; its input ends with the connection."""
+        ...
+
+    def loss(self) -> str:
+        """Return why it works no more; empty where it does, or where nobody can tell."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileThere:
+    """A file of an agent."""
 
     path: str
     size_bytes: int
 
 
 class Agent:
-    """One pod that runs orders.
+    """One place that runs orders.
 
     Args:
-        api: The cluster.
-        where: The container.
-        uid: Of the pod, so that another one of its name is not taken for it.
+        place: Where it is.
         clock: Ours.
     """
 
-    def __init__(self, api: KubernetesApi, where: ContainerRef, uid: str, clock: Clock) -> None:
-        self.where = where
-        self.pod_clock = PodClock()
-        self._api = api
-        self._uid = uid
+    def __init__(self, place: AgentPlace, clock: Clock) -> None:
+        self.place = place
+        self.clock_there = ClockThere()
         self._clock = clock
+
+    @property
+    def home(self) -> AgentHome:
+        """Return where it has its files."""
+        return self.place.home
 
     def later(self, seconds: float) -> float:
         """Return the monotonic instant after so many seconds, until which something is asked."""
         return self._clock.monotonic() + seconds
 
     def look_at_clock(self) -> None:
-        """Measure the pod's clock by some round trips."""
+        """Measure the clock there by some round trips."""
         for _ in range(_TRIPS):
             self._ask("now", until=self.later(PATIENCE_S), answer=lambda text: text)
 
@@ -88,7 +158,7 @@ class Agent:
         """Write a file; it has its name only when it is complete.
 
         Raises:
-            PodLostError: The pod is gone.
+            PlaceLostError: The place is gone.
             TargetError: It cannot be written.
         """
         digest = hashlib.sha256(content).hexdigest()
@@ -99,7 +169,7 @@ class Agent:
             words = ("put", path, str(offset), str(len(part)), *((digest,) if last else ()))
             self._ask(*words, stdin=part, until=until, answer=lambda text: text)
 
-    def place(
+    def begin(
         self,
         identifier: str,
         command: bytes,
@@ -108,12 +178,12 @@ class Agent:
         limit_s: float,
         old: Sequence[str] = (),
     ) -> float:
-        """Let an order begin; return the pod's clock when that was understood.
+        """Let an order begin; return the clock there when that was understood.
 
         Args:
             identifier: Of the order.
             command: A shell script.
-            instant: By the pod's clock; None: at once.
+            instant: By the clock there; None: at once.
             limit_s: After so long it is ended.
             old: Orders to forget.
         """
@@ -142,8 +212,8 @@ class Agent:
             scarce: Makes room.
 
         Raises:
-            PodLostError: The pod is gone, and the outcome with it.
-            MeasurementError: It did not end by then, or the API did not answer.
+            PlaceLostError: The place is gone, and the outcome with it.
+            MeasurementError: It did not end by then, or there was no answer.
         """
         while True:
             words = ("wait", identifier, f"{_WAIT_S:.0f}", str(spare_kib))
@@ -156,25 +226,25 @@ class Agent:
                 scarce()
             if self._clock.monotonic() > until:
                 raise MeasurementError(
-                    f"what runs in pod {self.where.pod} did not end in time",
+                    f"what runs in {self.place.label} did not end in time",
                     hint="Is the server hanging?",
                 )
 
-    def logs(self, identifier: str, *, until: float) -> tuple[PodFile, ...]:
+    def logs(self, identifier: str, *, until: float) -> tuple[FileThere, ...]:
         """Return the log files of an order so far."""
 
         def listed(text: str) -> tuple[tuple[str, int], ...]:
             lines = text.splitlines()
             if not lines or lines[-1] != "complete":
-                raise _DamagedError(f"pod {self.where.pod} sent half a list of its logs")
+                raise _DamagedError(f"{self.place.label} sent half a list of its logs")
             return tuple(_log_of(line) for line in lines[:-1])
 
         found = self._ask("logs", identifier, until=until, answer=listed)
         return tuple(
-            PodFile(path=log_path(identifier, name), size_bytes=size) for name, size in found
+            FileThere(path=self.home.log(identifier, name), size_bytes=size) for name, size in found
         )
 
-    def read(self, file: PodFile, *, until: float, offset: int = 0) -> Iterator[bytes]:
+    def read(self, file: FileThere, *, until: float, offset: int = 0) -> Iterator[bytes]:
         """Yield what a file holds from an offset on, each part with a right checksum."""
         while offset < file.size_bytes:
             length = min(_CHUNK_BYTES, file.size_bytes - offset)
@@ -185,7 +255,7 @@ class Agent:
             )
             offset += length
 
-    def punch(self, file: PodFile, *, until: float) -> None:
+    def punch(self, file: FileThere, *, until: float) -> None:
         """Give back the space of a file's first bytes, which were read."""
         words = ("punch", file.path, "0", str(file.size_bytes))
         self._ask(*words, until=until, answer=lambda text: text)
@@ -194,10 +264,10 @@ class Agent:
         """Open what stops an order's program and lets it go on; the order ends when that is closed.
 
         Raises:
-            TargetError: The pod cannot be reached.
+            TargetError: The place cannot be reached.
         """
-        argv = ("bash", SCRIPT, "steer", identifier)
-        return Reins(self._api.talk(self.where, argv), self.pod_clock, self._clock)
+        argv = ("bash", self.home.script, "steer", identifier)
+        return Reins(self.place.talk(argv), self.clock_there, self._clock)
 
     def end(self, identifier: str, *, patience_s: float) -> None:
         """End an order and all that it started; nothing happens where it has ended."""
@@ -214,8 +284,8 @@ class Agent:
         """Ask until there is an answer.
 
         Raises:
-            PodLostError: The pod is gone.
-            PreflightError: The image has no shell.
+            PlaceLostError: The place is gone.
+            PreflightError: There is no bash.
             MeasurementError: There was none by ``until``, a monotonic instant.
         """
         pauses, pause_s = iter(_PAUSES_S), 0.0
@@ -223,9 +293,9 @@ class Agent:
         while True:
             try:
                 return answer(self._said(words, stdin, timeout_s))
-            except PodLostError:
+            except PlaceLostError:
                 raise
-            except PreflightError:  # as the API says it of a pod that has ended, too
+            except PreflightError:  # as an API says it of a pod that has ended, too
                 self.require_alive()
                 raise
             except (TargetError, MeasurementError) as error:
@@ -237,58 +307,46 @@ class Agent:
 
     def _said(self, words: Sequence[str], stdin: str, timeout_s: float) -> str:
         asked_at = self._clock.now()
-        argv = ("bash", SCRIPT, *words)
-        completed = self._api.run(self.where, argv, timeout_s=timeout_s, stdin=stdin)
+        argv = ("bash", self.home.script, *words)
+        completed = self.place.run(argv, timeout_s=timeout_s, stdin=stdin)
         answered_at = self._clock.now()
         if completed.exit_status:
             raise self._refusal(words[0], completed)
         if words[0] in {"now", "place"}:
-            self.pod_clock.note(asked_at, _clock_of(completed.stdout), answered_at)
+            self.clock_there.note(asked_at, _clock_of(completed.stdout), answered_at)
         return completed.stdout
 
     def _refusal(self, verb: str, completed: Completed) -> Exception:
         if completed.exit_status in _NO_SHELL:
             return PreflightError(
-                f"the image of pod {self.where.pod} has no bash: {completed.tail(1)}",
-                hint="Name an image with bash, psql and pgbench: `generators: {image: ...}`.",
+                f"{self.place.label} has no bash: {completed.tail(1)}", hint=self.place.needs
             )
         if completed.exit_status == _NO_ORDER:
-            return PodLostError(f"pod {self.where.pod} knows nothing of what it was to run")
+            return PlaceLostError(f"{self.place.label} knows nothing of what it was to run")
         if completed.exit_status == _DAMAGED:
-            return _DamagedError(f"pod {self.where.pod} received something damaged")
+            return _DamagedError(f"{self.place.label} received something damaged")
         said = completed.tail(2) or f"status {completed.exit_status}"
-        return TargetError(f"pod {self.where.pod} refused {verb!r}: {said}")
+        return TargetError(f"{self.place.label} refused {verb!r}: {said}")
 
     def require_alive(self) -> None:
-        """Raise where the pod works no more; an API that does not answer says nothing about that.
+        """Raise where the place works no more; where nobody can tell it says nothing about that.
 
         Raises:
-            PodLostError: With the reason.
+            PlaceLostError: With the reason.
         """
-        reason = self._loss()
+        reason = self.place.loss()
         if reason:
-            # A container ends before the cluster says why; and an evicted pod is deleted soon.
-            self._clock.sleep(_LAST_WORD_S)
-            again = self._loss()
-            last = again if again not in {"", DELETED} else reason
-            raise PodLostError(
-                f"the load generator's pod {self.where.pod} {last}",
+            raise PlaceLostError(
+                f"the load generator's {self.place.label} {reason}",
                 hint="It is made anew for the next run; keep the cluster quiet during a campaign.",
             )
-
-    def _loss(self) -> str:
-        ref = ObjectRef(kind=POD, name=self.where.pod, namespace=self.where.namespace)
-        try:
-            return loss(self._api.read(ref), uid=self._uid)
-        except TargetError:
-            return ""
 
     def _unanswered(
         self, verb: str, begun: float, error: TargetError | MeasurementError
     ) -> MeasurementError:
         waited = format_duration(self._clock.monotonic() - begun)
         return MeasurementError(
-            f"pod {self.where.pod} gave no answer to {verb!r} for {waited}: {error.message}",
+            f"{self.place.label} gave no answer to {verb!r} for {waited}: {error.message}",
             hint=error.hint,
         )
 
@@ -300,9 +358,9 @@ class Reins:
         has_ended: Whether the program had, when it was last told something.
     """
 
-    def __init__(self, dialogue: Dialogue, pod_clock: PodClock, clock: Clock) -> None:
+    def __init__(self, dialogue: Dialogue, clock_there: ClockThere, clock: Clock) -> None:
         self._dialogue = dialogue
-        self._pod_clock = pod_clock
+        self._clock_there = clock_there
         self._clock = clock
         self.has_ended = False
 
@@ -331,24 +389,9 @@ class Reins:
         asked_at = self._clock.now()
         answer = self._dialogue.ask(line, timeout_s=_ASK_S)
         word, _, clock = answer.partition(" ")
-        self._pod_clock.note(asked_at, _clock_of(f"clock {clock}\n"), self._clock.now())
+        self._clock_there.note(asked_at, _clock_of(f"clock {clock}\n"), self._clock.now())
         self.has_ended = word == "ended"
         return word
-
-
-def order_path(identifier: str, name: str) -> str:
-    """Return where a file of an order is in the pod."""
-    return f"{WORK}/orders/{identifier}/{name}"
-
-
-def file_path(folder: str, name: str) -> str:
-    """Return where a file of this machine is in the pod."""
-    return f"{WORK}/files/{folder}/{name}"
-
-
-def log_path(identifier: str, name: str) -> str:
-    """Return where a log of an order is in the pod."""
-    return f"{LOGS}/{identifier}/{name}"
 
 
 def _clock_of(text: str) -> float:
@@ -359,7 +402,7 @@ def _clock_of(text: str) -> float:
                 return float(value)
             except ValueError:
                 break
-    raise _DamagedError("the pod did not say what time it is")
+    raise _DamagedError("the agent did not say what time it is")
 
 
 def _state_of(text: str) -> tuple[Outcome | None, str]:
@@ -370,14 +413,14 @@ def _state_of(text: str) -> tuple[Outcome | None, str]:
     """
     states = [line for line in text.splitlines() if line.startswith("state ")]
     if not states:
-        raise _DamagedError("the pod did not say how its order stands")
+        raise _DamagedError("the agent did not say how its order stands")
     state = states[-1].removeprefix("state ")
     if state != "ended":
         return None, state
     try:
         return read_outcome(text), state
     except ValueError as error:
-        raise _DamagedError(f"the pod sent half an outcome: {error}") from error
+        raise _DamagedError(f"the agent sent half an outcome: {error}") from error
 
 
 def _log_of(line: str) -> tuple[str, int]:
@@ -407,8 +450,8 @@ def _content_of(text: str, length: int, path: str) -> bytes:
     return content
 
 
-# The pod has its own, of a Secret: no order's file holds a password. That of a guest, who is made
-# for the load alone, comes in a file of its own.
+# A pod has its own, of a Secret: no order's file holds a password. Other places get it as they get
+# that of a guest, who is made for the load alone: in a file of its own, which is gone once read.
 _SECRET: Final = frozenset({"PGPASSWORD", "REDISCLI_AUTH"})
 _DIGITS: Final = 16
 _NOT_FOUND: Final = 127
@@ -419,7 +462,7 @@ class Enclosed:
     """A file that a command reads.
 
     Attributes:
-        place: Where it will be in the pod; another content has another place.
+        place: Where it will be there; another content has another place.
     """
 
     place: str
@@ -431,11 +474,11 @@ class Order:
     """What an agent runs.
 
     Attributes:
-        identifier: In its pod.
+        identifier: Of its agent.
         command: A shell script.
         enclosed: Files that it needs.
         logs: Where on this machine the files belong that it writes; None: it writes none.
-        places: Paths of the pod and what they are here, to understand what it prints.
+        places: Paths there and what they are here, to understand what it prints.
     """
 
     identifier: str
@@ -452,25 +495,26 @@ class Order:
         return text
 
 
-def compose(command: Command, identifier: str, roots: Sequence[Path]) -> Order:
+def compose(command: Command, identifier: str, roots: Sequence[Path], home: AgentHome) -> Order:
     """Return a command as an order.
 
     A path below one of the roots, at the beginning of an argument or after its ``=``, is another
-    one in the pod: that of a copy where it is a file here, else, where its directory is there, that
+    one there: that of a copy where it is a file here, else, where its directory is there, that
     of a log whose files come back. ``@`` and what follows stay: pgbench's weight of a script.
 
     Args:
-        command: Its account and directory mean nothing in a pod.
+        command: Its account and directory mean nothing elsewhere.
         identifier: Of the order.
         roots: Directories of this machine.
+        home: Of the agent.
 
     Raises:
         TargetError: It asks for control groups of this machine.
     """
     if command.groups:
         raise TargetError(
-            f"{command.argv[0]} cannot join a control group of this machine from a pod",
-            hint="Leave `cgroup:` out; the pods' limits are `generators: {resources: ...}`.",
+            f"{command.argv[0]} cannot join a control group of this machine from elsewhere",
+            hint="Leave `cgroup:` out; limits of pods are `generators: {resources: ...}`.",
         )
     argv: list[str] = []
     enclosed: list[Enclosed] = []
@@ -482,18 +526,18 @@ def compose(command: Command, identifier: str, roots: Sequence[Path]) -> Order:
             argv.append(argument)
             continue
         if path.is_file():
-            enclosed.append(_enclosed(path))
+            enclosed.append(_enclosed(path, home))
             theirs = enclosed[-1].place
         else:
             logs.append(path.parent)
-            theirs = log_path(identifier, path.name)
+            theirs = home.log(identifier, path.name)
         places[theirs] = str(path)
         argv.append(f"{head}{theirs}{tail}")
     return Order(
         identifier=identifier,
         argv=command.argv,
-        command=_script(argv, command, identifier),
-        enclosed=(*enclosed, *_secrets(command, identifier)),
+        command=_script(argv, command, identifier, home),
+        enclosed=(*enclosed, *_secrets(command, identifier, home)),
         logs=logs[0] if logs else None,
         places=places,
     )
@@ -522,38 +566,50 @@ def _readings(text: str) -> Iterator[tuple[Path, str]]:
         yield Path(name), f"{at}{weight}"
 
 
-def _enclosed(path: Path) -> Enclosed:
+def _enclosed(path: Path, home: AgentHome) -> Enclosed:
     with translated(path, TargetError):
         content = path.read_bytes()
     digest = hashlib.sha256(content).hexdigest()[:_DIGITS]
-    return Enclosed(place=file_path(digest, path.name), content=content)
+    return Enclosed(place=home.file(digest, path.name), content=content)
 
 
-def _secrets(command: Command, identifier: str) -> tuple[Enclosed, ...]:
+def _passwords(command: Command, home: AgentHome) -> Mapping[str, str]:
+    """Return the variables of a command that go to a place that has no password of its own."""
+    if home.has_password:
+        return {}
+    return {name: value for name, value in command.environment.items() if name in _SECRET}
+
+
+def _secrets(command: Command, identifier: str, home: AgentHome) -> tuple[Enclosed, ...]:
+    secrets = (*command.secrets.values(), *_passwords(command, home).values())
     return tuple(
-        Enclosed(place=_secret_place(identifier, number), content=secret.encode())
-        for number, secret in enumerate(command.secrets.values())
+        Enclosed(place=_secret_place(identifier, number, home), content=secret.encode())
+        for number, secret in enumerate(secrets)
     )
 
 
-def _secret_place(identifier: str, number: int) -> str:
-    return order_path(identifier, f"secret-{number}")
+def _secret_place(identifier: str, number: int, home: AgentHome) -> str:
+    return home.order(identifier, f"secret-{number}")
 
 
-def _script(argv: Sequence[str], command: Command, identifier: str) -> bytes:
+def _script(argv: Sequence[str], command: Command, identifier: str, home: AgentHome) -> bytes:
     """Return the order's file; each secret word is in one of its own, which is gone once read."""
-    exports = [
+    lines = [
         f"export {name}={shlex.quote(value)}"
         for name, value in command.environment.items()
         if name not in _SECRET
     ]
     words = shlex.join(argv)
-    for number, name in enumerate(command.secrets):
-        place = _secret_place(identifier, number)
-        exports.append(f"secret_{number}=$(<{place}); rm -f {place}")
-        words = words.replace(name, f"'\"$secret_{number}\"'")
+    passwords = _passwords(command, home)
+    for number, name in enumerate((*command.secrets, *passwords)):
+        place = _secret_place(identifier, number, home)
+        lines.append(f"secret_{number}=$(<{place}); rm -f {place}")
+        if name in passwords:
+            lines.append(f"export {name}=$secret_{number}")
+        else:
+            words = words.replace(name, f"'\"$secret_{number}\"'")
     found = f"type -P {shlex.quote(argv[0])} >/dev/null || exit {_NOT_FOUND}"
-    return "\n".join([*exports, found, f"exec {words}", ""]).encode()
+    return "\n".join([*lines, found, f"exec {words}", ""]).encode()
 
 
 # A guess: what reads the logs here needs room, and is waited for while there is less.
@@ -567,9 +623,9 @@ class Collector:
     """Brings back what one order left.
 
     Args:
-        agent: Of its pod.
+        agent: That ran it.
         order: The order.
-        number: Of the pod; tells files of several apart that have one name.
+        number: Of its place; tells files of several apart that have one name.
         clock: Ours.
     """
 
@@ -583,19 +639,19 @@ class Collector:
         """Return the text of each stream.
 
         Raises:
-            MeasurementError: It is damaged in the pod itself.
+            MeasurementError: It is damaged there.
         """
         return {each.name: self._text(each, until) for each in outcome.printed}
 
     def _text(self, stream: Printed, until: float) -> str:
         content = stream.content
         if content is None:
-            path = order_path(self.order.identifier, stream.name)
-            file = PodFile(path=path, size_bytes=stream.size_bytes)
+            path = self.agent.home.order(self.order.identifier, stream.name)
+            file = FileThere(path=path, size_bytes=stream.size_bytes)
             content = b"".join(self.agent.read(file, until=until))
             if not stream.accepts(content):
                 raise MeasurementError(
-                    f"{stream.name} of {self.order.argv[0]} in pod {self.agent.where.pod} is not"
+                    f"{stream.name} of {self.order.argv[0]} on {self.agent.place.label} is not"
                     " what was printed: its checksum differs",
                     hint="Is something wrong with the node's memory or disk?",
                 )
@@ -604,8 +660,8 @@ class Collector:
     def logs(self, outcome: Outcome, *, until: float) -> None:
         """Bring back what is missing of all logs of an order that has ended."""
         for name, size_bytes in outcome.logs:
-            path = log_path(self.order.identifier, name)
-            self._bring(PodFile(path=path, size_bytes=size_bytes), until)
+            path = self.agent.home.log(self.order.identifier, name)
+            self._bring(FileThere(path=path, size_bytes=size_bytes), until)
 
     def make_room(self, *, until: float) -> None:
         """Bring back what there is of the logs of an order that goes on, and free its space."""
@@ -613,7 +669,7 @@ class Collector:
             self._bring(file, until)
             self.agent.punch(file, until=until)
 
-    def _bring(self, file: PodFile, until: float) -> None:
+    def _bring(self, file: FileThere, until: float) -> None:
         if self.order.logs is None:
             return
         name = PurePosixPath(file.path).name

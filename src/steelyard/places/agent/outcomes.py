@@ -1,8 +1,8 @@
-"""What a program in a pod did: when, with how much CPU, and how far apart several began.
+"""What a program elsewhere did: when, with how much CPU, and how far apart several began.
 
-How far a pod's clock is from ours is known by Cristian's method: the pod read its clock somewhere
-between our question and its answer, so the offset is known to half of the time between; the
-shortest round trip says it best.
+How far a clock there is from ours is known by Cristian's method: it was read somewhere between our
+question and the answer, so the offset is known to half of the time between; the shortest round trip
+says it best.
 
 Source: F. Cristian, "Probabilistic clock synchronization", Distributed Computing 3 (1989).
 """
@@ -10,14 +10,10 @@ Source: F. Cristian, "Probabilistic clock synchronization", Distributed Computin
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from steelyard.core.errors import SteelyardError
-from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef
 from steelyard.core.units import US_PER_S
-from steelyard.gateways.kubernetes.api import KubernetesApi
 
 _KEPT_S: Final = 600.0  # quartz drifts by some ten millionths: 10 ms in that time
 _MOST: Final = 64
@@ -25,7 +21,7 @@ _MOST: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offset:
-    """How much later it is on a pod's clock than on ours.
+    """How much later it is on a clock there than on ours.
 
     Attributes:
         seconds: Best guess.
@@ -47,14 +43,14 @@ class _Trip:
         return self.answered_at - self.asked_at
 
 
-class PodClock:
-    """What is known of one pod's clock."""
+class ClockThere:
+    """What is known of one clock there."""
 
     def __init__(self) -> None:
         self._trips: list[_Trip] = []
 
     def note(self, asked_at: float, theirs: float, answered_at: float) -> None:
-        """Take a round trip: our wall clock before, the pod's between, ours after."""
+        """Take a round trip: our wall clock before, theirs between, ours after."""
         if answered_at < asked_at:  # our clock was set back meanwhile
             self._trips.clear()
             return
@@ -97,19 +93,19 @@ class CpuUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodRun:
-    """One program in one pod.
+class AgentRun:
+    """One program that an agent ran.
 
     Attributes:
-        began_at: By the pod's wall clock.
+        where: What the agent's place is called.
+        began_at: By the wall clock there.
         ended_at: Likewise.
-        offset: Of the pod's clock to ours; None: not measured.
+        offset: Of that clock to ours; None: not measured.
         before: Counters when it began.
         after: When it ended.
     """
 
-    pod: ContainerRef
-    node: str
+    where: str
     began_at: float
     ended_at: float
     offset: Offset | None
@@ -140,7 +136,7 @@ class StartSkew:
     half_width_s: float
 
 
-def start_skew(runs: tuple[PodRun, ...]) -> StartSkew | None:
+def start_skew(runs: tuple[AgentRun, ...]) -> StartSkew | None:
     """Return how far apart programs began; None for one, or where a clock is not known."""
     begins = [
         (run.began_at - run.offset.seconds, run.offset.half_width_s)
@@ -187,7 +183,7 @@ class Outcome:
 
     Attributes:
         status: As a shell says it.
-        began_at: By the pod's wall clock; so the next.
+        began_at: By the wall clock there; so the next.
         logs: Names and sizes of the files that it wrote beside its output.
     """
 
@@ -267,54 +263,3 @@ def _cpu_use(words: list[str]) -> CpuUse:
 def unknown_skew() -> StartSkew | None:
     """Return None: nobody knows how far apart generators began, or there is only one."""
     return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSight:
-    """The containers of a run.
-
-    Attributes:
-        database: The container of the server that is under load.
-        generators: Those that put the load on it, in the order of their commands.
-        same_node: One of the generators' pods is on the database's node.
-        start_skew: Tells how far apart the generators of the last run began.
-    """
-
-    api: KubernetesApi
-    database: ContainerRef
-    generators: tuple[ContainerRef, ...] = ()
-    same_node: bool = False
-    start_skew: Callable[[], StartSkew | None] = unknown_skew
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadPods:
-    """The pods that put the load on, which may be made anew.
-
-    Attributes:
-        pods: As they are now.
-        start_skew: Tells how far apart they began in the last run.
-    """
-
-    pods: Callable[[], tuple[ContainerRef, ...]] = tuple
-    start_skew: Callable[[], StartSkew | None] = unknown_skew
-
-    def sight(self, api: KubernetesApi, database: ContainerRef, node: str) -> PodSight:
-        """Return what can be watched of a server on a node, and of its generators."""
-        pods = self.pods()
-        return PodSight(
-            api=api,
-            database=database,
-            generators=pods,
-            same_node=bool(node) and node in {_node_of(api, pod) for pod in pods},
-            start_skew=self.start_skew,
-        )
-
-
-def _node_of(api: KubernetesApi, pod: ContainerRef) -> str:
-    """Return the node of a pod; empty where it cannot be seen."""
-    try:
-        found = api.read(ObjectRef(kind=POD, name=pod.pod, namespace=pod.namespace))
-    except SteelyardError:
-        return ""
-    return "" if found is None else str(found["spec"].get("nodeName") or "")

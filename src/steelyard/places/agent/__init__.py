@@ -1,0 +1,1 @@
+"""Load generators elsewhere: what runs programs there, and how it is asked from here."""

@@ -1,1 +1,0 @@
-"""Campaigns that run inside a cluster as a Job: their objects, and the way to their records."""
