@@ -26,7 +26,7 @@ from steelyard.core.errors import InputError, MeasurementError, SteelyardError, 
 from steelyard.core.kubernetes import POD, STORAGE_CLASS, ContainerRef, Kind, Manifest, ObjectRef
 from steelyard.core.outside import Completed
 from steelyard.gateways.kubernetes import api
-from steelyard.gateways.kubernetes.api import Dialogue
+from steelyard.gateways.process import Dialogue
 
 __all__ = [
     "KINDS",

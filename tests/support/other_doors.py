@@ -2,7 +2,8 @@
 
 ``STEELYARD_TEST_PATIENCE_S``: seconds after which a run and a statement without an end are looked
 into. ``STEELYARD_TEST_STEP``: a file with the seconds by which the wall clock is off; none while it
-is not there. The machine's own clock is never touched: others use it. No charts are drawn.
+is not there. ``STEELYARD_TEST_LEASE_S``: how long an agent on a host goes on without hearing of us.
+The machine's own clock is never touched: others use it. No charts are drawn.
 """
 
 import os
@@ -15,6 +16,7 @@ from steelyard.cli.main import main  # noqa: E402
 from steelyard.gateways import doors  # noqa: E402
 from steelyard.gateways.host import SystemClock  # noqa: E402
 from steelyard.gateways.sql import PsycopgSql  # noqa: E402
+from steelyard.places.agent import host  # noqa: E402
 from steelyard.systems.postgres import engine  # noqa: E402
 
 
@@ -31,6 +33,8 @@ if "STEELYARD_TEST_PATIENCE_S" in os.environ:
     patience_s = float(os.environ["STEELYARD_TEST_PATIENCE_S"])
     engine._DEADLINE_BEYOND_RUN_S = patience_s
     doors.PsycopgSql = partial(PsycopgSql, patience_s=patience_s)  # type: ignore[assignment,misc]
+if "STEELYARD_TEST_LEASE_S" in os.environ:
+    host.LEASE_S = int(os.environ["STEELYARD_TEST_LEASE_S"])  # type: ignore[misc]
 if "STEELYARD_TEST_STEP" in os.environ:
     doors.SystemClock = SteppedClock  # type: ignore[misc]
 sys.modules["altair"] = None  # type: ignore[assignment] # these campaigns need no charts

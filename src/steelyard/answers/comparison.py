@@ -279,6 +279,7 @@ def _design(record: CampaignRecord) -> Described:
         "prewarm": "yes" if measure.prewarm else "no",
         "transactions logged": _logging(measure),
         "generator flags": " ".join(experiment.generator_flags) or "none",
+        "generator host": experiment.generator_host or "none",
         "generator commands": "; ".join(text for _, text in command_pairs(experiment)) or "none",
         "configurations side by side": ", ".join(t.name for t in experiment.configurations),
     }

@@ -218,7 +218,8 @@ class _Terms:
 
     def _generators(self) -> Iterator[str]:
         for each in self.experiment.configurations:
-            yield "this machine" if each.target.home is None else "pods of the cluster"
+            here = self.experiment.generator_host or "this machine"
+            yield here if each.target.home is None else "pods of the cluster"
 
     def _settings(self) -> Term:
         apart = differing_settings(self.environment, self.experiment)

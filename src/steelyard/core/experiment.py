@@ -576,6 +576,7 @@ class Experiment:
             block; None: no long runs.
         generator: What puts the load on.
         generator_flags: Flags handed to the generator unchanged (after ``--``).
+        generator_host: Where the generator runs, as ``ssh://user@host:22``; None: here, or in pods.
         description: Why the question is asked; empty when the file does not say.
         attribution: What the configurations stand for when factors were varied; None when they were
             written one by one.
@@ -599,6 +600,7 @@ class Experiment:
     sustained_s: float | None = None
     generator: GeneratorName = GeneratorName.PGBENCH
     generator_flags: tuple[str, ...] = ()
+    generator_host: str | None = None
     description: str = ""
     attribution: Attribution | None = None
     twin_of: TwinOf | None = None

@@ -24,7 +24,13 @@ from steelyard.gateways.host import (
 )
 from steelyard.gateways.kubernetes.api import Kubernetes
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
-from steelyard.gateways.process import NoOperator, Operator, ProcessesHere, SystemProcesses
+from steelyard.gateways.process import (
+    NoOperator,
+    Operator,
+    Processes,
+    ProcessesHere,
+    SystemProcesses,
+)
 from steelyard.gateways.redis import RedisDoor, RedisPy
 from steelyard.gateways.sql import PsycopgSql, Sql
 from steelyard.gateways.stores import FuseStores, Stores, Volumes, XfsVolumes
@@ -40,7 +46,12 @@ def _stores() -> Stores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doors:
-    """The gateways a campaign uses."""
+    """The gateways a campaign uses.
+
+    Attributes:
+        processes: Of this machine.
+        generators: Of the host that the load comes from; None: it comes from here, or from pods.
+    """
 
     processes: ProcessesHere
     sql: Sql
@@ -57,6 +68,12 @@ class Doors:
     stores: Stores = field(default_factory=_stores)
     families: Families = field(default_factory=SystemFamilies)
     guards: Guards = field(default_factory=SystemGuards)
+    generators: Processes | None = None
+
+    @property
+    def of_the_load(self) -> Processes:
+        """Return what runs load generators, where pods do not."""
+        return self.processes if self.generators is None else self.generators
 
 
 def system_doors() -> Doors:

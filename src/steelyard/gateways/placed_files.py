@@ -4,8 +4,7 @@ A file is replaced by a rename, so that whoever reads it sees the old one or the
 
 The files of a machine elsewhere are what one shell script printed there. Nothing is needed over
 there but a POSIX shell with ``cat``, ``grep``, ``od`` and ``uname``, which every Linux has, also
-those with busybox alone. It is reached by the user's own ``ssh``, with its keys, hosts and
-settings.
+those with busybox alone; ``gateways.ssh`` brings it there.
 """
 
 import os
@@ -18,13 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from typing import Final, Protocol, Self
-from urllib.parse import urlsplit
 
-from steelyard.core.errors import InputError, PrivilegeError, TargetError
-from steelyard.core.outside import Command
+from steelyard.core.errors import PrivilegeError, TargetError
 from steelyard.gateways.files import remove_unfinished, sync_directory, translated
 from steelyard.gateways.host import Space
-from steelyard.gateways.process import Processes
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -361,93 +357,3 @@ def parse_fetched(text: str, mark: str) -> FetchedHost | None:
 def _number(path: str, digits: str) -> Iterable[tuple[str, int]]:
     shown = digits.strip()
     return [(path, int(shown))] if shown.lstrip("-").isdecimal() else []
-
-
-_SCHEME: Final = "ssh"
-_CONNECT_S: Final = 10
-_TIMEOUT_S: Final = 120.0  # a guess: thousands of small files over a slow line
-_FAILED: Final = 255  # ssh's own exit status for its own failures: ssh(1)
-# What ssh needs of the environment to find the user's keys.
-_AGENTS: Final = ("SSH_AUTH_SOCK", "KRB5CCNAME")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Destination:
-    """A machine as ssh knows it; the host may be a name from the user's ``~/.ssh/config``."""
-
-    host: str
-    user: str | None = None
-    port: int | None = None
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Return the arguments of ssh that lead there."""
-        port = () if self.port is None else ("-p", str(self.port))
-        return (*port, "--", f"{self.user}@{self.host}" if self.user else self.host)
-
-
-def parse_destination(uri: str) -> Destination:
-    """Return the machine of a URI such as ``ssh://admin@db1:2222``.
-
-    Raises:
-        InputError: It is no such URI, or it holds a password.
-    """
-    hint = "Write it as ssh://host, ssh://user@host or ssh://user@host:22."
-    try:
-        parts = urlsplit(uri)
-        port = parts.port
-    except ValueError as error:
-        raise InputError(f"`{uri}` is not the address of a machine", hint=hint) from error
-    if parts.password is not None:
-        raise InputError(
-            "a password has no place in the address of a machine",
-            hint="Use a key or an agent; ssh finds them by itself.",
-        )
-    extra = parts.path.strip("/") or parts.query or parts.fragment
-    if parts.scheme != _SCHEME or not parts.hostname or extra:
-        raise InputError(f"`{uri}` is not the address of a machine", hint=hint)
-    host = parts.netloc.rpartition("@")[2]
-    named = parts.hostname if host.startswith("[") else host.partition(":")[0]  # its own case
-    return Destination(host=named, user=parts.username or None, port=port)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SshMachine:
-    """A machine over SSH.
-
-    Attributes:
-        processes: Runs ssh.
-    """
-
-    destination: Destination
-    processes: Processes
-
-    def fetch(self, wanted: Wanted) -> FetchedHost:
-        """Return what is wanted of the machine, by one call of ssh.
-
-        Raises:
-            TargetError: The machine cannot be reached, or has no shell for us.
-        """
-        mark = new_mark()
-        argv = (
-            *("ssh", "-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_S}"),
-            *self.destination.words,
-            *("sh", "-s"),
-        )
-        environment = {name: os.environ[name] for name in _AGENTS if name in os.environ}
-        command = Command(argv=argv, environment=environment)
-        done = self.processes.run(command, timeout_s=_TIMEOUT_S, stdin=script(wanted, mark))
-        host = parse_fetched(done.stdout, mark)
-        if host is not None:
-            return host
-        name = self.destination.host
-        reason = done.tail(1) or f"exit status {done.exit_status}"
-        if done.exit_status == _FAILED:
-            raise TargetError(
-                f"{name} cannot be reached over ssh: {reason}",
-                hint=f"Does `ssh -o BatchMode=yes {shlex.join(self.destination.words)} true` work?",
-            )
-        raise TargetError(
-            f"{name} did not run a shell script to its end: {reason}",
-            hint="The account needs a POSIX shell there, with cat, grep and od.",
-        )

@@ -15,7 +15,7 @@ from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import RunningPrograms
-from steelyard.places.agent.outcomes import StartSkew, unknown_skew
+from steelyard.places.agent.outcomes import HostSight, StartSkew, unknown_skew
 
 
 class Ledger(Protocol):
@@ -243,8 +243,8 @@ class Platform(Protocol):
         """Return what of the running server this machine can see; None where it is elsewhere."""
         ...
 
-    def sight(self) -> PodSight | None:
-        """Return the pods of server and generators; None where they are in no cluster."""
+    def sight(self) -> PodSight | HostSight | None:
+        """Return the pods of server and generators, or the generators' host; None: neither."""
         ...
 
     def means(self) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ from steelyard.core.schedule import Load
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Processes
+from steelyard.places.agent.outcomes import HostSight
 from steelyard.places.elsewhere import ServerElsewhere
 from steelyard.places.kubernetes.reaching import Knock, PodBehind, Reach, pod_behind
 from steelyard.places.protocol import Ledger, LoadPods, PausedPrograms, PodSight, PreparedState
@@ -370,7 +371,7 @@ class OthersServer(ServerElsewhere):
             TargetError: It does not answer.
         """
 
-    def sight(self) -> PodSight | None:
+    def sight(self) -> PodSight | HostSight | None:
         """Return what of its pod can be watched; None where it is in no cluster."""
         return self._place.sight()
 

@@ -24,10 +24,12 @@ from steelyard.core.target import Here, KubernetesPlace, RentedTarget, Target
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
+from steelyard.gateways.ssh import SshHost, parse_destination
+from steelyard.places.agent.host import GeneratorHost, HostProcesses
 from steelyard.places.local.groups import GroupPlan, ServerGroups, pausing_of
 from steelyard.places.local.machine import MadeStores, capacity
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
-from steelyard.places.local.server import server_account, staged
+from steelyard.places.local.server import MEMORY, TEMPORARY, server_account, staged
 from steelyard.places.protocol import Ledger, PausablePlatform, Platform
 from steelyard.record import registry
 from steelyard.systems.postgres.cloudnative_pg.operator import require_installed
@@ -217,6 +219,10 @@ def assemble(
     ways = dict.fromkeys(_way_of(each.target) for each in experiment.configurations)
     parts = []
     with ExitStack() as made:
+        doors, leave_host = _with_host(
+            experiment, doors, campaign_id, told, runs=ledger is not None
+        )
+        made.callback(leave_host)
         # What is first is stopped first: servers of this machine are, before the directory that all
         # share is removed.
         for way in sorted(ways, key=lambda each: each is not _here):
@@ -225,7 +231,39 @@ def assemble(
             parts.append(part)
         whole = put_together(experiment, doors, parts)
         made.pop_all()
-    return whole
+    return replace(whole, leave=partial(_leave_each, (leave_host, whole.leave)))
+
+
+def _with_host(
+    experiment: Experiment,
+    doors: Doors,
+    campaign_id: str,
+    told: Callable[[str], None],
+    *,
+    runs: bool,
+) -> tuple[Doors, Callable[[], None]]:
+    """Return the doors with the host that the load comes from, and what leaves that again.
+
+    Raises:
+        TargetError: It cannot be reached.
+        PreflightError: It lacks what it needs.
+    """
+    if experiment.generator_host is None:
+        return doors, lambda: None
+    host = GeneratorHost(
+        SshHost(
+            destination=parse_destination(experiment.generator_host), processes=doors.processes
+        ),
+        f"steelyard-{campaign_id}-{secrets.token_hex(4)}",
+        max(load.generators for load in experiment.loads),
+        doors.clock,
+    )
+    roots = (MEMORY, TEMPORARY, cache_directory())
+    if runs:
+        told(f"starting the agent of load generators on {host.label}")
+        host.make()
+    there = HostProcesses(host, doors.clock, roots=roots, told=told)
+    return replace(doors, generators=there), host.close
 
 
 class _Way(Protocol):
@@ -300,18 +338,18 @@ def put_together(experiment: Experiment, doors: Doors, parts: Sequence[Assembly]
         stack=next((part.stack for part in parts if part.stack is not None), None),
         site=next((part.site for part in parts if part.site is not None), None),
         room=shared_room([part.room for part in parts]),
-        leave=partial(_leave_each, parts),
+        leave=partial(_leave_each, [part.leave for part in parts]),
         slots=(lambda number: tuple(s for make, most in makes for s in make(min(number, most))))
         if len(makes) == len(parts)
         else None,
     )
 
 
-def _leave_each(parts: Sequence[Assembly]) -> None:
-    """Remove what parts made beside platforms and site, each whatever becomes of others."""
+def _leave_each(leaves: Sequence[Callable[[], None]]) -> None:
+    """Remove what was made beside platforms and site, each whatever becomes of others."""
     with ExitStack() as leaving:
-        for part in parts:
-            leaving.callback(part.leave)
+        for leave in leaves:
+            leaving.callback(leave)
 
 
 def _rented(

@@ -19,8 +19,10 @@ from steelyard.core.target import (
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.redis import own_password
 from steelyard.gateways.sql import Sql
+from steelyard.places.agent.host import HostProcesses
+from steelyard.places.agent.programs import PausedElsewhere
 from steelyard.places.local.groups import PausedGenerators
-from steelyard.places.protocol import Ledger, PausablePlatform
+from steelyard.places.protocol import Ledger, PausablePlatform, PausedPrograms
 from steelyard.systems.postgres.engine import RunningServer, read_running
 from steelyard.systems.postgres.existing.platform import (
     EndpointOptions,
@@ -97,10 +99,11 @@ def assemble_endpoints(
     require_different_servers(entrances.values(), doors.sql)
     servers = {target: read_running(address, doors.sql) for target, address in entrances.items()}
     surroundings = Surroundings(
-        processes=doors.processes,
+        processes=doors.of_the_load,
         sql=doors.sql,
         account=None,
         reach=reach,
+        host=host_of(doors),
     )
     engine = endpoint_engine(
         experiment, {name: servers[target] for name, target in targets.items()}, surroundings
@@ -130,6 +133,32 @@ def assemble_endpoints(
     )
 
 
+def host_of(doors: Doors) -> str:
+    """Return what the host is called that the load comes from; empty: this one."""
+    there = doors.generators
+    return there.host.label if isinstance(there, HostProcesses) else ""
+
+
+def means_of(doors: Doors) -> Means:
+    """Return the gateways of servers that are reached by their addresses."""
+    there = doors.generators
+    return Means(
+        sql=doors.sql,
+        processes=doors.of_the_load,
+        clock=doors.clock,
+        here=doors.processes,
+        load=there.sight if isinstance(there, HostProcesses) else None,
+    )
+
+
+def paused_of(doors: Doors) -> PausedPrograms:
+    """Return what starts the generators of one server, and stops them between its turns."""
+    there = doors.generators
+    if isinstance(there, HostProcesses):
+        return PausedElsewhere(there)
+    return PausedGenerators(doors.processes, doors.clock)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ground:
     """What all servers of a campaign have in common.
@@ -147,12 +176,11 @@ class _Ground:
 
     @property
     def _means(self) -> Means:
-        doors = self.doors
-        return Means(sql=doors.sql, processes=doors.processes, clock=doors.clock)
+        return means_of(self.doors)
 
     @property
-    def _paused(self) -> PausedGenerators:
-        return PausedGenerators(self.doors.processes, self.doors.clock)
+    def _paused(self) -> PausedPrograms:
+        return paused_of(self.doors)
 
     def options(
         self, target: EndpointTarget, entrance: ServerAddress, server: RunningServer

@@ -7,7 +7,6 @@ campaign makes in a cluster, as manifests: what ``--dry-run`` prints.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from steelyard.core.experiment import Configuration, Experiment, GeneratorName
@@ -46,7 +45,7 @@ from steelyard.places.kubernetes.generators import (
 )
 from steelyard.places.kubernetes.pods import image_pod
 from steelyard.places.kubernetes.reaching import SUPERUSER
-from steelyard.places.local.server import MEMORY
+from steelyard.places.local.server import MEMORY, TEMPORARY
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
 from steelyard.systems.postgres.factory import CLIENTS, ImagePrograms, describe_image, find_in_image
 from steelyard.systems.postgres.server import Installation
@@ -140,9 +139,6 @@ def _somewhere(site: KubernetesSite) -> Belongings:
     return site.elsewhere(site.api.namespace)
 
 
-_TEMPORARY: Final = Path("/tmp")  # noqa: S108 - compared with, where platforms place files
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generators:
     """The pods and what runs programs in them; the pods are there once a campaign begins."""
@@ -186,7 +182,7 @@ def generators_of(
     processes = AgentProcesses(
         pods,
         clock,
-        roots=(MEMORY, _TEMPORARY, cache_directory()),
+        roots=(MEMORY, TEMPORARY, cache_directory()),
         told=told,
     )
     return Generators(plan=plan, pods=pods, processes=processes)

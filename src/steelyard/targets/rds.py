@@ -34,8 +34,7 @@ from steelyard.places.aws import (
     read_counts,
     require_account,
 )
-from steelyard.places.local.groups import PausedGenerators
-from steelyard.places.protocol import Ledger, PodSight
+from steelyard.places.protocol import Ledger, PausedPrograms, PodSight
 from steelyard.systems.existing import SettingStore
 from steelyard.systems.postgres.engine import RunningServer, read_running
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
@@ -43,7 +42,15 @@ from steelyard.systems.postgres.existing.server import STARTED_AT, Means
 from steelyard.systems.postgres.factory import Surroundings, endpoint_engine
 from steelyard.systems.postgres.settings import SettingEntry, as_boolean, in_unit
 from steelyard.targets.differences import Room
-from steelyard.targets.endpoint import Endpoints, dataset_needs, restarts_on, settings_on
+from steelyard.targets.endpoint import (
+    Endpoints,
+    dataset_needs,
+    host_of,
+    means_of,
+    paused_of,
+    restarts_on,
+    settings_on,
+)
 from steelyard.targets.prices import PricedServer, Prices, rates_of
 
 _USER: Final = "steelyard"
@@ -457,7 +464,7 @@ class InstancePlatform(EndpointPlatform):
         ledger: Ledger,
         means: Means,
         place: Instance,
-        paused: PausedGenerators,
+        paused: PausedPrograms,
     ) -> None:
         super().__init__(options, ledger, means, place, paused)
         self._instance = place
@@ -594,14 +601,15 @@ def _assembled(
         experiment,
         {name: servers[target] for name, target in targets.items()},
         Surroundings(
-            processes=doors.processes,
+            processes=doors.of_the_load,
             sql=doors.sql,
             account=None,
             reach=ground.reach,
+            host=host_of(doors),
         ),
     )
     needs = dataset_needs(engine.datasets())
-    means = Means(sql=doors.sql, processes=doors.processes, clock=doors.clock)
+    means = means_of(doors)
     platforms: dict[RentedTarget, EndpointPlatform] = {}
     for target, place in places.items():
         place.group.server = servers[target]
@@ -619,8 +627,7 @@ def _assembled(
         )
         inner = _GoesWhole(ground.ledger)
         if ground.runs:
-            paused = PausedGenerators(doors.processes, doors.clock)
-            platforms[target] = InstancePlatform(options, inner, means, place, paused)
+            platforms[target] = InstancePlatform(options, inner, means, place, paused_of(doors))
         else:
             platforms[target] = PlannedPlatform(
                 options,

@@ -9,15 +9,8 @@ from hypothesis import strategies as st
 
 from fakes.processes import Answer, FakeProcesses
 from steelyard.core.errors import InputError, TargetError
-from steelyard.gateways.placed_files import (
-    Destination,
-    FetchedHost,
-    SshMachine,
-    Wanted,
-    parse_destination,
-    parse_fetched,
-    script,
-)
+from steelyard.gateways.placed_files import FetchedHost, Wanted, parse_fetched, script
+from steelyard.gateways.ssh import Destination, SshMachine, parse_destination
 
 MARK = "mark-of-a-test"
 
@@ -131,7 +124,7 @@ def test_the_users_own_ssh_is_asked_once_and_never_for_a_password() -> None:
     (command,) = processes.ran
     assert command.argv[0] == "ssh"
     assert "BatchMode=yes" in command.argv
-    assert command.argv[-4:] == ("--", "-db1", "sh", "-s")
+    assert command.argv[-3:] == ("--", "-db1", "sh -s")
     assert "/proc/stat" in processes.stdin[0]
 
 

@@ -136,6 +136,8 @@ def does(record: CampaignRecord) -> Iterator[str]:
         yield f"  {_CONFIGURATION.dump_json(configuration, exclude_defaults=True).decode()}"
     if record.experiment.generator_flags:
         yield f"flags of the load generator: {shlex.join(record.experiment.generator_flags)}"
+    if record.experiment.generator_host:
+        yield f"host of the load generator: {record.experiment.generator_host}"
     for workload in record.experiment.workloads:
         yield f"workload {workload.name}:"
         yield f"  {_WORKLOAD.dump_json(workload, exclude_defaults=True).decode()}"

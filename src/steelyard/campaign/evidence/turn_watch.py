@@ -34,6 +34,7 @@ from steelyard.campaign.evidence.watch import (
 from steelyard.core.errors import SteelyardError, TargetError
 from steelyard.core.experiment import Workload
 from steelyard.core.measurement import (
+    SERVERS_MACHINE,
     STATEMENTS,
     Absence,
     Evidence,
@@ -48,6 +49,7 @@ from steelyard.core.measurement import (
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import TurnTimes
 from steelyard.gateways.host import Clock, Host, thread_cpu_s
+from steelyard.places.agent.outcomes import HostSight
 from steelyard.places.protocol import PodSight
 from steelyard.systems.protocol import Engine, ServerReader, Waiting
 
@@ -280,26 +282,64 @@ class Place:
 
     Attributes:
         vantage: Its processes, where it runs on this machine.
-        sight: Its pod and those of the generators, where they run in a cluster.
+        sight: Its pod and those of the generators, where they run in a cluster; or the host that
+            the load comes from.
     """
 
     engine: Engine
     address: ServerAddress
     workload: Workload
     vantage: Vantage | None
-    sight: PodSight | None = None
+    sight: PodSight | HostSight | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostProbe:
+    """Tells what the host of the load generators used in a run, as its agent counted it."""
+
+    sight: HostSight
+    subject: str = "the load generators' host"
+    interval_s: float = 1.0
+
+    def begin(self) -> None:
+        """Do nothing: the agent reads the counters around the run."""
+
+    def sample(self, at_s: float) -> None:
+        """Do nothing."""
+
+    def finish(self, at_s: float, *, lost: int) -> Part:  # noqa: ARG002 - nothing is sampled
+        """Return what the load generators used."""
+        return Part(
+            totals={Quantity.GENERATOR_CPU_S: self.sight.used_s()},
+            levels={Quantity.GENERATOR_CPUS: float(self.sight.cpus)},
+            absent=(unseen_machine(),),
+        )
+
+    def abandon(self) -> None:
+        """Do nothing."""
+
+
+def unseen_machine() -> Absence:
+    """Return what is not seen of a server under a load from another host."""
+    return Absence(
+        subject=SERVERS_MACHINE,
+        reason="the server's processes, devices and memory are not visible from here, and the load"
+        " comes from another host",
+    )
 
 
 def probes_for(place: Place, host: Host, clock: Clock, *, ramp_s: float) -> tuple[Probe, ...]:
     """Return new probes for one run.
 
-    Where server and generators are pods, this machine has no part in it.
+    Where the load comes from elsewhere, this machine has no part in it.
     """
     server = ServerProbe(
         open_reader=lambda: place.engine.reader(place.address, place.workload),
         ramp_s=ramp_s,
         nearby=host if place.vantage is not None else None,
     )
+    if isinstance(place.sight, HostSight):
+        return (server, HostProbe(sight=place.sight))
     if place.sight is not None:
         return (server, PodProbe(sight=place.sight, host=host, clock=clock))
     return (server, MachineProbe(host=host, vantage=place.vantage))
@@ -317,6 +357,10 @@ _IN_ONE_DATABASE = Absence(
     " the server counts what all of them do.",
 )
 
+_OF_HOST = Absence(
+    subject="the load generators' host",
+    reason="In turns its CPU is not read: it serves all configurations.",
+)
 _OF_PODS = Absence(
     subject="the database's container",
     reason="In turns nothing is read of the nodes, and nothing of the CPU of pods.",
@@ -376,8 +420,15 @@ def _turn_watch(
         pace=_PACE_IN_TURNS,
         clock=clock,
     )
-    if place.sight is not None:
+    if isinstance(place.sight, PodSight):
         return TurnWatch(clock=clock, server=server, absent=(_OF_PODS,))
+    if place.sight is not None:
+        absent = _unseen_of_one(is_apart=is_apart) if one.is_shared else ()
+        return TurnWatch(
+            clock=clock,
+            server=_of_one(opening, is_apart=is_apart) if one.is_shared else server,
+            absent=(*absent, _OF_HOST, unseen_machine()),
+        )
     return TurnWatch(
         clock=clock,
         server=_of_one(opening, is_apart=is_apart) if one.is_shared else server,

@@ -143,6 +143,7 @@ def resolve(
         sustained_s=form.sustain,
         generator=GeneratorName(about.words.generator),
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
+        generator_host=form.generator.host,
     )
 
 

@@ -58,9 +58,10 @@ from steelyard.campaign.file.form_values import (
     shown,
     written,
 )
-from steelyard.core.errors import choice, closest, did_you_mean, listed
+from steelyard.core.errors import InputError, choice, closest, did_you_mean, listed
 from steelyard.core.experiment import LatencyGoal
 from steelyard.core.target import TARGETS, EngineName, LocalTarget, systems
+from steelyard.gateways.ssh import parse_destination
 from steelyard.systems.redis.redis_benchmark import BUILTINS
 from steelyard.tuning.profiles import profile_names
 
@@ -181,6 +182,18 @@ class StopForm(Form):
     )
 
 
+def _host(value: object) -> str:
+    text = values.as_text(value)
+    try:
+        parse_destination(text)
+    except InputError as error:
+        raise refusal(error.message, error.hint) from error
+    return text
+
+
+HostWord = Annotated[str, PlainValidator(_host), WithJsonSchema({"type": "string"})]
+
+
 class GeneratorForm(CommandForm):
     """The load generator."""
 
@@ -193,6 +206,12 @@ class GeneratorForm(CommandForm):
         default_factory=list,
         description="Handed to the generator unchanged.",
         examples=[["--random-seed=42"]],
+    )
+    host: HostWord | None = Field(
+        default=None,
+        description="Another host that pgbench runs on, reached by your own ssh; this one if left"
+        " out. It needs bash 5 and pgbench.",
+        examples=["ssh://ec2-user@loadgen.example"],
     )
 
 

@@ -14,6 +14,7 @@ from steelyard.campaign.file.form_parts import ManualForm
 from steelyard.campaign.file.form_target import NESTED, TargetForm
 from steelyard.campaign.file.form_values import shown
 from steelyard.campaign.file.kinds import TOLD, keys_of, kind_of, model_of, target_problems
+from steelyard.campaign.file.systems import SYSTEMS
 from steelyard.core.errors import choice, did_you_mean, listed
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.target import EngineName, kind_here
@@ -64,9 +65,37 @@ def target_issues(draft: Draft, merged: Mapping[str, HasTarget]) -> Iterator[Iss
         yield mixed
         return
     targets = {name: each.target for name, each in merged.items()}
+    if draft.generator is not None and draft.generator.host is not None:
+        yield from _far(draft, targets)
     for name, message, hint in _pair_problems(targets):
         yield Issue(path=("configurations", name), message=message, hint=hint, at_key=True)
     yield from _kept_data(draft, list(targets.values()))
+
+
+def _far(draft: Draft, targets: Mapping[str, TargetForm]) -> Iterator[Issue]:
+    """Yield what keeps the load from coming from another host."""
+    path = ("generator", "host")
+    for name, target in targets.items():
+        model = model_of(target)
+        if model.home is not None or model.is_here or not SYSTEMS[draft.engine].takes_host:
+            yield Issue(
+                path=path,
+                message=f"the load on `{name}`, which is of kind `{model.kind}`, comes from this"
+                " machine or from pods",
+                hint="Another host is for servers with an address: `endpoint` without `kubernetes`,"
+                " `rds`, `aurora`.",
+            )
+            return
+    if draft.generator is not None and draft.generator.command:
+        message = "a command puts the load on, and runs on this machine"
+        yield Issue(path=path, message=message, hint="Remove `host`, or use pgbench.")
+    loads = draft.loads
+    if loads is not None and not loads.threads and any(not each.threads for each in loads.clients):
+        yield Issue(
+            path=("loads", "threads"),
+            message="`auto` counts the CPUs of this machine, and the load comes from another host",
+            hint="Give a number: no more than that host has CPUs.",
+        )
 
 
 def _mixed(merged: Mapping[str, HasTarget]) -> Issue | None:

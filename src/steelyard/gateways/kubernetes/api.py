@@ -30,6 +30,7 @@ from steelyard.core.errors import (
 )
 from steelyard.core.kubernetes import ContainerRef, Kind, Manifest, ObjectRef
 from steelyard.core.outside import Completed
+from steelyard.gateways.process import Dialogue
 
 
 class Lines(Protocol):
@@ -41,23 +42,6 @@ class Lines(Protocol):
 
     def close(self) -> None:
         """Hang up; also from another thread."""
-        ...
-
-
-class Dialogue(Protocol):
-    """A command in a container that is told lines and answers each with one."""
-
-    def ask(self, line: str, *, timeout_s: float) -> str:
-        """Tell it a line and return its answer.
-
-        Raises:
-            MeasurementError: There was none in time.
-            TargetError: The connection was lost, or the command has ended.
-        """
-        ...
-
-    def close(self) -> None:
-        """Hang up: the command reads the end of its standard input."""
         ...
 
 

@@ -26,7 +26,7 @@ from steelyard.core.outside import Command, Completed
 from steelyard.core.units import KIB, MIB, format_duration
 from steelyard.gateways.files import free_bytes, translated
 from steelyard.gateways.host import Clock
-from steelyard.gateways.kubernetes.api import Dialogue
+from steelyard.gateways.process import Dialogue
 from steelyard.places.agent.outcomes import ClockThere, Outcome, Printed, read_outcome
 
 PATIENCE_S: Final = 60.0  # of the way there, before something runs; a guess

@@ -19,11 +19,15 @@
 #   steer ID                          read lines and do what they say to its program: `stop`, `go`,
 #                                     `signal NUMBER`; answer each; end the order when they end
 #   end ID                            end it, and all that it started
+#   alive                             fail where nobody takes orders any more
+#   leave                             end all orders and the agent, and remove its files
 #   forget ID...                      remove orders and all that came of them
 #
 # Files of an order: command, stdin, instant, taken (it was begun), group (its process group),
-# program (its process), began, ended, cpu-before, cpu-after, stdout, stderr, status (the last one),
-# unwanted.
+# program (its process), began, ended, times, cpu-before, cpu-after, stdout, stderr, status (the last
+# one), unwanted.
+#
+# With STEELYARD_LEASE it leaves by itself when it has heard of nobody for so many seconds.
 set -u
 export LC_ALL=C
 home=${STEELYARD_HOME:-/steelyard/work}
@@ -34,6 +38,7 @@ never=$home/never
 little=65536
 look=${STEELYARD_LOOK:-25} # so many fifths of a second; only tests say another number
 patience=${STEELYARD_PATIENCE:-60} # seconds without a line, after which nobody steers any more
+lease=${STEELYARD_LEASE:-0}
 
 # Waiting without starting a program: nobody ever writes into this pipe.
 pause() { read -r -t "$1" -u 4 || :; }
@@ -46,12 +51,39 @@ serve() {
     open_never
     exec 3<>"$gate"
     trap 'end_all; exit 143' TERM INT
-    local id
+    echo $$ >"$home/server"
+    hear
+    local id beat=86400
+    ((lease == 0)) || beat=$((lease / 4 + 1))
     while :; do
-        if read -r -u 3 id; then
+        if read -r -t "$beat" -u 3 id; then
             order "$id" 3<&- &
+        elif ((lease && EPOCHSECONDS - $(<"$home/heard") > lease)); then
+            end_all
+            clear_away
+            exit
         fi
     done
+}
+
+# Somebody is there: an agent with a lease goes on.
+hear() { ((lease == 0)) || echo "$EPOCHSECONDS" >"$home/heard"; }
+
+clear_away() { rm -rf -- "${home:?}" "${logs:?}"; }
+
+alive() { [[ -s $home/server ]] && kill -0 "$(<"$home/server")"; }
+
+leave() {
+    local server=0
+    [[ -s $home/server ]] && read -r server <"$home/server"
+    open_never
+    ((server == 0)) || kill "$server" 2>/dev/null
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        ((server)) && kill -0 "$server" 2>/dev/null || break
+        pause 0.1
+    done
+    end_all
+    clear_away
 }
 
 # Microseconds of CPU time that the container used, periods of its quota, how many were throttled,
@@ -123,6 +155,7 @@ order() {
         wait $!
         status=$?
     fi
+    times >times # of this process, and of what it has waited for: the program
     echo "$EPOCHREALTIME" >ended
     cpu_use >cpu-after
     echo "$status" >status.part
@@ -202,6 +235,7 @@ outcome() {
     echo "began $(<began)"
     echo "ended $(<ended)"
     echo "cpu $(<cpu-before) $(<cpu-after)"
+    echo "program $(tail -n 1 times)"
     for name in stdout stderr; do
         size=$(stat -c %s "$name")
         echo "file $name $size $(sum "$name")"
@@ -251,6 +285,7 @@ steer() {
     local verb number pid
     open_never
     while read -r -t "$patience" verb number; do
+        hear
         if ! program "$1"; then
             verb=ended
         elif [[ $verb == stop ]]; then
@@ -303,7 +338,13 @@ end_all() {
 }
 
 case ${1:-serve} in
+    serve | alive | leave) ;;
+    *) hear ;;
+esac
+case ${1:-serve} in
     serve) serve ;;
+    alive) hear && alive ;;
+    leave) leave ;;
     now) echo "clock $EPOCHREALTIME" ;;
     put) put "${@:2}" ;;
     place) place "${@:2}" ;;

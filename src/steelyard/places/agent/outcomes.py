@@ -10,6 +10,7 @@ Source: F. Cristian, "Probabilistic clock synchronization", Distributed Computin
 import base64
 import binascii
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -100,6 +101,7 @@ class AgentRun:
         where: What the agent's place is called.
         began_at: By the wall clock there.
         ended_at: Likewise.
+        program_s: CPU seconds of the program itself.
         offset: Of that clock to ours; None: not measured.
         before: Counters when it began.
         after: When it ended.
@@ -108,6 +110,7 @@ class AgentRun:
     where: str
     began_at: float
     ended_at: float
+    program_s: float
     offset: Offset | None
     before: CpuUse
     after: CpuUse
@@ -184,12 +187,14 @@ class Outcome:
     Attributes:
         status: As a shell says it.
         began_at: By the wall clock there; so the next.
+        program_s: CPU seconds of the program itself.
         logs: Names and sizes of the files that it wrote beside its output.
     """
 
     status: int
     began_at: float
     ended_at: float
+    program_s: float
     before: CpuUse
     after: CpuUse
     printed: tuple[Printed, ...]
@@ -225,6 +230,7 @@ def read_outcome(text: str) -> Outcome:
             status=int(said["status"]),
             began_at=float(said["began"]),
             ended_at=float(said["ended"]),
+            program_s=sum(map(_seconds, said["program"].split())),
             before=_cpu_use(cpu[:4]),
             after=_cpu_use(cpu[4:]),
             printed=tuple(_printed(rest, inline) for word, rest in words if word == "file"),
@@ -232,6 +238,12 @@ def read_outcome(text: str) -> Outcome:
         )
     except (KeyError, binascii.Error) as error:
         raise ValueError(f"{error} is missing or damaged") from error
+
+
+def _seconds(text: str) -> float:
+    """Return a time as bash writes it: ``1m2.345s``."""
+    minutes, _, seconds = text.removesuffix("s").partition("m")
+    return 60.0 * int(minutes) + float(seconds)
 
 
 def _printed(text: str, inline: dict[str, str]) -> Printed:
@@ -263,3 +275,18 @@ def _cpu_use(words: list[str]) -> CpuUse:
 def unknown_skew() -> StartSkew | None:
     """Return None: nobody knows how far apart generators began, or there is only one."""
     return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSight:
+    """Another host that the load comes from.
+
+    Attributes:
+        label: What it is called.
+        cpus: That it has.
+        used_s: Returns the CPU seconds that the load generators used in the last run.
+    """
+
+    label: str
+    cpus: int
+    used_s: Callable[[], float]

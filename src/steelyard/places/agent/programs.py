@@ -17,12 +17,23 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, Self, TypeVar
 
-from steelyard.core.errors import MeasurementError, SteelyardError, TargetError
+from steelyard.core.errors import (
+    MeasurementError,
+    SteelyardError,
+    TargetError,
+)
 from steelyard.core.outside import Command, Completed
 from steelyard.core.schedule import Pausing
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import RunningProcess
-from steelyard.places.agent.agent import Agent, AgentPlace, Collector, Order, Reins, compose
+from steelyard.places.agent.agent import (
+    Agent,
+    AgentPlace,
+    Collector,
+    Order,
+    Reins,
+    compose,
+)
 from steelyard.places.agent.outcomes import AgentRun, Outcome, StartSkew, start_skew
 
 RESULT_PATIENCE_S: Final = 900.0  # after its deadline, for a laptop to wake up; a guess
@@ -54,6 +65,33 @@ class NothingGoesOn:
 
     def signal(self, pid: int, number: int) -> None:
         """Do nothing: no process id elsewhere is known here."""
+
+
+class _Run(Protocol):
+    """Runs words elsewhere to their end."""
+
+    def __call__(self, argv: Sequence[str], *, timeout_s: float, stdin: str = "") -> Completed:
+        """Return what they printed."""
+        ...
+
+
+class ShortProcesses(NothingGoesOn):
+    """Runs short programs elsewhere, without an agent; they die with the connection."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+
+    def run(self, command: Command, *, timeout_s: float, stdin: str = "") -> Completed:
+        """Run a command to its end and return what it printed."""
+        variables = [f"{name}={value}" for name, value in command.environment.items()]
+        argv = ("env", *variables, *command.argv) if variables else command.argv
+        return self._run(argv, timeout_s=timeout_s, stdin=stdin)
+
+    def run_together(
+        self, commands: Sequence[Command], *, timeout_s: float
+    ) -> tuple[Completed, ...]:
+        """Run commands one after the other: what is asked here takes no time."""
+        return tuple(self.run(command, timeout_s=timeout_s) for command in commands)
 
 
 class AgentPlaces(Protocol):
@@ -581,6 +619,7 @@ def _run_of(member: Member) -> AgentRun:
         where=member.agent.place.label,
         began_at=outcome.began_at,
         ended_at=outcome.ended_at,
+        program_s=outcome.program_s,
         offset=member.agent.clock_there.offset,
         before=outcome.before,
         after=outcome.after,

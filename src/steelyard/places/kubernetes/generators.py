@@ -32,7 +32,8 @@ from steelyard.core.outside import Completed
 from steelyard.core.target import KubernetesPlace, PodResources
 from steelyard.core.units import KIB, parse_quantity, parse_quantity_bytes
 from steelyard.gateways.host import Clock
-from steelyard.gateways.kubernetes.api import Dialogue, KubernetesApi
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.process import Dialogue
 from steelyard.places.agent.agent import AgentHome, agent_script
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.pods import (

@@ -8,16 +8,16 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from steelyard.core.errors import PreflightError, SteelyardError
 from steelyard.core.kubernetes import POD, PROBE, ContainerRef, Manifest, ObjectRef, ref_of
-from steelyard.core.outside import Command, Completed
 from steelyard.core.target import PodResources
 from steelyard.core.units import format_duration
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.agent.programs import NothingGoesOn
+from steelyard.places.agent.programs import ShortProcesses
 from steelyard.places.kubernetes.belongings import Belongings
 
 ANY_USER: Final = 26  # CloudNativePG's; any will do where the image names no numeric one
@@ -401,30 +401,10 @@ _ASKED_WITHIN_S: Final = 600
 _SMALL: Final = {"cpu": "100m", "memory": "128Mi"}
 
 
-class ExecProcesses(NothingGoesOn):
-    """Runs short programs in a container; they die with the connection."""
-
-    def __init__(self, api: KubernetesApi, where: ContainerRef) -> None:
-        self._api = api
-        self._where = where
-
-    def run(self, command: Command, *, timeout_s: float, stdin: str = "") -> Completed:
-        """Run a command to its end and return what it printed."""
-        variables = [f"{name}={value}" for name, value in command.environment.items()]
-        argv = ("env", *variables, *command.argv) if variables else command.argv
-        return self._api.run(self._where, argv, timeout_s=timeout_s, stdin=stdin)
-
-    def run_together(
-        self, commands: Sequence[Command], *, timeout_s: float
-    ) -> tuple[Completed, ...]:
-        """Run commands one after the other: what is asked here takes no time."""
-        return tuple(self.run(command, timeout_s=timeout_s) for command in commands)
-
-
 @contextmanager
 def image_pod(
     belongings: Belongings, image: str, clock: Clock, told: Callable[[str], None]
-) -> Iterator[ExecProcesses]:
+) -> Iterator[ShortProcesses]:
     """Yield what runs programs of an image; its pod is removed at the end.
 
     Raises:
@@ -440,7 +420,7 @@ def image_pod(
         where = ContainerRef(
             namespace=metadata["namespace"], pod=metadata["name"], container=_IMAGE
         )
-        yield ExecProcesses(belongings.api, where)
+        yield ShortProcesses(partial(belongings.api.run, where))
     finally:
         belongings.remove(ref, grace_s=0)
 

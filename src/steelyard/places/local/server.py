@@ -185,6 +185,7 @@ def state_key(identity: Sequence[str], content: Sequence[object]) -> str:
 
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - the directory made there is private
+TEMPORARY = Path("/tmp")  # noqa: S108 - compared with, where platforms place files
 LEAST_FREE_BYTES = 64 * MIB  # twice `run_log.SCARCE_BYTES`; PostgreSQL's own segments are there
 
 

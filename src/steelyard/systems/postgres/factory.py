@@ -23,6 +23,7 @@ from steelyard.systems.postgres.server import (
     PostgresProgram,
     find_clients,
     find_installation,
+    speaks_tls,
     version_numbers,
     wheel_parts,
 )
@@ -45,12 +46,14 @@ class Surroundings:
         account: Account for programs that Steelyard starts as root.
         reach: Given a directory of programs, the directories that must stay side by side with
             it, and a label; returns where that account can reach the programs.
+        host: Another host that the processes are on; empty: they are on this machine.
     """
 
     processes: Processes
     sql: Sql
     account: str | None
     reach: Callable[[Path, tuple[Path, ...], str], Path]
+    host: str = ""
 
 
 def postgres_engine(experiment: Experiment, surroundings: Surroundings) -> PostgresEngine:
@@ -183,11 +186,14 @@ def endpoint_engine(
     """Return the engine for running servers, by configuration.
 
     Raises:
-        PreflightError: There is no pgbench on this machine, or none that speaks TLS to a server
-            that was asked over it.
+        PreflightError: There is no pgbench where the load comes from, or none that speaks TLS to a
+            server that was asked over it.
     """
     tls = any(server.tls for server in servers.values())
-    clients = _reachable(find_clients(surroundings.processes, tls=tls), surroundings)
+    if surroundings.host:
+        clients = find_on_host(surroundings.host, surroundings.processes, tls=tls)
+    else:
+        clients = _reachable(find_clients(surroundings.processes, tls=tls), surroundings)
     return EndpointEngine(experiment, servers, clients, surroundings)
 
 
@@ -302,15 +308,47 @@ def find_in_image(image: str, processes: Processes, needed: Sequence[str] = SERV
     Raises:
         PreflightError: It lacks one of them, or a shell.
     """
-    argv = ("sh", "-c", _FIND, "find", *needed)
-    completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
-    lines = completed.stdout.splitlines()
-    if not completed.succeeded or len(lines) < 2:
+    found = _found(processes, needed)
+    if found is None:
         raise PreflightError(
             f"the image {image} does not have {', '.join(needed)} in one directory",
             hint="Name an image with PostgreSQL's client programs with `generators: {image: ...}`,"
             " and one of PostgreSQL with `image:`.",
         )
+    return found
+
+
+def find_on_host(host: str, processes: Processes, *, tls: bool) -> Installation:
+    """Return the newest client programs of a host.
+
+    Args:
+        host: What it is called.
+        processes: Of the host.
+        tls: They have to speak TLS.
+
+    Raises:
+        PreflightError: It has none.
+    """
+    found = _found(processes, CLIENTS)
+    if found is None:
+        raise PreflightError(
+            f"{host} does not have {' and '.join(CLIENTS)} in one directory",
+            hint="Install PostgreSQL's client programs there.",
+        )
+    if tls and not speaks_tls(found, processes):
+        raise PreflightError(
+            f"a server is reached over TLS, and pgbench on {host} was built without it",
+            hint="Install the client programs of its distribution there.",
+        )
+    return found
+
+
+def _found(processes: Processes, needed: Sequence[str]) -> Installation | None:
+    argv = ("sh", "-c", _FIND, "find", *needed)
+    completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+    lines = completed.stdout.splitlines()
+    if not completed.succeeded or len(lines) < 2:
+        return None
     programs, said = Path(lines[0]), lines[-1]
     return Installation(
         programs=programs, root=programs, version=said.strip().partition("(PostgreSQL) ")[2]

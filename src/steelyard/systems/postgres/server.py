@@ -79,7 +79,7 @@ def find_clients(processes: Processes, *, tls: bool = False) -> Installation:
             " Steelyard.",
         )
     if tls:
-        found = [installation for installation in found if _speaks_tls(installation, processes)]
+        found = [installation for installation in found if speaks_tls(installation, processes)]
     if not found:
         raise PreflightError(
             "the server is reached over TLS, and no pgbench of this machine was built with it",
@@ -112,7 +112,7 @@ def find_program(name: str, first: Sequence[Installation], processes: Processes)
     return str(max(others, key=lambda path: version_numbers(_version(path, processes))))
 
 
-def _speaks_tls(installation: Installation, processes: Processes) -> bool:
+def speaks_tls(installation: Installation, processes: Processes) -> bool:
     """Return whether a pgbench takes TLS; libpq says no before it connects anywhere."""
     nowhere = {"PGSSLMODE": "require", "PGHOST": str(installation.programs / "no-such-socket")}
     command = Command(

@@ -18,10 +18,11 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import DomainFacts, Origin, PostgresFacts, StackFacts
 from steelyard.gateways.host import Clock, Host, instance_type, mount_of
 from steelyard.gateways.kubernetes.api import Kubernetes
-from steelyard.gateways.placed_files import FetchedHost, SshMachine, Wanted, parse_destination
+from steelyard.gateways.placed_files import FetchedHost, Wanted
 from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor, RedisPy
 from steelyard.gateways.sql import Sql, parsed_uri
+from steelyard.gateways.ssh import SshMachine, parse_destination
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
 from steelyard.tuning.facts.file import Finds, Found, hidden, seen, unknown
 from steelyard.tuning.facts.kubernetes import (

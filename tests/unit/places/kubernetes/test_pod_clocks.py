@@ -56,6 +56,7 @@ def _run(began_at: float, offset: Offset | None) -> AgentRun:
         where="pod p",
         began_at=began_at,
         ended_at=began_at + 1,
+        program_s=0.5,
         offset=offset,
         before=CpuUse(usage_s=1.0, throttled_s=None),
         after=CpuUse(usage_s=3.5, throttled_s=1.0),

@@ -22,9 +22,16 @@ from steelyard.core.storage import Provision
 from steelyard.core.target import EndpointTarget
 from steelyard.core.units import format_bytes
 from steelyard.gateways.sql import Sql, parsed_uri
+from steelyard.places.agent.outcomes import HostSight
 from steelyard.places.elsewhere import reset_by, token_of
 from steelyard.places.kubernetes.reaching import await_service
-from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState, TellsProvision
+from steelyard.places.protocol import (
+    Ledger,
+    PausedPrograms,
+    PodSight,
+    PreparedState,
+    TellsProvision,
+)
 from steelyard.systems.existing import (
     Announcing,
     Anywhere,
@@ -173,6 +180,10 @@ class EndpointPlatform(OthersServer):
             databases=live,
         )
 
+    def sight(self) -> PodSight | HostSight | None:
+        """Return what of pods or of the generators' host can be watched."""
+        return super().sight() or self._means.load
+
     def _started_at(self) -> object:
         return self._means.sql.rows(self._entrance, STARTED_AT)[0][0]
 
@@ -236,7 +247,8 @@ class EndpointPlatform(OthersServer):
 
     def _await_generators(self) -> None:
         """Wait until generators in pods reach the server, where there are any."""
-        if self._place.inside is not None and (sight := self.sight()) is not None:
+        sight = self._place.sight()
+        if self._place.inside is not None and sight is not None:
             await_service(self._entrance, self._means.processes, len(sight.generators))
 
     def means(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.outside import Foreign, SavedSetting, ServerAddress
 from steelyard.gateways.sql import Sql, reload
+from steelyard.places.agent.outcomes import HostSight
 from steelyard.places.elsewhere import RestartMeans, restart_by
 
 # Lists whose items the server quotes one by one (GUC_LIST_QUOTE): written as one literal, a list
@@ -286,9 +287,14 @@ STARTED_AT = "SELECT pg_postmaster_start_time()"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means(RestartMeans):
-    """The gateways that a change on a server needs."""
+    """The gateways that a change on a server needs.
+
+    Attributes:
+        load: The host that its load comes from; None: it comes from here, or from pods.
+    """
 
     sql: Sql
+    load: HostSight | None = None
 
 
 def restart(

@@ -1,0 +1,188 @@
+"""The only door to machines over SSH: the user's own ``ssh``, with its keys, hosts and settings."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
+from typing import Final
+from urllib.parse import urlsplit
+
+from steelyard.core.errors import InputError, MeasurementError, TargetError
+from steelyard.core.outside import Command, Completed
+from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
+from steelyard.gateways.process import Dialogue, Processes, ProcessesHere
+
+_SCHEME: Final = "ssh"
+_TIMEOUT_S: Final = 120.0  # a guess: thousands of small files over a slow line
+_FAILED: Final = 255  # ssh's own exit status for its own failures: ssh(1)
+# Nobody is there to answer questions; a line that is cut is noticed after a minute. Guesses.
+_OPTIONS: Final = {
+    "BatchMode": "yes",
+    "ConnectTimeout": "10",
+    "ServerAliveInterval": "15",
+    "ServerAliveCountMax": "4",
+}
+# What ssh needs of the environment to find the user's keys.
+_AGENTS: Final = ("SSH_AUTH_SOCK", "KRB5CCNAME")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """A machine as ssh knows it; the host may be a name from the user's ``~/.ssh/config``."""
+
+    host: str
+    user: str | None = None
+    port: int | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the arguments of ssh that lead there."""
+        port = () if self.port is None else ("-p", str(self.port))
+        return (*port, "--", f"{self.user}@{self.host}" if self.user else self.host)
+
+
+def parse_destination(uri: str) -> Destination:
+    """Return the machine of a URI such as ``ssh://admin@db1:2222``.
+
+    Raises:
+        InputError: It is no such URI, or it holds a password.
+    """
+    hint = "Write it as ssh://host, ssh://user@host or ssh://user@host:22."
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError as error:
+        raise InputError(f"`{uri}` is not the address of a machine", hint=hint) from error
+    if parts.password is not None:
+        raise InputError(
+            "a password has no place in the address of a machine",
+            hint="Use a key or an agent; ssh finds them by itself.",
+        )
+    extra = parts.path.strip("/") or parts.query or parts.fragment
+    if parts.scheme != _SCHEME or not parts.hostname or extra:
+        raise InputError(f"`{uri}` is not the address of a machine", hint=hint)
+    host = parts.netloc.rpartition("@")[2]
+    named = parts.hostname if host.startswith("[") else host.partition(":")[0]  # its own case
+    return Destination(host=named, user=parts.username or None, port=port)
+
+
+def _ssh(destination: Destination, further: Sequence[str], command: str = "") -> Command:
+    """Return a call of ssh; the account's shell over there reads the command."""
+    options = (word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}"))
+    argv = ("ssh", "-T", *options, *further, *destination.words, *filter(None, (command,)))
+    environment = {name: os.environ[name] for name in _AGENTS if name in os.environ}
+    return Command(argv=argv, environment=environment)
+
+
+def _unreachable(destination: Destination, reason: str) -> TargetError:
+    words = shlex.join(destination.words)
+    return TargetError(
+        f"{destination.host} cannot be reached over ssh: {reason}",
+        hint=f"Does `ssh -o BatchMode=yes {words} true` work?",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshMachine:
+    """A machine over SSH.
+
+    Attributes:
+        processes: Runs ssh.
+    """
+
+    destination: Destination
+    processes: Processes
+
+    def fetch(self, wanted: Wanted) -> FetchedHost:
+        """Return what is wanted of the machine, by one call of ssh.
+
+        Raises:
+            TargetError: The machine cannot be reached, or has no shell for us.
+        """
+        mark = new_mark()
+        command = _ssh(self.destination, (), "sh -s")
+        done = self.processes.run(command, timeout_s=_TIMEOUT_S, stdin=script(wanted, mark))
+        host = parse_fetched(done.stdout, mark)
+        if host is not None:
+            return host
+        reason = done.tail(1) or f"exit status {done.exit_status}"
+        if done.exit_status == _FAILED:
+            raise _unreachable(self.destination, reason)
+        raise TargetError(
+            f"{self.destination.host} did not run a shell script to its end: {reason}",
+            hint="The account needs a POSIX shell there, with cat, grep and od.",
+        )
+
+
+_OPENS_S: Final = 30.0
+_READY: Final = "ready"
+_KEEP: Final = ("-M", "-o", "ControlPersist=no")
+
+
+@dataclass(slots=True, kw_only=True)
+class SshHost:
+    """Runs commands on a machine, all over one connection.
+
+    That ends with this process, however it ends: the program that holds it open over there reads
+    what we write. Where it is lost, each command connects for itself until ``open`` is called.
+    """
+
+    destination: Destination
+    processes: ProcessesHere
+    _directory: "TemporaryDirectory[str] | None" = None
+    _line: Dialogue | None = field(default=None, repr=False)
+
+    def open(self) -> None:
+        """Connect; nothing happens where the connection is there.
+
+        Raises:
+            TargetError: The machine cannot be reached.
+        """
+        if self._line is not None and _answers(self._line):
+            return
+        self.close()
+        self._directory = TemporaryDirectory(prefix="steelyard-ssh-")  # a socket's path is short
+        self._line = self.processes.talk(_ssh(self.destination, (*_KEEP, *self._through), "cat"))
+        if not _answers(self._line):
+            self.close()
+            self.run(("true",), timeout_s=_OPENS_S)  # says why not; or it works without
+
+    @property
+    def _through(self) -> tuple[str, ...]:
+        """Return the words by which a command takes the connection that is there."""
+        return () if self._directory is None else ("-S", f"{self._directory.name}/socket")
+
+    def run(self, argv: Sequence[str], *, timeout_s: float, stdin: str = "") -> Completed:
+        """Run a command there to its end.
+
+        Raises:
+            TargetError: The machine cannot be reached.
+            MeasurementError: It did not end in time.
+        """
+        command = _ssh(self.destination, self._through, shlex.join(argv))
+        done = self.processes.run(command, timeout_s=timeout_s, stdin=stdin)
+        if done.exit_status == _FAILED:
+            raise _unreachable(self.destination, done.tail(1) or "the connection was lost")
+        return done
+
+    def talk(self, argv: Sequence[str]) -> Dialogue:
+        """Start a command there that answers lines; its input ends with the connection."""
+        return self.processes.talk(_ssh(self.destination, self._through, shlex.join(argv)))
+
+    def close(self) -> None:
+        """Hang up; a second time changes nothing."""
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+        if self._directory is not None:
+            self._directory.cleanup()
+            self._directory = None
+
+
+def _answers(line: Dialogue) -> bool:
+    """Return whether what was said comes back."""
+    try:
+        return line.ask(_READY, timeout_s=_OPENS_S) == _READY
+    except (TargetError, MeasurementError):
+        return False

@@ -1,0 +1,122 @@
+"""Load from another host by the user's own ssh: a real sshd, and nothing left over there."""
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_inspections import over_ssh
+from test_turns_of_endpoints import MAKE, NAP
+from test_turns_of_redis import ratios
+
+from steelyard.places.local.server import MEMORY, TEMPORARY
+from support.endpoint import ADMIN_PASSWORD, PLAIN_PASSWORD, Server, started
+from support.live import Steelyard, wait_for
+from support.ssh_server import ssh_server
+
+pytestmark = pytest.mark.live
+
+FAR = """\
+version: 1
+name: two endpoints, load from another host
+baseline: one
+design: DESIGN
+workloads:
+  - name: naps
+    prepare: [make.sql]
+    scripts: [{file: nap.sql}]
+loads: {clients: 2, threads: 1}
+generator: {host: "ssh://lab"}
+measure: {slice: 2s, warm_up: 1s}
+stop: {budget: 20m, precision: 0.1%}
+seed: 7
+configurations:
+  one:
+    target: {kind: endpoint, uri: FIRST}
+  two:
+    target: {kind: endpoint, uri: SECOND}
+    postgres: {work_mem: 9MB}
+"""
+
+
+@pytest.fixture
+def far(
+    steelyard: Steelyard, server: Server, programs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Steelyard]:
+    """Steelyard beside two servers and a host that ssh reaches."""
+    (steelyard.directory / "make.sql").write_text(MAKE)
+    (steelyard.directory / "nap.sql").write_text(NAP)
+    text = FAR.replace("FIRST", _uri(server))
+    with started(programs) as other, ssh_server(tmp_path_factory.mktemp("ssh")) as host:
+        text = text.replace("SECOND", _uri(other))
+        for name, design in (("turns.yaml", "alternating"), ("visits.yaml", "one-by-one")):
+            steelyard.experiment(text.replace("DESIGN", design), name)
+        yield over_ssh(steelyard, host.programs)
+    assert _left() == []
+
+
+def _uri(server: Server) -> str:
+    """Return how a server is reached from elsewhere, by a password."""
+    return f"postgresql://postgres@127.0.0.1:{server.port}/postgres"
+
+
+def _left() -> list[str]:
+    """Return what agents have left: directories, and processes that work in them."""
+    found = [str(each) for top in (TEMPORARY, MEMORY) for each in top.glob("steelyard-*-*-[0-9]")]
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        found += [" ".join(words)] if any(word.endswith("/agent.sh") for word in words) else []
+    return found
+
+
+def _with_password(steelyard: Steelyard, password: str = ADMIN_PASSWORD) -> Steelyard:
+    return replace(steelyard, extra={**steelyard.extra, "PGPASSWORD": password})
+
+
+def test_turns_from_another_host(far: Steelyard) -> None:
+    """What makes one slower shows in each block; the record says where the load came from."""
+    done = _with_password(far).until_blocks(2, "run", "turns.yaml", "--out", "c", "--yes")
+    complete = {block["index"] for block in far.blocks if block["complete"]}
+    found = ratios([run for run in far.runs if run["block"] in complete], "two", "one")
+    assert len(found) == len(complete)
+    assert all(ratio < -0.1 for ratio in found)
+    (plan,) = (entry["plan"] for entry in far.journal if entry["kind"] == "planned")
+    assert plan["pausing"] == "generator"
+    assert ADMIN_PASSWORD not in (far.directory / "c" / "journal.jsonl").read_text() + done.stderr
+    report = (far.directory / "c" / "report.md").read_text()
+    assert "ssh://lab" in report
+
+
+def test_visits_from_another_host(far: Steelyard) -> None:
+    """A whole run over there: its rate, its log, and what the host used of its CPUs."""
+    _with_password(far).until_blocks(1, "run", "visits.yaml", "--out", "c", "--yes")
+    assert far.runs
+    for run in far.runs:
+        assert run["measurement"]["latency_mean_s"] > 0
+        evidence = run["evidence"]
+        assert evidence["levels"]["generator_cpus"] == os.cpu_count()
+        assert 0 < evidence["totals"]["generator_cpu_s"] < run["measurement"]["seconds"] + 2
+
+
+def test_a_death_leaves_nothing_that_works(far: Steelyard) -> None:
+    """After kill -9 programs over there end with the connection, and the agent with its lease."""
+    process = _with_password(far.with_short_leases).start(
+        "run", "turns.yaml", "--out", "c", "--yes"
+    )
+    wait_for(lambda: far.runs, process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: not _left())
+    assert _with_password(far).run("clean", "--yes").returncode == 0
+
+
+def test_a_wrong_password_is_said_before_anything_is_measured(far: Steelyard) -> None:
+    """The server is asked from here first."""
+    done = _with_password(far, PLAIN_PASSWORD).run("run", "turns.yaml", "--out", "c", "--yes")
+    assert done.returncode == 4
+    assert "password" in done.stderr
