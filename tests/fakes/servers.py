@@ -310,9 +310,10 @@ class FakeEngine:
         started_at = self._world.at(address.port).started_at
         return CheckpointAge(seconds=self._world.clock.monotonic() - started_at)
 
-    def prewarm(self, address: ServerAddress) -> None:
-        """Note it."""
-        self._world.steps.append(f"prewarm at {address.port}")
+    def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> None:
+        """Note it, and how much at most where that is limited."""
+        most = "" if most_bytes is None else f", up to {most_bytes} bytes"
+        self._world.steps.append(f"prewarm at {address.port}{most}")
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
         """Return the settings of the running server; stubborn ones kept their default."""

@@ -1,5 +1,6 @@
 """Load from another host by the user's own ssh: a real sshd, and nothing left over there."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -93,8 +94,14 @@ def test_turns_from_another_host(far: Steelyard) -> None:
 
 
 def test_visits_from_another_host(far: Steelyard) -> None:
-    """A whole run over there: its rate, its log, and what the host used of its CPUs."""
+    """A whole run over there: its rate, its log, its CPU, and its round trip to the server."""
+    file = far.directory / "visits.yaml"
+    file.write_text(file.read_text().replace("ceilings: off", "ceilings: on"))
     _with_password(far).until_blocks(1, "run", "visits.yaml", "--out", "c", "--yes")
+    told = json.loads((far.directory / "c" / "environment.json").read_text())
+    taken = [each for each in told["ceilings"] if each["kind"] == "round trip"]
+    assert [len(trip["configurations"]) for trip in taken] == [1, 1]
+    assert all(trip["samples"] == 500 and "on its host" in trip["how"] for trip in taken)
     assert far.runs
     for run in far.runs:
         assert run["measurement"]["latency_mean_s"] > 0

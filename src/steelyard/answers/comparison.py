@@ -270,13 +270,16 @@ def _facts(environment: Environment | None) -> Described:
     return {(fact.subject, fact.name): fact.value for fact in facts}
 
 
+_PREWARM = {None: "auto", True: "yes", False: "no"}
+
+
 def _design(record: CampaignRecord) -> Described:
     experiment, plan = record.experiment, record.plan
     measure = experiment.measure
     described = {
         "design": experiment.design.value,
         "run": f"{measure.ramp_s:g} s ramp, {experiment.slices} measured",
-        "prewarm": "yes" if measure.prewarm else "no",
+        "prewarm": _PREWARM[measure.prewarm],
         "transactions logged": _logging(measure),
         "generator flags": " ".join(experiment.generator_flags) or "none",
         "generator host": experiment.generator_host or "none",

@@ -27,7 +27,7 @@ from steelyard.answers.observations import (
     sum_of,
 )
 from steelyard.core.campaign import CampaignPlan, CampaignRecord
-from steelyard.core.experiment import ONE, RATE, Experiment, SwitchCost
+from steelyard.core.experiment import ONE, PREWARM_BYTES, RATE, Experiment, SwitchCost
 from steelyard.core.measurement import Quantity, Run
 from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
 from steelyard.core.units import KIB, MIB, format_bytes
@@ -474,9 +474,14 @@ def memory_words(memory: SharedMemory) -> str:
     return f"at most {needed} for {servers} with their data, {available} available"
 
 
-def warm_up_words(seconds: float) -> str:
-    """Return how long a start is warmed up."""
-    return f"{seconds:g} s under load per start and workload, in turns, equal for all"
+def warm_up_words(seconds: float, experiment: Experiment) -> str:
+    """Return how long a start is warmed up, and what is done before."""
+    said = f"{seconds:g} s under load per start and workload, in turns, equal for all"
+    if not experiment.prewarms:
+        return said
+    if experiment.measure.prewarm is not None:
+        return f"{said}, once the data are loaded into memory"
+    return f"{said}, once the data, up to {format_bytes(PREWARM_BYTES)}, are loaded into memory"
 
 
 def turn_pairs(experiment: Experiment, turns: Sequence[WorkloadTurns]) -> Iterator[tuple[str, str]]:

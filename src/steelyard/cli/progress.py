@@ -342,7 +342,7 @@ def _turn_lines(experiment: Experiment, expected: Forecast) -> list[str]:
         return []
     pairs = [
         ("turns", f"{turn_words(experiment.measure.turns)}; {measured_words(experiment)}"),
-        ("warm-up", warm_up_words(expected.warm_up_s)),
+        ("warm-up", warm_up_words(expected.warm_up_s, experiment)),
         *shared_pairs(expected.pausing, expected.memory),
     ]
     return [f"  {name:<10} {text}" for name, text in pairs]

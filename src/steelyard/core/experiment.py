@@ -122,6 +122,9 @@ class Calibration:
     at_least_s: float = 20.0
 
 
+PREWARM_BYTES: Final = 4 * 1024**3  # read from the page cache within seconds; a guess
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
     """How a run is taken.
@@ -135,7 +138,8 @@ class Measure:
         reset: When the data are restored; None: auto.
         switch: Least switch cost to assume; None: what the differences need.
         rounds: Runs of each cell in a start; None: auto.
-        prewarm: Load the data into memory after each start, before the warm-up.
+        prewarm: Load the data into memory after each start, before the warm-up; None: where
+            ``Experiment.prewarms`` finds that it is cheap and right.
         ceilings: What the place can do at most is measured before the first block.
         neighbours: Share of the machine's CPU and disk time that other processes may use in a run;
             None: as much as they like, and it is noted.
@@ -150,7 +154,7 @@ class Measure:
     calibration: Calibration | None = None
     reset: Reset | None = None
     switch: SwitchCost | None = None
-    prewarm: bool = False
+    prewarm: bool | None = None
     rounds: int | None = None
     ceilings: CeilingsAsked = CeilingsAsked.AUTO
     neighbours: float | None = DEFAULT_NEIGHBOURS
@@ -662,6 +666,22 @@ class Experiment:
     def is_single_pass(self) -> bool:
         """Return whether each cell is run once, in file order, and nothing is compared."""
         return self.design is Design.ONCE
+
+    @property
+    def prewarms(self) -> bool:
+        """Return whether the data are loaded into memory after each start, if they are not large.
+
+        Else a server with larger shared buffers is measured while it fills them, longer than
+        others, and the slower one of two has filled less. Where it is not asked for it is done on
+        servers that are made here, unless the experiment keeps the data out of memory on purpose.
+        """
+        asked = self.measure.prewarm
+        if asked is not None:
+            return asked
+        return all(
+            each.target.is_made and "memory" not in each.asked(Layer.CGROUP)
+            for each in self.configurations
+        ) and not any(place.store for place in self.places_here.values())
 
     @property
     def is_all_here(self) -> bool:

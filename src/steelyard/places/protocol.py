@@ -15,7 +15,7 @@ from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import RunningPrograms
-from steelyard.places.agent.outcomes import HostSight, StartSkew, unknown_skew
+from steelyard.places.agent.outcomes import StartSkew, unknown_skew
 
 
 class Ledger(Protocol):
@@ -105,6 +105,21 @@ def _node_of(api: KubernetesApi, pod: ContainerRef) -> str:
     except SteelyardError:
         return ""
     return "" if found is None else str(found["spec"].get("nodeName") or "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSight:
+    """Another host that the load comes from.
+
+    Attributes:
+        label: What it is called.
+        cpus: That it has.
+        used_s: Returns the CPU seconds that the load generators used in the last run.
+    """
+
+    label: str
+    cpus: int
+    used_s: Callable[[], float]
 
 
 class Standstill(Protocol):

@@ -39,10 +39,16 @@ from steelyard.core.schedule import Load
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Processes
-from steelyard.places.agent.outcomes import HostSight
 from steelyard.places.elsewhere import ServerElsewhere
 from steelyard.places.kubernetes.reaching import Knock, PodBehind, Reach, pod_behind
-from steelyard.places.protocol import Ledger, LoadPods, PausedPrograms, PodSight, PreparedState
+from steelyard.places.protocol import (
+    HostSight,
+    Ledger,
+    LoadPods,
+    PausedPrograms,
+    PodSight,
+    PreparedState,
+)
 
 
 class SettingStore(Protocol):

@@ -154,6 +154,18 @@ class CeilingTools(Protocol):
         """Return the seconds of each round trip of an empty statement on one connection."""
         ...
 
+    def round_trips_there(
+        self, address: ServerAddress, *, most: int, directory: Path
+    ) -> tuple[float, ...]:
+        """Return the same from the host that the load comes from, as the generator logs them.
+
+        Args:
+            address: Of the server.
+            most: How many.
+            directory: Of this machine, for the generator's files.
+        """
+        ...
+
     def sync_command(self, file: Path) -> Command:
         """Return the command that tries every method on a new file; PreflightError if absent."""
         ...
@@ -453,8 +465,13 @@ class RunningServer(Protocol):
         """
         ...
 
-    def prewarm(self, address: ServerAddress) -> None:
-        """Load the data of all datasets into the server's memory."""
+    def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> None:
+        """Load the data of all datasets into the server's memory.
+
+        Args:
+            address: Of the server.
+            most_bytes: Where they are larger nothing is loaded: so for all servers of a campaign.
+        """
         ...
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
@@ -662,7 +679,7 @@ class PlainEngine:
         """Return that there is no cycle."""
         return CheckpointAge(seconds=None, unknown="the server has no checkpoint cycle")
 
-    def prewarm(self, address: ServerAddress) -> None:
+    def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> None:
         """Do nothing: a server that answers has all its data in memory."""
 
     def pilot(self, request: RunRequest) -> tuple[Command, ...]:  # noqa: ARG002 - likewise

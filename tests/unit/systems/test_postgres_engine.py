@@ -221,6 +221,24 @@ def test_prewarming_reads_everything_with_and_without_the_extension(
     assert sql.executed == ([] if extension else [("steelyard_s10", scan)])
 
 
+@pytest.mark.parametrize(("limit", "loaded"), [(999, False), (1000, True), (None, True)])
+def test_data_that_are_too_large_are_not_loaded(limit: int | None, loaded: bool) -> None:  # noqa: FBT001
+    """It is decided once, so that all servers of a campaign are alike."""
+    sql = FakeSql(
+        {
+            engines._SIZE: [(1000,)],
+            "SELECT 1 FROM pg_extension WHERE extname = 'pg_prewarm'": [(1,)],
+            engines._PREWARM: [(1,)],
+        }
+    )
+    engine = _engine(_READS, sql=sql)
+    engine.prewarm(_ADDRESS, most_bytes=limit)
+    engine.prewarm(_ADDRESS, most_bytes=limit)
+    asked = [statement for _, statement, _ in sql.asked]
+    assert asked.count(engines._PREWARM) == (2 if loaded else 0)
+    assert asked.count(engines._SIZE) == (0 if limit is None else 1)
+
+
 def test_the_switch_cost_is_asked_of_the_configurations_own_binary() -> None:
     """The engine hands over to the catalogue of the configuration."""
     assert _engine().switch_cost("new", ["shared_buffers"]) is SwitchCost.RESTART

@@ -377,7 +377,7 @@ def _turns(found: CampaignOutlook) -> Iterator[tuple[str, str]]:
     turns = turn_words(found.experiment.measure.turns)
     yield "turns", f"{turns}; longer for a workload with long {MANY}"
     yield "measured", measured_words(found.experiment)
-    yield "warm-up", warm_up_words(found.warm_up_s)
+    yield "warm-up", warm_up_words(found.warm_up_s, found.experiment)
     yield from shared_pairs(found.pausing, found.memory)
 
 

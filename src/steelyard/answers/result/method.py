@@ -479,7 +479,7 @@ def _warm_up(analysis: CampaignAnalysis, choice: WarmUpChoice) -> str:
     """Return how long starts were warmed up, and from when on longer."""
     first, *longer = analysis.warm_ups_s or (choice.warm_up_s,)
     more = [f"then {each:g} s, because a configuration was still warming up" for each in longer]
-    return "; ".join((warm_up_words(first), *more))
+    return "; ".join((warm_up_words(first, analysis.experiment), *more))
 
 
 def _run(experiment: Experiment) -> str:

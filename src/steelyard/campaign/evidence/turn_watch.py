@@ -49,8 +49,7 @@ from steelyard.core.measurement import (
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import TurnTimes
 from steelyard.gateways.host import Clock, Host, thread_cpu_s
-from steelyard.places.agent.outcomes import HostSight
-from steelyard.places.protocol import PodSight
+from steelyard.places.protocol import HostSight, PodSight
 from steelyard.systems.protocol import Engine, ServerReader, Waiting
 
 # Of what counts, at most: in a turn of 0.25 s once. Measured with twice as often: the rates of

@@ -270,8 +270,11 @@ class MeasureForm(Form):
         description="How often the load generators of an alternating run are started anew.",
         examples=[5],
     )
-    prewarm: values.Switch = Field(
-        default=False, description="Load the data into memory after each start."
+    prewarm: values.Prewarm = Field(
+        default=None,
+        description="Load the data into memory after each start; auto: up to 4 GiB, on servers"
+        " that Steelyard makes.",
+        examples=[True],
     )
     ceilings: values.CeilingsWord = Field(
         default="auto",

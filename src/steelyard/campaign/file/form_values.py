@@ -244,6 +244,17 @@ def switch(value: object) -> bool:
     raise refusal(f"{shown(value)} is neither true nor false", "Write true or false.")
 
 
+def auto_or_switch(value: object) -> bool | None:
+    """Return a boolean, or None for ``auto``."""
+    if value is None or value == "auto":
+        return None
+    try:
+        return switch(value)
+    except PydanticCustomError as error:
+        hint = "Write true or false, or auto."
+        raise refusal(f"{shown(value)} is neither true nor false", hint) from error
+
+
 def as_text(value: object) -> str:
     """Return non-empty text; numbers are taken as they are written."""
     if isinstance(value, WrittenInt | WrittenFloat):
@@ -428,6 +439,9 @@ Currency = Annotated[str, PlainValidator(currency), _schema(type="string", patte
 Share = Annotated[float, PlainValidator(share), _schema(**_SHARE)]
 LogSampling = Annotated[float, PlainValidator(log_sampling), _schema(**_SHARE)]
 Neighbours = Annotated[float | None, PlainValidator(neighbours), _schema(**_ALLOWANCE)]
+Prewarm = Annotated[
+    bool | None, PlainValidator(auto_or_switch), _schema(enum=["auto", True, False])
+]
 Switch = Annotated[bool, PlainValidator(switch), _schema(type="boolean")]
 Texts = Annotated[list[Text], BeforeValidator(split_words), _schema(**TEXTS)]
 SettingValue = Annotated[str | None, PlainValidator(setting_value), _schema(**_SETTING)]

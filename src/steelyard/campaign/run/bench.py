@@ -12,7 +12,14 @@ from steelyard.campaign.evidence.turn_watch import Place, probes_for
 from steelyard.campaign.evidence.watch import Probe
 from steelyard.core.campaign import ANEW, CellRate
 from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError, TargetError
-from steelyard.core.experiment import Configuration, EffectiveSetting, Experiment, Layer, Workload
+from steelyard.core.experiment import (
+    PREWARM_BYTES,
+    Configuration,
+    EffectiveSetting,
+    Experiment,
+    Layer,
+    Workload,
+)
 from steelyard.core.measurement import CheckpointAge, ProviderSeries
 from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import CellKey, Load, PlannedRun
@@ -272,8 +279,9 @@ class Bench:
         templated_s = self._restore_templates(name, restore=restore, means=means)
         effective = self._effective = self._engine.effective(platform.address)
         missing = self._engine.missing_data(platform.address) if restore else ()
-        if self._experiment.measure.prewarm:
-            self._engine.prewarm(platform.address)
+        if self._experiment.prewarms:
+            asked = self._experiment.measure.prewarm is not None
+            self._engine.prewarm(platform.address, most_bytes=None if asked else PREWARM_BYTES)
         # Last: starting, restoring and prewarming are no part of what is compared.
         limits, stack = platform.limit(configuration.asked(Layer.CGROUP)), self._stack_in_force()
         ready = self._clock.monotonic()

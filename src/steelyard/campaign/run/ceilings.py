@@ -301,12 +301,14 @@ class CeilingTaker:
         server = self._platforms[configuration].address
         address = self._engine.generator_address(server, connection)
         own = address.at(self._engine.datasets()[0].name)
-        return timed(
-            CeilingKind.ROUND_TRIP,
-            subject,
-            tools.round_trips(own, most=_TRIPS, most_s=_TRIPS_S),
-            how="SELECT 1 on one open connection",
-        )
+        how = "SELECT 1 on one open connection"
+        if self._experiment.generator_host is None:
+            trips = tools.round_trips(own, most=_TRIPS, most_s=_TRIPS_S)
+        else:
+            how = f"{how}, by the load generator on its host"
+            directory = self._platforms[configuration].scripts
+            trips = tools.round_trips_there(own, most=_TRIPS, directory=directory)
+        return timed(CeilingKind.ROUND_TRIP, subject, trips, how=how)
 
     def taken(self, told: Callable[[str], None]) -> tuple[Ceiling, ...]:
         """Take what is left, and return all ceilings; none where nobody can or wants them."""

@@ -452,7 +452,7 @@ def _content_of(text: str, length: int, path: str) -> bytes:
 
 # A pod has its own, of a Secret: no order's file holds a password. Other places get it as they get
 # that of a guest, who is made for the load alone: in a file of its own, which is gone once read.
-_SECRET: Final = frozenset({"PGPASSWORD", "REDISCLI_AUTH"})
+PASSWORDS: Final = frozenset({"PGPASSWORD", "REDISCLI_AUTH"})
 _DIGITS: Final = 16
 _NOT_FOUND: Final = 127
 
@@ -577,7 +577,7 @@ def _passwords(command: Command, home: AgentHome) -> Mapping[str, str]:
     """Return the variables of a command that go to a place that has no password of its own."""
     if home.has_password:
         return {}
-    return {name: value for name, value in command.environment.items() if name in _SECRET}
+    return {name: value for name, value in command.environment.items() if name in PASSWORDS}
 
 
 def _secrets(command: Command, identifier: str, home: AgentHome) -> tuple[Enclosed, ...]:
@@ -597,7 +597,7 @@ def _script(argv: Sequence[str], command: Command, identifier: str, home: AgentH
     lines = [
         f"export {name}={shlex.quote(value)}"
         for name, value in command.environment.items()
-        if name not in _SECRET
+        if name not in PASSWORDS
     ]
     words = shlex.join(argv)
     passwords = _passwords(command, home)

@@ -71,15 +71,17 @@ hear() { ((lease == 0)) || echo "$EPOCHSECONDS" >"$home/heard"; }
 
 clear_away() { rm -rf -- "${home:?}" "${logs:?}"; }
 
-alive() { [[ -s $home/server ]] && kill -0 "$(<"$home/server")"; }
+# One that ended and was not waited for has no command line any more.
+alive() {
+    local server word
+    read -r server <"$home/server" && read -r -d '' word <"/proc/$server/cmdline" && [[ $word ]]
+} 2>/dev/null
 
 leave() {
-    local server=0
-    [[ -s $home/server ]] && read -r server <"$home/server"
     open_never
-    ((server == 0)) || kill "$server" 2>/dev/null
+    alive && kill "$(<"$home/server")"
     for _ in 1 2 3 4 5 6 7 8 9 10; do
-        ((server)) && kill -0 "$server" 2>/dev/null || break
+        alive || break
         pause 0.1
     done
     end_all

@@ -17,12 +17,12 @@ from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Dialogue
 from steelyard.gateways.ssh import SshHost
 from steelyard.places.agent.agent import AgentHome, AgentPlace, agent_script
-from steelyard.places.agent.outcomes import HostSight
 from steelyard.places.agent.programs import AgentProcesses, ShortProcesses
+from steelyard.places.protocol import HostSight
 
 LEASE_S: Final = 600  # an agent that has heard of nobody for so long is in nobody's use; a guess
 _BEGINS_S: Final = 30.0
-_LEAVES_S: Final = 15.0
+_ANSWERS_S: Final = 15.0
 _OLD_BASH, _NO_ROOM = 6, 7  # exit statuses of what follows
 # It comes with the agent on its standard input. Logs are in memory where that is a file system.
 _BEGIN: Final = f"""
@@ -96,6 +96,11 @@ class GeneratorHost:
         """Return what it is called."""
         return f"host {self._host.destination.host}"
 
+    @property
+    def has_agent(self) -> bool:
+        """Return whether an agent was brought there, whatever has become of it."""
+        return self._began > 0
+
     def run(self, argv: Sequence[str], *, timeout_s: float, stdin: str = "") -> Completed:
         """Run a short program there, which needs no agent; raises as ``SshHost.run``."""
         return self._host.run(argv, timeout_s=timeout_s, stdin=stdin)
@@ -152,10 +157,10 @@ class GeneratorHost:
         """
         with self._renewing:
             self._host.open()
-            argv = ("bash", self.ready[0].home.script, "alive")
-            if self.ready[0].run(argv, timeout_s=_BEGINS_S).succeeded:
+            if self.ready and self._asked("alive").succeeded:
                 return
             told(f"the agent on {self.label} has ended; it is started anew")
+            self._leave()
             try:
                 self.make()
             except PreflightError as error:
@@ -163,12 +168,18 @@ class GeneratorHost:
 
     def close(self) -> None:
         """End and remove what is there; what cannot be reached removes itself."""
+        self._leave()
+        self._host.close()
+
+    def _leave(self) -> None:
         with suppress(SteelyardError):
             if self.ready:
-                argv = ("bash", self.ready[0].home.script, "leave")
-                self.ready[0].run(argv, timeout_s=_LEAVES_S)
+                self._asked("leave")
         self.ready = ()
-        self._host.close()
+
+    def _asked(self, verb: str) -> Completed:
+        place = self.ready[0]
+        return place.run(("bash", place.home.script, verb), timeout_s=_ANSWERS_S)
 
 
 class HostProcesses(AgentProcesses):
@@ -203,6 +214,6 @@ class HostProcesses(AgentProcesses):
 
     def run(self, command: Command, *, timeout_s: float, stdin: str = "") -> Completed:
         """Run a command to its end: without an agent where none was brought there."""
-        if self.host.ready:
+        if self.host.has_agent:
             return super().run(command, timeout_s=timeout_s, stdin=stdin)
         return ShortProcesses(self.host.run).run(command, timeout_s=timeout_s, stdin=stdin)

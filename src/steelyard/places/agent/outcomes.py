@@ -10,7 +10,6 @@ Source: F. Cristian, "Probabilistic clock synchronization", Distributed Computin
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -275,18 +274,3 @@ def _cpu_use(words: list[str]) -> CpuUse:
 def unknown_skew() -> StartSkew | None:
     """Return None: nobody knows how far apart generators began, or there is only one."""
     return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostSight:
-    """Another host that the load comes from.
-
-    Attributes:
-        label: What it is called.
-        cpus: That it has.
-        used_s: Returns the CPU seconds that the load generators used in the last run.
-    """
-
-    label: str
-    cpus: int
-    used_s: Callable[[], float]

@@ -27,6 +27,7 @@ from steelyard.core.schedule import Pausing
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import RunningProcess
 from steelyard.places.agent.agent import (
+    PASSWORDS,
     Agent,
     AgentPlace,
     Collector,
@@ -82,8 +83,12 @@ class ShortProcesses(NothingGoesOn):
         self._run = run
 
     def run(self, command: Command, *, timeout_s: float, stdin: str = "") -> Completed:
-        """Run a command to its end and return what it printed."""
-        variables = [f"{name}={value}" for name, value in command.environment.items()]
+        """Run a command to its end and return what it printed; it gets no password."""
+        variables = [
+            f"{name}={value}"
+            for name, value in command.environment.items()
+            if name not in PASSWORDS
+        ]
         argv = ("env", *variables, *command.argv) if variables else command.argv
         return self._run(argv, timeout_s=timeout_s, stdin=stdin)
 

@@ -1,6 +1,7 @@
 """PostgreSQL as the runner sees it, and a running server asked through SQL."""
 
 import secrets
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,7 @@ SELECT pg_prewarm(c.oid) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnam
 WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
   AND c.relkind IN ('r', 'i', 'm')
 """
+_SIZE = "SELECT pg_database_size(current_database())"
 _TABLES = """
 SELECT format('SELECT count(*) FROM %I.%I', n.nspname, c.relname)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -74,6 +76,8 @@ class PostgresEngine:
         self._account = account
         self._password = secrets.token_hex(16)
         self._driver: Installation | None = None
+        self._data_bytes: int | None = None
+        self._sizing = threading.Lock()
         self._load = load_program(experiment, lambda: self.generator, processes, account)
 
     @property
@@ -283,8 +287,14 @@ class PostgresEngine:
         """Return where a running server stands in its checkpoint cycle."""
         return checkpoints.checkpoint_age(address, self._sql)
 
-    def prewarm(self, address: ServerAddress) -> None:
-        """Read the data of all data sets into the server's memory."""
+    def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> None:
+        """Read the data of all data sets into the server's memory, if they are not larger."""
+        if most_bytes is not None:
+            with self._sizing:  # servers start side by side, and all do alike
+                if self._data_bytes is None:
+                    self._data_bytes = self._size_of_data(address)
+            if self._data_bytes > most_bytes:
+                return
         for dataset in self.datasets():
             own = address.at(dataset.name)
             if self._sql.rows(own, "SELECT 1 FROM pg_extension WHERE extname = 'pg_prewarm'"):
@@ -292,6 +302,10 @@ class PostgresEngine:
             else:
                 scans = [str(row[0]) for row in self._sql.rows(own, _TABLES)]
                 self._sql.execute(own, scans)
+
+    def _size_of_data(self, address: ServerAddress) -> int:
+        sizes = [self._sql.rows(address.at(each.name), _SIZE)[0][0] for each in self.datasets()]
+        return sum(int(str(each)) for each in sizes)
 
     def plans(self, address: ServerAddress) -> tuple[StatementPlan, ...]:
         """Return the plans of the statements of all scripts, under the settings in force there.

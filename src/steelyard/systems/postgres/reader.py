@@ -40,11 +40,13 @@ from steelyard.core.measurement import (
     WaitClass,
 )
 from steelyard.core.outside import Command, ServerAddress
+from steelyard.core.units import US_PER_S
 from steelyard.gateways.host import Clock, SystemClock, until
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Row, Sql, SqlSession
 from steelyard.systems.postgres.pgbench import (
     SESSION_NAME,
+    environment,
     fill,
     only_reads,
     parametrised,
@@ -557,6 +559,8 @@ def _unsettled() -> Absence:
 PROGRAM = "pg_test_fsync"
 _SIGKILL = 9
 _EMPTY = "SELECT 1"
+_TRIPS_WITHIN_S = 60.0
+_LATENCY = 2  # the field in microseconds; pgbench(1), "Per-Transaction Logging"
 _TABLE = re.compile(r"^Compare file sync methods using one 8kB write:$", re.MULTILINE)
 _NEXT_TABLE = re.compile(r"^Compare ", re.MULTILINE)
 _LINE = re.compile(
@@ -589,6 +593,32 @@ class PostgresCeilings:
             TargetError: The server cannot be reached.
         """
         return self._sql.round_trips(address, _EMPTY, most=most, most_s=most_s)
+
+    def round_trips_there(
+        self, address: ServerAddress, *, most: int, directory: Path
+    ) -> tuple[float, ...]:
+        """Return the seconds that pgbench logs for each of so many ``SELECT 1``.
+
+        Raises:
+            TargetError: It failed.
+        """
+        script = directory / "round-trip.sql"
+        script.write_text(f"{_EMPTY};\n")
+        options = ("--no-vacuum", "--client=1", f"--transactions={most}", f"--file={script}")
+        logs = ("--log", f"--log-prefix={directory / 'round-trip'}")
+        command = Command(
+            argv=(self._installations[0].program("pgbench"), *options, *logs),
+            environment=environment(address),
+        )
+        completed = self._processes.run(command, timeout_s=_TRIPS_WITHIN_S)
+        if not completed.succeeded:
+            raise TargetError(f"pgbench failed: {completed.tail(2)}")
+        trips = []
+        for path in directory.glob("round-trip.[0-9]*"):
+            fields = map(str.split, path.read_text().splitlines())
+            trips += [float(each[_LATENCY]) / US_PER_S for each in fields]
+            path.unlink()  # the next server's has the same beginning
+        return tuple(trips)
 
     def sync_command(self, file: Path) -> Command:
         """Return the call of pg_test_fsync, a second per method.

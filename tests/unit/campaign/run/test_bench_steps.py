@@ -125,6 +125,16 @@ def test_prewarming_comes_after_the_settings_and_before_readiness(tmp_path: Path
     assert stage.world.steps[-1] == "prewarm at 5555"
 
 
+def test_prewarming_is_usual_and_limited(tmp_path: Path) -> None:
+    """Without a word of it data are loaded that are not large; who says no gets none."""
+    bench = _prepared(stage := _stage(tmp_path))
+    bench.activate("slow", restore=True, means="reflink")
+    assert stage.world.steps[-1] == f"prewarm at 5555, up to {4 * 1024**3} bytes"
+    bench = _prepared(stage := _stage(tmp_path, an_experiment(measure=Measure(prewarm=False))))
+    bench.activate("slow", restore=True, means="reflink")
+    assert "prewarm" not in stage.world.steps[-1]
+
+
 def test_a_switch_reloads_and_verifies(tmp_path: Path) -> None:
     """On the running server, without a restart; what did not take effect is returned."""
     stage = _stage(tmp_path, an_experiment(restart=False))

@@ -22,10 +22,10 @@ from steelyard.core.storage import Provision
 from steelyard.core.target import EndpointTarget
 from steelyard.core.units import format_bytes
 from steelyard.gateways.sql import Sql, parsed_uri
-from steelyard.places.agent.outcomes import HostSight
 from steelyard.places.elsewhere import reset_by, token_of
 from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.protocol import (
+    HostSight,
     Ledger,
     PausedPrograms,
     PodSight,

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.outside import Foreign, SavedSetting, ServerAddress
 from steelyard.gateways.sql import Sql, reload
-from steelyard.places.agent.outcomes import HostSight
 from steelyard.places.elsewhere import RestartMeans, restart_by
+from steelyard.places.protocol import HostSight
 
 # Lists whose items the server quotes one by one (GUC_LIST_QUOTE): written as one literal, a list
 # would become a single name.
