@@ -93,6 +93,7 @@ class World:
     skipped: int = 0
     logs_in_memory: bool = True
     missing: tuple[str, ...] = ()
+    data_bytes: int = 1000
     steps: list[str] = field(default_factory=list)
     offered: list[Load] = field(default_factory=list)
     restless: set[int] = field(default_factory=set)
@@ -310,10 +311,11 @@ class FakeEngine:
         started_at = self._world.at(address.port).started_at
         return CheckpointAge(seconds=self._world.clock.monotonic() - started_at)
 
-    def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> None:
+    def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> bool:
         """Note it, and how much at most where that is limited."""
         most = "" if most_bytes is None else f", up to {most_bytes} bytes"
         self._world.steps.append(f"prewarm at {address.port}{most}")
+        return most_bytes is None or self._world.data_bytes <= most_bytes
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
         """Return the settings of the running server; stubborn ones kept their default."""

@@ -268,12 +268,12 @@ def _warm_up(plan: CampaignPlan | None) -> Iterator[Finding]:
     if plan is None or not plan.warm_up.risk:
         return
     residuals = [loss for loss in plan.warm_up.residual_fraction if loss is not None]
-    grave = max(residuals, default=0.0) > NOTABLE_RESIDUAL
+    grave = plan.warm_up.is_grave or max(residuals, default=0.0) > NOTABLE_RESIDUAL
     yield Finding(
         code="warm-up-risk",
         severity=Severity.WARNING if grave else Severity.INFO,
         message=plan.warm_up.risk,
-        remedy="Set a longer warm-up." if grave else "",
+        remedy="Set a longer `measure.warm_up`, or `measure.prewarm: true`." if grave else "",
         source="METHOD 3.7",
         subject="campaign",
     )

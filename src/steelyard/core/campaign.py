@@ -111,6 +111,7 @@ class WarmUpChoice:
             likewise.
         restarts: Starts behind the measurement.
         risk: One sentence.
+        is_grave: What it says can turn a result round.
     """
 
     warm_up_s: float
@@ -119,6 +120,7 @@ class WarmUpChoice:
     measured_s: tuple[float, ...] = ()
     residual_fraction: tuple[float | None, ...] = ()
     restarts: int = 0
+    is_grave: bool = False
 
 
 # In place of the ramp, which redis-benchmark cannot leave out; as long as it is by itself.

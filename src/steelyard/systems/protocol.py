@@ -465,8 +465,8 @@ class RunningServer(Protocol):
         """
         ...
 
-    def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> None:
-        """Load the data of all datasets into the server's memory.
+    def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> bool:
+        """Load the data of all datasets into the server's memory; return whether it was done.
 
         Args:
             address: Of the server.
@@ -679,8 +679,14 @@ class PlainEngine:
         """Return that there is no cycle."""
         return CheckpointAge(seconds=None, unknown="the server has no checkpoint cycle")
 
-    def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> None:
+    def prewarm(
+        self,
+        address: ServerAddress,  # noqa: ARG002 - likewise
+        *,
+        most_bytes: int | None = None,  # noqa: ARG002
+    ) -> bool:
         """Do nothing: a server that answers has all its data in memory."""
+        return True
 
     def pilot(self, request: RunRequest) -> tuple[Command, ...]:  # noqa: ARG002 - likewise
         """Return none: the generator takes a time."""

@@ -161,6 +161,7 @@ class Bench:
         self._host = host
         self._states = PreparedStates(assembly.engine, assembly.platforms)
         self._effective: tuple[EffectiveSetting, ...] = ()
+        self.leaves_cold = False  # the data were too large to be loaded at the last start
         self._rates: dict[CellKey, float] = {}
 
     @property
@@ -281,7 +282,8 @@ class Bench:
         missing = self._engine.missing_data(platform.address) if restore else ()
         if self._experiment.prewarms:
             asked = self._experiment.measure.prewarm is not None
-            self._engine.prewarm(platform.address, most_bytes=None if asked else PREWARM_BYTES)
+            most_bytes = None if asked else PREWARM_BYTES
+            self.leaves_cold = not self._engine.prewarm(platform.address, most_bytes=most_bytes)
         # Last: starting, restoring and prewarming are no part of what is compared.
         limits, stack = platform.limit(configuration.asked(Layer.CGROUP)), self._stack_in_force()
         ready = self._clock.monotonic()

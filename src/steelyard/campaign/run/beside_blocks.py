@@ -38,11 +38,17 @@ from steelyard.core.campaign import (
     WarmUpChoice,
 )
 from steelyard.core.errors import MeasurementError, PreflightError, TargetError
-from steelyard.core.experiment import Calibration, CapacityAsked, Experiment, LogPolicy
+from steelyard.core.experiment import (
+    PREWARM_BYTES,
+    Calibration,
+    CapacityAsked,
+    Experiment,
+    LogPolicy,
+)
 from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.measurement import Fact, Measurement, SustainedRun
 from steelyard.core.schedule import CellKey, Load, PlannedRun
-from steelyard.core.units import format_duration, format_percent
+from steelyard.core.units import format_bytes, format_duration, format_percent
 from steelyard.gateways.host import Clock
 from steelyard.stats.capacity import LEAST_S, find_capacity
 from steelyard.stats.drift import residual_loss, settled_after_s
@@ -467,19 +473,37 @@ class WarmupRuns:
     by_workload: dict[str, list[Measurement]] = field(default_factory=dict)
 
 
-def declared_warm_up(experiment: Experiment, *, alternates: bool = False) -> WarmUpChoice | None:
+_TESTED = (
+    "The warm-up is tested in every block, and longer in the next one where a configuration was"
+    " still warming up."
+)
+_COLD = (
+    f"The data are larger than {format_bytes(PREWARM_BYTES)} and were not loaded into memory after"
+    " the starts: each configuration is measured while it fills its shared buffers, and the one"
+    " with the larger ones, or the slower one, has filled less of them."
+)
+
+
+def declared_warm_up(
+    experiment: Experiment, *, alternates: bool = False, leaves_cold: bool = False
+) -> WarmUpChoice | None:
     """Return the warm-up when nothing is to be measured; None asks for a calibration.
 
     Where configurations alternate it is counted in seconds under load, and made longer in the next
     blocks when one of them was still warming up.
+
+    Args:
+        experiment: What it is for.
+        alternates: Its configurations take turns.
+        leaves_cold: The data were too large to be loaded into memory before.
     """
     measure = experiment.measure
     if alternates and measure.warm_up_s is None:
         return WarmUpChoice(
             warm_up_s=durations.TURNS_WARM_UP_S,
             how="floor",
-            risk="The warm-up is tested in every block, and longer in the next one where a"
-            " configuration was still warming up.",
+            risk=_COLD if leaves_cold else _TESTED,
+            is_grave=leaves_cold,
         )
     if measure.warm_up_s is not None:
         return WarmUpChoice(

@@ -466,7 +466,11 @@ class Campaign:
         return Taker(engine=self.engine, bench=self.bench, clock=self.clock)
 
     def _warm_up(self, means: str, mode: Mode) -> WarmUpChoice:
-        declared = declared_warm_up(self.experiment, alternates=mode is Mode.ALTERNATING)
+        declared = declared_warm_up(
+            self.experiment,
+            alternates=mode is Mode.ALTERNATING,
+            leaves_cold=self.bench.leaves_cold,
+        )
         calibration = self.experiment.measure.calibration
         if declared is not None or calibration is None:
             assert declared is not None  # noqa: S101 - None only asks for a calibration

@@ -287,14 +287,14 @@ class PostgresEngine:
         """Return where a running server stands in its checkpoint cycle."""
         return checkpoints.checkpoint_age(address, self._sql)
 
-    def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> None:
+    def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> bool:
         """Read the data of all data sets into the server's memory, if they are not larger."""
         if most_bytes is not None:
             with self._sizing:  # servers start side by side, and all do alike
                 if self._data_bytes is None:
                     self._data_bytes = self._size_of_data(address)
             if self._data_bytes > most_bytes:
-                return
+                return False
         for dataset in self.datasets():
             own = address.at(dataset.name)
             if self._sql.rows(own, "SELECT 1 FROM pg_extension WHERE extname = 'pg_prewarm'"):
@@ -302,6 +302,7 @@ class PostgresEngine:
             else:
                 scans = [str(row[0]) for row in self._sql.rows(own, _TABLES)]
                 self._sql.execute(own, scans)
+        return True
 
     def _size_of_data(self, address: ServerAddress) -> int:
         sizes = [self._sql.rows(address.at(each.name), _SIZE)[0][0] for each in self.datasets()]

@@ -23,7 +23,8 @@ from steelyard.core.schedule import CellKey, Mode, PlannedRun
 
 
 def _stage(tmp_path: Path, experiment: Experiment | None = None) -> Stage:
-    stage = Stage.new(experiment or an_experiment(), tmp_path / "campaign", FakeClock())
+    cold = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, prewarm=False)
+    stage = Stage.new(experiment or an_experiment(measure=cold), tmp_path / "campaign", FakeClock())
     stage.world.restore_s, stage.world.start_s = 4.0, 1.5
     return stage
 
@@ -127,10 +128,14 @@ def test_prewarming_comes_after_the_settings_and_before_readiness(tmp_path: Path
 
 def test_prewarming_is_usual_and_limited(tmp_path: Path) -> None:
     """Without a word of it data are loaded that are not large; who says no gets none."""
-    bench = _prepared(stage := _stage(tmp_path))
+    bench = _prepared(stage := _stage(tmp_path, an_experiment()))
     bench.activate("slow", restore=True, means="reflink")
     assert stage.world.steps[-1] == f"prewarm at 5555, up to {4 * 1024**3} bytes"
-    bench = _prepared(stage := _stage(tmp_path, an_experiment(measure=Measure(prewarm=False))))
+    assert not bench.leaves_cold
+    stage.world.data_bytes = 5 * 1024**3
+    bench.activate("slow", restore=True, means="reflink")
+    assert bench.leaves_cold
+    bench = _prepared(stage := _stage(tmp_path / "without"))
     bench.activate("slow", restore=True, means="reflink")
     assert "prewarm" not in stage.world.steps[-1]
 
