@@ -5,8 +5,9 @@ protocol, shared buffers that hold the data or not, a small or a large `max_wal_
 that is stopped for 3 % of the time is none: on a busy machine its backends spread better after each
 pause, and it was 50 % faster. `three_percent.py` has such an effect inside turns only.)
 
-Campaigns of both designs come by turns; those of starts last longer, because a start varies more
-than a block of turns. Told is the difference of the two estimates (alternating minus starts, in ln
+The data are loaded into memory after each start, as they are by default: a server that fills its
+buffers while it is measured is another quantity in each design. Campaigns of both designs come by
+turns; those of starts last longer, because a start varies more than a block of turns. Told is the difference of the two estimates (alternating minus starts, in ln
 of the effect) with its 95 % interval (Welch's t over blocks). Exit code 10 when an interval leaves
 out zero, or is wider than plus and minus 5 %. A series can be continued: its pairs are numbered,
 and the seed of a campaign follows from its number.

@@ -103,6 +103,29 @@ def left(account: Account) -> list[str]:
     return [each.label for each in tagged(Boto3().connect(REGION))]
 
 
+@pytest.mark.slow
+def test_the_published_study_runs_scaled_down(steelyard: Steelyard, account: Account) -> None:
+    """RDS twice and Aurora beside each other: pairs of loads, four blocks, a t interval."""
+    small = (
+        *("workloads.0.scale_factor=1", "loads.clients=1/1,2/2", "measure.slice=2s"),
+        *("measure.warm_up=1s", "measure.neighbours=ignore", "measure.ceilings=off"),
+        f"configurations.rds-900.target.accounts=['{ACCOUNT}']",
+        f"configurations.aurora.target.accounts=['{ACCOUNT}']",
+    )
+    sets = [word for each in small for word in ("--set", each)]
+    done = steelyard.run(
+        "run", "preset:rds-aurora", *sets, "--budget", "30m", "--out", "c", "--yes"
+    )
+    assert done.returncode == 0, done.stderr
+    assert steelyard.complete_blocks == 4
+    assert {run["configuration"] for run in steelyard.runs} == {"rds-900", "rds-3000", "aurora"}
+    report = (steelyard.directory / "c" / "report.md").read_text()
+    assert "t interval over 4 blocks, 3 degrees of freedom" in report
+    assert "this pair of" in report
+    assert left(account) == []
+    assert account.servers == {}
+
+
 def test_a_campaign_on_an_instance_leaves_nothing(steelyard: Steelyard, account: Account) -> None:
     """Made, measured under both settings of its parameter group, told in money, and deleted."""
     done = steelyard.run("run", steelyard.experiment(FILE), "--out", "c", "--yes")

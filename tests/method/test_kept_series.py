@@ -236,6 +236,23 @@ def test_alternating_takes_fewer_minutes_in_the_kept_campaigns():
             assert times in " ".join(methods.split())
 
 
+def test_both_designs_say_the_same_of_known_effects_in_the_kept_campaigns():
+    """Each difference holds zero within 5 %, and docs/methods.md has its interval."""
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, root / "benchmarks/known_effects.py", "--read", KEPT / "known-effects"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = [line for line in done.stdout.splitlines() if "minus" in line]
+    assert len(told) == 5
+    methods = (root / "docs" / "methods.md").read_text()
+    for line in told:
+        assert line.partition("minus starts ")[2] in methods
+
+
 def test_three_percent_is_decided_in_minutes_in_the_kept_campaigns():
     """With and without a restart, as docs/methods.md has it; the goals hold, and none is wrong."""
     benchmark = Path(__file__).parents[2] / "benchmarks" / "three_percent.py"

@@ -62,6 +62,7 @@ _BURSTABLE: Final = {
     "xlarge": (4, 96.0),
     "2xlarge": (8, 192.0),
 }
+_VCPUS: Final = {"large": 2, "xlarge": 4}  # of all other classes
 # Baseline and maximum IOPS of the link to EBS ("EBS-optimized instance types").
 _EBS: Final = {
     "t3.medium": (2000.0, 11800.0),
@@ -69,6 +70,7 @@ _EBS: Final = {
     "t4g.large": (4000.0, 15700.0),
     "m5.large": (3600.0, 18750.0),
     "r5.large": (3600.0, 18750.0),
+    "r5.xlarge": (6000.0, 18750.0),
     "m6g.large": (3600.0, 20000.0),
     "r6g.large": (3600.0, 20000.0),
 }
@@ -77,7 +79,8 @@ _EBS: Final = {
 def _classes() -> Iterator[InstanceClass]:
     burstable = {f"{f}.{size}": each for f in ("t3", "t4g") for size, each in _BURSTABLE.items()}
     for name in sorted(burstable.keys() | _EBS.keys()):
-        vcpus, credits_per_hour = burstable.get(name, (2, 0.0))
+        other = (_VCPUS.get(name.partition(".")[2], 0), 0.0)
+        vcpus, credits_per_hour = burstable.get(name, other)
         base, most = _EBS.get(name, (None, None))
         yield InstanceClass(
             name=f"db.{name}",

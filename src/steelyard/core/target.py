@@ -457,11 +457,9 @@ class EndpointTarget(Server):
         restart_command: Restarts the server; without it nothing that needs a restart is changed.
         reset_command: Brings the data of the named database back; empty: by what Steelyard can.
         reset_timeout_s: How long that may take.
-        told_memory_bytes: What the user says the server has, as the next; nobody sees it. None: not
-            said. Neither makes a target another one.
+        told_memory_bytes: What the user says that it has, as the next; None: not said.
         restore: ``template`` or ``vacuum``; None means the best that works.
-        burst_lasts_s: How long full burst credits of the platform last at full load; None where
-            it has none, or where that is not known. It makes no target another one.
+        burst_lasts_s: How long full burst credits last at full load; None: none, or not known.
         inside: A server in a Kubernetes cluster, under load from pods there; then host, port, user
             and URI are not given.
     """
@@ -693,6 +691,7 @@ class RentedTarget(Server):
 
     made_within_s: ClassVar[float] = 900.0  # 5 to 15 minutes; a guess
     is_managed: ClassVar[bool] = True
+    restores: ClassVar[tuple[str, ...]] = ("template", "vacuum")
     product: ClassVar[str]  # as AWS calls the engine
     kind: str
     region: str = ""
@@ -703,6 +702,7 @@ class RentedTarget(Server):
     subnet_group: str | None = None
     security_groups: tuple[str, ...] = ()
     public: bool = False
+    restore: str | None = None
     ttl_s: float = field(default=86400.0, compare=False)
     burst_lasts_s: float | None = field(default=None, compare=False)
     cost: Rates | None = field(default=None, compare=False)

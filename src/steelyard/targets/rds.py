@@ -616,7 +616,9 @@ def _assembled(
         names = settings_on(experiment, target)
         entrance = place.entrance() if ground.runs else ServerAddress(host="", port=0)
         options = EndpointOptions(
-            target=EndpointTarget(host=entrance.host, port=entrance.port, user=_USER),
+            target=EndpointTarget(
+                host=entrance.host, port=entrance.port, user=_USER, restore=target.restore
+            ),
             entrance=entrance,
             campaign_id=ground.campaign_id,
             datasets=needs,

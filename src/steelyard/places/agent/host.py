@@ -30,7 +30,9 @@ umask 077
 ((BASH_VERSINFO[0] >= 5)) || exit {_OLD_BASH}
 home=${{TMPDIR:-/tmp}}/$1 logs=
 [[ -d /dev/shm && -w /dev/shm ]] && logs=/dev/shm/$1
-mkdir "$home" && mkdir "${{logs:=$home/logs}}" && cat >"$home/agent.sh" || exit {_NO_ROOM}
+mkdir "$home" || exit {_NO_ROOM}
+mkdir "${{logs:=$home/logs}}" || {{ rmdir "$home"; exit {_NO_ROOM}; }}
+cat >"$home/agent.sh" || {{ rm -rf "$home" "$logs"; exit {_NO_ROOM}; }}
 export STEELYARD_HOME=$home STEELYARD_LOGS=$logs STEELYARD_LEASE=$2 HOME
 setsid bash "$home/agent.sh" serve </dev/null >/dev/null 2>&1 &
 for ((n = 0; n < 100; n++)); do [[ -s $home/heard ]] && break; sleep 0.05; done

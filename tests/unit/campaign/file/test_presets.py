@@ -23,7 +23,7 @@ from steelyard.tuning.profiles import MachineFacts, profiled_settings
 
 IN_KUBERNETES = {"high-availability", "published-storage", "storage-locality"}
 # A whole published matrix, and Clusters that every start makes anew, take hours.
-LONG = {"published-matrix", "redis-storage", *IN_KUBERNETES}
+LONG = {"published-matrix", "redis-storage", "rds-aurora", *IN_KUBERNETES}
 
 
 def test_the_presets_are_these() -> None:
@@ -42,6 +42,7 @@ def test_the_presets_are_these() -> None:
         "published-stack-factorial",
         "published-storage",
         "quick",
+        "rds-aurora",
         "redis-aof",
         "redis-aof-loaded",
         "redis-split",
@@ -89,6 +90,21 @@ def test_quick_is_what_run_promises() -> None:
     assert experiment.loads == (Load(clients=8, threads=4),)
     assert (experiment.measure.calibration, experiment.measure.warm_up_s) == (None, None)
     assert (experiment.stop.budget_s, experiment.stop.equivalence) == (360.0, 0.05)
+
+
+def test_rds_against_aurora_is_the_published_study_in_blocks() -> None:
+    """Three systems in one class, clients and threads in pairs, an hour each, four times."""
+    experiment = load_experiment("preset:rds-aurora", facts=FACTS).experiment
+    targets = [each.target for each in experiment.configurations]
+    assert [(each.kind, each.instance_class) for each in targets] == [
+        ("rds", "db.r5.xlarge"),
+        ("rds", "db.r5.xlarge"),
+        ("aurora", "db.r5.xlarge"),
+    ]
+    assert [each.volume.base_iops for each in targets[:2]] == [900.0, 3000.0]
+    assert [(load.clients, load.threads) for load in experiment.loads] == [(4, 4), (8, 8), (12, 12)]
+    assert (experiment.measure.slice_s, experiment.stop.blocks) == (3600.0, 4)
+    assert all(each.accounts == ("000000000000",) for each in targets)
 
 
 def test_fitted_compares_the_defaults_with_settings_for_this_machine() -> None:

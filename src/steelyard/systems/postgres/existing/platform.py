@@ -335,6 +335,7 @@ class EndpointPlatform(OthersServer):
             "restarted for a configuration": "yes" if self._options.restarts else "never",
             **(reset if target.reset_command else {}),
             **_told_of(target),
+            **_load_of(self._means.load),
             "database": named_database(target) or ""
             if target.allow_existing
             else "Steelyard's own",
@@ -364,6 +365,13 @@ def _told_of(target: EndpointTarget) -> dict[str, str]:
         "CPUs, as told": "" if cpus is None else f"{cpus:g}",
     }
     return {name: value for name, value in told.items() if value}
+
+
+def _load_of(load: HostSight | None) -> dict[str, str]:
+    """Return which other host the load comes from; one that is only looked at tells no CPUs."""
+    if load is None:
+        return {}
+    return {"load from": f"{load.label}, {load.cpus} CPUs" if load.cpus else load.label}
 
 
 def _naming(options: EndpointOptions, mark: str) -> Naming:
