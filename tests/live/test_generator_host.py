@@ -12,7 +12,7 @@ from test_inspections import over_ssh
 from test_turns_of_endpoints import MAKE, NAP
 from test_turns_of_redis import ratios
 
-from steelyard.places.local.server import MEMORY, TEMPORARY
+from steelyard.places.local.server import MEMORY
 from support.endpoint import ADMIN_PASSWORD, PLAIN_PASSWORD, Server, started
 from support.live import Steelyard, wait_for
 from support.ssh_server import ssh_server
@@ -49,13 +49,15 @@ def far(
     """Steelyard beside two servers and a host that ssh reaches."""
     (steelyard.directory / "make.sql").write_text(MAKE)
     (steelyard.directory / "nap.sql").write_text(NAP)
-    text = FAR.replace("FIRST", _uri(server))
-    with started(programs) as other, ssh_server(tmp_path_factory.mktemp("ssh")) as host:
+    text, home = FAR.replace("FIRST", _uri(server)), tmp_path_factory.mktemp("ssh")
+    with started(programs) as other, ssh_server(home) as host:
         text = text.replace("SECOND", _uri(other))
         for name, design in (("turns.yaml", "alternating"), ("visits.yaml", "one-by-one")):
             steelyard.experiment(text.replace("DESIGN", design), name)
         yield over_ssh(steelyard, host.programs)
-    assert _left() == []
+        assert _left(host.temporary) == []
+    known = [entry["campaign_id"] for entry in steelyard.journal if entry["kind"] == "started"]
+    assert [path for each in known for path in MEMORY.glob(f"steelyard-{each}-*")] == []
 
 
 def _uri(server: Server) -> str:
@@ -63,15 +65,15 @@ def _uri(server: Server) -> str:
     return f"postgresql://postgres@127.0.0.1:{server.port}/postgres"
 
 
-def _left() -> list[str]:
-    """Return what agents have left: directories, and processes that work in them."""
-    found = [str(each) for top in (TEMPORARY, MEMORY) for each in top.glob("steelyard-*-*-[0-9]")]
+def _left(temporary: Path) -> list[str]:
+    """Return what agents of a host have left: directories, and processes that work in them."""
+    found = [str(each) for each in temporary.iterdir()]
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            words = entry.read_bytes().decode(errors="replace").split("\0")
+            words = entry.read_bytes().decode(errors="replace")
         except OSError:
             continue
-        found += [" ".join(words)] if any(word.endswith("/agent.sh") for word in words) else []
+        found += [words] if str(temporary) in words else []
     return found
 
 
@@ -117,8 +119,9 @@ def test_a_death_leaves_nothing_that_works(far: Steelyard) -> None:
     )
     wait_for(lambda: far.runs, process)
     process.send_signal(signal.SIGKILL)
-    process.wait()
-    wait_for(lambda: not _left())
+    process.communicate()
+    programs = Path(far.extra["PATH"].partition(":")[0])
+    wait_for(lambda: not _left(programs.with_name("tmp")))
     assert _with_password(far).run("clean", "--yes").returncode == 0
 
 

@@ -24,6 +24,7 @@ UsePAM no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
+SetEnv TMPDIR={home}/tmp
 """
 
 
@@ -34,10 +35,12 @@ class SshServer:
     Attributes:
         programs: Directory of an ``ssh`` that reads ``settings`` instead of the account's own.
         port: Where it listens.
+        temporary: Where programs over there make temporary files: of this server alone.
     """
 
     programs: Path
     port: int
+    temporary: Path
 
 
 @contextmanager
@@ -53,11 +56,12 @@ def ssh_server(home: Path) -> Iterator[SshServer]:
     (home / "sshd_config").write_text(_CONFIG.format(port=port, home=home))
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd wants it, and root has it gone
+    (home / "tmp").mkdir()
     log = (home / "log").open("w")
     server = subprocess.Popen([sshd, "-D", "-e", "-f", home / "sshd_config"], stderr=log)
     try:
         wait_for(lambda: "Server listening" in (home / "log").read_text())
-        yield SshServer(programs=_client(home, ssh, port), port=port)
+        yield SshServer(programs=_client(home, ssh, port), port=port, temporary=home / "tmp")
     finally:
         server.terminate()
         server.wait(timeout=20)
