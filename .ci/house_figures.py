@@ -23,8 +23,8 @@ SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
     "files": 350,
     "longest file": 848,
-    "import edges": 2569,
-    "modules with one importer": 24,
+    "import edges": 2568,
+    "modules with one importer": 22,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

@@ -7,10 +7,11 @@ pause, and it was 50 % faster. `three_percent.py` has such an effect inside turn
 
 The data are loaded into memory after each start, as they are by default: a server that fills its
 buffers while it is measured is another quantity in each design. Campaigns of both designs come by
-turns; those of starts last longer, because a start varies more than a block of turns. Told is the difference of the two estimates (alternating minus starts, in ln
-of the effect) with its 95 % interval (Welch's t over blocks). Exit code 10 when an interval leaves
-out zero, or is wider than plus and minus 5 %. A series can be continued: its pairs are numbered,
-and the seed of a campaign follows from its number.
+turns; those of starts last longer, because a start varies more than a block of turns. Told is the
+difference of the two estimates (alternating minus starts, in ln of the effect) with its 95 %
+interval (Welch's t over blocks). Exit code 10 when an interval leaves out zero, or is wider than
+plus and minus 5 %. A series can be continued: its pairs are numbered, and the seed of a campaign
+follows from its number.
 
     python benchmarks/known_effects.py --pairs 4 --keep DIRECTORY [EFFECT ...]
     python benchmarks/known_effects.py --first 4 --pairs 2 --keep DIRECTORY [EFFECT ...]
