@@ -2,9 +2,12 @@
 
 import os
 import shlex
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from tempfile import TemporaryDirectory
+from pathlib import Path
+from secrets import token_hex
+from tempfile import gettempdir
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -130,7 +133,7 @@ class SshHost:
 
     destination: Destination
     processes: ProcessesHere
-    _directory: "TemporaryDirectory[str] | None" = None
+    _socket: Path | None = None
     _line: Dialogue | None = field(default=None, repr=False)
 
     def open(self) -> None:
@@ -142,8 +145,9 @@ class SshHost:
         if self._line is not None and _answers(self._line):
             return
         self.close()
-        self._directory = TemporaryDirectory(prefix="steelyard-ssh-")  # a socket's path is short
-        self._line = self.processes.talk(_ssh(self.destination, (*_KEEP, *self._through), "cat"))
+        self._socket = _new_socket()
+        shared = (*_KEEP, *self._through) if self._socket is not None else ()
+        self._line = self.processes.talk(_ssh(self.destination, shared, "cat"))
         if not _answers(self._line):
             self.close()
             self.run(("true",), timeout_s=_OPENS_S)  # says why not; or it works without
@@ -151,7 +155,7 @@ class SshHost:
     @property
     def _through(self) -> tuple[str, ...]:
         """Return the words by which a command takes the connection that is there."""
-        return () if self._directory is None else ("-S", f"{self._directory.name}/socket")
+        return () if self._socket is None else ("-S", str(self._socket))
 
     def run(self, argv: Sequence[str], *, timeout_s: float, stdin: str = "") -> Completed:
         """Run a command there to its end.
@@ -171,13 +175,26 @@ class SshHost:
         return self.processes.talk(_ssh(self.destination, self._through, shlex.join(argv)))
 
     def close(self) -> None:
-        """Hang up; a second time changes nothing."""
+        """Hang up, by which ssh removes its socket; a second time changes nothing."""
         if self._line is not None:
             self._line.close()
             self._line = None
-        if self._directory is not None:
-            self._directory.cleanup()
-            self._directory = None
+        self._socket = None
+
+
+def _new_socket() -> Path | None:
+    """Return where ssh makes the socket of a connection that is shared; None where nothing is safe.
+
+    Its path is short, as a socket's has to be, in a directory that all of this account's have.
+    """
+    directory = Path(gettempdir()) / f"steelyard-ssh-{os.geteuid()}"
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+        found = directory.lstat()
+    except OSError:
+        return None
+    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return directory / token_hex(8) if is_ours and not found.st_mode & 0o077 else None
 
 
 def _answers(line: Dialogue) -> bool:

@@ -85,7 +85,7 @@ def _far(draft: Draft, targets: Mapping[str, TargetForm]) -> Iterator[Issue]:
                 hint="Another host is for servers with an address: `endpoint` without `kubernetes`,"
                 " `rds`, `aurora`.",
             )
-            return
+            break
     if draft.generator is not None and draft.generator.command:
         message = "a command puts the load on, and runs on this machine"
         yield Issue(path=path, message=message, hint="Remove `host`, or use pgbench.")
