@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from test_inspections import over_ssh
-from test_turns_of_endpoints import MAKE, NAP
+from test_turns_of_endpoints import MAKE, NAP, NAPS
 from test_turns_of_redis import ratios
 
 from steelyard.places.local.server import MEMORY
@@ -19,27 +19,11 @@ from support.ssh_server import ssh_server
 
 pytestmark = pytest.mark.live
 
-FAR = """\
-version: 1
-name: two endpoints, load from another host
-baseline: one
-design: DESIGN
-workloads:
-  - name: naps
-    prepare: [make.sql]
-    scripts: [{file: nap.sql}]
-loads: {clients: 2, threads: 1}
-generator: {host: "ssh://lab"}
-measure: {slice: 2s, warm_up: 1s}
-stop: {budget: 20m, precision: 0.1%}
-seed: 7
-configurations:
-  one:
-    target: {kind: endpoint, uri: FIRST}
-  two:
-    target: {kind: endpoint, uri: SECOND}
-    postgres: {work_mem: 9MB}
-"""
+FAR = (
+    NAPS.replace("design: alternating", "design: DESIGN")
+    .replace("\nmeasure:", '\ngenerator: {host: "ssh://lab"}\nmeasure:')
+    .replace(", turn: 250ms", "")
+)
 
 
 @pytest.fixture

@@ -70,10 +70,10 @@ def parse_destination(uri: str) -> Destination:
     return Destination(host=named, user=parts.username or None, port=port)
 
 
-def _ssh(destination: Destination, further: Sequence[str], command: str = "") -> Command:
+def _ssh(destination: Destination, further: Sequence[str], command: str) -> Command:
     """Return a call of ssh; the account's shell over there reads the command."""
     options = (word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}"))
-    argv = ("ssh", "-T", *options, *further, *destination.words, *filter(None, (command,)))
+    argv = ("ssh", "-T", *options, *further, *destination.words, command)
     environment = {name: os.environ[name] for name in _AGENTS if name in os.environ}
     return Command(argv=argv, environment=environment)
 

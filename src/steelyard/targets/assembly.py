@@ -256,7 +256,6 @@ def _with_host(
         ),
         f"steelyard-{campaign_id}-{secrets.token_hex(4)}",
         max(load.generators for load in experiment.loads),
-        doors.clock,
     )
     roots = (MEMORY, TEMPORARY, cache_directory())
     if runs:

@@ -44,7 +44,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def host(home: Path) -> Iterator[GeneratorHost]:
     """Yield a host whose agent was not started yet; it is closed."""
     reached = SshHost(destination=Destination(host="lab"), processes=SystemProcesses())
-    made = GeneratorHost(reached, f"{_NAME}-{home.parent.name}", 2, SystemClock())
+    made = GeneratorHost(reached, f"{_NAME}-{home.parent.name}", 2)
     yield made
     made.close()
     assert not list(home.iterdir())

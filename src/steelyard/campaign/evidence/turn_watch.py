@@ -292,6 +292,13 @@ class Place:
     sight: PodSight | HostSight | None = None
 
 
+_UNSEEN_MACHINE = Absence(
+    subject=SERVERS_MACHINE,
+    reason="the server's processes, devices and memory are not visible from here, and the load"
+    " comes from another host",
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostProbe:
     """Tells what the host of the load generators used in a run, as its agent counted it."""
@@ -311,20 +318,11 @@ class HostProbe:
         return Part(
             totals={Quantity.GENERATOR_CPU_S: self.sight.used_s()},
             levels={Quantity.GENERATOR_CPUS: float(self.sight.cpus)},
-            absent=(unseen_machine(),),
+            absent=(_UNSEEN_MACHINE,),
         )
 
     def abandon(self) -> None:
         """Do nothing."""
-
-
-def unseen_machine() -> Absence:
-    """Return what is not seen of a server under a load from another host."""
-    return Absence(
-        subject=SERVERS_MACHINE,
-        reason="the server's processes, devices and memory are not visible from here, and the load"
-        " comes from another host",
-    )
 
 
 def probes_for(place: Place, host: Host, clock: Clock, *, ramp_s: float) -> tuple[Probe, ...]:
@@ -421,17 +419,14 @@ def _turn_watch(
     )
     if isinstance(place.sight, PodSight):
         return TurnWatch(clock=clock, server=server, absent=(_OF_PODS,))
+    seen = _of_one(opening, is_apart=is_apart) if one.is_shared else server
+    absent = _unseen_of_one(is_apart=is_apart) if one.is_shared else ()
     if place.sight is not None:
-        absent = _unseen_of_one(is_apart=is_apart) if one.is_shared else ()
-        return TurnWatch(
-            clock=clock,
-            server=_of_one(opening, is_apart=is_apart) if one.is_shared else server,
-            absent=(*absent, _OF_HOST, unseen_machine()),
-        )
+        return TurnWatch(clock=clock, server=seen, absent=(*absent, _OF_HOST, _UNSEEN_MACHINE))
     return TurnWatch(
         clock=clock,
-        server=_of_one(opening, is_apart=is_apart) if one.is_shared else server,
-        absent=_unseen_of_one(is_apart=is_apart) if one.is_shared else (),
+        server=seen,
+        absent=absent,
         machine=partial(
             MachineInTurns,
             host=host,

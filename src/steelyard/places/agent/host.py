@@ -39,7 +39,6 @@ for ((n = 0; n < 100; n++)); do [[ -s $home/heard ]] && break; sleep 0.05; done
 echo "home $home"
 echo "logs $logs"
 echo "cpus $(nproc)"
-echo "kernel $(uname -sr)"
 """
 
 
@@ -79,19 +78,16 @@ class GeneratorHost:
         host: The machine.
         name: Of the directory; the same for nobody else.
         number: Of generators.
-        clock: Ours.
     """
 
-    def __init__(self, host: SshHost, name: str, number: int, clock: Clock) -> None:
+    def __init__(self, host: SshHost, name: str, number: int) -> None:
         self._host = host
         self._name = name
         self._number = number
-        self._clock = clock
         self._renewing = threading.Lock()
         self._began = 0
         self.ready: tuple[AgentPlace, ...] = ()
         self.cpus = 0
-        self.kernel = ""
 
     @property
     def label(self) -> str:
@@ -126,7 +122,7 @@ class GeneratorHost:
         if not done.succeeded:
             raise self._refusal(done)
         said = dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
-        self.cpus, self.kernel = int(said["cpus"]), said["kernel"]
+        self.cpus = int(said["cpus"])
         home = AgentHome(
             script=f"{said['home']}/agent.sh",
             work=said["home"],
