@@ -260,7 +260,11 @@ def _with_host(
     roots = (MEMORY, TEMPORARY, cache_directory())
     if runs:
         told(f"starting the agent of load generators on {host.label}")
-        host.make()
+        try:
+            host.make()
+        except BaseException as error:
+            undo_after(error, host.close)
+            raise
     there = HostProcesses(host, doors.clock, roots=roots, told=told)
     return replace(doors, generators=there), host.close
 

@@ -319,7 +319,7 @@ def find_in_image(image: str, processes: Processes, needed: Sequence[str] = SERV
 
 
 def find_on_host(host: str, processes: Processes, *, tls: bool) -> Installation:
-    """Return the newest client programs of a host.
+    """Return the client programs of a host.
 
     Args:
         host: What it is called.
