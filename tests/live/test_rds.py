@@ -4,14 +4,17 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 
-from support.aws import ACCOUNT, REGION, Account, an_account
+from support.aws import ACCOUNT, REGION, Account, Look, an_account
 from support.endpoint import Server, run, started
 from support.live import Steelyard
 
@@ -38,6 +41,8 @@ configurations:
 """
 
 
+_ACTIVE = """SELECT coalesce(wait_event_type, 'CPU'), coalesce(wait_event, 'CPU')
+    FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()"""
 AURORA = FILE.replace("kind: rds", "kind: aurora").replace(
     ", storage: 300Gi, storage_type: gp2", ""
 )
@@ -50,6 +55,19 @@ class Instance:
         self._server = server
         self._kept = kept
         self.port = server.port
+        self._ends = threading.Event()
+        self.looks: list[Look] = []
+        self._looking = threading.Thread(target=self._look, daemon=True)
+        self._looking.start()
+
+    def _look(self) -> None:
+        """Look at what sessions wait for, again and again, as Performance Insights does."""
+        while not self._ends.wait(1.0):
+            with suppress(psycopg.Error):
+                told = self._server.rows(_ACTIVE)
+                self.looks.append(
+                    (time.time(), Counter((str(kind), str(event)) for kind, event in told))
+                )
 
     def apply(self, settings: dict[str, str], *, restarts: bool) -> None:
         """Take a parameter group's settings as RDS does: the server's file, and a reload."""
@@ -63,6 +81,8 @@ class Instance:
 
     def stop(self) -> None:
         """End it and remove its data."""
+        self._ends.set()
+        self._looking.join()
         self._kept.close()
 
 
@@ -146,7 +166,7 @@ def test_a_campaign_on_an_instance_leaves_nothing(steelyard: Steelyard, account:
     assert {"CPUUtilization", "BurstBalance", "ReadIOPS"} <= {each["metric"] for each in seen}
     assert {tuple(each["configurations"]) for each in seen} == {("small", "large")}
     assert "not published, which is not 0" in report  # the emulator's instances publish nothing
-    assert account.calls.index("monitoring:") > account.calls.index("rds:DeleteDBInstance")
+    assert account.calls.index("monitoring:GetMetricData") > account.calls.index("rds:DeleteDBInstance")
     assert left(account) == []
     assert account.servers == {}
 
@@ -175,16 +195,44 @@ def test_a_campaign_on_a_cluster_of_aurora_leaves_nothing(
     assert account.servers == {}
 
 
+def test_active_sessions_are_in_the_report(steelyard: Steelyard, account: Account) -> None:
+    """By Performance Insights, where the target asks for it; a missing permission ends it early."""
+    text = FILE.replace("storage_type: gp2", "storage_type: gp2, performance_insights: true")
+    account.denied.add("pi:GetResourceMetrics")
+    denied = steelyard.run("run", steelyard.experiment(text), "--out", "d", "--yes")
+    assert denied.returncode == 8, denied.stderr
+    assert "may not do pi:GetResourceMetrics" in denied.stderr
+    assert left(account) == []
+    account.denied.clear()
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
+    assert done.returncode == 0, done.stderr
+    (seen,) = (entry["series"] for entry in steelyard.journal if entry["kind"] == "provider")
+    load = {each["metric"]: each for each in seen if each["metric"].startswith("db.load.avg")}
+    assert {"db.load.avg", "db.load.avg CPU"} <= load.keys()
+    assert max(load["db.load.avg"]["values"]) > 0
+    report = (steelyard.directory / "c" / "report.md").read_text()
+    assert "mean number of active sessions by Performance Insights" in report
+    assert left(account) == []
+
+
 def test_a_killed_campaign_is_cleaned(steelyard: Steelyard, account: Account) -> None:
-    """SIGKILL while the instance is made: exit code 7 without credentials, then nothing is left."""
+    """SIGKILL while the instance is made: exit code 7 without credentials, then nothing is left.
+
+    AWS had been asked to delete it: that goes with it. Without an hour nothing is made.
+    """
     account.create_s = 60.0
-    running = steelyard.start("run", steelyard.experiment(FILE), "--out", "c", "--yes")
+    role = f"delete_role: 'arn:aws:iam::{ACCOUNT}:role/deleter'"
+    text = steelyard.experiment(FILE.replace("storage_type: gp2", f"storage_type: gp2, {role}"))
+    never = steelyard.run("run", text, "--out", "c", "--yes")
+    assert never.returncode == 3
+    assert "Add --ttl" in never.stderr
+    running = steelyard.start("run", text, "--out", "c", "--yes", "--ttl", "8h")
     deadline = time.monotonic() + 60
     while "rds:CreateDBInstance" not in account.calls and time.monotonic() < deadline:
         time.sleep(0.1)
     running.send_signal(signal.SIGKILL)
     running.wait()
-    assert len(left(account)) == 2
+    assert len(left(account)) == 3
     account.rejects_credentials = True
     refused = steelyard.run("clean", "--yes")
     assert refused.returncode == 7

@@ -11,6 +11,7 @@ import re
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,10 +24,14 @@ REGION = "us-east-1"
 ACCOUNT = "123456789012"
 
 
+Look = tuple[float, Counter[tuple[str, str]]]  # seconds since the epoch; sessions by type and event
+
+
 class Server(Protocol):
     """One PostgreSQL server behind an instance."""
 
     port: int
+    looks: list[Look]
 
     def apply(self, settings: dict[str, str], *, restarts: bool) -> None:
         """Take settings, by a restart where asked."""
@@ -49,6 +54,7 @@ class Account:
         begun: Makes the server behind an instance, from its settings, user and password.
         calls: Every action that came, in order.
         products: That the Price List API has, JSON each.
+        looks: At the active sessions of an instance without a server, by its name.
     """
 
     url: str = ""
@@ -61,6 +67,7 @@ class Account:
     servers: dict[str, Server] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     products: list[str] = field(default_factory=list)
+    looks: dict[str, list[Look]] = field(default_factory=dict)
 
     def refusal(self, action: str) -> tuple[str, str] | None:
         """Return code and message with which a call is refused; None: it is not."""
@@ -114,15 +121,23 @@ def _app(account: Account) -> Any:
         asked = parse_qs(body.decode(errors="replace"))
         signed = re.search(r"/([^/]+)/aws4_request", environ.get("HTTP_AUTHORIZATION", ""))
         service = signed[1] if signed else ""
-        action = f"{service}:{asked.get('Action', [''])[0]}"
+        # Some services say what is called in a header, and take their errors as JSON.
+        target = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2]
+        action = f"{service}:{asked.get('Action', [target])[0]}"
         refused = account.refusal(action)
         if refused is not None:
             status = "400 Bad Request" if refused[0] == "Throttling" else "403 Forbidden"
             start(status, [("Content-Type", "text/xml")])
+            if target:
+                told = dict(zip(("__type", "message"), refused, strict=True))
+                return [json.dumps(told).encode()]
             return [_error(*refused)]
         if service == "pricing":
             start("200 OK", [("Content-Type", "application/x-amz-json-1.1")])
             return [json.dumps({"FormatVersion": "aws_v1", "PriceList": account.products}).encode()]
+        if service == "pi":
+            start("200 OK", [("Content-Type", "application/x-amz-json-1.1")])
+            return [json.dumps(_load(account, json.loads(body))).encode()]
         word = action.partition(":")[2]
         if re.fullmatch("DescribeEngineDefault(Cluster)?Parameters", word):
             start("200 OK", [("Content-Type", "text/xml")])
@@ -138,6 +153,38 @@ def _app(account: Account) -> Any:
         return moto(environ, start)
 
     return wsgi
+
+
+def _load(account: Account, asked: dict[str, Any]) -> dict[str, Any]:
+    """Return what Performance Insights has of the active sessions of an instance."""
+    (name,) = (
+        name
+        for name, db in _backend().databases.items()
+        if db.dbi_resource_id == asked["Identifier"]
+    )
+    period = asked["PeriodInSeconds"]
+    first = int(asked["StartTime"]) // period * period
+    last = -(-int(asked["EndTime"]) // period) * period
+    server = account.servers.get(name)
+    every_look = account.looks.get(name, []) if server is None else server.looks
+    looks = [look for look in every_look if first <= look[0] < last]
+
+    def points(count: Callable[[Counter[tuple[str, str]]], int]) -> list[dict[str, float]]:
+        told = []
+        for begun in range(first, last, period):
+            each = [count(found) for at_s, found in looks if begun <= at_s < begun + period]
+            value = {"Value": sum(each) / len(each)} if each else {}
+            told.append({"Timestamp": begun + period, **value})
+        return told
+
+    (query,) = asked["MetricQueries"]
+    every = sum((found for _, found in looks), Counter[tuple[str, str]]())
+    metrics = [{"Key": {"Metric": query["Metric"]}, "DataPoints": points(Counter.total)}]
+    for wait, _ in every.most_common(query["GroupBy"]["Limit"]):
+        parts = dict(zip(("db.wait_event.type", "db.wait_event.name"), wait, strict=True))
+        key = {"Metric": query["Metric"], "Dimensions": parts}
+        metrics.append({"Key": key, "DataPoints": points(lambda found, wait=wait: found[wait])})
+    return {"Identifier": asked["Identifier"], "MetricList": metrics}
 
 
 def _backend() -> Any:

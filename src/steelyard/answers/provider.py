@@ -31,6 +31,10 @@ _NOTE: Final = (
     " pauses between runs included. Averages of a minute, of credits of five. The last minutes may"
     " be missing."
 )
+_LOAD_NOTE: Final = (
+    " db.load.avg is the mean number of active sessions by Performance Insights, all and by what"
+    " they waited for: one look a second, means of a minute."
+)
 _BILLED_NOTE: Final = (
     f" {enumeration(BILLED_REQUESTS)} are what Aurora bills, sums of five minutes: units of its"
     " own, no requests of a volume."
@@ -98,6 +102,7 @@ def provider_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     if published:
         rows = tuple(Row(cells=_cells(each)) for each in published)
         note = _NOTE + (_BILLED_NOTE if any(each.is_billed for each in published) else "")
+        note += _LOAD_NOTE if any(each.unit == "sessions" for each in published) else ""
         blocks.append(Table(title=title, columns=columns, rows=rows, note=note))
     for server in dict.fromkeys(each.server for each in every):
         missing = tuple(e.metric for e in every if e.server == server and not e.values)
@@ -127,6 +132,8 @@ def _shown(each: ProviderSeries, value: float) -> str:
             return format_bytes(value) + each.unit.removeprefix("B")
         case "s":
             return f"{MS_PER_S * value:.3g} ms"
+        case "sessions":
+            return f"{value:.2f}"
         case unit:
             return f"{value:,.1f} {unit}".rstrip()
 

@@ -756,7 +756,7 @@ class ProviderSeries:
         server: As the provider calls it.
         configurations: That ran on it.
         metric: As the provider publishes it.
-        unit: Of the values: ``%``, ``1/s``, ``B/s``, ``B``, ``s``; empty for a count.
+        unit: Of the values: ``%``, ``1/s``, ``B/s``, ``B``, ``s``, ``sessions``; empty for a count.
         period_s: Over which each value is the average; of ``BILLED_REQUESTS`` the sum.
         starts_s: Of each period, seconds since the epoch; empty: nothing was published, which is
             not 0.

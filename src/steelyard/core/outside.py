@@ -388,6 +388,7 @@ class Rented(StrEnum):
     CLUSTER = "DB cluster"
     PARAMETER_GROUP = "DB parameter group"
     CLUSTER_PARAMETER_GROUP = "DB cluster parameter group"
+    SCHEDULES = "schedule group"  # last: until then it deletes what is billed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

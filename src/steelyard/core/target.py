@@ -234,8 +234,7 @@ class LocalTarget(Here):
     """A server that Steelyard starts on this machine.
 
     Attributes:
-        bin: Directory of the server's programs, a version such as ``15``, or ``embedded``
-            for the PyPI wheel.
+        bin: Directory of programs, a version such as ``15``, or ``embedded`` for the PyPI wheel.
         directory: Where data directories are made; None means Steelyard's cache.
         store: Simulated storage that is made there for the data; None: they lie there themselves.
         port: TCP port on the loopback interface; None means a free one.
@@ -243,8 +242,7 @@ class LocalTarget(Here):
         run_as: Account for the server when Steelyard runs as root; None means a default one.
         initdb: Further initdb options, equal in all configurations of an experiment.
         restore: ``reflink``, ``copy`` or ``template``; None means the cheapest that works.
-        burst_lasts_s: How long full burst credits of the platform last at full load; None where
-            it has none, or where that is not known. It makes no target another one.
+        burst_lasts_s: How long full burst credits last at full load; None: none, or not known.
     """
 
     restores: ClassVar[tuple[str, ...]] = ("reflink", "copy", "template")
@@ -309,9 +307,7 @@ class GeneratorPods:
     @property
     def cpus(self) -> int:
         """Return how many threads of one of them have a CPU of their own, at least 1."""
-        limits = dict(self.resources.limits or self.resources.requests)
-        cpus = limits.get("cpu")
-        return max(1, math.floor(parse_quantity(cpus))) if cpus is not None else 1
+        return max(1, math.floor(self.resources.provision("", None).cpus or 1.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -686,7 +682,9 @@ class RentedTarget(Server):
         storage: Size, as Kubernetes writes it: whole GiB.
         subnet_group: Of the VPC; None: the default one.
         security_groups: Their ids; empty: the default one.
-        ttl_s: It expires so long after its making, as its tag says; for the tag alone.
+        delete_role: ARN of the role under which AWS deletes it when it expires; None: nothing does.
+        performance_insights: AWS counts active sessions by what they wait for.
+        ttl_s: It expires so long after its making, as its tag says.
     """
 
     made_within_s: ClassVar[float] = 900.0  # 5 to 15 minutes; a guess
@@ -703,6 +701,8 @@ class RentedTarget(Server):
     security_groups: tuple[str, ...] = ()
     public: bool = False
     restore: str | None = None
+    delete_role: str | None = None
+    performance_insights: bool = False
     ttl_s: float = field(default=86400.0, compare=False)
     burst_lasts_s: float | None = field(default=None, compare=False)
     cost: Rates | None = field(default=None, compare=False)

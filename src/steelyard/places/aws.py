@@ -5,9 +5,10 @@ tag from its first moment on. Nothing is deleted that does not carry it. A name 
 campaign, so a call that was cut off is told from one that was never sent: the name is there or not.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
@@ -66,16 +67,30 @@ class _Way:
     Attributes:
         name: Field of an answer, and argument of calls.
         arn: Field whose value leads to the tags where an answer has none; empty: it has them.
+        tag_list: Field of an answer that has the tags.
         alone: Arguments with which it is deleted at once, keeping nothing.
+        filtered: Argument of the listing that takes the name, where it is another one.
+        tagged_by: Argument of the call for tags that takes the ``arn``.
     """
+
+    service: str = "rds"
 
     listing: str
     key: str
     name: str
     deleting: str
     arn: str = ""
-    tag_list: str = ""
+    tag_list: str = "TagList"
     alone: tuple[tuple[str, object], ...] = ()
+    filtered: str = ""
+    tagged_by: str = "ResourceName"
+
+    def listed(self, api: AwsApi, name: str = "") -> Iterator[Mapping[str, Any]]:
+        """Yield what there is of this kind; of a name what has that."""
+        wanted = {self.filtered or self.name: name} if name else {}
+        for each in api.listed(self.service, self.listing, self.key, **wanted):
+            if not name or each[self.name] == name:
+                yield each
 
 
 _NO_SNAPSHOT: Final = (("SkipFinalSnapshot", True),)
@@ -86,7 +101,6 @@ _WAYS: Final[Mapping[Rented, _Way]] = {
         key="DBInstances",
         name="DBInstanceIdentifier",
         deleting="DeleteDBInstance",
-        tag_list="TagList",
         alone=_NOTHING_KEPT,
     ),
     Rented.CLUSTER: _Way(
@@ -94,7 +108,6 @@ _WAYS: Final[Mapping[Rented, _Way]] = {
         key="DBClusters",
         name="DBClusterIdentifier",
         deleting="DeleteDBCluster",
-        tag_list="TagList",
         alone=_NO_SNAPSHOT,
     ),
     Rented.CLUSTER_PARAMETER_GROUP: _Way(
@@ -111,7 +124,21 @@ _WAYS: Final[Mapping[Rented, _Way]] = {
         deleting="DeleteDBParameterGroup",
         arn="DBParameterGroupArn",
     ),
+    # Its schedules go with it.
+    Rented.SCHEDULES: _Way(
+        service="scheduler",
+        listing="ListScheduleGroups",
+        key="ScheduleGroups",
+        name="Name",
+        deleting="DeleteScheduleGroup",
+        arn="Arn",
+        tag_list="Tags",
+        filtered="NamePrefix",
+        tagged_by="ResourceArn",
+    ),
 }
+# What is billed, and how long after the hour it is deleted: a cluster's instance goes before it.
+_DELETED_LATE: Final = {Rented.INSTANCE: timedelta(), Rented.CLUSTER: timedelta(minutes=30)}
 
 
 def prefix(campaign_id: str) -> str:
@@ -167,11 +194,47 @@ class AwsMaker:
         self._made.append(thing)
         way = _WAYS[resource]
         try:
-            return self.api.call("rds", action, **{way.name: name}, **given, Tags=self.tags)
+            return self.api.call(way.service, action, **{way.name: name}, **given, Tags=self.tags)
         except AwsRefusalError as error:
             if not error.is_there or not is_ours(thing, self.api):
                 raise
             return {}
+
+    def delete_later(self, name: str, kinds: Iterable[Rented], role: str) -> None:
+        """Let AWS delete what is billed once it expires, by a one-time schedule for each.
+
+        Args:
+            name: Of what is deleted, and of the group of its schedules.
+            kinds: What is made of that name.
+            role: ARN under which EventBridge Scheduler deletes.
+
+        Raises:
+            TargetError: They cannot be made.
+        """
+        self.make(Rented.SCHEDULES, name, "CreateScheduleGroup")
+        for kind in filter(_DELETED_LATE.__contains__, kinds):
+            way = _WAYS[kind]
+            moment = datetime.fromisoformat(self._expires) + _DELETED_LATE[kind]
+            call = way.deleting[0].lower() + way.deleting[1:]
+            schedule = {
+                "GroupName": name,
+                "Name": way.key,
+                "ScheduleExpression": f"at({moment:%Y-%m-%dT%H:%M:%S})",
+                "FlexibleTimeWindow": {"Mode": "OFF"},
+                "ActionAfterCompletion": "DELETE",
+                "Target": {
+                    "Arn": f"arn:{role.split(':')[1]}:scheduler:::aws-sdk:rds:{call}",
+                    "RoleArn": role,
+                    # In a schedule's input it is spelled as in the SDK of Java.
+                    "Input": json.dumps({way.name.replace("DB", "Db"): name, **dict(_NO_SNAPSHOT)}),
+                    "RetryPolicy": {"MaximumEventAgeInSeconds": 86400, "MaximumRetryAttempts": 185},
+                },
+            }
+            try:
+                self.api.call("scheduler", "CreateSchedule", **schedule)
+            except AwsRefusalError as error:
+                if not error.is_there:
+                    raise
 
     def delete(self, clock: Clock) -> None:
         """Delete everything that was made, in order; what is gone is noted.
@@ -199,9 +262,8 @@ class AwsMaker:
 
 def found(thing: InAws, api: AwsApi) -> Mapping[str, Any] | None:
     """Return what AWS says of a thing; None: it is not there."""
-    way = _WAYS[thing.resource]
     try:
-        return next(iter(api.listed("rds", way.listing, way.key, **{way.name: thing.name})), None)
+        return next(_WAYS[thing.resource].listed(api, thing.name), None)
     except AwsRefusalError as error:
         if error.is_absent:
             return None
@@ -214,12 +276,13 @@ def _campaign_of(resource: Rented, said: Mapping[str, Any], api: AwsApi) -> str 
     listed = said.get(way.tag_list) or []
     if way.arn:
         try:
-            answer = api.call("rds", "ListTagsForResource", ResourceName=said[way.arn])
+            arn = {way.tagged_by: said[way.arn]}
+            answer = api.call(way.service, "ListTagsForResource", **arn)
         except AwsRefusalError as error:
             if error.is_absent:
                 return None
             raise
-        listed = answer.get("TagList") or []
+        listed = answer.get(way.tag_list) or []
     return next((str(each["Value"]) for each in listed if each["Key"] == CAMPAIGN), None)
 
 
@@ -259,10 +322,13 @@ def undo(thing: InAws, api: AwsApi, clock: Clock, within_s: float = _WITHIN_S) -
     )
 
 
+_STATES: Final = ("DBInstanceStatus", "Status", "State")
+
+
 def _asked_to_go(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> str:
     """Ask for a thing to be deleted; return why it is not yet, where it is busy."""
-    state = str(said.get("DBInstanceStatus") or said.get("Status") or "")
-    if state == "deleting":
+    state = next((str(said[key]) for key in _STATES if said.get(key)), "")
+    if state.lower() == "deleting":
         return state
     try:
         # The protection of a cluster's instance is the cluster's.
@@ -296,7 +362,7 @@ def _delete(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> None:
         way.name: thing.name,
         **dict(_NO_SNAPSHOT if _is_member(thing, said) else way.alone),
     }
-    api.call("rds", way.deleting, **given)
+    api.call(way.service, way.deleting, **given)
 
 
 def tagged(api: AwsApi) -> Iterator[InAws]:
@@ -307,7 +373,7 @@ def tagged(api: AwsApi) -> Iterator[InAws]:
     """
     account = api.account
     for resource, way in _WAYS.items():
-        for said in api.listed("rds", way.listing, way.key):
+        for said in way.listed(api):
             name = str(said[way.name])
             # Tags of groups take a call each, and the names of ours are known.
             if way.arn and not name.startswith("steelyard-"):
@@ -338,7 +404,7 @@ def await_serving(
     """
     way, seen, begun = _WAYS[Rented.INSTANCE], "", clock.monotonic()
     for _ in looks(clock, within_s, *_POLLS_S):
-        said = next(iter(api.listed("rds", way.listing, way.key, **{way.name: name})))
+        said = next(way.listed(api, name))
         state = str(said["DBInstanceStatus"])
         if state != seen:
             seen = state
@@ -464,6 +530,55 @@ def read_counts(
     )
 
 
+_LOAD: Final = "db.load.avg"
+_BY_WAIT: Final = "db.wait_event"
+_WAITS: Final = 10  # the largest; the API lists at most 25
+_LOAD_PERIOD_S: Final = 60
+
+
+def read_load(
+    server: str, resource_id: str, api: AwsApi, span: tuple[float, float]
+) -> tuple[ProviderSeries, ...]:
+    """Return the active sessions of an instance, all and by wait event, as means of a minute.
+
+    Performance Insights looks once a second. The span is in seconds since the epoch.
+
+    Raises:
+        SteelyardError: The account may not read it, or nobody answers.
+    """
+    points: dict[str, dict[float, float]] = {_LOAD: {}}
+    for each in api.listed(
+        *("pi", "GetResourceMetrics", "MetricList"),
+        ServiceType="RDS",
+        Identifier=resource_id,
+        StartTime=datetime.fromtimestamp(span[0], UTC),
+        EndTime=datetime.fromtimestamp(max(span[1], span[0] + _LOAD_PERIOD_S), UTC),
+        PeriodInSeconds=_LOAD_PERIOD_S,
+        MetricQueries=[{"Metric": _LOAD, "GroupBy": {"Group": _BY_WAIT, "Limit": _WAITS}}],
+    ):
+        told = each["Key"].get("Dimensions", {})
+        words = dict.fromkeys(told.get(f"{_BY_WAIT}.{part}") for part in ("type", "name"))
+        waited = ":".join(filter(None, words))  # CPU is of the type CPU
+        name = f"{_LOAD} {waited}".rstrip()
+        points.setdefault(name, {}).update(
+            # A point stands at the end of its minute; one that is not counted has no value.
+            (point["Timestamp"].timestamp() - _LOAD_PERIOD_S, point["Value"])
+            for point in each.get("DataPoints", ())
+            if point.get("Value") is not None
+        )
+    return tuple(
+        ProviderSeries(
+            server=server,
+            metric=name,
+            unit="sessions",
+            period_s=_LOAD_PERIOD_S,
+            starts_s=tuple(sorted(of_metric)),
+            values=tuple(of_metric[moment] for moment in sorted(of_metric)),
+        )
+        for name, of_metric in points.items()
+    )
+
+
 def await_counts(
     count: Callable[[], tuple[ProviderSeries, ...]], clock: Clock, until_s: float, patience_s: float
 ) -> tuple[ProviderSeries, ...]:
@@ -497,9 +612,7 @@ def _cluster_applies(said: Mapping[str, Any], api: AwsApi) -> bool:
         return False
     way = _WAYS[Rented.CLUSTER]
     members = (
-        member
-        for each in api.listed("rds", way.listing, way.key, **{way.name: cluster})
-        for member in each.get("DBClusterMembers") or ()
+        member for each in way.listed(api, cluster) for member in each.get("DBClusterMembers") or ()
     )
     name = said["DBInstanceIdentifier"]
     states = {

@@ -7,7 +7,7 @@ has ALTER SYSTEM there; static ones take a reboot.
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from steelyard.core.aws import CLASSES
-from steelyard.core.errors import SteelyardError, TargetError, undo_after
+from steelyard.core.errors import PreflightError, SteelyardError, TargetError, undo_after
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Fact, ProviderSeries
@@ -32,6 +32,7 @@ from steelyard.places.aws import (
     await_serving,
     prefix,
     read_counts,
+    read_load,
     require_account,
 )
 from steelyard.places.protocol import Ledger, PausedPrograms, PodSight
@@ -109,8 +110,18 @@ def _priced(target: RentedTarget, prices: Prices) -> RentedTarget:
 
 
 def expiring(experiment: Experiment, ttl_s: float | None) -> Experiment:
-    """Return an experiment whose rented servers say in their tags that they expire then."""
+    """Return an experiment whose rented servers say in their tags that they expire then.
+
+    Raises:
+        PreflightError: AWS is to delete them, and nobody says when.
+    """
     if ttl_s is None:
+        targets = (each.target for each in experiment.configurations)
+        if any(isinstance(each, RentedTarget) and each.delete_role for each in targets):
+            raise PreflightError(
+                "`delete_role` lets AWS delete the instance after a time, and none is given",
+                hint="Add --ttl, such as --ttl 4h: longer than the campaign may take.",
+            )
         return experiment
     return _with_rented(experiment, lambda target: replace(target, ttl_s=ttl_s))
 
@@ -282,6 +293,8 @@ class Instance:
         self._doors = doors
         self._entrance: ServerAddress | None = None
         self._said: Mapping[str, Any] = {}
+        self._load: tuple[ProviderSeries, ...] = ()
+        self._served_s = 0.0
         self.group = ParameterGroup(target, name, maker.api, doors)
         self.group.started_at = lambda: doors.sql.rows(self.entrance(), STARTED_AT)[0][0]
 
@@ -293,7 +306,11 @@ class Instance:
         """
         target, password = self._target, secrets.token_urlsafe(24)
         told(f"making {target.label}; that takes 5 to 15 minutes")
-        for resource, action, given in steps(target, self._name, password):
+        made = [*steps(target, self._name, password)]
+        if target.delete_role:
+            kinds = [resource for resource, _, _ in made]
+            self._maker.delete_later(self._name, kinds, target.delete_role)
+        for resource, action, given in made:
             self._maker.make(resource, self._name, action, **given)
         self._said = await_serving(self._name, self._maker.api, self._doors.clock, told=told)
         endpoint = self._said["Endpoint"]
@@ -304,6 +321,15 @@ class Instance:
             database=_ENTRANCE,
             password=password,
         )
+        self._served_s = self._doors.clock.now()
+        self._read_load()  # a missing permission is told before anything was measured
+
+    def _read_load(self) -> tuple[ProviderSeries, ...]:
+        """Return the active sessions by what they waited for; nothing where that is not counted."""
+        if not self._target.performance_insights:
+            return ()
+        span = self._served_s, self._doors.clock.now()
+        return read_load(self._name, str(self._said["DbiResourceId"]), self._maker.api, span)
 
     @property
     def label(self) -> str:
@@ -367,10 +393,13 @@ class Instance:
     def read_counts(
         self, span: tuple[float, float], patience_s: float
     ) -> tuple[ProviderSeries, ...]:
-        """Return what CloudWatch has of it; raises as ``places.aws.read_counts``."""
+        """Return what CloudWatch has of it, and Performance Insights had when it went.
+
+        Raises as ``places.aws.read_counts``.
+        """
         thing = Rented.CLUSTER if isinstance(self._target, AuroraTarget) else Rented.INSTANCE
         count = partial(read_counts, thing, self._name, self._maker.api, span)
-        return await_counts(count, self._doors.clock, span[1], patience_s)
+        return await_counts(count, self._doors.clock, span[1], patience_s) + self._load
 
     def leave(self) -> None:
         """Delete it, with all that was made for it.
@@ -378,6 +407,10 @@ class Instance:
         Raises:
             LeftBehindError: Something is still there.
         """
+        if self._entrance is not None:
+            # AWS does not promise them for an instance that is gone. It goes, whatever they say.
+            with suppress(SteelyardError):
+                self._load = self._read_load()
         self._entrance = None
         self._maker.delete(self._doors.clock)
 
@@ -412,6 +445,9 @@ def steps(target: RentedTarget, name: str, password: str) -> Iterator[_Step]:
         "PubliclyAccessible": target.public,
         "AutoMinorVersionUpgrade": False,
     }
+    if target.performance_insights:
+        # Seven days are kept without a charge.
+        server |= {"EnablePerformanceInsights": True, "PerformanceInsightsRetentionPeriod": 7}
     yield Rented.PARAMETER_GROUP, "CreateDBParameterGroup", group
     if isinstance(target, AuroraTarget):
         yield Rented.CLUSTER_PARAMETER_GROUP, "CreateDBClusterParameterGroup", group

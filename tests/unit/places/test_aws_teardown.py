@@ -3,10 +3,12 @@
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +34,7 @@ from steelyard.places.aws import (
     found,
     is_ours,
     prefix,
+    read_load,
     require_account,
     tagged,
     undo,
@@ -43,6 +46,7 @@ from support.aws import ACCOUNT, REGION, Account, an_account
 # Faults of the gate; `STEELYARD_AWS_FAULTS=200` tries more.
 FAULTS = int(os.environ.get("STEELYARD_AWS_FAULTS", "10"))
 CLOCK = SystemClock()
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/steelyard-delete"
 
 
 class Killed(BaseException):
@@ -100,7 +104,10 @@ def make_all(
 ) -> str:
     """Make all that a target has; return the one name of it."""
     name = f"{prefix(campaign)}-1"
-    for resource, action, given in steps(target, name, "benchbench1"):
+    made = [*steps(target, name, "benchbench1")]
+    if target.delete_role:
+        maker.delete_later(name, [resource for resource, _, _ in made], target.delete_role)
+    for resource, action, given in made:
         more = {"DeletionProtection": protected} if "DeletionProtection" in given else {}
         maker.make(resource, name, action, **{**given, **more})
     return name
@@ -124,6 +131,57 @@ def instances(api: AwsApi) -> list[str]:
     """Return the names of all instances."""
     listed = api.listed("rds", "DescribeDBInstances", "DBInstances")
     return sorted(str(each["DBInstanceIdentifier"]) for each in listed)
+
+
+def schedules(api: AwsApi) -> list[Mapping[str, Any]]:
+    """Return all schedules, whole, by name."""
+    listed = api.listed("scheduler", "ListSchedules", "Schedules")
+    found = [
+        api.call("scheduler", "GetSchedule", Name=each["Name"], GroupName=each["GroupName"])
+        for each in listed
+    ]
+    return sorted(found, key=lambda each: str(each["Name"]))
+
+
+def test_aws_is_asked_to_delete_what_is_billed(api: AwsApi, account: Account) -> None:
+    """At the hour of the tag, the cluster after its instance, before either is made."""
+    maker = a_maker(api, Noted())
+    name = make_all(maker, target=AuroraTarget(delete_role=ROLE))
+    cluster, instance = schedules(api)
+    assert instance["ScheduleExpression"] == "at(2026-11-25T00:00:00)"
+    assert cluster["ScheduleExpression"] == "at(2026-11-25T00:30:00)"
+    asked = instance["Target"]
+    assert asked["Arn"] == "arn:aws:scheduler:::aws-sdk:rds:deleteDBInstance"
+    assert asked["RoleArn"] == ROLE
+    assert json.loads(asked["Input"]) == {"DbInstanceIdentifier": name, "SkipFinalSnapshot": True}
+    assert cluster["Target"]["Arn"].endswith(":rds:deleteDBCluster")
+    assert account.calls.index("rds:CreateDBCluster") > account.calls.index("scheduler:")
+    make_all(maker, target=AuroraTarget(delete_role=ROLE))  # answers were lost: no second one
+    assert len(schedules(api)) == 2
+    maker.delete(CLOCK)
+    assert [*tagged(api)] == []
+
+
+def test_active_sessions_are_read_by_what_they_wait_for(api: AwsApi, account: Account) -> None:
+    """Means of a minute, which stand at its beginning here; a minute without a look is none."""
+    name = make_all(a_maker(api, Noted()))
+    account.looks[name] = [
+        (120.0, Counter({("CPU", "CPU"): 1, ("Lock", "tuple"): 2})),
+        (150.0, Counter({("CPU", "CPU"): 1})),
+        (240.0, Counter({("Lock", "tuple"): 1})),
+    ]
+    said = found(
+        InAws(account=ACCOUNT, region=REGION, resource=Rented.INSTANCE, name=name, campaign_id="x"),
+        api,
+    )
+    assert said is not None
+    load = {
+        each.metric: each for each in read_load(name, said["DbiResourceId"], api, (125.0, 300.0))
+    }
+    assert load["db.load.avg"].starts_s == (120.0, 240.0)
+    assert load["db.load.avg"].values == (2.0, 1.0)
+    assert load["db.load.avg CPU"].values == (1.0, 0.0)
+    assert load["db.load.avg Lock:tuple"].values == (1.0, 1.0)
 
 
 def test_what_was_made_is_waited_for_and_deleted(api: AwsApi, account: Account) -> None:
@@ -150,7 +208,7 @@ def test_a_cluster_goes_with_all_that_belongs_to_it(api: AwsApi, account: Accoun
     account.delete_s = 0.4
     ledger = Noted()
     maker = a_maker(api, ledger)
-    target = AuroraTarget(instance_class="db.serverless", io_optimized=True)
+    target = AuroraTarget(instance_class="db.serverless", io_optimized=True, delete_role=ROLE)
     name = make_all(maker, target=target, protected=True)
     await_serving(name, api, CLOCK)
     (cluster,) = api.listed("rds", "DescribeDBClusters", "DBClusters")
@@ -159,6 +217,7 @@ def test_a_cluster_goes_with_all_that_belongs_to_it(api: AwsApi, account: Accoun
     assert {each.resource for each in tagged(api)} == set(Rented)
     maker.delete(CLOCK)
     assert [*tagged(api)] == []
+    assert schedules(api) == []
     gone = [each for each in account.calls if each.startswith("rds:Delete")]
     assert list(dict.fromkeys(gone)) == [
         "rds:DeleteDBInstance",
@@ -213,8 +272,9 @@ def test_a_death_anywhere_leaves_nothing_that_is_not_found(
     a_strangers(api)
     ledger = Noted()
     maker, real = a_maker(api, ledger), api.call
-    target = chance.choice([RdsTarget(), AuroraTarget()])
-    left, after = chance.randrange(5), chance.random() < 0.5
+    role = chance.choice([ROLE, None])
+    target = chance.choice([RdsTarget(delete_role=role), AuroraTarget(delete_role=role)])
+    left, after = chance.randrange(8), chance.random() < 0.5
 
     def dying(service: str, action: str, **given: object) -> object:
         nonlocal left
@@ -239,6 +299,7 @@ def test_a_death_anywhere_leaves_nothing_that_is_not_found(
     for thing in sorted(things, key=lambda each: list(Rented).index(each.resource)):
         undo(thing, api, CLOCK)
     assert [*tagged(api)] == []
+    assert schedules(api) == []
     assert instances(api) == ["payroll"]
 
 

@@ -653,6 +653,16 @@ class RentedForm(Form):
     security_groups: values.Texts | None = Field(
         default=None, description="Ids of its security groups; the default one when left out."
     )
+    delete_role: values.Text | None = Field(
+        default=None,
+        description="ARN of the role under which AWS itself deletes it when --ttl has passed.",
+        examples=["arn:aws:iam::123456789012:role/steelyard-delete"],
+    )
+    performance_insights: values.Switch | None = Field(
+        default=None,
+        description="AWS counts active sessions by what they wait for; kept for seven days.",
+        examples=[True],
+    )
     public: values.Switch | None = Field(
         default=None, description="It has an address outside of its VPC.", examples=[False]
     )
