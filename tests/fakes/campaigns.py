@@ -10,7 +10,7 @@ from fakes.host import FakeHost
 from fakes.servers import FakeEngine, FakePlatform, World
 from fakes.standing import FakeGuards
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.campaign.cleanup.ledger import JournalLedger
+from steelyard.campaign.cleanup.leftovers import JournalLedger
 from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.blocks import Slots
 from steelyard.campaign.run.runner import Campaign

@@ -166,7 +166,9 @@ def test_a_campaign_on_an_instance_leaves_nothing(steelyard: Steelyard, account:
     assert {"CPUUtilization", "BurstBalance", "ReadIOPS"} <= {each["metric"] for each in seen}
     assert {tuple(each["configurations"]) for each in seen} == {("small", "large")}
     assert "not published, which is not 0" in report  # the emulator's instances publish nothing
-    assert account.calls.index("monitoring:GetMetricData") > account.calls.index("rds:DeleteDBInstance")
+    assert account.calls.index("monitoring:GetMetricData") > account.calls.index(
+        "rds:DeleteDBInstance"
+    )
     assert left(account) == []
     assert account.servers == {}
 

@@ -132,12 +132,9 @@ def _app(account: Account) -> Any:
                 told = dict(zip(("__type", "message"), refused, strict=True))
                 return [json.dumps(told).encode()]
             return [_error(*refused)]
-        if service == "pricing":
+        if service in _IN_JSON:
             start("200 OK", [("Content-Type", "application/x-amz-json-1.1")])
-            return [json.dumps({"FormatVersion": "aws_v1", "PriceList": account.products}).encode()]
-        if service == "pi":
-            start("200 OK", [("Content-Type", "application/x-amz-json-1.1")])
-            return [json.dumps(_load(account, json.loads(body))).encode()]
+            return [json.dumps(_IN_JSON[service](account, json.loads(body))).encode()]
         word = action.partition(":")[2]
         if re.fullmatch("DescribeEngineDefault(Cluster)?Parameters", word):
             start("200 OK", [("Content-Type", "text/xml")])
@@ -185,6 +182,13 @@ def _load(account: Account, asked: dict[str, Any]) -> dict[str, Any]:
         key = {"Metric": query["Metric"], "Dimensions": parts}
         metrics.append({"Key": key, "DataPoints": points(lambda found, wait=wait: found[wait])})
     return {"Identifier": asked["Identifier"], "MetricList": metrics}
+
+
+def _price_list(account: Account, asked: dict[str, Any]) -> dict[str, Any]:
+    return {"FormatVersion": "aws_v1", "PriceList": account.products}
+
+
+_IN_JSON = {"pricing": _price_list, "pi": _load}  # what moto does not have
 
 
 def _backend() -> Any:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fakes.campaigns import an_experiment
-from steelyard.campaign.cleanup.ledger import JournalLedger
+from steelyard.campaign.cleanup.leftovers import JournalLedger
 from steelyard.core.outside import Command, ServerAddress
 from steelyard.gateways.cgroups import SystemCgroups
 from steelyard.gateways.doors import Doors, system_doors

@@ -11,8 +11,8 @@ from steelyard.cli.options import NAMESPACE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from steelyard.campaign.cleanup.ledger import Leftover
-    from steelyard.campaign.cleanup.leftovers import Labelled
+    from steelyard.campaign.cleanup.leftovers import Leftover
+    from steelyard.campaign.cleanup.undoing import Labelled
     from steelyard.core.errors import LeftBehindError
     from steelyard.core.outside import InCluster
     from steelyard.gateways.doors import Doors
@@ -78,8 +78,8 @@ def _clean_records(
     directories: tuple[Path, ...], *, adopt: bool, dry_run: bool, yes: bool
 ) -> "LeftBehindError | None":
     """Show and undo what campaigns left behind; return what would not go."""
-    from steelyard.campaign.cleanup.ledger import find_leftovers, undo_all
-    from steelyard.campaign.cleanup.leftovers import trouble_of
+    from steelyard.campaign.cleanup.leftovers import find_leftovers, undo_all
+    from steelyard.campaign.cleanup.undoing import trouble_of
     from steelyard.gateways.doors import system_doors
 
     if adopt and not directories:
@@ -101,7 +101,7 @@ def _clean_records(
 
 
 def _adopt(directories: tuple[Path, ...], doors: "Doors", *, dry_run: bool, yes: bool) -> None:
-    from steelyard.campaign.cleanup.leftovers import adopt, does
+    from steelyard.campaign.cleanup.undoing import adopt, does
     from steelyard.core.units import printable
     from steelyard.record.directory import read_campaign
 
@@ -117,7 +117,7 @@ def _adopt(directories: tuple[Path, ...], doors: "Doors", *, dry_run: bool, yes:
 
 
 def _clean_cluster(context: str | None, namespace: str, *, dry_run: bool, yes: bool) -> None:
-    from steelyard.campaign.cleanup.leftovers import (
+    from steelyard.campaign.cleanup.undoing import (
         look_for_labels,
         raise_all,
         trouble_of,
@@ -151,7 +151,7 @@ def _clean_cluster(context: str | None, namespace: str, *, dry_run: bool, yes: b
 
 def _clean_aws(region: str, account: str | None, *, dry_run: bool) -> None:
     """Show what campaigns have in a region, and delete what its name is typed for."""
-    from steelyard.campaign.cleanup.leftovers import look_for_tags, raise_all, undo_tagged
+    from steelyard.campaign.cleanup.undoing import look_for_tags, raise_all, undo_tagged
     from steelyard.gateways.doors import system_doors
 
     if account is None:
@@ -198,7 +198,7 @@ def _is_for_clean(labelled: "Labelled", context: str, *, yes: bool) -> bool:
 
 
 def _say(found: "Sequence[Leftover]") -> None:
-    from steelyard.campaign.cleanup.leftovers import claim
+    from steelyard.campaign.cleanup.undoing import claim
     from steelyard.core.units import format_bytes, printable
 
     if not found:
@@ -229,7 +229,7 @@ def _what(leftover: "Leftover") -> "Iterator[str]":
 
 
 def _clean_cache(*, dry_run: bool, yes: bool) -> None:
-    from steelyard.campaign.cleanup.ledger import refuse_while_running
+    from steelyard.campaign.cleanup.leftovers import refuse_while_running
     from steelyard.core.units import format_bytes
     from steelyard.gateways.files import (
         cache_directory,

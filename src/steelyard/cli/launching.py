@@ -20,7 +20,7 @@ import click
 from steelyard.answers.campaign import analyse
 from steelyard.answers.outlook.section import outlook_document, outlook_json, shortfall
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.campaign.cleanup.ledger import release_frozen, require_nothing_left
+from steelyard.campaign.cleanup.leftovers import release_frozen, require_nothing_left
 from steelyard.campaign.design.noise_profiles import keep_profile, profile_for
 from steelyard.campaign.file.files import (
     ARTICLE,

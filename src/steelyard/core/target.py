@@ -802,7 +802,7 @@ class AuroraTarget(RentedTarget):
 
 Target = Server
 RedisTarget = RedisLocalTarget | RedisEndpointTarget | RedisKubernetesTarget
-# By ``kind:``. Whoever adds a kind adds its class here; records and files know it by that.
+# By ``kind:``, as records and files know them; the package ``targets`` may put in others.
 TARGETS: Final[dict[str, type[Server]]] = {
     "local": LocalTarget,
     "endpoint": EndpointTarget,

@@ -1,638 +1,385 @@
-"""What dead campaigns and crash tests left here, on servers and in clusters, and how it is undone.
+"""What a campaign makes outside its record, and how it is undone after a death."""
 
-What records of others claim is shown, never done; taking one over is the user's word. Of several
-attempts each is made, whatever became of the others. Whoever holds a file system of our own for a
-moment yet is waited for. What carries Steelyard's label in a Kubernetes cluster and stands in no
-record here is found as well.
-"""
-
-import re
-import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Final
 
-from pydantic import TypeAdapter
-
-from steelyard.core.campaign import CampaignRecord
+from steelyard.campaign.cleanup.undoing import (
+    is_alive,
+    may_be_left,
+    our_mounts,
+    raise_all,
+    trouble_of,
+    undo_thing,
+)
 from steelyard.core.errors import (
     LeftBehindError,
     PreflightError,
-    PrivilegeError,
     RecordError,
-    SteelyardError,
+    TargetError,
 )
-from steelyard.core.experiment import Configuration, Workload
-from steelyard.core.kubernetes import (
-    ACCOUNT,
-    CAMPAIGN,
-    CLAIM,
-    CLUSTER,
-    CLUSTER_ROLE,
-    CLUSTER_ROLE_BINDING,
-    CONFIG_MAP,
-    JOB,
-    MANAGED_BY,
-    MANAGER,
-    NAMESPACE,
-    POD,
-    ROLE,
-    ROLE_BINDING,
-    ROLE_KIND,
-    RUNNER,
-    SECRET,
-    SERVICE,
-    STATEFUL_SET,
-    Kind,
-    Manifest,
-    ObjectRef,
-    campaign_value,
-    ref_of,
-)
-from steelyard.core.outside import (
-    ControlGroup,
-    InAws,
-    InCluster,
-    MadeDirectory,
-    OnServer,
-    Outside,
-    ServerInCluster,
-    TurnedKnob,
-    in_undoing_order,
-)
-from steelyard.gateways.cgroups import Cgroups
+from steelyard.core.outside import ControlGroup, MadeDirectory, Outside, in_undoing_order
+from steelyard.core.units import printable
 from steelyard.gateways.doors import Doors
-from steelyard.gateways.files import remove_tree
-from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.redis import own_password
-from steelyard.places.aws import require_account, tagged
-from steelyard.places.aws import undo as undo_in_aws
-from steelyard.places.kubernetes.reaching import redis_knock, sql_knock
-from steelyard.places.kubernetes.undoing import undo as undo_in_cluster
-from steelyard.places.local.groups import remove_group
-from steelyard.places.local.server import MEMORY
+from steelyard.gateways.files import tree_bytes
+from steelyard.gateways.stores import unmounted
+from steelyard.places.local.groups import is_frozen, thaw
+from steelyard.places.local.server import end_all
 from steelyard.record import registry
-from steelyard.record.directory import CampaignDirectory, is_held, read_campaign, read_standing
-from steelyard.record.journal import Created, Removed
-from steelyard.systems.existing import reached
-from steelyard.systems.postgres.existing import readiness as undoing
-from steelyard.systems.postgres.existing.readiness import undo
-from steelyard.systems.postgres.existing.server import Means
-from steelyard.systems.protocol import residue_of
-from steelyard.systems.redis.existing import platform as redis_undoing
-from steelyard.systems.redis.existing.platform import undo_on_redis
-from steelyard.systems.redis.existing.readiness import RedisMeans
-from steelyard.tuning.apply.kernel import stack_doors
-
-_CONFIGURATION: Final = TypeAdapter(Configuration)
-_WORKLOAD: Final = TypeAdapter(Workload)
-
-
-def require_ours(record: CampaignRecord, path: Path) -> None:
-    """Refuse to go on with a campaign that this account did not begin here.
-
-    Raises:
-        PreflightError: It would run somebody else's commands with this user's rights.
-    """
-    if not registry.began(record.campaign_id, path, record.experiment):
-        raise PreflightError(
-            f"{path} holds a campaign that this account did not begin here: its cache does not know"
-            " it, and going on would use its servers and run its commands with your rights",
-            hint=f"Look at what it does with `steelyard clean --adopt --dry-run {path}`; `steelyard"
-            f" clean --adopt {path}` takes it over.",
-        )
-
-
-def claim(made: Created) -> Iterator[str]:
-    """Yield what undoing would have done, exactly, for somebody who does it by hand or not."""
-    if made.thing is not None:
-        thing = made.thing
-        yield f"{thing.label}, as user {thing.user}"
-        of = redis_undoing if thing.resource.is_of_redis else undoing
-        yield from (f"  {line}" for line in of.described(thing))
-    elif made.placed is not None:
-        placed = made.placed
-        yield f"{placed.label} ({placed.server})"
-        where = f" -n {placed.ref.namespace}" if placed.ref.namespace else ""
-        what = f"{placed.ref.kind.name} {placed.ref.name}{where}"
-        patch = f" --type merge -p {shlex.quote(placed.before)}" if placed.before else ""
-        yield f"  kubectl {'patch' if placed.before else 'delete'} {what}{patch}"
-    elif made.rented is not None:
-        yield f"{made.rented.label}"
-        yield f"  steelyard clean --aws {made.rented.region} --account {made.rented.account}"
-    elif made.knob is not None:
-        yield f"knob {made.knob.label}; it was"
-        yield f"  {made.knob.snapshot}"
-    else:
-        yield f"{'control group' if made.resource == 'cgroup' else made.resource} {made.name}"
-
-
-def does(record: CampaignRecord) -> Iterator[str]:
-    """Yield what going on with a campaign would use and run, by configuration."""
-    for configuration in record.experiment.configurations:
-        yield f"configuration {configuration.name}:"
-        yield f"  {_CONFIGURATION.dump_json(configuration, exclude_defaults=True).decode()}"
-    if record.experiment.generator_flags:
-        yield f"flags of the load generator: {shlex.join(record.experiment.generator_flags)}"
-    if record.experiment.generator_host:
-        yield f"host of the load generator: {record.experiment.generator_host}"
-    for workload in record.experiment.workloads:
-        yield f"workload {workload.name}:"
-        yield f"  {_WORKLOAD.dump_json(workload, exclude_defaults=True).decode()}"
-
-
-def adopt(path: Path, shown: CampaignRecord, doors: Doors) -> None:
-    """Take a record over: what it lists outside counts as dealt with, and nothing there is touched.
-
-    Args:
-        path: Its directory.
-        shown: As the user has seen it.
-        doors: For the clock.
-
-    Raises:
-        PreflightError: It is a copy of one that is here, lists what is this account's, or is not
-            what was shown any more.
-        RecordError: There is none, it is damaged, or another process holds it.
-    """
-    record = read_campaign(path)
-    if record != shown:
-        raise PreflightError(
-            f"{path} was changed while it was looked at", hint="Look at it again, when it is quiet."
-        )
-    own = registry.directories(record.campaign_id)[:1]
-    if own and not registry.is_noted(record.campaign_id, path):
-        raise PreflightError(
-            f"{path} is a copy of the record in {own[0]}",
-            hint=f"Go on with that one, or remove it first: steelyard clean {own[0]}",
-        )
-    stands = read_standing(path)
-    ours, others = registry.known(record.campaign_id, path, stands)
-    if ours:
-        raise PreflightError(
-            f"{path} lists {ours[0].label}, which this account's campaign left behind",
-            hint=f"Remove that first: steelyard clean {path}",
-        )
-    directory = CampaignDirectory.reopen(path, doors.clock)
-    try:
-        for made in others:
-            directory.journal.append(Removed(resource=made.resource, name=made.name))
-        if not stands.status.is_finished:
-            registry.register(record.campaign_id, path, record.experiment)
-    finally:
-        directory.close()
-
-
-def trouble_of(attempt: Callable[[], None]) -> LeftBehindError | None:
-    """Return why an attempt left something behind; None where it did not.
-
-    Raises:
-        Interrupted: Nothing more is to be tried.
-        RecordError: What is undone cannot be noted.
-    """
-    try:
-        attempt()
-    except RecordError:
-        raise
-    except LeftBehindError as error:
-        return error
-    except SteelyardError as error:
-        return LeftBehindError(error.message, hint=error.hint)
-    return None
-
-
-def raise_all(troubles: Sequence[SteelyardError]) -> None:
-    """Raise what is left behind as one error; nothing happens where nothing is.
-
-    Raises:
-        LeftBehindError: With all messages, and each hint once.
-    """
-    if troubles:
-        raise LeftBehindError(
-            "; ".join(error.message for error in troubles),
-            hint=" ".join(dict.fromkeys(error.hint for error in troubles if error.hint)),
-        )
-
-
-def is_alive(record: Path) -> bool:
-    """Return whether a living process has a record; a crash test has a lock and no journal."""
-    begun = (record / "journal.jsonl").exists() or (record / "lock").exists()
-    return begun and is_held(record)
-
-
-def our_mounts(campaign_id: str, directories: Sequence[Path], doors: Doors) -> Iterator[Path]:
-    """Yield where something of ours is mounted: a file of a directory of ours, inside the same.
-
-    Simulated storage is a file that is served from a directory beside, and mounted from there.
-    """
-    for place in registry.mounts(campaign_id):
-        image = doors.volumes.mounted_from(place)
-        if image is None or place.parent not in directories:
-            continue
-        if place.parent in (image.parent, image.parent.parent):
-            yield place
-
-
-def may_be_left(thing: Outside, campaign_id: str, cgroups: Cgroups) -> bool:
-    """Return whether something of ours may be there yet, and has the form of what we make.
-
-    Of a path both can be seen from here.
-    """
-    if isinstance(thing, MadeDirectory):
-        return _has_our_form(thing.path, campaign_id) and thing.path.exists()
-    if isinstance(thing, ControlGroup):
-        name = rf"steelyard-{re.escape(campaign_id)}(-[0-9]+)?-(server|generator)"
-        is_named = re.fullmatch(name, thing.path.name) is not None
-        return thing.path.parent in cgroups.roots() and is_named and cgroups.exists(thing.path)
-    return True
-
-
-def _has_our_form(path: Path, campaign_id: str) -> bool:
-    """Return whether a path has the form of what Steelyard makes: nothing else is ever removed."""
-    is_slot = path.name != campaign_id and re.fullmatch(r"slot-[0-9]+", path.name)
-    campaign = path.parent if is_slot else path
-    if not path.is_absolute() or path.is_symlink() or campaign.is_symlink() or ".." in path.parts:
-        return False
-    if path.parent in (Path("/tmp"), MEMORY):  # noqa: S108 - compared, not made
-        return re.fullmatch(r"steelyard-[0-9a-f]{8}", path.name) is not None
-    return campaign.parent.name == "live" and campaign.name == campaign_id
-
-
-def undo_thing(thing: Outside, doors: Doors) -> None:
-    """Undo one thing that the registry knows to be ours.
-
-    Raises:
-        LeftBehindError: It is still there, or not as it was.
-    """
-    match thing:
-        case MadeDirectory():
-            _free_shared_memory(thing.path, doors)
-            remove_tree(thing.path)
-        case ControlGroup():
-            remove_group(thing.path, doors.cgroups, doors.clock)
-        case OnServer():
-            undo_on_server(thing, doors)
-        case InCluster():
-            undo_placed(thing, doors)
-        case InAws():
-            undo_rented(thing, doors)
-        case TurnedKnob():
-            turn_back(thing, doors)
-
-
-def _free_shared_memory(directory: Path, doors: Doors) -> None:
-    for data in directory.glob("*/data"):
-        for command in residue_of(data):
-            with suppress(SteelyardError):  # without ipcrm it stays until the machine restarts
-                doors.processes.run(command, timeout_s=10)
-
-
-def turn_back(turned: TurnedKnob, doors: Doors) -> None:
-    """Turn a knob of the stack back to what was there.
-
-    Raises:
-        LeftBehindError: It is not as it was.
-    """
-    try:
-        stack_doors(doors)[turned.knob.kind].revert(turned.knob, turned.snapshot)
-    except RecordError:
-        raise
-    except SteelyardError as error:
-        raise LeftBehindError(
-            f"{turned.label} is not as it was: {error.message}",
-            hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
-        ) from error
-
-
-_OF_CLUSTERS: Final = ("-rw", "-ro", "-r")  # how CloudNativePG names the Services of a Cluster
-
-
-def undo_on_server(thing: OnServer, doors: Doors) -> None:
-    """Undo one thing on a server; one whose server is gone went with it.
-
-    Raises:
-        LeftBehindError: It is still there, or the server cannot be reached.
-    """
-    means = Means(sql=doors.sql, processes=doors.processes, clock=doors.clock)
-    try:
-        if thing.inside is None and thing.resource.is_of_redis:
-            undo_on_redis(thing, _redis_means(doors), password=own_password())
-        elif thing.inside is None:
-            undo(thing, means)
-        else:
-            _undo_inside(thing, thing.inside, means, doors)
-    except RecordError:
-        raise
-    except SteelyardError as error:
-        raise LeftBehindError(
-            f"{thing.label} is left behind: {error.message}", hint=_hint(thing, error)
-        ) from error
-
-
-def _redis_means(doors: Doors) -> RedisMeans:
-    return RedisMeans(redis=doors.redis, processes=doors.processes, clock=doors.clock)
-
-
-def _undo_inside(thing: OnServer, inside: ServerInCluster, means: Means, doors: Doors) -> None:
-    api = doors.kubernetes.connect(inside.context or None)
-    is_sure = inside.server == api.server and (bool(inside.context) or api.is_inside)
-    if is_sure and _is_gone(inside, api):
-        return
-    if thing.resource.is_of_redis:
-        knock = redis_knock(doors.redis)
-        with reached(inside, api, knock, doors.clock, database="") as address:
-            undo_on_redis(thing, _redis_means(doors), reached=address)
-        return
-    with reached(inside, api, sql_knock(doors.sql), doors.clock) as address:
-        undo(thing, means, reached=address)
-
-
-def _is_gone(inside: ServerInCluster, api: KubernetesApi) -> bool:
-    """Return whether the server itself is gone, and not only the way to it.
-
-    A Cluster's Service goes with the Cluster. Another Service may be gone while its server is
-    there; that one counts as gone together with the Secret of its user.
-    """
-    if api.read(ObjectRef(kind=NAMESPACE, name=inside.namespace)) is None:
-        return True
-    if _is_there(api, ObjectRef(kind=SERVICE, name=inside.service, namespace=inside.namespace)):
-        return False
-    ending = next((each for each in _OF_CLUSTERS if inside.service.endswith(each)), "")
-    name = inside.service.removesuffix(ending)
-    if _is_there(api, ObjectRef(kind=CLUSTER, name=name, namespace=inside.namespace)):
-        return False
-    secret = inside.secret
-    return not _is_there(api, ObjectRef(kind=SECRET, name=secret.name, namespace=secret.namespace))
-
-
-def _is_there(api: KubernetesApi, ref: ObjectRef) -> bool:
-    return api.knows(ref.kind) and api.read(ref) is not None
-
-
-def _hint(thing: OnServer, error: SteelyardError) -> str:
-    if isinstance(error, LeftBehindError) and error.hint:
-        return error.hint
-    if thing.inside is None:
-        where = "REDISCLI_AUTH" if thing.resource.is_of_redis else "PGPASSWORD or ~/.pgpass"
-        return (
-            f"Run `steelyard clean` again with the password in {where}, when the server can be"
-            " reached."
-        )
-    way = (
-        f"Run `steelyard clean` again when the Service {thing.inside.service} in"
-        f" {thing.inside.namespace} leads to the server, with its Secret"
-        f" {thing.inside.secret.name}; where both are gone, the server counts as gone."
-    )
-    return f"{error.hint} {way}".strip()
-
-
-def undo_rented(thing: InAws, doors: Doors) -> None:
-    """Delete one thing in an account of AWS, and return when it is gone.
-
-    Raises:
-        LeftBehindError: It is still there, or nobody could ask.
-    """
-    try:
-        undo_in_aws(thing, doors.aws.connect(thing.region), doors.clock)
-    except (RecordError, LeftBehindError):
-        raise
-    except SteelyardError as error:
-        raise LeftBehindError(
-            f"{thing.label} may still be there, and be billed: {error.message}",
-            hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
-        ) from error
-
-
-def look_for_tags(region: str, account: str, doors: Doors) -> dict[str, list[InAws]]:
-    """Return what campaigns have in a region of which no record here knows, by campaign.
-
-    Raises:
-        PreflightError: The credentials are those of another account.
-    """
-    api = doors.aws.connect(region)
-    require_account(api, (account,))
-    known = {name for name, _ in registry.records()}
-    found: dict[str, list[InAws]] = {}
-    for thing in in_undoing_order(tagged(api)):
-        if thing.campaign_id not in known:
-            found.setdefault(thing.campaign_id, []).append(thing)
-    return found
-
-
-def undo_tagged(
-    campaign: str, things: Sequence[InAws], doors: Doors, *, is_meant: bool
-) -> list[LeftBehindError]:
-    """Delete what a campaign has in an account, where its name was typed; return what is left."""
-    if not is_meant:
-        return [
-            LeftBehindError(
-                f"{campaign} is left as it is, and billed: its name was not typed",
-                hint="Run `steelyard clean` with the same words again.",
-            )
-        ]
-    tried = [trouble_of(lambda thing=thing: undo_rented(thing, doors)) for thing in things]  # type: ignore[misc]
-    return [trouble for trouble in tried if trouble is not None]
-
-
-def undo_placed(thing: InCluster, doors: Doors) -> None:
-    """Remove or put back one thing in a cluster.
-
-    Raises:
-        LeftBehindError: It is still there; its context means another cluster, or leads to none.
-    """
-    try:
-        undo_in_cluster(thing, _connected(thing, doors), clock=doors.clock)
-    except (RecordError, LeftBehindError):
-        raise
-    except SteelyardError as error:
-        raise LeftBehindError(
-            f"{thing.label} is left behind: {error.message}",
-            hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
-        ) from error
-
-
-def _connected(thing: InCluster, doors: Doors) -> KubernetesApi:
-    api = doors.kubernetes.connect(thing.context or None)
-    if thing.before and not thing.context and not api.is_inside:
-        # What has no label cannot be told from its like in another cluster.
-        raise LeftBehindError(
-            f"{thing.label} are not as they were; they were changed from inside that cluster",
-            hint=f"Put them back there: kubectl patch --type merge -p '{thing.before}'.",
-        )
-    return api
-
-
-# In the order in which they go: what makes others first, the anchor and the namespace last.
-_KINDS: Final = (
-    *(JOB, CLUSTER, STATEFUL_SET, POD, CLAIM, SERVICE, SECRET, ROLE_BINDING, ROLE_KIND, ACCOUNT),
-    *(CLUSTER_ROLE_BINDING, CLUSTER_ROLE, CONFIG_MAP, NAMESPACE),
+from steelyard.record.directory import (
+    COPY_NOTE,
+    CampaignDirectory,
+    has_begun,
+    is_held,
+    left_behind,
+    may_be_there,
+    read_standing,
 )
-_LABELS: Final = {MANAGED_BY: MANAGER}
+from steelyard.record.journal import Created, Journal, Removed, Standing
+
+
+class JournalLedger:
+    """Writes into the journal what is made or changed outside the record, before it is.
+
+    The registry in the cache gets it before the journal: there ``clean`` finds it when the record
+    was deleted, and of what the journal alone names it cannot know that it is ours.
+    """
+
+    def __init__(self, journal: Journal, campaign_id: str) -> None:
+        self._journal = journal
+        self._campaign_id = campaign_id
+
+    def created(self, thing: Outside) -> None:
+        """Note what is about to be made or changed."""
+        registry.note(self._campaign_id, thing)
+        self._journal.append(Created.of(thing))
+
+    def removed(self, thing: Outside) -> None:
+        """Note that it is gone again, or as it was."""
+        self._journal.append(Removed.of(thing))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Labelled:
-    """What carries the label of one campaign that no record here knows.
+class Leftover:
+    """What a dead campaign left behind.
 
     Attributes:
-        campaign: Value of the label.
-        things: In the order in which they go.
-        since: When the oldest of them was made, as the cluster says it.
-        running: Its pods that run and its Jobs that are active.
-        record: The claim of the volume that holds its record, where it ran as a Job.
+        campaign_id: Its id, or ``?`` for a directory without a record.
+        record: Directory of its record, or None when that is gone.
+        things: Made or changed by it, as the registry knows them, and not undone; directories and
+            control groups that still exist.
+        processes: Ids of processes that still run in its directories.
+        foreign: What the record lists and this account's registry does not know: another account,
+            another cache or another machine has it, or nobody does. It is left alone.
+        mounts: Where file systems of a crash test are mounted.
+        frozen: Of the groups, those that are frozen.
+        stopped: Of the processes, those that a signal stopped.
     """
 
-    campaign: str
-    things: tuple[InCluster, ...]
-    since: str
-    running: tuple[str, ...] = ()
-    record: ObjectRef | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """What was found in a cluster.
-
-    Attributes:
-        unseen: Names of the kinds that this account may not list there.
-    """
-
-    found: tuple[Labelled, ...]
-    unseen: tuple[str, ...]
-
-
-def look_for_labels(api: KubernetesApi, namespace: str = "") -> Look:
-    """Return what campaigns have in a cluster of which no record here knows, by campaign.
-
-    Args:
-        api: The cluster.
-        namespace: Where to look; empty: everywhere. The namespace itself belongs to it, and of
-            kinds without namespaces what is of a campaign that has something there.
-
-    Raises:
-        PrivilegeError: The account may list nothing of it.
-    """
-    search = _Search(api=api, namespace=namespace)
-    for kind in _KINDS:
-        if kind.namespaced or not namespace:
-            search.list(kind)
-    if not search.seen:
-        raise PrivilegeError(
-            f"the account may not list anything of Steelyard's in {search.where}",
-            hint="Name a namespace that it may look into with -n; `steelyard kubernetes rbac"
-            " --clean` prints the role.",
-        )
-    if namespace:
-        search.list_around()
-    known = {campaign_value(name) for name, _ in registry.records() if _has_objects(name)}
-    by_campaign: dict[str, list[Manifest]] = {}
-    for manifest in sorted(search.found, key=_turn):
-        campaign = _labels(manifest).get(CAMPAIGN)
-        if campaign and campaign not in known:
-            by_campaign.setdefault(campaign, []).append(manifest)
-    found = (_labelled(api, campaign, by_campaign[campaign]) for campaign in sorted(by_campaign))
-    return Look(found=tuple(found), unseen=tuple(search.unseen))
-
-
-def _has_objects(campaign_id: str) -> bool:
-    """Return whether a campaign of this account made something in a cluster."""
-    return any(isinstance(made, InCluster) for made in registry.made(campaign_id))
-
-
-@dataclass(slots=True, kw_only=True)
-class _Search:
-    """Lists kinds, and keeps which of them may not be."""
-
-    api: KubernetesApi
-    namespace: str
-    found: list[Manifest] = field(default_factory=list)
-    seen: list[str] = field(default_factory=list)
-    unseen: list[str] = field(default_factory=list)
+    campaign_id: str
+    record: Path | None
+    things: tuple[Outside, ...]
+    processes: tuple[int, ...]
+    size_bytes: int
+    foreign: tuple[Created, ...] = ()
+    mounts: tuple[Path, ...] = ()
+    frozen: tuple[Path, ...] = ()
+    stopped: tuple[int, ...] = ()
 
     @property
-    def where(self) -> str:
-        """Return the place in words."""
-        name = self.api.context
-        return f"the namespace {self.namespace} of {name}" if self.namespace else f"all of {name}"
+    def directories(self) -> tuple[Path, ...]:
+        """Return its directories."""
+        return tuple(each.path for each in self.things if isinstance(each, MadeDirectory))
 
-    def list(self, kind: Kind) -> None:
-        """Find what carries the label of one kind."""
-        if not self.api.knows(kind):
-            return
-        try:
-            self.found += self.api.list(kind, self.namespace, _LABELS)
-        except PrivilegeError:
-            self.unseen.append(kind.name)
-            return
-        self.seen.append(kind.name)
-
-    def list_around(self) -> None:
-        """Find the namespace itself, and what has none and is of a campaign that was found."""
-        try:
-            space = self.api.read(ObjectRef(kind=NAMESPACE, name=self.namespace))
-        except PrivilegeError:
-            self.unseen.append(NAMESPACE.name)
-            space = None
-        if space is not None and _LABELS.items() <= _labels(space).items():
-            self.found.append(space)
-        campaigns = {_labels(each).get(CAMPAIGN) for each in self.found}
-        for kind in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE):
-            try:
-                listed = self.api.list(kind, "", _LABELS)
-            except PrivilegeError:
-                if campaigns:
-                    self.unseen.append(kind.name)
-                continue
-            self.found += [each for each in listed if _labels(each).get(CAMPAIGN) in campaigns]
+    @property
+    def groups(self) -> tuple[Path, ...]:
+        """Return its control groups."""
+        return tuple(each.path for each in self.things if isinstance(each, ControlGroup))
 
 
-def _turn(manifest: Manifest) -> int:
-    return [kind.name for kind in _KINDS].index(manifest["kind"])
+def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover, ...]:
+    """Return what dead campaigns left behind; living ones are passed over.
+
+    Args:
+        doors: To find their processes.
+        records: Campaign directories to look at; empty means every one that is registered.
+
+    Raises:
+        RecordError: One of ``records`` holds no campaign, or is damaged.
+        PreflightError: One is a copy of a record that is in a cluster.
+    """
+    found = []
+    for campaign_id, record in _candidates(records):
+        leftover = _leftover(campaign_id, record, doors)
+        if leftover is not None:
+            found.append(leftover)
+        elif not records and not is_alive(record):
+            forget_if_over(campaign_id, record)
+    return tuple(found)
 
 
-def _labelled(api: KubernetesApi, campaign: str, manifests: Sequence[Manifest]) -> Labelled:
-    things = (
-        InCluster(
-            context="" if api.is_inside else api.context,
-            server=api.server,
-            ref=ref_of(manifest),
-            campaign_id=campaign,
+def refuse_while_running() -> None:
+    """Raise when a living campaign may be using the cache.
+
+    Raises:
+        PreflightError: With the record of one that runs.
+    """
+    for campaign_id, record in _candidates(()):
+        if (record / "lock").exists() and is_held(record):
+            raise PreflightError(
+                f"campaign {campaign_id} in {record} is running and uses the cache",
+                hint="Wait for its end, or stop it.",
+            )
+
+
+def _candidates(records: Sequence[Path]) -> list[tuple[str, Path]]:
+    if not records:
+        return [(name, path) for name, path in registry.records() if not _is_copy(path)]
+    for path in records:
+        if _is_copy(path):
+            raise PreflightError(
+                f"{path} is a copy of a record whose campaign runs in a cluster",
+                hint="`steelyard attach NAME --remove` removes it there; the command is in"
+                f" {path / COPY_NOTE}.",
+            )
+    return [(read_standing(path).campaign_id, path) for path in records]
+
+
+def _is_copy(record: Path) -> bool:
+    return (record / COPY_NOTE).exists()
+
+
+def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
+    if is_alive(record):
+        return None
+    foreign: tuple[Created, ...] = ()
+    stands = _standing(record)
+    is_anothers = stands is not None and stands.campaign_id != campaign_id  # in its place
+    if stands is None or is_anothers:
+        ours = registry.made(campaign_id)
+    else:
+        ours, foreign = registry.known(campaign_id, record, stands)
+    noted = registry.is_noted(campaign_id, record)
+    # A path that is not here is gone, unless it was made on another machine.
+    foreign = tuple(made for made in foreign if not (noted and _is_gone(made)))
+    leftover = Leftover(
+        campaign_id=campaign_id,
+        record=record if record.exists() and not is_anothers else None,
+        things=tuple(thing for thing in ours if may_be_left(thing, campaign_id, doors.cgroups)),
+        processes=(),
+        size_bytes=0,
+        foreign=foreign,
+    )
+    return _looked_at(leftover, doors) if leftover.things or foreign else None
+
+
+def _looked_at(leftover: Leftover, doors: Doors) -> Leftover:
+    """Return the same with what is in its directories and groups."""
+    directories = leftover.directories
+    # A slot's directory lies in that of its campaign.
+    outermost = [path for path in directories if not set(path.parents) & set(directories)]
+    processes = tuple(pid for path in outermost for pid in doors.processes.within(path))
+    return replace(
+        leftover,
+        processes=processes,
+        size_bytes=sum(tree_bytes(path) for path in outermost),
+        mounts=tuple(our_mounts(leftover.campaign_id, directories, doors)),
+        frozen=tuple(group for group in leftover.groups if is_frozen(group, doors.cgroups)),
+        stopped=doors.families.stopped(processes),
+    )
+
+
+def _is_gone(made: Created) -> bool:
+    return made.resource in ("directory", "cgroup") and not may_be_there(made.name)
+
+
+def undo(leftover: Leftover, doors: Doors) -> None:
+    """End a dead campaign's processes, undo what it did on servers, remove groups and directories.
+
+    Raises:
+        LeftBehindError: A process would not end, a directory or group could not be removed, a
+            server could not be reached, or a knob is not as it was, which keeps nothing else from
+            being undone; what was undone is noted.
+    """
+    _end_all_of(leftover, doors)
+    for place in reversed(leftover.mounts):  # before their directories, and what is on it first
+        unmounted(place, doors.volumes, doors.clock)
+    raise_all([*_undone(leftover, doors), *_left_alone(leftover)])
+    if leftover.record is None:
+        registry.unregister(leftover.campaign_id)
+    else:
+        forget_if_over(leftover.campaign_id, leftover.record)
+
+
+def _end_all_of(leftover: Leftover, doors: Doors) -> None:
+    """End what works in its directories; thawed first, for what is frozen may not even die."""
+    for group in leftover.frozen:
+        with suppress(TargetError):  # then its processes are named as those that do not end
+            thaw(group, doors.cgroups)
+    for directory in leftover.directories:
+        end_processes(directory, doors)
+
+
+def release_frozen(doors: Doors, told: Callable[[str], None]) -> None:
+    """Thaw and end what dead campaigns left standing still, and remove their control groups.
+
+    It holds memory, ports and locks. Its data and what else there is stay for ``clean``, or for a
+    resume.
+
+    Args:
+        doors: To find it.
+        told: Gets a sentence that names it, before anything is done.
+
+    Raises:
+        LeftBehindError: It does not end.
+    """
+    still = [each for each in find_leftovers(doors) if each.frozen or each.stopped]
+    for leftover in still:
+        told(_named_still(leftover))
+    tried = [trouble_of(partial(_release, leftover, doors)) for leftover in still]
+    raise_all([trouble for trouble in tried if trouble is not None])
+
+
+def _release(leftover: Leftover, doors: Doors) -> None:
+    _end_all_of(leftover, doors)
+    groups = tuple(each for each in leftover.things if isinstance(each, ControlGroup))
+    raise_all([*_undone(replace(leftover, things=groups), doors)])
+
+
+def _named_still(leftover: Leftover) -> str:
+    still = [f"control group {group}" for group in leftover.frozen]
+    still += [f"process {pid}" for pid in leftover.stopped]
+    return (
+        f"campaign {leftover.campaign_id}, which is dead, left frozen: {', '.join(still)}; they are"
+        " thawed and ended (`steelyard clean` shows what else it left)"
+    )
+
+
+def forget_if_over(campaign_id: str, record: Path, stands: Standing | None = None) -> None:
+    """Forget a campaign that left nothing behind, unless it may go on.
+
+    One whose record cannot be read stays: it may be mended. A copy or a stranger's record says
+    nothing of it.
+    """
+    stands = stands or _standing(record)
+    if stands is None and _may_be_mended(record):
+        return
+    is_here = stands is not None and stands.campaign_id == campaign_id
+    is_over = stands is not None and stands.status.is_finished
+    if not is_here or (is_over and registry.is_noted(campaign_id, record)):
+        registry.unregister(campaign_id)
+
+
+def settle(campaign_id: str, record: Path) -> None:
+    """Forget what a campaign made and undid, though it may go on; its record is still locked.
+
+    The record may be moved: then the registry alone says what is left.
+    """
+    stands = _standing(record)
+    if stands is None or not registry.is_noted(campaign_id, record):
+        return
+    if not registry.known(campaign_id, record, stands)[0]:
+        registry.settle(campaign_id)
+
+
+def _standing(record: Path) -> Standing | None:
+    """Return where a campaign stands; None where its record was deleted or is damaged."""
+    try:
+        return read_standing(record)
+    except RecordError:
+        return None
+
+
+def _may_be_mended(record: Path) -> bool:
+    """Return whether a journal is there and damaged; one without a whole line was never begun."""
+    try:
+        return (record / "journal.jsonl").exists() and has_begun(record)
+    except RecordError:
+        return True
+
+
+def _left_alone(leftover: Leftover) -> Iterator[LeftBehindError]:
+    """Yield that what the record lists and this account's campaign did not make is left alone."""
+    if leftover.foreign:
+        names = ", ".join(map(printable, dict.fromkeys(made.name for made in leftover.foreign)))
+        own = next(iter(registry.directories(leftover.campaign_id)), None)
+        where = f"; the campaign's own record is {own}" if own else ""
+        yield LeftBehindError(
+            f"{leftover.record} lists as left behind what this account did not make here, so it is"
+            f" left alone: {names}{where}",
+            hint="This was made elsewhere: run `steelyard clean` there, as the account that ran the"
+            " campaign. If that is gone, undo by hand what `steelyard clean --dry-run"
+            f" {leftover.record}` shows, then take the record over with `steelyard clean --adopt"
+            f" {leftover.record}`.",
         )
-        for manifest in manifests
-    )
-    return Labelled(
-        campaign=campaign,
-        things=tuple(things),
-        since=min(str(each["metadata"].get("creationTimestamp") or "") for each in manifests),
-        running=tuple(ref_of(each).label for each in manifests if _is_running(each)),
-        record=next((ref_of(each) for each in manifests if _is_record(each)), None),
-    )
 
 
-def _is_running(manifest: Manifest) -> bool:
-    status = manifest.get("status") or {}
-    is_pod = manifest["kind"] == POD.name and status.get("phase") in {"Pending", "Running"}
-    return is_pod or (manifest["kind"] == JOB.name and bool(status.get("active")))
-
-
-def _is_record(manifest: Manifest) -> bool:
-    return manifest["kind"] == CLAIM.name and _labels(manifest).get(ROLE) == RUNNER
-
-
-def _labels(manifest: Manifest) -> Mapping[str, str]:
-    labels: Mapping[str, str] = manifest["metadata"].get("labels") or {}
-    return labels
-
-
-def undo_labelled(found: Labelled, api: KubernetesApi, doors: Doors) -> None:
-    """Remove what a campaign has in a cluster; one that fails does not keep the others.
+def undo_all(found: Sequence[Leftover], doors: Doors) -> None:
+    """Undo what several dead campaigns left behind; one that fails does not keep the others.
 
     Raises:
         LeftBehindError: Something is still there.
     """
-    tried = [
-        trouble_of(lambda thing=thing: undo_in_cluster(thing, api, clock=doors.clock))  # type: ignore[misc]
-        for thing in found.things
-    ]
+    tried = [trouble_of(partial(undo, leftover, doors)) for leftover in found]
     raise_all([trouble for trouble in tried if trouble is not None])
+
+
+def _undone(leftover: Leftover, doors: Doors) -> Iterator[LeftBehindError]:
+    """Undo what is ours, each whatever becomes of others, note it, and yield what is left."""
+    for thing in in_undoing_order(leftover.things):
+        trouble = trouble_of(partial(undo_thing, thing, doors))
+        if trouble is not None:
+            yield trouble
+            continue
+        # Without a readable journal there is nowhere to note it, and nothing to note it for.
+        with suppress(RecordError):
+            _note(leftover, doors, Removed.of(thing))
+
+
+def _note(leftover: Leftover, doors: Doors, removed: Removed) -> None:
+    if leftover.record is None:
+        return
+    directory = CampaignDirectory.reopen(leftover.record, doors.clock)
+    try:
+        directory.journal.append(removed)
+    finally:
+        directory.close()
+
+
+def note_gone(directory: CampaignDirectory) -> None:
+    """Note what a session removed, or never made, before it died without a word."""
+    for made in read_standing(directory.path).left:
+        if made.resource in ("directory", "cgroup") and not Path(made.name).exists():
+            directory.journal.append(Removed(resource=made.resource, name=made.name))
+
+
+def end_processes(directory: Path, doors: Doors) -> None:
+    """End every process that works in a directory: in order first, then by force.
+
+    Raises:
+        LeftBehindError: One is still there.
+    """
+    remaining = end_all(directory, doors.processes, doors.clock)
+    if remaining:
+        raise LeftBehindError(
+            f"processes {', '.join(map(str, remaining))} in {directory} do not end",
+            hint="They may wait for a disk that hangs; look at them with ps.",
+        )
+
+
+def require_nothing_left(directory: Path) -> Standing:
+    """Return where a campaign stands whose journal lists nothing any more.
+
+    Raises:
+        LeftBehindError: With what it lists.
+        RecordError: It cannot be read.
+    """
+    stands = read_standing(directory)
+    names = left_behind(stands.left)
+    if names:
+        raise LeftBehindError(
+            f"left behind: {', '.join(names)}", hint="Remove it with `steelyard clean`."
+        )
+    return stands

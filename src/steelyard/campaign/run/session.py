@@ -19,8 +19,7 @@ from pathlib import Path
 import steelyard
 from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.campaign.cleanup import ledger
-from steelyard.campaign.cleanup import leftovers as foreign
+from steelyard.campaign.cleanup import leftovers, undoing
 from steelyard.campaign.file.files import LoadedExperiment, SettingCatalogue, check_settings
 from steelyard.campaign.foresee.forecast import forecast, require_disk
 from steelyard.campaign.run.bench import Bench
@@ -108,15 +107,15 @@ def resume_campaign(path: Path, doors: Doors, progress: Progress) -> CampaignAna
         with suppress(LeftBehindError):
             _forget_if_clean(record.campaign_id, path)
         return analyse(record)
-    foreign.require_ours(record, path)
+    undoing.require_ours(record, path)
     with holding_cache():
         # What is not put back would be taken for what was there before the campaign.
-        ledger.undo_all(ledger.find_leftovers(doors, [path]), doors)
+        leftovers.undo_all(leftovers.find_leftovers(doors, [path]), doors)
         _require_room(record, doors)
         directory = CampaignDirectory.reopen(path, doors.clock)
         with _ended(directory, record.campaign_id):
             registry.register(record.campaign_id, path, record.experiment)
-            ledger.note_gone(directory)
+            leftovers.note_gone(directory)
             directory.journal.append(Resumed(version=steelyard.__version__))
             return _work(record.experiment, record.campaign_id, directory, doors, progress, ())
 
@@ -132,7 +131,7 @@ def _ended(directory: CampaignDirectory, campaign_id: str) -> Iterator[None]:
         yield
     except BaseException:
         with suppress(Exception):
-            ledger.settle(campaign_id, directory.path)
+            leftovers.settle(campaign_id, directory.path)
         directory.close()
         with suppress(Exception):  # then clean must find it, whatever the reason
             _forget_if_clean(campaign_id, directory.path)
@@ -142,7 +141,7 @@ def _ended(directory: CampaignDirectory, campaign_id: str) -> Iterator[None]:
 
 
 def _forget_if_clean(campaign_id: str, path: Path) -> None:
-    ledger.forget_if_over(campaign_id, path, ledger.require_nothing_left(path))
+    leftovers.forget_if_over(campaign_id, path, leftovers.require_nothing_left(path))
 
 
 def _work(
@@ -157,7 +156,7 @@ def _work(
         experiment,
         doors,
         campaign_id=campaign_id,
-        ledger=ledger.JournalLedger(directory.journal, campaign_id),
+        ledger=leftovers.JournalLedger(directory.journal, campaign_id),
         told=progress.stage,
     )
     try:
@@ -348,7 +347,7 @@ def require_resumable(path: Path, given: Sequence[str]) -> None:
         )
     record = read_campaign(path)
     if not record.status.is_finished:
-        foreign.require_ours(record, path)
+        undoing.require_ours(record, path)
 
 
 def as_json(content: object) -> str:

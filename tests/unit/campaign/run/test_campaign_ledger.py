@@ -14,8 +14,8 @@ from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import Answer, FakeProcess, FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.campaign.cleanup import ledger, leftovers
-from steelyard.campaign.cleanup.ledger import JournalLedger
+from steelyard.campaign.cleanup import leftovers, undoing
+from steelyard.campaign.cleanup.leftovers import JournalLedger
 from steelyard.core.campaign import Status
 from steelyard.core.errors import ExitCode, LeftBehindError, RecordError
 from steelyard.core.outside import Command, ControlGroup, Foreign, MadeDirectory, OnServer
@@ -96,16 +96,16 @@ def test_a_dead_campaign_is_found_and_undone(
     campaign = _Campaign(tmp_path, processes)
     server = campaign.work()
     campaign.die()
-    (leftover,) = ledger.find_leftovers(doors)
+    (leftover,) = leftovers.find_leftovers(doors)
     assert (leftover.campaign_id, leftover.record) == (_ID, campaign.path)
     assert leftover.directories == (campaign.live,)
     assert leftover.processes == (server.pid,)
     assert leftover.size_bytes >= 5000
-    ledger.undo(leftover, doors)
+    leftovers.undo(leftover, doors)
     assert server.signals == [signal.SIGQUIT]
     assert not campaign.live.exists()
     assert left_over(campaign.path) == ()
-    assert ledger.find_leftovers(doors) == ()
+    assert leftovers.find_leftovers(doors) == ()
     assert _registered() == [_ID]  # it may go on
 
 
@@ -115,7 +115,7 @@ def test_a_living_campaign_is_left_alone(
     """Who holds its record is alive: nothing is found and it stays registered."""
     campaign = _Campaign(tmp_path, processes)
     server = campaign.work()
-    assert ledger.find_leftovers(doors) == ()
+    assert leftovers.find_leftovers(doors) == ()
     assert _registered() == [_ID]
     assert server.exit_status() is None
     campaign.die()
@@ -137,10 +137,10 @@ def test_a_campaign_that_left_nothing_is_forgotten_when_it_is_finished(
     campaign = _Campaign(tmp_path, processes)
     campaign.directory.journal.append(Ended(status=status))
     campaign.die()
-    assert ledger.find_leftovers(doors) == ()
+    assert leftovers.find_leftovers(doors) == ()
     assert _registered() == registered
     shutil.rmtree(campaign.path)
-    assert ledger.find_leftovers(doors) == ()
+    assert leftovers.find_leftovers(doors) == ()
     assert _registered() == []
 
 
@@ -165,11 +165,11 @@ def test_what_is_undone_is_not_undone_again_when_the_record_was_moved(
         journal.removed(thing)
         journal.removed(MadeDirectory(path=campaign.live))
     campaign.directory.journal.append(Ended(status=Status.INTERRUPTED))
-    ledger.settle(_ID, campaign.path)
+    leftovers.settle(_ID, campaign.path)
     campaign.die()
     assert registry.began(_ID, campaign.path, an_experiment())  # it may go on
     campaign.path.rename(tmp_path / "moved")
-    found = ledger.find_leftovers(doors)
+    found = leftovers.find_leftovers(doors)
     assert [leftover.things for leftover in found] == ([] if undone else [(thing,)])
 
 
@@ -186,9 +186,9 @@ def test_a_record_that_is_gone_does_not_hide_its_leftovers(
         journal.unlink()
     else:
         journal.write_bytes(journal.read_bytes().replace(_ID.encode(), b"night-2", 1))
-    (leftover,) = ledger.find_leftovers(doors)
+    (leftover,) = leftovers.find_leftovers(doors)
     assert leftover.directories == (campaign.live,)
-    ledger.undo(leftover, doors)
+    leftovers.undo(leftover, doors)
     assert server.exit_status() is not None
     assert not campaign.live.exists()
     # One that cannot be read may be mended, and go on.
@@ -203,9 +203,9 @@ def test_one_campaign_can_be_named(
     campaign.work()
     campaign.die()
     monkeypatch.chdir(campaign.path)
-    (leftover,) = ledger.find_leftovers(doors, [Path()])
+    (leftover,) = leftovers.find_leftovers(doors, [Path()])
     assert leftover.campaign_id == _ID
-    ledger.undo(leftover, doors)
+    leftovers.undo(leftover, doors)
     assert not campaign.live.exists()
     assert _registered() == [_ID]
 
@@ -213,12 +213,12 @@ def test_one_campaign_can_be_named(
 def test_a_directory_that_is_no_campaign_is_refused(tmp_path: Path, doors: Doors) -> None:
     """Naming the wrong directory is said, not passed over."""
     with pytest.raises(RecordError, match="holds no campaign"):
-        ledger.find_leftovers(doors, [tmp_path])
+        leftovers.find_leftovers(doors, [tmp_path])
 
 
 def test_without_a_registry_there_is_nothing(doors: Doors) -> None:
     """A first run of clean on a fresh machine finds nothing."""
-    assert ledger.find_leftovers(doors) == ()
+    assert leftovers.find_leftovers(doors) == ()
 
 
 def test_a_stubborn_process_is_killed(
@@ -228,7 +228,7 @@ def test_a_stubborn_process_is_killed(
     campaign = _Campaign(tmp_path, processes)
     server = campaign.work()
     server.ends_by = frozenset({signal.SIGKILL})
-    ledger.end_processes(campaign.live, doors)
+    leftovers.end_processes(campaign.live, doors)
     assert server.signals == [signal.SIGQUIT, signal.SIGCONT, signal.SIGKILL]
     campaign.die()
 
@@ -241,9 +241,9 @@ def test_a_process_that_cannot_be_ended_is_left_behind(
     server = campaign.work()
     server.ends_by = frozenset()
     campaign.die()
-    (leftover,) = ledger.find_leftovers(doors)
+    (leftover,) = leftovers.find_leftovers(doors)
     with pytest.raises(LeftBehindError, match=str(server.pid)) as caught:
-        ledger.undo(leftover, doors)
+        leftovers.undo(leftover, doors)
     assert caught.value.exit_code is ExitCode.LEFT_BEHIND
     assert campaign.live.exists()
     assert _registered() == [_ID]
@@ -261,7 +261,7 @@ def test_the_memory_of_a_killed_server_is_freed(
     pid_file.write_text("77\n/data\n1\n5433\n/run\n127.0.0.1\n  5433001   98305\n")
     if not freed:
         processes.on("ipcrm", answer=Answer(takes_s=99.0))
-    ledger.undo(ledger.find_leftovers(doors)[0], doors)
+    leftovers.undo(leftovers.find_leftovers(doors)[0], doors)
     assert [command.argv[1:] for command in processes.ran] == [("--shmem-id", "98305")]
     assert not campaign.live.exists()
 
@@ -274,16 +274,16 @@ def test_a_finished_campaign_that_left_something_says_so(
     campaign.work()
     campaign.die()
     with pytest.raises(LeftBehindError, match=str(campaign.live)) as caught:
-        ledger.require_nothing_left(campaign.path)
+        leftovers.require_nothing_left(campaign.path)
     assert "steelyard clean" in caught.value.hint
 
 
 def test_a_clean_campaign_leaves_nothing(tmp_path: Path, processes: FakeProcesses) -> None:
     """What is listed but does not exist is not left; without a record nobody can say."""
     campaign = _Campaign(tmp_path, processes).die()
-    ledger.require_nothing_left(campaign.path)
+    leftovers.require_nothing_left(campaign.path)
     with pytest.raises(RecordError, match="holds no campaign"):
-        ledger.require_nothing_left(tmp_path / "absent")
+        leftovers.require_nothing_left(tmp_path / "absent")
 
 
 @pytest.mark.parametrize("name", ["/home/user/precious", "/var/x/live/else"])
@@ -296,7 +296,7 @@ def test_a_journal_cannot_name_what_is_removed(
     foreign.mkdir(parents=True)
     JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=foreign))
     campaign.directory.close()
-    assert ledger.find_leftovers(doors, [campaign.path]) == ()
+    assert leftovers.find_leftovers(doors, [campaign.path]) == ()
     assert foreign.exists()
 
 
@@ -314,11 +314,11 @@ def test_slots_of_a_dead_campaign_go_with_it(
         command = Command(argv=("server",), directory=data)
         servers.append(processes.start(command, output=campaign.path / "log"))
     campaign.die()
-    (leftover,) = ledger.find_leftovers(doors)
+    (leftover,) = leftovers.find_leftovers(doors)
     slots = {campaign.live / f"slot-{number}" for number in (1, 2, 12)}
     assert set(leftover.directories) == {campaign.live, *slots}
     assert set(leftover.processes) == {server.pid for server in servers}
-    ledger.undo(leftover, doors)
+    leftovers.undo(leftover, doors)
     assert all(server.exit_status() is not None for server in servers)
     assert not campaign.live.exists()
     assert left_over(campaign.path) == ()
@@ -347,7 +347,7 @@ def test_what_is_no_slot_of_this_campaign_is_left_alone(
     foreign.mkdir(parents=True)
     JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=foreign))
     campaign.directory.close()
-    assert ledger.find_leftovers(doors, [campaign.path]) == ()
+    assert leftovers.find_leftovers(doors, [campaign.path]) == ()
     assert foreign.exists()
 
 
@@ -365,7 +365,7 @@ def test_a_slot_behind_a_link_is_left_alone(
     for name in (links[0] / "slot-1", links[1]):
         JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=name))
     campaign.directory.close()
-    assert ledger.find_leftovers(doors, [campaign.path]) == ()
+    assert leftovers.find_leftovers(doors, [campaign.path]) == ()
     assert precious.exists()
 
 
@@ -380,17 +380,17 @@ def test_logs_in_memory_are_found_and_removed(
     ours: bool,
 ) -> None:
     """What a dead campaign logged goes with it; segments of servers beside it do not."""
-    monkeypatch.setattr(leftovers, "MEMORY", tmp_path / "memory")
+    monkeypatch.setattr(undoing, "MEMORY", tmp_path / "memory")
     campaign = _Campaign(tmp_path, processes)
     logs = tmp_path / "memory" / name
     JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=logs))
     logs.mkdir(parents=True)
     (logs / "log.17").write_text("0 1 2\n")
     campaign.die()
-    found = ledger.find_leftovers(doors)
+    found = leftovers.find_leftovers(doors)
     assert [path for each in found for path in each.directories] == ([logs] if ours else [])
     for each in found:
-        ledger.undo(each, doors)
+        leftovers.undo(each, doors)
     assert logs.exists() is not ours
 
 
@@ -402,7 +402,7 @@ def test_a_half_written_note_is_no_campaign_and_goes_when_the_campaign_goes_on(
     note = registry.directory() / f".{_ID}.0f3a9c2d"
     note.write_text(f"{campaign.path}\n")
     campaign.live.mkdir(parents=True)
-    assert [found.campaign_id for found in ledger.find_leftovers(doors)] == [_ID]
+    assert [found.campaign_id for found in leftovers.find_leftovers(doors)] == [_ID]
     registry.register(_ID, campaign.path)
     assert _registered() == [_ID]
 
@@ -416,7 +416,7 @@ def test_what_a_dead_session_removed_without_a_word_is_noted(
     there.mkdir()
     JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=there))
     assert set(left_over(campaign.path)) == {str(campaign.live), str(there)}
-    ledger.note_gone(campaign.directory)
+    leftovers.note_gone(campaign.directory)
     assert left_over(campaign.path) == (str(there),)
     campaign.die()
 
@@ -437,12 +437,12 @@ def test_control_groups_of_a_dead_campaign_are_removed(
     campaign.die()
     if record == "deleted":
         (campaign.path / "journal.jsonl").unlink()
-    (leftover,) = ledger.find_leftovers(doors)
+    (leftover,) = leftovers.find_leftovers(doors)
     assert leftover.groups == (_GROUP,)
     assert leftover.directories == (campaign.live,)
-    ledger.undo(leftover, doors)
+    leftovers.undo(leftover, doors)
     assert cgroups.groups == set()
-    assert ledger.find_leftovers(doors) == ()
+    assert leftovers.find_leftovers(doors) == ()
     assert record == "deleted" or left_groups(campaign.path) == ()
     assert _registered() == ([] if record == "deleted" else [_ID])
 
@@ -455,17 +455,17 @@ def test_a_slot_within_the_live_directory_counts_once(
     slot = campaign.live / "slot-1"
     JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=slot))
     server = campaign.work()
-    whole = ledger.tree_bytes(campaign.live)
+    whole = leftovers.tree_bytes(campaign.live)
     slot.mkdir()
     command = Command(argv=("server",), directory=slot)
     second = processes.start(command, output=campaign.path / "log")
     (slot / "table").write_bytes(b"x" * 5000)
     campaign.die()
-    (leftover,) = ledger.find_leftovers(doors)
+    (leftover,) = leftovers.find_leftovers(doors)
     assert set(leftover.directories) == {campaign.live, slot}
     assert leftover.processes == (server.pid, second.pid)
-    assert whole < leftover.size_bytes == ledger.tree_bytes(campaign.live)
-    ledger.undo(leftover, doors)
+    assert whole < leftover.size_bytes == leftovers.tree_bytes(campaign.live)
+    leftovers.undo(leftover, doors)
     assert not campaign.live.exists()
 
 
@@ -503,22 +503,22 @@ def frozen(tmp_path: Path, processes: FakeProcesses, cgroups: FakeCgroups) -> _F
 
 def test_what_is_frozen_is_thawed_before_it_is_ended(frozen: _Frozen, doors: Doors) -> None:
     """In version 1 it would survive even SIGKILL."""
-    (leftover,) = ledger.find_leftovers(doors)
+    (leftover,) = leftovers.find_leftovers(doors)
     assert leftover.groups == leftover.frozen == (_FREEZER,)
-    ledger.undo(leftover, doors)
+    leftovers.undo(leftover, doors)
     assert frozen.server.signals == [signal.SIGQUIT]
     assert not frozen.campaign.live.exists()
     assert frozen.cgroups.groups == frozen.cgroups.frozen() == set()
-    assert ledger.find_leftovers(doors) == ()
+    assert leftovers.find_leftovers(doors) == ()
 
 
 def test_what_does_not_thaw_is_told_by_its_processes(frozen: _Frozen, doors: Doors) -> None:
     """It stays listed."""
     frozen.cgroups.refuses = {"freezer.state"}
-    (leftover,) = ledger.find_leftovers(doors)
+    (leftover,) = leftovers.find_leftovers(doors)
     with pytest.raises(LeftBehindError, match=f"{frozen.server.pid} .*do not end"):
-        ledger.undo(leftover, doors)
-    assert ledger.find_leftovers(doors) == (leftover,)
+        leftovers.undo(leftover, doors)
+    assert leftovers.find_leftovers(doors) == (leftover,)
 
 
 def test_the_next_campaign_ends_what_is_frozen_and_leaves_the_rest(
@@ -531,7 +531,7 @@ def test_the_next_campaign_ends_what_is_frozen_and_leaves_the_rest(
         assert frozen.cgroups.frozen() == {_FREEZER}
         told.append(what)
 
-    ledger.release_frozen(doors, tell)
+    leftovers.release_frozen(doors, tell)
     (sentence,) = told
     assert f"control group {_FREEZER}" in sentence
     assert _ID in sentence
@@ -539,9 +539,9 @@ def test_the_next_campaign_ends_what_is_frozen_and_leaves_the_rest(
     assert frozen.cgroups.groups == set()
     assert left_groups(frozen.campaign.path) == ()
     assert frozen.campaign.live.exists()
-    ledger.release_frozen(doors, tell)
+    leftovers.release_frozen(doors, tell)
     assert len(told) == 1
-    (leftover,) = ledger.find_leftovers(doors)
+    (leftover,) = leftovers.find_leftovers(doors)
     assert (leftover.directories, leftover.frozen) == ((frozen.campaign.live,), ())
 
 
@@ -553,10 +553,10 @@ def test_a_server_that_a_signal_stopped_is_named_and_ended(
     server = campaign.work()
     campaign.die()
     doors = replace(doors, families=_AllStopped())
-    (leftover,) = ledger.find_leftovers(doors)
+    (leftover,) = leftovers.find_leftovers(doors)
     assert (leftover.frozen, leftover.stopped) == ((), (server.pid,))
     told: list[str] = []
-    ledger.release_frozen(doors, told.append)
+    leftovers.release_frozen(doors, told.append)
     assert f"process {server.pid}" in told[0]
     assert server.exit_status() is not None
 
@@ -585,10 +585,10 @@ def test_what_runs_or_is_somebody_elses_is_not_released(
     for group in (stranger, _FREEZER):
         cgroups.make(group)
         cgroups.freezer(group).freeze()
-    ledger.release_frozen(doors, pytest.fail)  # it lives
+    leftovers.release_frozen(doors, pytest.fail)  # it lives
     cgroups.freezer(_FREEZER).thaw()
     dead.die()
-    ledger.release_frozen(doors, pytest.fail)
+    leftovers.release_frozen(doors, pytest.fail)
     assert cgroups.frozen() == {stranger}
     assert server.exit_status() is None
 
@@ -601,9 +601,9 @@ def test_a_group_alone_is_a_leftover(
     JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=_GROUP))
     cgroups.make(_GROUP)
     campaign.die()
-    (leftover,) = ledger.find_leftovers(doors)
+    (leftover,) = leftovers.find_leftovers(doors)
     assert (leftover.groups, leftover.directories) == ((_GROUP,), ())
-    ledger.undo(leftover, doors)
+    leftovers.undo(leftover, doors)
     assert cgroups.groups == set()
 
 
@@ -616,11 +616,11 @@ def test_a_group_with_processes_stays_listed(
     cgroups.make(_GROUP)
     cgroups.busy, cgroups.within = 10**6, lambda _: (77,)
     campaign.die()
-    (leftover,) = ledger.find_leftovers(doors)
+    (leftover,) = leftovers.find_leftovers(doors)
     with pytest.raises(LeftBehindError, match="77") as caught:
-        ledger.undo(leftover, doors)
+        leftovers.undo(leftover, doors)
     assert caught.value.exit_code is ExitCode.LEFT_BEHIND
-    assert ledger.find_leftovers(doors) == (leftover,)
+    assert leftovers.find_leftovers(doors) == (leftover,)
 
 
 @pytest.mark.parametrize(
@@ -640,7 +640,7 @@ def test_a_journal_cannot_name_groups_of_others(
     JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=Path(path)))
     cgroups.make(Path(path))
     campaign.die()
-    assert ledger.find_leftovers(doors) == ()
+    assert leftovers.find_leftovers(doors) == ()
     assert cgroups.exists(Path(path))
 
 
@@ -651,7 +651,7 @@ def test_groups_that_are_gone_are_noted(
     campaign = _Campaign(tmp_path, processes)
     JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=_GROUP))
     assert left_groups(campaign.path) == (str(_GROUP),)
-    ledger.note_gone(campaign.directory)
+    leftovers.note_gone(campaign.directory)
     assert left_groups(campaign.path) == ()
-    ledger.require_nothing_left(campaign.path)
+    leftovers.require_nothing_left(campaign.path)
     campaign.die()

@@ -12,8 +12,8 @@ from fakes.host import FakeHost
 from fakes.kubernetes_api import KINDS, FakeKubernetes, FakeKubernetesApi
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.campaign.cleanup import ledger
-from steelyard.campaign.cleanup.leftovers import (
+from steelyard.campaign.cleanup import leftovers
+from steelyard.campaign.cleanup.undoing import (
     Labelled,
     look_for_labels,
     undo_labelled,
@@ -78,7 +78,7 @@ def kubernetes(api: FakeKubernetesApi) -> FakeKubernetes:
 def dead(tmp_path: Path, api: FakeKubernetesApi) -> Path:
     """Return the record of a campaign that died with a namespace, a Secret and a change there."""
     stage = Stage.new(an_experiment(), tmp_path / "c", FakeClock())
-    noted = ledger.JournalLedger(stage.directory.journal, CAMPAIGN_ID)
+    noted = leftovers.JournalLedger(stage.directory.journal, CAMPAIGN_ID)
     belongings = Belongings(api, noted, CAMPAIGN_ID, SPACE, clock=api.clock)
     belongings.make_namespace()
     belongings.make({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"}})
@@ -111,13 +111,13 @@ def test_all_of_it_is_undone_and_noted(
     dead: Path, api: FakeKubernetesApi, kubernetes: FakeKubernetes
 ) -> None:
     """What was made is gone, what was changed is as it was, and the journal lists nothing."""
-    (leftover,) = ledger.find_leftovers(_doors(kubernetes), [dead])
+    (leftover,) = leftovers.find_leftovers(_doors(kubernetes), [dead])
     assert len(leftover.things) == 4
-    ledger.undo(leftover, _doors(kubernetes))
+    leftovers.undo(leftover, _doors(kubernetes))
     assert api.read(ObjectRef(kind=NAMESPACE, name=SPACE)) is None
     assert _work_mem(api) == "4MB"
     assert left_in_clusters(dead) == ()
-    ledger.require_nothing_left(dead)
+    leftovers.require_nothing_left(dead)
 
 
 def test_without_a_record_the_registry_knows_it(
@@ -125,8 +125,8 @@ def test_without_a_record_the_registry_knows_it(
 ) -> None:
     """A record that was deleted does not keep its objects in the cluster."""
     (dead / "journal.jsonl").unlink()
-    (leftover,) = ledger.find_leftovers(_doors(kubernetes))
-    ledger.undo(leftover, _doors(kubernetes))
+    (leftover,) = leftovers.find_leftovers(_doors(kubernetes))
+    leftovers.undo(leftover, _doors(kubernetes))
     assert api.read(ObjectRef(kind=NAMESPACE, name=SPACE)) is None
     assert _work_mem(api) == "4MB"
 
@@ -138,9 +138,9 @@ def test_a_context_that_means_another_cluster_is_refused(
     other = FakeKubernetesApi(server="https://elsewhere:6443")
     other.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
     kubernetes.clusters["lab"] = other
-    (leftover,) = ledger.find_leftovers(_doors(kubernetes), [dead])
+    (leftover,) = leftovers.find_leftovers(_doors(kubernetes), [dead])
     with pytest.raises(LeftBehindError, match="means https://elsewhere:6443 now"):
-        ledger.undo(leftover, _doors(kubernetes))
+        leftovers.undo(leftover, _doors(kubernetes))
     assert other.read(ObjectRef(kind=NAMESPACE, name=SPACE)) is not None
     assert len(left_in_clusters(dead)) == 4
 
@@ -150,9 +150,9 @@ def test_what_cannot_be_reached_is_left_behind_and_said(
 ) -> None:
     """A context that is gone ends in a sentence, a way out and the exit code of leftovers."""
     kubernetes.clusters = {"other": FakeKubernetesApi()}
-    (leftover,) = ledger.find_leftovers(_doors(kubernetes), [dead])
+    (leftover,) = leftovers.find_leftovers(_doors(kubernetes), [dead])
     with pytest.raises(LeftBehindError, match="is left behind: there is no context") as left:
-        ledger.undo(leftover, _doors(kubernetes))
+        leftovers.undo(leftover, _doors(kubernetes))
     assert left.value.exit_code is ExitCode.LEFT_BEHIND
     assert "steelyard clean" in left.value.hint
 
@@ -317,9 +317,9 @@ def test_a_fetched_copy_is_refused(
     """The campaign of a copy may be alive in the cluster: nothing of it is looked at from here."""
     (dead / COPY_NOTE).write_text("{}")
     with pytest.raises(PreflightError, match="is a copy of a record") as refused:
-        ledger.find_leftovers(_doors(kubernetes), [dead])
+        leftovers.find_leftovers(_doors(kubernetes), [dead])
     assert "attach NAME --remove" in refused.value.hint
-    assert ledger.find_leftovers(_doors(kubernetes)) == ()
+    assert leftovers.find_leftovers(_doors(kubernetes)) == ()
     assert api.read(ObjectRef(kind=NAMESPACE, name=SPACE)) is not None
 
 
@@ -345,7 +345,7 @@ def _inside(api: FakeKubernetesApi, service: str) -> ServerInCluster:
 
 def _with_server(dead: Path, api: FakeKubernetesApi, service: str) -> None:
     directory = CampaignDirectory.reopen(dead, api.clock)
-    noted = ledger.JournalLedger(directory.journal, CAMPAIGN_ID)
+    noted = leftovers.JournalLedger(directory.journal, CAMPAIGN_ID)
     noted.created(_on_server(_inside(api, service)))
     directory.close()
 
@@ -356,9 +356,9 @@ def test_a_server_that_is_gone_took_its_databases_with_it(
     """A Cluster that its owner deleted keeps nothing from being cleaned, now or later."""
     _with_server(dead, api, "pg-rw")
     api.lose(CLUSTER, "pg", "prod")
-    (leftover,) = ledger.find_leftovers(_doors(kubernetes), [dead])
-    ledger.undo(leftover, _doors(kubernetes))
-    ledger.require_nothing_left(dead)
+    (leftover,) = leftovers.find_leftovers(_doors(kubernetes), [dead])
+    leftovers.undo(leftover, _doors(kubernetes))
+    leftovers.require_nothing_left(dead)
 
 
 def test_a_server_that_cannot_be_reached_keeps_nothing_else(
@@ -366,9 +366,9 @@ def test_a_server_that_cannot_be_reached_keeps_nothing_else(
 ) -> None:
     """What is in the cluster goes; the way out speaks of the Service and not of ~/.pgpass."""
     _with_server(dead, api, "pg-rw")
-    (leftover,) = ledger.find_leftovers(_doors(kubernetes), [dead])
+    (leftover,) = leftovers.find_leftovers(_doors(kubernetes), [dead])
     with pytest.raises(LeftBehindError, match=r"steelyard_1 .* is left behind") as left:
-        ledger.undo(leftover, _doors(kubernetes))
+        leftovers.undo(leftover, _doors(kubernetes))
     assert "pgpass" not in left.value.hint
     assert "the Service pg-rw in prod" in left.value.hint
     assert left_in_clusters(dead) == ()
@@ -382,12 +382,12 @@ def test_a_service_that_is_gone_alone_is_not_taken_for_its_server(
     secret = {"name": "pg-app", "namespace": "prod"}
     api.put({"apiVersion": "v1", "kind": "Secret", "metadata": secret})
     _with_server(dead, api, "db")
-    (leftover,) = ledger.find_leftovers(_doors(kubernetes), [dead])
+    (leftover,) = leftovers.find_leftovers(_doors(kubernetes), [dead])
     with pytest.raises(LeftBehindError, match="Service prod/db is not there"):
-        ledger.undo(leftover, _doors(kubernetes))
+        leftovers.undo(leftover, _doors(kubernetes))
     api.lose(SECRET, "pg-app", "prod")
-    (leftover,) = ledger.find_leftovers(_doors(kubernetes), [dead])
-    ledger.undo(leftover, _doors(kubernetes))
+    (leftover,) = leftovers.find_leftovers(_doors(kubernetes), [dead])
+    leftovers.undo(leftover, _doors(kubernetes))
     assert left_on_servers(dead) == ()
 
 
@@ -432,8 +432,8 @@ def test_what_went_with_its_operator_is_gone(
 ) -> None:
     """Without the kind there are no Clusters: a campaign's list does not keep them for ever."""
     api.kinds.discard(CLUSTER)
-    (leftover,) = ledger.find_leftovers(_doors(kubernetes), [dead])
-    ledger.undo(leftover, _doors(kubernetes))
+    (leftover,) = leftovers.find_leftovers(_doors(kubernetes), [dead])
+    leftovers.undo(leftover, _doors(kubernetes))
     assert left_in_clusters(dead) == ()
 
 

@@ -14,7 +14,7 @@ from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from fakes.volumes import FakeVolumes
-from steelyard.campaign.cleanup import ledger
+from steelyard.campaign.cleanup import leftovers
 from steelyard.core.errors import LeftBehindError, PreflightError
 from steelyard.core.outside import MadeDirectory
 from steelyard.core.redis import Death
@@ -111,7 +111,7 @@ def test_what_stays_mounted_stays_known(tmp_path: Path, doors: Doors, volumes: F
     with pytest.raises(LeftBehindError), for_ever as own:
         _mount(own, doors)
     assert own.work.exists()
-    (left,) = ledger.find_leftovers(doors)
+    (left,) = leftovers.find_leftovers(doors)
     assert left.mounts == (own.work / "volume",)
 
 
@@ -121,15 +121,15 @@ def test_clean_finds_the_mount_of_a_dead_test(
     """After a kill -9 the mount goes first, then the directory; a second look finds nothing."""
     with _dying(tmp_path, doors) as own:
         place = _mount(own, doors)
-        assert ledger.find_leftovers(doors) == ()  # it lives
+        assert leftovers.find_leftovers(doors) == ()  # it lives
         with pytest.raises(PreflightError, match="is running"):
-            ledger.refuse_while_running()
-    (left,) = ledger.find_leftovers(doors)
+            leftovers.refuse_while_running()
+    (left,) = leftovers.find_leftovers(doors)
     assert (left.mounts, left.directories) == ((place,), (own.work,))
-    ledger.undo(left, doors)
+    leftovers.undo(left, doors)
     assert volumes.mounted == {}
     assert not own.work.exists()
-    assert ledger.find_leftovers(doors) == ()
+    assert leftovers.find_leftovers(doors) == ()
 
 
 @pytest.mark.parametrize("image", ["/dev/sda1", "/home/somebody/volume.img"])
@@ -140,7 +140,7 @@ def test_clean_unmounts_nothing_of_others(
     with _dying(tmp_path, doors) as own:
         place = _mount(own, doors)
         volumes.mounted[place] = Path(image)
-    (left,) = ledger.find_leftovers(doors)
+    (left,) = leftovers.find_leftovers(doors)
     assert left.mounts == ()
 
 
@@ -174,11 +174,11 @@ def test_clean_waits_for_what_is_busy_for_a_moment(
     """It has just ended the servers of a dead test itself."""
     with _dying(tmp_path, doors) as own:
         _mount(own, doors)
-    (left,) = ledger.find_leftovers(doors)
+    (left,) = leftovers.find_leftovers(doors)
     volumes.busy = 2
-    ledger.undo(left, doors)
+    leftovers.undo(left, doors)
     assert volumes.mounted == {}
-    assert ledger.find_leftovers(doors) == ()
+    assert leftovers.find_leftovers(doors) == ()
 
 
 def test_no_file_system_is_made_where_it_may_not_fit(

@@ -11,9 +11,9 @@ from fakes.clock import FakeClock
 from fakes.endpoint import FakeEndpoint
 from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
-from steelyard.campaign.cleanup import ledger
-from steelyard.campaign.cleanup.ledger import JournalLedger
-from steelyard.campaign.cleanup.leftovers import undo_on_server
+from steelyard.campaign.cleanup import leftovers
+from steelyard.campaign.cleanup.leftovers import JournalLedger
+from steelyard.campaign.cleanup.undoing import undo_on_server
 from steelyard.core.errors import LeftBehindError
 from steelyard.core.outside import Foreign, OnServer, SavedSetting
 from steelyard.gateways.doors import Doors
@@ -79,25 +79,25 @@ def test_settings_and_databases_are_undone_and_noted(
     record: Path, server: FakeEndpoint, doors: Doors
 ) -> None:
     """Last made first; afterwards the journal is empty of them."""
-    (leftover,) = ledger.find_leftovers(doors)
+    (leftover,) = leftovers.find_leftovers(doors)
     assert leftover.things == (_SETTINGS, _DATABASE)
     with pytest.raises(LeftBehindError, match="database ours on db:5432"):
-        ledger.require_nothing_left(record)
-    ledger.undo(leftover, doors)
+        leftovers.require_nothing_left(record)
+    leftovers.undo(leftover, doors)
     assert server.databases == {"postgres": None}
     assert server.file == {"work_mem": "5MB"}
     assert left_on_servers(record) == ()
-    ledger.require_nothing_left(record)
-    assert ledger.find_leftovers(doors) == ()
+    leftovers.require_nothing_left(record)
+    assert leftovers.find_leftovers(doors) == ()
 
 
 def test_a_deleted_record_hides_nothing(record: Path, server: FakeEndpoint, doors: Doors) -> None:
     """The registry holds what undoing needs."""
     (record / "journal.jsonl").unlink()
-    (leftover,) = ledger.find_leftovers(doors)
-    ledger.undo(leftover, doors)
+    (leftover,) = leftovers.find_leftovers(doors)
+    leftovers.undo(leftover, doors)
     assert server.databases == {"postgres": None}
-    assert ledger.find_leftovers(doors) == ()
+    assert leftovers.find_leftovers(doors) == ()
 
 
 def test_an_unreachable_server_stays_in_the_list(
@@ -105,13 +105,13 @@ def test_an_unreachable_server_stays_in_the_list(
 ) -> None:
     """`clean` says what is left and can be repeated."""
     server.reachable = False
-    (leftover,) = ledger.find_leftovers(doors)
+    (leftover,) = leftovers.find_leftovers(doors)
     with pytest.raises(LeftBehindError, match="is left behind") as caught:
-        ledger.undo(leftover, doors)
+        leftovers.undo(leftover, doors)
     assert "PGPASSWORD" in caught.value.hint
     assert len(left_on_servers(record)) == 2
     server.reachable = True
-    ledger.undo(leftover, doors)
+    leftovers.undo(leftover, doors)
     assert left_on_servers(record) == ()
 
 

@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 
 from fakes.campaigns import Listener, an_experiment
 from fakes.clock import FakeClock
-from steelyard.campaign.cleanup import ledger
-from steelyard.campaign.cleanup.ledger import JournalLedger
-from steelyard.campaign.cleanup.leftovers import adopt
+from steelyard.campaign.cleanup import leftovers
+from steelyard.campaign.cleanup.leftovers import JournalLedger
+from steelyard.campaign.cleanup.undoing import adopt
 from steelyard.campaign.run import session
 from steelyard.cli import launching
 from steelyard.cli.main import cli
@@ -148,7 +148,7 @@ def test_no_claim_of_a_stranger_is_acted_on(tmp_path: Path, kind: str) -> None:
     claim, shown = _CLAIMS[kind]
     path = _record(tmp_path / "record", claim)
     before = (path / "journal.jsonl").read_bytes()
-    (leftover,) = ledger.find_leftovers(_shut_doors(), [path])
+    (leftover,) = leftovers.find_leftovers(_shut_doors(), [path])
     assert not leftover.things
     result = _clean("--yes", path)
     assert isinstance(result.exception, LeftBehindError), result.output
@@ -167,7 +167,7 @@ def test_a_campaign_of_ours_does_not_vouch_for_an_edited_line(tmp_path: Path, ki
     record = session.read_campaign(path)
     registry.register(_ID, path, record.experiment)
     registry.note(_ID, ours.thing)  # type: ignore[arg-type]
-    found = ledger.find_leftovers(_shut_doors(), [path])
+    found = leftovers.find_leftovers(_shut_doors(), [path])
     assert not any(leftover.things for leftover in found)
     if claim.resource in ("cgroup", "directory"):
         return  # it is not here, and so it is gone
@@ -216,14 +216,14 @@ def test_a_copy_does_not_act_for_the_campaign(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     copy.mkdir()
     (copy / "journal.jsonl").write_bytes((path / "journal.jsonl").read_bytes())
-    (of_copy,) = ledger.find_leftovers(_shut_doors(), [copy])
+    (of_copy,) = leftovers.find_leftovers(_shut_doors(), [copy])
     assert not of_copy.things
     result = _clean("--yes", copy)
     assert f"the campaign's own record is {path}" in str(result.exception)
     adopted = _clean("--yes", "--adopt", copy)
     assert "is a copy of the record in" in str(adopted.exception)
     path.rename(tmp_path / "moved")
-    (of_moved,) = ledger.find_leftovers(_shut_doors(), [tmp_path / "moved"])
+    (of_moved,) = leftovers.find_leftovers(_shut_doors(), [tmp_path / "moved"])
     assert of_moved.things
 
 
@@ -297,7 +297,7 @@ def test_what_an_older_copy_of_the_record_does_not_list_is_still_ours(tmp_path: 
     registry.register(_ID, path, experiment)
     registry.note(_ID, _on_server(Foreign.DATABASE, database="ours").thing)  # type: ignore[arg-type]
     registry.register(_ID, path, experiment)
-    (leftover,) = ledger.find_leftovers(_shut_doors(), [path])
+    (leftover,) = leftovers.find_leftovers(_shut_doors(), [path])
     assert [thing.label for thing in leftover.things] == ["database ours on db:5432"]
 
 
@@ -318,7 +318,7 @@ def test_what_has_no_journal_vouches_for_none(tmp_path: Path) -> None:
     registry.register(_ID, live)
     registry.note(_ID, MadeDirectory(path=live))
     path = _record(tmp_path / "record", Created(resource="directory", name=str(live)))
-    (leftover,) = ledger.find_leftovers(_shut_doors(), [path])
+    (leftover,) = leftovers.find_leftovers(_shut_doors(), [path])
     assert not leftover.things
 
 
@@ -402,5 +402,5 @@ def test_a_death_before_the_first_line_leaves_no_note_for_long(tmp_path: Path) -
     for name in ("night-1", "night-2"):
         registry.register(name, path, an_experiment())
     assert [name for name, _ in registry.records()] == ["night-2"]
-    assert ledger.find_leftovers(_shut_doors()) == ()
+    assert leftovers.find_leftovers(_shut_doors()) == ()
     assert registry.records() == []

@@ -7,7 +7,7 @@ import pytest
 
 from fakes.campaigns import an_experiment
 from fakes.clock import FakeClock
-from steelyard.campaign.cleanup.ledger import JournalLedger
+from steelyard.campaign.cleanup.leftovers import JournalLedger
 from steelyard.core.kubernetes import POD, ObjectRef
 from steelyard.core.outside import (
     ControlGroup,

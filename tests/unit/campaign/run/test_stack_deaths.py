@@ -11,8 +11,7 @@ from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
 from fakes.stack import Outside, asking
-from steelyard.campaign.cleanup import ledger as ledgers
-from steelyard.campaign.cleanup import leftovers as local_leftovers
+from steelyard.campaign.cleanup import leftovers, undoing
 from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting
 from steelyard.core.stack import KnobKind
 from steelyard.gateways.doors import Doors
@@ -72,7 +71,7 @@ def test_a_defined_machine_is_as_it_was_after_any_death(
             kernel = kernel_doors(outside.kernel, outside.kernel)
             return {**kernel, KnobKind.DOMAIN: outside.machine}
 
-        monkeypatch.setattr(local_leftovers, "stack_doors", found)
+        monkeypatch.setattr(undoing, "stack_doors", found)
         path = tmp_path / str(dies_at)
         stage = Stage.new(experiment, path, FakeClock()).dying(dies_at, how)
         stage.stacked = lambda ledger, outside=outside: outside.settings(experiment, ledger)
@@ -85,8 +84,8 @@ def test_a_defined_machine_is_as_it_was_after_any_death(
         finally:
             stage.directory.close()
         defined.add(outside.machine.defined)
-        for leftover in ledgers.find_leftovers(_doors(outside), [path]):
-            ledgers.undo(leftover, _doors(outside))
+        for leftover in leftovers.find_leftovers(_doors(outside), [path]):
+            leftovers.undo(leftover, _doors(outside))
         assert (outside.machine.defined, outside.kernel.files) == before, dies_at
         assert left_knobs(path) == (), dies_at
     assert deaths > 20

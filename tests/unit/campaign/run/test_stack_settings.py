@@ -19,7 +19,7 @@ from fakes.stack import (
     a_kernel,
     asking,
 )
-from steelyard.campaign.cleanup import ledger as ledgers
+from steelyard.campaign.cleanup import leftovers
 from steelyard.core.errors import LeftBehindError, PreflightError, PrivilegeError, TargetError
 from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting
 from steelyard.core.outside import TurnedKnob
@@ -316,8 +316,8 @@ def test_a_death_at_any_line_of_the_journal_can_be_undone(tmp_path: Path, how: s
         with pytest.raises(Killed):
             stage.campaign().run()
         stage.directory.close()
-        for leftover in ledgers.find_leftovers(_doors(outside), [path]):
-            ledgers.undo(leftover, _doors(outside))
+        for leftover in leftovers.find_leftovers(_doors(outside), [path]):
+            leftovers.undo(leftover, _doors(outside))
         assert outside.kernel.files == before, dies_at
         assert left_knobs(path) == (), dies_at
     assert before is not None
@@ -330,8 +330,8 @@ def test_a_resumed_campaign_turns_its_knobs_again(tmp_path: Path) -> None:
     with pytest.raises(Killed):
         stage.campaign().run()
     stage.directory.close()
-    for leftover in ledgers.find_leftovers(_doors(outside), [tmp_path / "c"]):
-        ledgers.undo(leftover, _doors(outside))
+    for leftover in leftovers.find_leftovers(_doors(outside), [tmp_path / "c"]):
+        leftovers.undo(leftover, _doors(outside))
     _stage(tmp_path / "c", outside, clock, resumed=True).run()
     assert outside.kernel.files[SWAPPINESS] == "60\n"
     assert outside.kernel.pools() == {0: 10}
@@ -349,7 +349,7 @@ def test_a_record_from_elsewhere_cannot_name_what_is_turned_back(tmp_path: Path)
     note = registry.directory() / CAMPAIGN_ID
     note.write_text(note.read_text().splitlines()[0] + "\n")
     written = list(outside.kernel.written)
-    for leftover in ledgers.find_leftovers(_doors(outside), [tmp_path / "c"]):
+    for leftover in leftovers.find_leftovers(_doors(outside), [tmp_path / "c"]):
         assert not any(isinstance(thing, TurnedKnob) for thing in leftover.things)
     assert outside.kernel.written == written
 
@@ -363,7 +363,7 @@ def test_knobs_are_put_back_when_the_record_is_gone(tmp_path: Path) -> None:
         stage.campaign().run()
     stage.directory.close()
     (tmp_path / "c" / "journal.jsonl").unlink()
-    (leftover,) = ledgers.find_leftovers(_doors(outside))
+    (leftover,) = leftovers.find_leftovers(_doors(outside))
     assert any(isinstance(thing, TurnedKnob) for thing in leftover.things)
-    ledgers.undo(leftover, _doors(outside))
+    leftovers.undo(leftover, _doors(outside))
     assert outside.kernel.files == before

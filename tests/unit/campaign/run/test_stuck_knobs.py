@@ -9,7 +9,7 @@ from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from fakes.stack import SWAPPINESS, Outside, asking
-from steelyard.campaign.cleanup import ledger
+from steelyard.campaign.cleanup import leftovers
 from steelyard.core.errors import LeftBehindError
 from steelyard.core.outside import MadeDirectory
 from steelyard.gateways.doors import Doors
@@ -54,9 +54,9 @@ def _doors(outside: Outside) -> Doors:
 def test_a_knob_that_does_not_go_back_keeps_no_other_turned(outside: Outside, dead: Stage) -> None:
     """Somebody uses our huge pages; the rest goes back, and that is noted."""
     outside.kernel.hold(0, 50)
-    (leftover,) = ledger.find_leftovers(_doors(outside), [dead.path])
+    (leftover,) = leftovers.find_leftovers(_doors(outside), [dead.path])
     with pytest.raises(LeftBehindError, match="still in use"):
-        ledger.undo(leftover, _doors(outside))
+        leftovers.undo(leftover, _doors(outside))
     assert outside.kernel.files[SWAPPINESS] == "60\n"
     assert [knob.label for knob in left_knobs(dead.path)] == ["sysctl vm.nr_hugepages"]
 
@@ -67,8 +67,8 @@ def test_a_torn_line_of_the_registry_is_of_a_knob_that_was_not_turned(
     """The registry has it before the knob is turned; the lines before it count."""
     note = registry.directory() / CAMPAIGN_ID
     note.write_text(note.read_text() + 'knob {"knob": {"name": "lin')
-    (leftover,) = ledger.find_leftovers(_doors(outside), [dead.path])
-    ledger.undo(leftover, _doors(outside))
+    (leftover,) = leftovers.find_leftovers(_doors(outside), [dead.path])
+    leftovers.undo(leftover, _doors(outside))
     assert outside.kernel.files[SWAPPINESS] == "60\n"
     assert left_knobs(dead.path) == ()
 
@@ -79,7 +79,7 @@ def test_one_campaign_does_not_keep_another_from_being_cleaned(
     """All are tried, and what is left of any is told in the end."""
     other = tmp_path / "live" / "zz"
     other.mkdir(parents=True)
-    second = ledger.Leftover(
+    second = leftovers.Leftover(
         campaign_id="zz",
         record=None,
         things=(MadeDirectory(path=other),),
@@ -87,7 +87,7 @@ def test_one_campaign_does_not_keep_another_from_being_cleaned(
         size_bytes=0,
     )
     outside.kernel.hold(0, 50)
-    found = ledger.find_leftovers(_doors(outside), [dead.path])
+    found = leftovers.find_leftovers(_doors(outside), [dead.path])
     with pytest.raises(LeftBehindError, match="still in use"):
-        ledger.undo_all((*found, second), _doors(outside))
+        leftovers.undo_all((*found, second), _doors(outside))
     assert not other.exists()

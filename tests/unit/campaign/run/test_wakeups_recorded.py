@@ -9,7 +9,7 @@ from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
 from fakes.servers import FakeEngine, FakePlatform
 from fakes.sql import FakeSql
-from steelyard.campaign.cleanup.ledger import JournalLedger
+from steelyard.campaign.cleanup.leftovers import JournalLedger
 from steelyard.campaign.run.session import facts_of
 from steelyard.core.linux import recorded_suspects
 from steelyard.gateways.doors import Doors
