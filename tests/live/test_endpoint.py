@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.endpoint import ADMIN_PASSWORD, PLAIN_PASSWORD, Server
+from steelyard.gateways.sql import PsycopgSql, parsed_uri
+from support.endpoint import ADMIN_PASSWORD, PLAIN_PASSWORD, Server, started
 from support.endpoint import run as command
 from support.live import LIMIT_S, Steelyard, interrupted, lasting, wait_for
 
@@ -109,6 +110,20 @@ def test_pg_variables_and_a_password_that_nobody_sees(steelyard: Steelyard, serv
     assert [line for line in seen if ADMIN_PASSWORD in line] == []
     assert ADMIN_PASSWORD not in done.stdout + done.stderr
     assert [path for path, text in _everything(steelyard) if ADMIN_PASSWORD in text] == []
+
+
+def test_a_server_without_an_encoding_is_measured_as_any(
+    steelyard: Steelyard, programs: Path
+) -> None:
+    """Initdb under the C locale: settings are known by name, and in others' text is what is."""
+    with started(programs, encoding="SQL_ASCII") as bare:
+        before = (bare.configuration, bare.databases)
+        _measured(steelyard, at(bare))
+        assert {e["kind"] for e in _journal(steelyard)} >= {"planned", "run", "block-ended"}
+        assert (bare.configuration, bare.databases) == before
+        server = PsycopgSql().reach(parsed_uri(bare.uri))
+        odd = "SELECT convert_from(decode('6772fc6e', 'hex'), 'SQL_ASCII')"
+        assert PsycopgSql().rows(server, odd) == [("gr\N{REPLACEMENT CHARACTER}n",)]
 
 
 def _watch(seen: set[str], stop: threading.Event) -> None:

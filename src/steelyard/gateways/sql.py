@@ -386,6 +386,7 @@ def connection_failure(
 
 _CONNECT_TIMEOUT_S = 10
 _NAME = "steelyard"
+_UNENCODED: Final = "SQL_ASCII"
 _PASSWORDS = ("PGPASSWORD", "PGPASSFILE")
 # By name and not by process id, which a pooler invents.
 _AT_WORK = """
@@ -616,7 +617,7 @@ class PsycopgSession:
 
 def _open(address: ServerAddress, name: str = _NAME) -> PatientConnection:
     with _without_libpq_environment():
-        return PatientConnection.connect(
+        connection = PatientConnection.connect(
             host=address.host,
             port=address.port,
             user=address.user or None,
@@ -624,9 +625,27 @@ def _open(address: ServerAddress, name: str = _NAME) -> PatientConnection:
             password=address.password or None,
             connect_timeout=_CONNECT_TIMEOUT_S,
             application_name=name,
+            client_encoding="UTF8",
             autocommit=True,
             **dict(address.parameters),  # type: ignore[arg-type]
         )
+    if connection.info.parameter_status("server_encoding") == _UNENCODED:
+        # The server converts nothing there, and refuses to send as UTF8 what is none.
+        connection.execute(f"SET client_encoding TO {_UNENCODED}".encode())
+        for kind in ("text", "varchar", "bpchar", "name", '"char"'):
+            connection.adapters.register_loader(kind, _AnyText)
+    return connection
+
+
+class _AnyText(adapt.Loader):
+    """Text that nothing has checked, of which psycopg would make bytes.
+
+    Of a database without an encoding: other people's statements may be in any.
+    """
+
+    def load(self, data: "psycopg.abc.Buffer") -> str:
+        """Return it, with a mark for each byte that is no UTF-8."""
+        return bytes(data).decode(errors="replace")
 
 
 def reload(address: ServerAddress, sql: Sql, clock: Clock) -> None:
