@@ -634,7 +634,8 @@ loads:
   clients: {_yaml(clients)}
   threads: auto
   protocol: {_yaml(asked.protocol)}
-stop: {{budget: {_yaml(asked.budget)}, decide: {_yaml(asked.decide)}}}
+# A difference below the effect that matters is none: the campaign ends there, too.
+stop: {{budget: {_yaml(asked.budget)}, decide: {_yaml(asked.decide)}, equivalence: {_yaml(asked.decide)}}}
 seed: {asked.seed}
 configurations:
   {NOW}:
