@@ -224,7 +224,8 @@ class RunOptions:
 def run(options: RunOptions) -> None:
     """Run a new campaign and report it."""
     doors = real_doors()
-    loaded = load(options, doors)
+    with options.gate.covering(options.source):
+        loaded = load(options, doors)
     start(loaded, command_of(loaded, options), options, doors)
 
 
@@ -268,12 +269,13 @@ def start(
         agreed: Is asked once everything is checked and told, and raises where nobody agrees.
     """
     options.gate.conditions(loaded.experiment)
-    release_frozen(doors, _told(options))
-    checked = check(loaded, command, options, doors)
-    path = _directory(loaded, options, doors)
-    require_unused(path)
-    foretell(checked, path, options)
-    agreed(checked.assembly)
+    with options.gate.covering(loaded.experiment.name):
+        release_frozen(doors, _told(options))
+        checked = check(loaded, command, options, doors)
+        path = _directory(loaded, options, doors)
+        require_unused(path)
+        foretell(checked, path, options)
+        agreed(checked.assembly)
     request = checked.request
     _finish(lambda progress: session.new_campaign(request, path, doors, progress), path, options)
 
@@ -331,9 +333,10 @@ def resume(options: RunOptions, given: Sequence[str]) -> None:
     """Go on with a campaign and report it."""
     assert options.resume is not None  # noqa: S101 - the caller asked
     path = options.resume
-    session.require_resumable(path, given)
     doors = real_doors()
-    release_frozen(doors, _told(options))
+    with options.gate.covering(path.name):
+        session.require_resumable(path, given)
+        release_frozen(doors, _told(options))
     _finish(lambda progress: session.resume_campaign(path, doors, progress), path, options)
 
 
@@ -498,14 +501,18 @@ def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: R
     try:
         with _listener(quiet=options.quiet) as progress:
             analysis = work(progress)
-    except (SteelyardError, Interrupted):
-        _report_what_there_is(path, options)
+    except (SteelyardError, Interrupted) as error:
+        partial = _report_what_there_is(path, options)
+        name = path.name if partial is None else partial.experiment.name
+        options.gate.break_off(error, name, partial)
         raise
-    # First what a full disk cannot take away.
-    _print_analysis(analysis, path, options)
-    write_reports(read_campaign(path), analysis, path)
-    _keep_noise(analysis)
-    if code := options.gate.code(analysis):
+    with options.gate.covering(analysis.experiment.name):
+        # First what a full disk cannot take away.
+        _print_analysis(analysis, path, options)
+        write_reports(read_campaign(path), analysis, path)
+        _keep_noise(analysis)
+        code = options.gate.code(analysis)
+    if code:
         raise click.exceptions.Exit(code)
 
 
@@ -524,11 +531,12 @@ def _listener(*, quiet: bool) -> Silence | PlainProgress | LiveProgress:
     return Silence() if quiet else progress_for(sys.stderr)
 
 
-def _report_what_there_is(path: Path, options: RunOptions) -> None:
+def _report_what_there_is(path: Path, options: RunOptions) -> CampaignAnalysis | None:
+    """Report a campaign that broke off, and return it; None: there is none."""
     try:
         record = read_campaign(path)
     except SteelyardError:
-        return  # there is no campaign; the error itself follows
+        return None  # the error itself follows
     analysis = analyse(record)
     if analysis.blocks:
         _print_analysis(analysis, path, options)
@@ -539,6 +547,7 @@ def _report_what_there_is(path: Path, options: RunOptions) -> None:
         require_nothing_left(path)
     except SteelyardError as left:
         click.echo(f"{left.message}; {left.hint}", err=True)
+    return analysis
 
 
 def _print_analysis(analysis: CampaignAnalysis, path: Path, options: RunOptions) -> None:

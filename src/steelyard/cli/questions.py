@@ -391,7 +391,9 @@ def run_trial(options: TrialOptions) -> None:
                 loaded, command, run, doors, agreed=lambda it: _agree_to_trial(loaded, it, options)
             )
     except ExperimentFileError as error:
-        raise _said_of_options(error, _trial_option) from error
+        said = _said_of_options(error, _trial_option)
+        run.gate.break_off(said, _TRIAL)
+        raise said from error
 
 
 def _trial_question(options: TrialOptions, seed: int) -> TrialQuestion:

@@ -31,7 +31,8 @@ def command(
 
     Without --format the files beside the record (report.html, report.md, summary.json and the
     tables) are written anew as well. Repeated, they are the same to the byte. --format terminal
-    shows the same and writes nothing.
+    shows the same and writes nothing. --fail-if sets the conditions of what is printed; the files
+    have those of the run.
     """
     if full and form not in (None, "terminal"):
         raise click.UsageError(f"--full is for the terminal: {form} has a length of its own.")
@@ -42,11 +43,11 @@ def command(
     record = read_campaign(directory)
     analysis = analyse(record)
     gate = Gate(fail_if=fail_if, undecided=undecided, junit=junit)
-    gate.conditions(record.experiment)
+    shown = gate.shown(analysis)
     if form not in (None, "terminal"):
-        click.echo(rendered(analysis, form), nl=False)
+        click.echo(rendered(shown, form), nl=False)
         return gate.code(analysis)
-    show(analysis, directory, full=full)
+    show(shown, directory, full=full)
     if form is None:
         write_reports(record, analysis, directory)
     return gate.code(analysis)
