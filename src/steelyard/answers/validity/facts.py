@@ -196,7 +196,7 @@ _Promise = TypeVar("_Promise")
 def weighed(
     facts: CampaignFacts,
     asked: ResultContrast,
-    promised: Callable[[Mapping[str, str]], _Promise | None],
+    promised: Callable[[str], _Promise | None],
     traded: Callable[[tuple[str, _Promise], tuple[str, _Promise]], Ruling],
     needed: str,
 ) -> Ruling:
@@ -205,14 +205,13 @@ def weighed(
     Args:
         facts: Of the campaign.
         asked: The comparison.
-        promised: By the settings in force; None where those that decide it are not known.
+        promised: Of a configuration, by its name; None where what decides it is not known.
         traded: Rules on the names of the two sides, the configuration's first, and their promises.
         needed: What has to be known for that.
     """
     names = facts.seen.configurations
     told = [
-        [promised(facts.in_force(names[place])) for place in places]
-        for places in (asked.positive, asked.negative)
+        [promised(names[place]) for place in places] for places in (asked.positive, asked.negative)
     ]
     mine, theirs = ({each for each in side if each is not None} for side in told)
     if any(None in side for side in told):
