@@ -78,6 +78,36 @@ def test_the_workflows_gate_a_change(
         assert steelyard.run(*words).returncode == 0
 
 
+def test_a_change_of_the_schema_is_gated(steelyard: Steelyard) -> None:
+    """Each configuration has the data of its own script; a lost index fails, by its plan."""
+    made = (
+        "CREATE TABLE items AS SELECT i AS id, i % 500 AS shelf FROM generate_series(1, 50000) i;\n"
+    )
+    scripts = {
+        "before.sql": made + "CREATE INDEX ON items (shelf);\n",
+        "after.sql": made,
+        "shelf.sql": "\\set s random(0, 499)\nSELECT count(*) FROM items WHERE shelf = :s;\n",
+    }
+    for name, text in scripts.items():
+        (steelyard.directory / name).write_text(text)
+    source = steelyard.experiment((WORKFLOWS / "gate-schema.yaml").read_text(), "gate.yaml")
+    gate = (
+        "--fail-if",
+        "slower > 3%",
+        "--set",
+        "measure.slice=1s",
+        "--set",
+        "measure.ceilings=off",
+    )
+    done = steelyard.run("run", source, "--out", "c", "--yes", *gate)
+    assert done.returncode == 10, done.stderr
+    summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
+    assert {row["outcome"] for row in summary["gate"]} == {"failed"}
+    report = (steelyard.directory / "c" / "report.md").read_text()
+    assert "Seq Scan on items" in report
+    assert "| data: prepare | before.sql | after.sql | yes |" in report
+
+
 def test_the_experiment_of_the_workflows_can_run(steelyard: Steelyard) -> None:
     """It is a file of this version, and the embedded server takes its settings."""
     text = (WORKFLOWS / "gate.yaml").read_text()

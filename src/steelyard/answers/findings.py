@@ -500,6 +500,8 @@ def _around(first: Configuration, second: Configuration) -> Iterator[str]:
     """Yield what differs beside settings, where it is more than the place of Redis' files."""
     if _elsewhere(first.target) != _elsewhere(second.target):
         yield "target"
+    if first.prepare != second.prepare:
+        yield "prepare"
     if first.manual != second.manual:
         yield "manual"
     if first.protocol != second.protocol or first.domain_xml != second.domain_xml:

@@ -37,7 +37,11 @@ from steelyard.cli.options import AMOUNT, SIZE, GeneratorCommand, gate_options
 @click.option(
     "--reset-command", metavar="COMMAND", help="Brings back what scripts change, before each start."
 )
-@click.option("--decide", metavar="SHARE", help="The effect that matters (default: 5%).")
+@click.option(
+    "--decide",
+    metavar="SHARE",
+    help="The effect that matters; a smaller one counts as none (default: 5%).",
+)
 @click.option("--budget", metavar="TIME", help="End after this long (default: 15m).")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Campaign directory.")

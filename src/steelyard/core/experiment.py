@@ -466,6 +466,7 @@ class Configuration:
         target: Where its server runs.
         settings: Asked for, sorted by layer and name, without duplicates.
         protocol: pgbench query mode when it is what varies; None means the experiment's.
+        prepare: SQL scripts run once after those of the workloads, in each of its data sets.
         profiles: Names of the settings profiles that went into ``settings``.
         domain_xml: Text of the file that the setting ``domain`` of the layer ``kvm`` names.
         manual: Done when it comes into force after another one.
@@ -475,6 +476,7 @@ class Configuration:
     target: Target
     settings: tuple[Setting, ...] = ()
     protocol: str | None = None
+    prepare: tuple[Script, ...] = ()
     profiles: tuple[str, ...] = ()
     domain_xml: str = ""
     manual: ManualStep | None = None

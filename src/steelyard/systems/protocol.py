@@ -6,12 +6,19 @@ platform runs them. A reader says what a running server tells of itself and can 
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from steelyard.core.errors import Complaint, MeasurementError, TargetError
-from steelyard.core.experiment import EffectiveSetting, KeySpace, Setting, SwitchCost, Workload
+from steelyard.core.experiment import (
+    Configuration,
+    EffectiveSetting,
+    KeySpace,
+    Setting,
+    SwitchCost,
+    Workload,
+)
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import (
     Absence,
@@ -216,6 +223,12 @@ class Dataset:
         if self.space is None:
             return 0
         return self.space.loaded * (self.space.value_bytes + _BYTES_PER_KEY)
+
+
+def content_of(configuration: Configuration, datasets: Sequence[Dataset]) -> tuple[Dataset, ...]:
+    """Return the data as a configuration's server holds them: after its own scripts, too."""
+    own = tuple((script.name, script.text) for script in configuration.prepare)
+    return tuple(replace(each, prepare=each.prepare + own) for each in datasets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

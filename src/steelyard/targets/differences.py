@@ -102,6 +102,8 @@ def _pair_cost(one: Configuration, other: Configuration, engine: Engine) -> Swit
     costs += [switch_cost_of(name) for name in _differing(one, other, Layer.LINUX)]
     if _differing(one, other, Layer.KVM) or one.domain_xml != other.domain_xml:
         costs.append(SwitchCost.RESTART)  # a definition is taken at a power cycle
+    if one.prepare != other.prepare:
+        costs.append(SwitchCost.RESTART)  # each has data of its own
     if one.manual or other.manual:  # equal steps too: one command may serve all configurations
         costs.append(SwitchCost.RESTART)  # nobody knows what it does to a running server
     return max(costs, key=lambda cost: cost.rank)

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.kubernetes import CLUSTER, NODE, SECRET, SERVICE, ObjectRef
+from steelyard.core.kubernetes import (
+    CLUSTER,
+    NODE,
+    SECRET,
+    SERVICE,
+    ContainerRef,
+    ObjectRef,
+)
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.aws import ACCOUNT, REGION, Account
 from support.kubernetes import namespace_in, no_cluster
@@ -48,6 +55,9 @@ def cluster(cluster_api: KubernetesApi) -> Iterator[str]:
         somebody = Campaign(api=cluster_api, namespace=space, campaign_id="somebody")
         have_somebodys(somebody)
         somebody.close()
+        database = ContainerRef(namespace=space, pod="pg-1", container="postgres")
+        granted = cluster_api.run(database, ("psql", "-c", "ALTER ROLE app CREATEDB"), timeout_s=60)
+        assert granted.succeeded, granted.stderr
         primary = {"cnpg.io/cluster": "pg", "cnpg.io/instanceRole": "primary"}
         name = {"name": "pg-outside", "namespace": space}
         cluster_api.apply(

@@ -6,6 +6,7 @@ had more of it. Promises are what the settings in force say of the two sides' du
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Final, TypeVar
 
 from steelyard.answers.observations import Observations, ResultContrast, count, result_contrasts
@@ -129,13 +130,15 @@ def rate(runs: Runs, quantity: Quantity) -> float | None:
     known = [run for run in runs if run.evidence and run.evidence.total(quantity) is not None]
     seconds = sum(run.evidence.seconds for run in known if run.evidence is not None)
     summed = total(known, quantity)
-    return summed / seconds if summed is not None and seconds > 0 else None
+    if summed is None or not isfinite(summed) or seconds <= 0:
+        return None
+    return summed / seconds
 
 
 def levels(runs: Runs, quantity: Quantity) -> list[float]:
     """Return the readings at the ends of runs, where there are any."""
     found = [run.evidence.level(quantity) for run in runs if run.evidence is not None]
-    return [value for value in found if value is not None]
+    return [value for value in found if value is not None and isfinite(value)]
 
 
 def _values(runs: Runs, quantity: Quantity) -> list[float | None]:

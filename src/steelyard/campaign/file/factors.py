@@ -233,6 +233,8 @@ def _set_by(level: LevelForm, path: KeyPath, facts: MachineFacts) -> SettingKeys
         settings["target", key] = (*path, "target", key)
     if level.protocol is not None:
         settings[("protocol",)] = (*path, "protocol")
+    if level.prepare:
+        settings[("prepare",)] = (*path, "prepare")
     return settings
 
 

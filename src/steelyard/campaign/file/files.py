@@ -29,7 +29,14 @@ from steelyard.campaign.file.factors import (
     relocated,
     spelled_out,
 )
-from steelyard.campaign.file.form import Draft, ExperimentForm, StopForm, WorkloadForm, validate
+from steelyard.campaign.file.form import (
+    Draft,
+    ExperimentForm,
+    LevelForm,
+    StopForm,
+    WorkloadForm,
+    validate,
+)
 from steelyard.campaign.file.form_parts import (
     CalibrationForm,
     CapacityForm,
@@ -173,10 +180,15 @@ def _configuration(
             )
         ),
         protocol=merged.protocol,
+        prepare=_scripts(merged.prepare, texts),
         profiles=merged.profiles,
         domain_xml="" if merged.domain is None else texts[merged.domain],
         manual=None if merged.manual is None else _manual(merged.manual),
     )
+
+
+def _scripts(names: Sequence[str], texts: Mapping[str, str]) -> tuple[Script, ...]:
+    return tuple(Script(name=name, text=texts[name]) for name in names)
 
 
 def _manual(form: ManualForm) -> ManualStep:
@@ -190,7 +202,7 @@ def _workload(
         name=form.name,
         builtin=system.one_test(form.builtin),
         scale_factor=form.scale_factor,
-        prepare=tuple(Script(name=name, text=texts[name]) for name in form.prepare),
+        prepare=_scripts(form.prepare, texts),
         scripts=tuple(
             Script(name=script.file, text=texts[script.file], weight=script.weight)
             for script in form.scripts
@@ -414,7 +426,7 @@ def read_scripts(draft: Draft, base: Path) -> ScriptTexts:
     """Return the texts of all scripts and definitions of machines, relative to ``base``."""
     texts: dict[str, str] = {}
     issues: list[Issue] = []
-    for path, name in (*_named(draft.workloads), *_domains(draft)):
+    for path, name in (*_named(draft.workloads), *_prepared(draft), *_domains(draft)):
         outcome = _read(base, name)
         if isinstance(outcome, str):
             texts[name] = outcome
@@ -435,11 +447,21 @@ def _named(workloads: Mapping[int, WorkloadForm]) -> Iterator[tuple[KeyPath, str
             yield ("workloads", index, "scripts", place, "file"), script.file
 
 
-def _domains(draft: Draft) -> Iterator[tuple[KeyPath, str]]:
+def _levels(draft: Draft) -> Iterator[tuple[KeyPath, LevelForm]]:
+    """Yield configurations and levels of factors, with where they stand."""
     for name, configuration in draft.configurations.items():
-        if configuration.kvm.domain is not None:
-            yield ("configurations", name, "kvm", "domain"), configuration.kvm.domain
-    for path, level in draft.levels.items():
+        yield ("configurations", name), configuration
+    yield from draft.levels.items()
+
+
+def _prepared(draft: Draft) -> Iterator[tuple[KeyPath, str]]:
+    for path, level in _levels(draft):
+        for place, name in enumerate(level.prepare):
+            yield (*path, "prepare", place), name
+
+
+def _domains(draft: Draft) -> Iterator[tuple[KeyPath, str]]:
+    for path, level in _levels(draft):
         if level.kvm.domain is not None:
             yield (*path, "kvm", "domain"), level.kvm.domain
 

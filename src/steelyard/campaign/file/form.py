@@ -281,6 +281,12 @@ class LevelForm(Form):
     protocol: values.Protocol | None = Field(
         default=None, description="pgbench's query mode, where it is what varies."
     )
+    prepare: values.Texts = Field(
+        default_factory=list,
+        description="SQL files that are run once by psql after those of the workloads, where the "
+        "schema is what varies.",
+        examples=[["new-index.sql"]],
+    )
     profile: Profiles = Field(
         default_factory=list,
         description="Named sets of settings; explicit ones come after them.",

@@ -298,6 +298,7 @@ class Merged:
         further: The same of every other database system, by its name; so ``missing_further``.
         domain: File of its virtual machine.
         manual: What is done by hand.
+        prepare: Files of its own scripts.
     """
 
     target: TargetForm
@@ -315,6 +316,7 @@ class Merged:
     missing_further: Mapping[str, Sequence[str]] = field(default_factory=dict)
     domain: str | None = None
     manual: ManualForm | None = None
+    prepare: Sequence[str] = ()
 
 
 def lineages(draft: Draft) -> dict[str, tuple[str, ...]]:
@@ -382,6 +384,7 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
     profiles: list[str] = []
     target: dict[str, object] = {}
     protocol: str | None = None
+    prepare: Sequence[str] = ()
     limits: dict[str, str] = {}
     without: list[str] = []
     linux: dict[str, str] = {}
@@ -395,6 +398,7 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
     for form in forms:
         target = _inherited(target, form.target.model_dump(exclude_none=True))
         protocol = form.protocol or protocol
+        prepare = form.prepare if "prepare" in form.model_fields_set else prepare
         profiles += [profile for profile in form.profile if profile not in profiles]
         without = _overlaid(limits, form.cgroup.model_dump(include=form.cgroup.model_fields_set))
         without_linux = _overlaid(linux, form.linux)
@@ -424,6 +428,7 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
         missing_further=without_further,
         domain=domain,
         manual=manual,
+        prepare=prepare,
     )
 
 
@@ -500,6 +505,21 @@ def merged_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]
     yield from target_issues(draft, merged)
     yield from host_issues(draft, merged)
     yield from _unequal_initdb(draft, merged)
+    yield from _shared_data(merged)
+
+
+def _shared_data(merged: Mapping[str, Merged]) -> Iterator[Issue]:
+    """Yield scripts of configurations whose server may hold the data of others, too."""
+    for name, configuration in merged.items():
+        if configuration.prepare and not kind_of(configuration.target).is_here:
+            yield Issue(
+                path=("configurations", name, "prepare"),
+                message="scripts of one configuration need a server that Steelyard starts on this"
+                " machine",
+                hint="Use `kind: local`, or put them into the `prepare` of the workload, which all"
+                " configurations have.",
+                at_key=True,
+            )
 
 
 def _unequal_initdb(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]:

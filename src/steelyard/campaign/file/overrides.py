@@ -623,6 +623,7 @@ def trial_text(asked: TrialQuestion) -> str:
     changes = ", ".join(
         [*profile, *(f"{name} = {value}" for name, value in asked.settings.items())]
     )
+    share = _yaml(asked.decide)
     return f"""\
 # Written by `steelyard try`: the server as it is, and with other settings.
 version: 1
@@ -634,7 +635,8 @@ loads:
   clients: {_yaml(clients)}
   threads: auto
   protocol: {_yaml(asked.protocol)}
-stop: {{budget: {_yaml(asked.budget)}, decide: {_yaml(asked.decide)}}}
+# A difference below the effect that matters is none: the campaign ends there, too.
+stop: {{budget: {_yaml(asked.budget)}, decide: {share}, equivalence: {share}}}
 seed: {asked.seed}
 configurations:
   {NOW}:

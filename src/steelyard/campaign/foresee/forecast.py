@@ -51,7 +51,7 @@ from steelyard.core.units import (
 )
 from steelyard.gateways.files import free_bytes
 from steelyard.stats.spending import stopping_rule
-from steelyard.systems.protocol import Engine
+from steelyard.systems.protocol import Engine, content_of
 from steelyard.systems.redis.datasets import aof_bytes
 from steelyard.targets.assembly import Assembly
 from steelyard.targets.differences import DesignChoice, choose_design, reset_for, switch_cost
@@ -215,7 +215,8 @@ def _prepared_already(experiment: Experiment, assembly: Assembly) -> int:
     """Return how many configurations have their data in the cache."""
     engine = assembly.engine
     return sum(
-        assembly.platforms[t.name].find(engine.program(t.name), engine.datasets()) is not None
+        assembly.platforms[t.name].find(engine.program(t.name), content_of(t, engine.datasets()))
+        is not None
         for t in experiment.configurations
     )
 

@@ -34,7 +34,7 @@ from steelyard.places.protocol import (
     SeenByProvider,
     TellsProvision,
 )
-from steelyard.systems.protocol import Engine, RunRequest
+from steelyard.systems.protocol import Dataset, Engine, RunRequest, content_of
 from steelyard.targets.assembly import Assembly
 
 
@@ -42,11 +42,15 @@ class PreparedStates:
     """The states of one experiment, by configuration.
 
     Args:
+        experiment: Says what each configuration adds to the data.
         engine: Builds the data sets.
         platforms: Of each configuration, by name.
     """
 
-    def __init__(self, engine: Engine, platforms: Mapping[str, Platform]) -> None:
+    def __init__(
+        self, experiment: Experiment, engine: Engine, platforms: Mapping[str, Platform]
+    ) -> None:
+        self._experiment = experiment
         self._engine = engine
         self._platforms = platforms
         self._states: dict[str, PreparedState] = {}
@@ -60,7 +64,7 @@ class PreparedStates:
         """Make the state of a configuration, or find it in the cache."""
         program = self._engine.program(configuration)
         platform = self._platforms[configuration]
-        content = self._engine.datasets()
+        content = self._content(configuration)
         if platform.find(program, content) is None:
             sizes = ", ".join(dataset.name for dataset in content)
             told(f"preparing data: {self._engine.label(configuration)}, {sizes}")
@@ -76,7 +80,7 @@ class PreparedStates:
         """
         self._states[configuration] = self._platforms[configuration].reprovision(
             self._engine.program(configuration),
-            self._engine.datasets(),
+            self._content(configuration),
             self._builder(configuration),
         )
 
@@ -116,12 +120,15 @@ class PreparedStates:
 
     def _builder(self, configuration: str) -> Callable[[ServerAddress], None]:
         def build(address: ServerAddress) -> None:
-            for dataset in self._engine.datasets():
+            for dataset in self._content(configuration):
                 # Where commands of runs work, too: in a directory of the campaign.
                 directory = self._platforms[configuration].scripts if dataset.command else None
                 self._engine.build(dataset, address, configuration, directory)
 
         return build
+
+    def _content(self, configuration: str) -> tuple[Dataset, ...]:
+        return content_of(self._experiment.configuration(configuration), self._engine.datasets())
 
 
 TEMPLATE = "template"
@@ -159,7 +166,7 @@ class Bench:
         self._close = assembly.close
         self._clock = clock
         self._host = host
-        self._states = PreparedStates(assembly.engine, assembly.platforms)
+        self._states = PreparedStates(experiment, assembly.engine, assembly.platforms)
         self._effective: tuple[EffectiveSetting, ...] = ()
         self.leaves_cold = False  # the data were too large to be loaded at the last start
         self._rates: dict[CellKey, float] = {}

@@ -9,6 +9,7 @@ from experiment_texts import (
     LINUX_LAYER,
     SMALL,
     load,
+    problems_of,
     with_line,
     with_other,
     with_workload,
@@ -282,3 +283,21 @@ def test_long_runs_and_known_burst_credits() -> None:
     plain = load(SMALL).experiment
     assert plain.sustained_s is None
     assert {t.target.burst_lasts_s for t in plain.configurations} == {None}
+
+
+def test_a_configuration_may_make_data_of_its_own(tmp_path: Path) -> None:
+    """By scripts of its own, which replace inherited ones; elsewhere than here they are refused."""
+    for name in ("before.sql", "after.sql"):
+        (tmp_path / name).write_text(f"SELECT 1; -- {name}\n")
+    text = SMALL.replace("default: {}", "default: {prepare: [before.sql]}")
+    both = load(text, tmp_path).experiment.configurations
+    assert [[each.name for each in one.prepare] for one in both] == [["before.sql"]] * 2
+    other = text.replace("{extends: default}", "{extends: default, prepare: [after.sql]}")
+    _, after = load(other, tmp_path).experiment.configurations
+    assert after.prepare[0].text == "SELECT 1; -- after.sql\n"
+    (missing,) = problems_of(other.replace("after.sql", "absent.sql"), base=tmp_path)
+    assert missing.path == "configurations.other.prepare.0"
+    elsewhere = text.replace("{prepare:", "{target: {kind: endpoint}, prepare:")
+    assert {problem.path for problem in problems_of(elsewhere, base=tmp_path)} == {
+        f"configurations.{name}.prepare" for name in ("default", "other")
+    }

@@ -20,6 +20,8 @@ from steelyard.core.experiment import (
     Workload,
 )
 from steelyard.core.schedule import CellKey, Mode, PlannedRun
+from steelyard.systems.protocol import content_of
+from steelyard.targets.differences import switch_cost
 
 
 def _stage(tmp_path: Path, experiment: Experiment | None = None) -> Stage:
@@ -54,6 +56,22 @@ def test_equal_data_are_prepared_once_for_all_configurations(tmp_path: Path) -> 
     assert len(stage.listener.heard) == 1
     bench.prepare(stage.listener.stage)
     assert len(stage.listener.heard) == 1
+
+
+def test_scripts_of_a_configuration_make_data_of_its_own(tmp_path: Path) -> None:
+    """After those of the workload; another state, so other live data, and a restart between."""
+    own = Script(name="index.sql", text="CREATE INDEX ON t (a);")
+    plain = an_experiment()
+    configurations = (plain.configurations[0], replace(plain.configurations[1], prepare=(own,)))
+    stage = _stage(tmp_path, replace(plain, configurations=configurations))
+    bench = stage.bench()
+    bench.prepare(stage.listener.stage)
+    one, other = (each.name for each in configurations)
+    assert bench.state(one) != bench.state(other)
+    assert bench.data_of(one) != bench.data_of(other)
+    assert switch_cost(bench.experiment, bench._engine) is SwitchCost.RESTART
+    (data,) = content_of(configurations[1], bench._engine.datasets())
+    assert data.prepare[-1] == ("index.sql", own.text)
 
 
 def test_an_start_restores_starts_and_measures_both(tmp_path: Path) -> None:
