@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-import numpy as np
-
 from steelyard.answers.crashes import NO_WAIT, Footing, Keeper, redis_survivals, survivals
 from steelyard.answers.durability.results import (
     ConfigurationDurability,
@@ -54,18 +52,8 @@ _WHEN: Final = {
 
 
 def write_rates(seen: Observations, experiment: Experiment) -> dict[str, float]:
-    """Return the most writes per second of each configuration, as the table of cells has them.
-
-    Of the cells whose workload may write; a configuration without one has no rate.
-    """
-    writing = {each.name for each in experiment.workloads if may_write(each)}
-    columns = [place for place, cell in enumerate(seen.cells) if cell.workload in writing]
-    if not columns or not seen.blocks:
-        return {}
-    medians = np.median(np.exp(seen.log_tps[..., columns]), axis=0)
-    return {
-        name: float(rates.max()) for name, rates in zip(seen.configurations, medians, strict=True)
-    }
+    """Return the most writes per second of each configuration, as the table of cells has them."""
+    return seen.largest_rates({each.name for each in experiment.workloads if may_write(each)})
 
 
 def durability_of(

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from steelyard.answers.durability.compute import write_rates
 from steelyard.answers.observations import result_contrasts
 from steelyard.answers.validity.facts import (
     BY_RUNS,
@@ -33,10 +32,9 @@ from steelyard.core.findings import (
     lacking,
 )
 from steelyard.core.measurement import Evidence, Quantity
-from steelyard.core.redis import Death, PromisedLoss, promised_loss
+from steelyard.core.redis import Death, PromisedLoss, changes_keys, promised_loss
 from steelyard.core.target import EngineName, RedisLocalTarget
 from steelyard.core.units import KIB, format_bytes, format_share
-from steelyard.report.document import enumeration
 
 MISSED_SHARE: Final = 0.01
 PAYLOAD_BYTES: Final = 16 * KIB
@@ -255,7 +253,8 @@ class _Trade:
 def _persistence(facts: CampaignFacts) -> Iterator[Ruling]:
     """Rule on all comparisons; those that one side is the weaker of are told together."""
     needed = "appendonly, appendfsync and save in force"
-    rates = write_rates(facts.seen, facts.experiment)
+    writing = {each.name for each in facts.experiment.workloads if changes_keys(each)}
+    rates = facts.seen.largest_rates(writing)
     found: dict[str, list[_Trade]] = {}
 
     def promised(name: str) -> PromisedLoss | None:
@@ -296,7 +295,10 @@ def _traded_words(trades: Sequence[_Trade]) -> str:
         others.setdefault(each.instead, []).append(each.stronger)
     parts = []
     for (when, weaker, loses), others in told.items():
-        kept = [f"{enumeration(tuple(names))} {words}" for words, names in others.items()]
+        kept = [
+            f"{', '.join(names[:-1])}{' and ' if names[1:] else ''}{names[-1]} {words}"
+            for words, names in others.items()
+        ]
         parts.append(f"{when} {weaker} may lose {loses}, {', '.join(kept)}")
     return "; ".join(parts)
 
