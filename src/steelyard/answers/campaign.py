@@ -18,7 +18,12 @@ from steelyard.answers.cells import (
     without_forecasts,
 )
 from steelyard.answers.comparison import pair_findings, with_instances
-from steelyard.answers.durability.compute import durability_of, replication_unit, with_trades
+from steelyard.answers.durability.compute import (
+    durability_of,
+    replication_unit,
+    with_trades,
+    write_rates,
+)
 from steelyard.answers.findings import (
     campaign_findings,
     check_warmup,
@@ -103,7 +108,9 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         ceilings=ceilings,
         reasons=reasons,
         latency=latency,
-        durability=durability_of(experiment, record.environment, cells),
+        durability=durability_of(
+            experiment, record.environment, cells, write_rates(seen, experiment)
+        ),
         warm_ups_s=_warm_ups_s(record),
     )
     grounds = Grounds(record=record, seen=seen, closed=closed, analysis=analysis)
@@ -156,7 +163,7 @@ def _comparisons(
             compared.extend(compare(contrasts, pair, experiment.closed_loads, terms))
     placed = with_instances(compared, experiment, plan)
     forecast = without_forecasts(placed, experiment, record.environment)
-    return with_trades(forecast, experiment, record.environment)
+    return with_trades(forecast, experiment, record.environment, write_rates(seen, experiment))
 
 
 def _blocks_redone(record: CampaignRecord) -> tuple[str, ...]:

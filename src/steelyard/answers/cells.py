@@ -209,6 +209,10 @@ def _outside_the_server(experiment: Experiment) -> tuple[SettingDifference, ...]
         "generator: protocol": [
             t.protocol or experiment.protocol for t in experiment.configurations
         ],
+        "data: prepare": [
+            ", ".join(script.name for script in t.prepare) or None
+            for t in experiment.configurations
+        ],
         **_targets(experiment),
     }
     return tuple(

@@ -23,7 +23,7 @@ from steelyard.answers.cells import (
     shown_settings,
     without_forecasts,
 )
-from steelyard.answers.durability.compute import with_trades
+from steelyard.answers.durability.compute import with_trades, write_rates
 from steelyard.answers.latency.compute import analyse_latency
 from steelyard.answers.latency.section import latency_section
 from steelyard.answers.observations import (
@@ -521,7 +521,7 @@ def _compared(two: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]
     ]
     placed = with_instances(compared, experiment, plan)
     forecast = without_forecasts(placed, experiment, two.environment)
-    return with_trades(forecast, experiment, two.environment)
+    return with_trades(forecast, experiment, two.environment, write_rates(seen, experiment))
 
 
 def _require_two(experiment: Experiment, reference: str, configuration: str) -> None:

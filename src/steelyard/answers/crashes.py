@@ -380,7 +380,10 @@ _REDIS_REPLICATION: Final = "Redis documentation, 'Redis replication'"
 
 
 def redis_survivals(
-    target: Target, settings: Mapping[str, str], facts: Sequence[Fact]
+    target: Target,
+    settings: Mapping[str, str],
+    facts: Sequence[Fact],
+    per_s: float | None = None,
 ) -> tuple[Survival, ...]:
     """Return what an acknowledged write survives, one answer for each failure.
 
@@ -389,15 +392,21 @@ def redis_survivals(
         settings: In force, by name. What is missing has Redis' default on a server of Steelyard's
             own; on one of others nobody knows it.
         facts: Of the record: the cluster's storage classes are among them.
+        per_s: Writes per second, where they were measured.
     """
-    return tuple(_redis_survival(target, settings, facts, loss) for loss in Loss)
+    promised = promised_loss(settings, per_s)
+    return tuple(_redis_survival(target, settings, facts, loss, promised) for loss in Loss)
 
 
 def _redis_survival(
-    target: Target, settings: Mapping[str, str], facts: Sequence[Fact], loss: Loss
+    target: Target,
+    settings: Mapping[str, str],
+    facts: Sequence[Fact],
+    loss: Loss,
+    promised: PromisedLoss,
 ) -> Survival:
     if loss in (Loss.SERVER, Loss.POWER):
-        return _started_again(target, settings, loss)
+        return _started_again(target, settings, loss, promised)
     if target.is_here:
         why = "the data lie on this machine alone"
         return Survival(loss=loss, fate=Fate.ALL, reason=why, source="")
@@ -405,18 +414,19 @@ def _redis_survival(
         if loss is Loss.SITE:
             why = "no copy outside: neither a backup nor a replica elsewhere was made"
             return Survival(loss=loss, fate=Fate.ALL, reason=why, source="")
-        left = _own(loss, promised_loss(settings).power)
+        left = _own(loss, promised.power)
         return volume_survival(class_in(facts, target.storage_class), loss, left)
     why = "Steelyard did not make this server, and sees neither its disks nor its replicas"
     return Survival(loss=loss, fate=Fate.UNKNOWN, reason=why, source="")
 
 
-def _started_again(target: Target, settings: Mapping[str, str], loss: Loss) -> Survival:
+def _started_again(
+    target: Target, settings: Mapping[str, str], loss: Loss, promised: PromisedLoss
+) -> Survival:
     """Return what is left of a server that died, or its machine with it, and nothing else."""
     if not target.is_made and "appendonly" not in settings:
         why = "Steelyard did not make this server, and it does not show its settings"
         return Survival(loss=loss, fate=Fate.UNKNOWN, reason=why, source="")
-    promised = promised_loss(settings)
     return _beside(
         target, settings, _own(loss, promised.kill if loss is Loss.SERVER else promised.power)
     )

@@ -16,7 +16,7 @@ too, in the words of the probes.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -99,6 +99,18 @@ class Observations:
     def columns_of(self, workload: str) -> list[int]:
         """Return the places of a workload's cells along the last axis."""
         return [place for place, cell in enumerate(self.cells) if cell.workload == workload]
+
+    def largest_rates(self, workloads: Container[str]) -> dict[str, float]:
+        """Return the largest median rate (1/s) of each configuration under some workloads.
+
+        Over the cells of closed loops; nothing where there is none, or no block.
+        """
+        seen = self.of_closed_loops()
+        columns = [place for place, cell in enumerate(seen.cells) if cell.workload in workloads]
+        if not columns or not seen.blocks:
+            return {}
+        largest = np.median(np.exp(seen.log_tps[..., columns]), axis=0).max(axis=-1)
+        return dict(zip(seen.configurations, map(float, largest), strict=True))
 
     def narrowed(self, configurations: Sequence[str]) -> "Observations":
         """Return the observations of some configurations, in this order."""

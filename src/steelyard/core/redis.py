@@ -75,7 +75,8 @@ class PromisedDeath:
         source: Who says so.
         known_as: The bound in words, where it is none of time.
         on_top: What is added to the seconds, in words: its length follows from no setting.
-        most_writes: So many writes may be gone however old they are; None: no such bound.
+        most_writes: So many writes may be gone however old they are, and more where they come fast;
+            None: no such bound.
     """
 
     most_s: float | None
@@ -97,8 +98,6 @@ class PromisedDeath:
         """Return the bound in words."""
         if self.known_as:
             return self.known_as
-        if self.most_writes is not None:
-            return f"up to {_writes(self.most_writes)}, however old"
         if self.most_s is None:
             return "everything"
         if self.on_top:
@@ -118,12 +117,17 @@ class PromisedLoss:
         return self.kill if death is Death.KILL else self.power
 
 
-def promised_loss(settings: Mapping[str, str]) -> PromisedLoss:
-    """Return what a Redis with these settings may lose; what is not named has its default."""
+def promised_loss(settings: Mapping[str, str], per_s: float | None = None) -> PromisedLoss:
+    """Return what a Redis with these settings may lose; what is not named has its default.
+
+    Args:
+        settings: By name.
+        per_s: Writes per second, where they were measured: save points bound writes by them.
+    """
     given = {name.lower(): value.strip().lower() for name, value in settings.items()}
     asked = {**_DEFAULTS, **given}
     if asked["appendonly"] != "yes":
-        snapshots = _by_snapshots(asked["save"])
+        snapshots = _by_snapshots(asked["save"], per_s)
         return PromisedLoss(kill=snapshots, power=snapshots)
     return PromisedLoss(kill=_log_killed(asked["appendfsync"]), power=_log_cut(asked))
 
@@ -139,7 +143,7 @@ def promised_by_replica() -> PromisedLoss:
     return PromisedLoss(kill=death, power=death)
 
 
-def _by_snapshots(save: str) -> PromisedDeath:
+def _by_snapshots(save: str, per_s: float | None) -> PromisedDeath:
     """Return what is gone with what was in memory alone: the same for both deaths.
 
     A save point asks for seconds and for changes: only one that asks for a single change bounds
@@ -152,7 +156,7 @@ def _by_snapshots(save: str) -> PromisedDeath:
         reason = "the data are in memory alone (appendonly no, no save points)"
         return PromisedDeath(most_s=None, reason=reason, source=_PERSISTENCE)
     by_time = [seconds for seconds, changes in points if changes <= 1]
-    return _within(min(by_time)) if by_time else _too_few(points)
+    return _within(min(by_time)) if by_time else _by_writes(points, per_s)
 
 
 def _within(seconds: int) -> PromisedDeath:
@@ -169,16 +173,45 @@ def _within(seconds: int) -> PromisedDeath:
     )
 
 
-def _too_few(points: Sequence[tuple[int, int]]) -> PromisedDeath:
+def _by_writes(points: Sequence[tuple[int, int]], per_s: float | None) -> PromisedDeath:
+    """Return what is gone where each save point waits for several writes, and for its seconds.
+
+    The next snapshot begins when both have passed, so the more of the two is gone: fewer writes
+    than the point asks for, or what came in its seconds.
+    """
     seconds, changes = min(points, key=lambda point: (point[1], point[0]))
     reason = (
         "only the last complete snapshot comes back, and none begins before there were"
-        f" {changes:,} writes, however long that takes; where they come faster, what was written"
-        f" in {seconds} s and the time of two saves is gone, however much"
+        f" {changes:,} writes, however long that takes, nor before {seconds} s have passed since"
+        " the last; what is written while two snapshots are saved is gone with it"
     )
+    few = _writes(changes - 1)
+    words = f"{few}, or {seconds} s of writes if these are more, {_DURING_SAVES}"
+    if per_s is not None:
+        most = min(max(per_s * seconds, changes - 1.0) for seconds, changes in points)
+        words = f"up to {few}, however old, {_DURING_SAVES}"
+        if most > changes - 1:
+            words = f"about {_rounded(most)} writes {_DURING_SAVES}"
+            reason += (
+                f". At the {_rounded(per_s)} writes/s that were measured that is about"
+                f" {_rounded(most)} before the two saves; at a lower rate {few}, however old, may"
+                " be gone"
+            )
     return PromisedDeath(
-        most_s=None, reason=reason, source=f"{_CONF}, on save", most_writes=changes - 1
+        most_s=None,
+        reason=reason,
+        source=f"{_CONF}, on save",
+        known_as=words,
+        most_writes=changes - 1,
     )
+
+
+_DURING_SAVES: Final = "and what comes during two saves"
+
+
+def _rounded(number: float) -> str:
+    """Return a number to two digits: a rate of one machine is good for no more."""
+    return f"{float(f'{number:.2g}'):,.0f}"
 
 
 def _writes(number: int) -> str:

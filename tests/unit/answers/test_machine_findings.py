@@ -1,6 +1,7 @@
 """Rules about the machine, each on both sides of its threshold and without its facts."""
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 from made_records import an_experiment, compared
@@ -142,6 +143,8 @@ def test_a_shared_machine_is_told_of_with_the_generators_share() -> None:
     bound = asking(an_experiment(), Layer.CGROUP, cpuset="0", generator_cpuset="1")
     assert found(generating(experiment=bound), "shared-machine") is None
     assert missing(both(seen(), seen()), "shared-machine")
+    endless = seen({Quantity.GENERATOR_CPU_S: 3.5}, {Quantity.CPUS: inf})  # a damaged record
+    assert missing(both(endless, endless), "shared-machine")
 
 
 def test_an_endpoint_shares_nothing_that_is_known() -> None:

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from redis_records import NO_WAITS, redis_experiment
 from watched import both, found, missing, rulings, seen, watched, with_settings
 
+from steelyard.answers.observations import observe
+from steelyard.answers.validity.facts import CampaignFacts
 from steelyard.answers.validity.work_rules import CAMPAIGN_RULES
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import State
@@ -264,6 +267,27 @@ def test_what_may_be_lost_is_said_of_both_sides_and_both_deaths() -> None:
         f" when the process is killed t0 may lose {saved.kill.words}, t1 nothing"
     )
     assert missing(redis(seen(), seen()), "persistence-traded")
+
+
+def test_what_one_side_may_lose_is_told_once_for_all_comparisons() -> None:
+    """Seven comparisons with one baseline are one sentence, and each of the others is in it."""
+    record = with_settings(redis(seen(), seen()), t0=OFF, t1=KERNEL)
+    base = record.experiment.configurations
+    third = replace(base[1], name="t2")
+    experiment = replace(record.experiment, configurations=(*base, third))
+    assert record.environment is not None
+    servers = record.environment.servers
+    again = replace(servers[1], configuration="t2")
+    environment = replace(record.environment, servers=(*servers, again))
+    facts = CampaignFacts(
+        record=replace(record, experiment=experiment, environment=environment),
+        seen=replace(
+            observe(record), configurations=("t0", "t1", "t2"), log_tps=np.zeros((0, 3, 1))
+        ),
+    )
+    rule = next(each for each in CAMPAIGN_RULES if each.code == "persistence-traded")
+    (told,) = rule.judge(facts)
+    assert "t0 may lose everything, t1 and t2 35 s of writes" in told.message
 
 
 def test_only_a_difference_is_told() -> None:

@@ -32,10 +32,26 @@ def test_bounds_follow_settings(
 @pytest.mark.parametrize(
     ("save", "most_s", "words"),
     [
-        ("60 10000", None, "up to 9,999 writes, however old"),
-        ("5 1000", None, "up to 999 writes, however old"),
-        ("300 100 60 10000", None, "up to 99 writes, however old"),
-        ("900 2", None, "up to 1 write, however old"),
+        (
+            "60 10000",
+            None,
+            "9,999 writes, or 60 s of writes if these are more, and what comes during two saves",
+        ),
+        (
+            "5 1000",
+            None,
+            "999 writes, or 5 s of writes if these are more, and what comes during two saves",
+        ),
+        (
+            "300 100 60 10000",
+            None,
+            "99 writes, or 300 s of writes if these are more, and what comes during two saves",
+        ),
+        (
+            "900 2",
+            None,
+            "1 write, or 900 s of writes if these are more, and what comes during two saves",
+        ),
         ("3600 1 7200 10", 3600.0, "3600 s of writes and the time of two saves"),
         ("3600 1 60 1", 60.0, "60 s of writes and the time of two saves"),
         ("1 1", 1.0, "1 s of writes and the time of two saves"),
@@ -48,6 +64,24 @@ def test_save_points_bound_seconds_only_by_a_single_change(
     promised = promised_loss({"save": save})
     assert (promised.kill.most_s, promised.kill.words) == (most_s, words)
     assert promised.kill == promised.power
+
+
+@pytest.mark.parametrize(
+    ("save", "per_s", "words"),
+    [
+        ("5 1000", 7652.0, "about 38,000 writes and what comes during two saves"),
+        ("5 1000", 150.0, "up to 999 writes, however old, and what comes during two saves"),
+        ("300 100 60 10000", 7652.0, "about 460,000 writes and what comes during two saves"),
+        ("300 100 60 10000", 10.0, "about 3,000 writes and what comes during two saves"),
+    ],
+)
+def test_the_larger_bound_follows_from_the_measured_rate(
+    save: str, per_s: float, words: str
+) -> None:
+    """Where writes come fast the seconds of a save point cost more than its number of writes."""
+    promised = promised_loss({"save": save}, per_s).kill
+    assert promised.words == words
+    assert promised.rank == promised_loss({"save": save}).kill.rank
 
 
 @pytest.mark.parametrize("appendfsync", ["always", "everysec"])

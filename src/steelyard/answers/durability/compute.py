@@ -6,6 +6,7 @@ The unit of replication is told here in words: what the interval may be generali
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from steelyard.answers.crashes import NO_WAIT, Footing, Keeper, redis_survivals, survivals
@@ -50,8 +51,16 @@ _WHEN: Final = {
 }
 
 
+def write_rates(seen: Observations, experiment: Experiment) -> dict[str, float]:
+    """Return the most writes per second of each configuration, as the table of cells has them."""
+    return seen.largest_rates({each.name for each in experiment.workloads if may_write(each)})
+
+
 def durability_of(
-    experiment: Experiment, environment: Environment | None, cells: Sequence[CellSummary]
+    experiment: Experiment,
+    environment: Environment | None,
+    cells: Sequence[CellSummary],
+    rates: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[ConfigurationDurability, ...]:
     """Return what every configuration may lose; nothing where that is beside the question.
 
@@ -61,7 +70,7 @@ def durability_of(
     found = tuple(
         ConfigurationDurability(
             configuration=configuration.name,
-            survivals=survivals_of(configuration, environment),
+            survivals=survivals_of(configuration, environment, rates.get(configuration.name)),
             latencies=_latencies(configuration.name, experiment, cells),
         )
         for configuration in experiment.configurations
@@ -79,18 +88,24 @@ class _Side:
 
 
 def with_trades(
-    comparisons: Sequence[Comparison], experiment: Experiment, environment: Environment | None
+    comparisons: Sequence[Comparison],
+    experiment: Experiment,
+    environment: Environment | None,
+    rates: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[Comparison, ...]:
     """Return the comparisons, each with what one side may lose and the other keeps."""
     found = {
-        (asked.baseline, asked.configuration): _trades(asked, experiment, environment)
+        (asked.baseline, asked.configuration): _trades(asked, experiment, environment, rates)
         for asked in result_contrasts(experiment)
     }
     return tuple(replace(c, trades=found[c.baseline, c.configuration]) for c in comparisons)
 
 
 def _trades(
-    asked: ResultContrast, experiment: Experiment, environment: Environment | None
+    asked: ResultContrast,
+    experiment: Experiment,
+    environment: Environment | None,
+    rates: Mapping[str, float],
 ) -> tuple[DurabilityTrade, ...]:
     """Return what is traded by settings, then what else differs, by failure."""
     mine, theirs = (
@@ -105,7 +120,7 @@ def _trades(
     names = [name for trade in by_setting for name in GIVEN_UP if name in trade.because]
     by_failure = [
         trade
-        for trade in _by_failure(mine, theirs, environment)
+        for trade in _by_failure(mine, theirs, environment, rates)
         if not any(name in trade.because for name in names)
     ]
     return (*by_setting, *by_failure)
@@ -152,12 +167,12 @@ def _given_up(name: str, side: _Side, environment: Environment | None) -> str | 
 
 
 def _by_failure(
-    mine: _Side, theirs: _Side, environment: Environment | None
+    mine: _Side, theirs: _Side, environment: Environment | None, rates: Mapping[str, float]
 ) -> Iterator[DurabilityTrade]:
     """Yield one trade for each loss that a side is exposed to more, with all its failures."""
     failures: dict[DurabilityTrade, list[str]] = {}
     for loss in Loss:
-        ours, other = (_fate_of(side, loss, environment) for side in (mine, theirs))
+        ours, other = (_fate_of(side, loss, environment, rates) for side in (mine, theirs))
         if ours is None or other is None or ours.rank == other.rank:
             continue
         sides = ((mine, ours), (theirs, other))
@@ -176,12 +191,14 @@ def _by_failure(
         yield replace(trade, when=f"when {' or '.join(when)}")
 
 
-def _fate_of(side: _Side, loss: Loss, environment: Environment | None) -> Survival | None:
+def _fate_of(
+    side: _Side, loss: Loss, environment: Environment | None, rates: Mapping[str, float]
+) -> Survival | None:
     """Return what a side's commits survive; None where it is not known or not one answer."""
     found = [
         survival
         for configuration in side.configurations
-        for survival in survivals_of(configuration, environment)
+        for survival in survivals_of(configuration, environment, rates.get(configuration.name))
         if survival.loss is loss
     ]
     unknown = any(survival.fate is Fate.UNKNOWN for survival in found)
@@ -221,12 +238,19 @@ def _cause(
 
 
 def survivals_of(
-    configuration: Configuration, environment: Environment | None
+    configuration: Configuration, environment: Environment | None, per_s: float | None = None
 ) -> tuple[Survival, ...]:
-    """Return what the acknowledged commits of a configuration survive, by failure."""
+    """Return what the acknowledged commits of a configuration survive, by failure.
+
+    Args:
+        configuration: Of the experiment.
+        environment: What was seen of its server; None: nothing.
+        per_s: Its writes per second, where they were measured.
+    """
     if configuration.target.system.name is EngineName.REDIS:
         facts = () if environment is None else environment.facts
-        return redis_survivals(configuration.target, _in_force(configuration, environment), facts)
+        in_force = _in_force(configuration, environment)
+        return redis_survivals(configuration.target, in_force, facts, per_s)
     return survivals(footing(configuration, environment))
 
 

@@ -6,6 +6,7 @@ had more of it. Promises are what the settings in force say of the two sides' du
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Final, TypeVar
 
 from steelyard.answers.observations import Observations, ResultContrast, count, result_contrasts
@@ -129,13 +130,15 @@ def rate(runs: Runs, quantity: Quantity) -> float | None:
     known = [run for run in runs if run.evidence and run.evidence.total(quantity) is not None]
     seconds = sum(run.evidence.seconds for run in known if run.evidence is not None)
     summed = total(known, quantity)
-    return summed / seconds if summed is not None and seconds > 0 else None
+    if summed is None or not isfinite(summed) or seconds <= 0:
+        return None
+    return summed / seconds
 
 
 def levels(runs: Runs, quantity: Quantity) -> list[float]:
     """Return the readings at the ends of runs, where there are any."""
     found = [run.evidence.level(quantity) for run in runs if run.evidence is not None]
-    return [value for value in found if value is not None]
+    return [value for value in found if value is not None and isfinite(value)]
 
 
 def _values(runs: Runs, quantity: Quantity) -> list[float | None]:
@@ -196,7 +199,7 @@ _Promise = TypeVar("_Promise")
 def weighed(
     facts: CampaignFacts,
     asked: ResultContrast,
-    promised: Callable[[Mapping[str, str]], _Promise | None],
+    promised: Callable[[str], _Promise | None],
     traded: Callable[[tuple[str, _Promise], tuple[str, _Promise]], Ruling],
     needed: str,
 ) -> Ruling:
@@ -205,14 +208,13 @@ def weighed(
     Args:
         facts: Of the campaign.
         asked: The comparison.
-        promised: By the settings in force; None where those that decide it are not known.
+        promised: Of a configuration, by its name; None where what decides it is not known.
         traded: Rules on the names of the two sides, the configuration's first, and their promises.
         needed: What has to be known for that.
     """
     names = facts.seen.configurations
     told = [
-        [promised(facts.in_force(names[place])) for place in places]
-        for places in (asked.positive, asked.negative)
+        [promised(names[place]) for place in places] for places in (asked.positive, asked.negative)
     ]
     mine, theirs = ({each for each in side if each is not None} for side in told)
     if any(None in side for side in told):

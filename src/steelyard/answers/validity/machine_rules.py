@@ -484,8 +484,12 @@ def _reads_differ(reads: list[float | None], sides: Sides, one: str) -> Iterator
 def _durability(facts: CampaignFacts) -> Iterator[Ruling]:
     for asked in result_contrasts(facts.experiment):
         for setting in GIVEN_UP:
-            promised, traded = partial(keeps_commits, setting), partial(_traded, setting)
+            promised, traded = partial(_keeps, facts, setting), partial(_traded, setting)
             yield weighed(facts, asked, promised, traded, f"{setting} in force")
+
+
+def _keeps(facts: CampaignFacts, setting: str, configuration: str) -> bool | None:
+    return keeps_commits(setting, facts.in_force(configuration))
 
 
 def _traded(setting: str, one: tuple[str, bool], other: tuple[str, bool]) -> Ruling:

@@ -3,7 +3,8 @@
 Where a rule needs settings, those count that the running server reports.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -24,13 +25,14 @@ from steelyard.core.findings import (
     Judges,
     Ruling,
     Severity,
+    State,
     Threshold,
     ValidityRule,
     broken,
     lacking,
 )
 from steelyard.core.measurement import Evidence, Quantity
-from steelyard.core.redis import Death, PromisedLoss, promised_loss
+from steelyard.core.redis import Death, PromisedLoss, changes_keys, promised_loss
 from steelyard.core.target import EngineName, RedisLocalTarget
 from steelyard.core.units import KIB, format_bytes, format_share
 
@@ -237,39 +239,81 @@ def _held_any(quantities: tuple[Quantity, Quantity], evidence: Evidence) -> bool
     return max(known) > 0 if known else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trade:
+    """What the weaker side of a comparison may lose by one death, and the other one."""
+
+    when: str
+    weaker: str
+    loses: str
+    stronger: str
+    instead: str
+
+
 def _persistence(facts: CampaignFacts) -> Iterator[Ruling]:
+    """Rule on all comparisons; those that one side is the weaker of are told together."""
     needed = "appendonly, appendfsync and save in force"
+    writing = {each.name for each in facts.experiment.workloads if changes_keys(each)}
+    rates = facts.seen.largest_rates(writing)
+    found: dict[str, list[_Trade]] = {}
+
+    def promised(name: str) -> PromisedLoss | None:
+        return _promised(facts.in_force(name), rates.get(name))
+
+    def traded(one: tuple[str, PromisedLoss], other: tuple[str, PromisedLoss]) -> Ruling:
+        trades = tuple(_trades(one, other))
+        if not trades:
+            return KEPT
+        found.setdefault(trades[0].weaker, []).extend(trades)
+        return broken("")
+
     for asked in result_contrasts(facts.experiment):
-        yield weighed(facts, asked, _promised, partial(_traded, facts), needed)
+        ruling = weighed(facts, asked, promised, traded, needed)
+        if ruling.state is not State.VIOLATED:
+            yield ruling
+    for weaker, trades in found.items():
+        names = {each.weaker for each in trades}
+        yield broken(f"{_traded_words(trades)}{_replicas(facts, names)}", subject=weaker)
 
 
-def _traded(
-    facts: CampaignFacts, one: tuple[str, PromisedLoss], other: tuple[str, PromisedLoss]
-) -> Ruling:
-    """Rule on two sides, by each way to die: what the weaker one may lose, and the other."""
-    told, weaker = [], []
+def _trades(one: tuple[str, PromisedLoss], other: tuple[str, PromisedLoss]) -> Iterator[_Trade]:
+    """Yield what the weaker of two sides may lose, by each way to die, and the other."""
     for death, when in _WHEN:
         sides = [(name, loss.after(death)) for name, loss in (one, other)]
         (strong, less), (weak, more) = sorted(sides, key=lambda side: side[1].rank)
         if less.rank != more.rank:
-            told.append(f"{when} {weak} may lose {more.words}, {strong} {less.words}")
-            weaker.append(weak)
-    if not told:
-        return KEPT
-    return broken("; ".join(told) + _replicas(facts, weaker), subject=weaker[0])
+            yield _Trade(
+                when=when, weaker=weak, loses=more.words, stronger=strong, instead=less.words
+            )
 
 
-def _replicas(facts: CampaignFacts, weaker: Sequence[str]) -> str:
+def _traded_words(trades: Sequence[_Trade]) -> str:
+    """Return who may lose what and when, each sentence once for all that it is true of."""
+    told: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    for each in trades:
+        others = told.setdefault((each.when, each.weaker, each.loses), {})
+        others.setdefault(each.instead, []).append(each.stronger)
+    parts = []
+    for (when, weaker, loses), others in told.items():
+        kept = [
+            f"{', '.join(names[:-1])}{' and ' if names[1:] else ''}{names[-1]} {words}"
+            for words, names in others.items()
+        ]
+        parts.append(f"{when} {weaker} may lose {loses}, {', '.join(kept)}")
+    return "; ".join(parts)
+
+
+def _replicas(facts: CampaignFacts, weaker: Container[str]) -> str:
     here = [t.target for t in facts.configurations if t.name in weaker]
     split = any(isinstance(each, RedisLocalTarget) and each.replica is not None for each in here)
     return "; its replica may keep more" if split else ""
 
 
-def _promised(in_force: Mapping[str, str]) -> PromisedLoss | None:
+def _promised(in_force: Mapping[str, str], per_s: float | None) -> PromisedLoss | None:
     """Return what a server may lose; None where the settings that decide it are not known."""
     needed = (_FLUSH,) if in_force.get(_LOG) == "yes" else (_SNAPSHOTS,)
     known = all(name in in_force for name in (_LOG, *needed))
-    return promised_loss(in_force) if known else None
+    return promised_loss(in_force, per_s) if known else None
 
 
 def _forks_on_huge_pages(facts: CampaignFacts) -> Iterator[Ruling]:

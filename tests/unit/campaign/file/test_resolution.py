@@ -9,6 +9,7 @@ from experiment_texts import (
     LINUX_LAYER,
     SMALL,
     load,
+    problems_of,
     with_line,
     with_other,
     with_workload,
@@ -295,8 +296,8 @@ def test_a_configuration_may_make_data_of_its_own(tmp_path: Path) -> None:
     _, after = load(other, tmp_path).experiment.configurations
     assert after.prepare[0].text == "SELECT 1; -- after.sql\n"
     (missing,) = problems_of(other.replace("after.sql", "absent.sql"), base=tmp_path)
-    assert missing.path == ("configurations", "other", "prepare", 0)
+    assert missing.path == "configurations.other.prepare.0"
     elsewhere = text.replace("{prepare:", "{target: {kind: endpoint}, prepare:")
     assert {problem.path for problem in problems_of(elsewhere, base=tmp_path)} == {
-        ("configurations", name, "prepare") for name in ("default", "other")
+        f"configurations.{name}.prepare" for name in ("default", "other")
     }

@@ -59,7 +59,7 @@ def test_equal_data_are_prepared_once_for_all_configurations(tmp_path: Path) -> 
 
 
 def test_scripts_of_a_configuration_make_data_of_its_own(tmp_path: Path) -> None:
-    """After those of the workload; another state, so other live data, and a restart between them."""
+    """After those of the workload; another state, so other live data, and a restart between."""
     own = Script(name="index.sql", text="CREATE INDEX ON t (a);")
     plain = an_experiment()
     configurations = (plain.configurations[0], replace(plain.configurations[1], prepare=(own,)))
