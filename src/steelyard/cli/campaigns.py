@@ -19,13 +19,14 @@ from steelyard.core.errors import (
     ExitCode,
     InputError,
     Interrupted,
+    PrivilegeError,
     RecordError,
     SteelyardError,
     quoted,
 )
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Condition, Outcome, parse_condition, worst
-from steelyard.gateways.files import tree_bytes, write_text
+from steelyard.gateways.files import may_write, tree_bytes, write_text
 from steelyard.record.directory import (
     find_campaigns,
     is_held,
@@ -261,6 +262,25 @@ def write_reports(record: CampaignRecord, analysis: CampaignAnalysis, path: Path
     click.echo(f"no Parquet tables: pyarrow is not installed ({INSTALL}, {again})", err=True)
 
 
+def write_again(
+    record: CampaignRecord, analysis: CampaignAnalysis, path: Path
+) -> SteelyardError | None:
+    """Write them beside a record that was read; return why they were not, or None.
+
+    A record that may only be read is not damaged.
+    """
+    try:
+        write_reports(record, analysis, path)
+    except RecordError as error:
+        if may_write(path):
+            return error
+        return PrivilegeError(
+            f"the files beside the record were not written anew: {error.message}",
+            hint=f"To read it: steelyard report --format terminal {quoted(path)}",
+        )
+    return None
+
+
 def rendered(analysis: CampaignAnalysis, form: str) -> str:
     """Return the report in a form: ``markdown``, ``summary``, ``html``, ``json``."""
     if form == "json":
@@ -273,12 +293,24 @@ def rendered(analysis: CampaignAnalysis, form: str) -> str:
     return render_html(document)
 
 
-def show(analysis: CampaignAnalysis, path: Path, *, full: bool = False) -> None:
-    """Print the first screen of the report for this terminal, or its tables and findings too."""
+def show(
+    analysis: CampaignAnalysis, path: Path, *, full: bool = False, is_written: bool = True
+) -> None:
+    """Print the first screen of the report for this terminal, or its tables and findings too.
+
+    Args:
+        analysis: The campaign.
+        path: Its directory.
+        full: Tables and findings, too.
+        is_written: The files beside the record are written, or about to be; else only those are
+            named that are there.
+    """
     document = build_document(analysis)
+    names = [path / name for name in ("report.html", "report.md", "summary.json")]
+    files = tuple(str(each) for each in names if is_written or each.exists())
     if full:
-        files = tuple(str(path / name) for name in ("report.html", "report.md", "summary.json"))
         click.echo(for_this_terminal(document, files=files), nl=False)
         return
-    more = f"steelyard report --full {quoted(str(path))}, or {path / 'report.html'}"
+    page = [each for each in files if each.endswith(".html")]
+    more = ", or ".join([f"steelyard report --full {quoted(path)}", *page])
     click.echo(for_this_terminal(document, more=more), nl=False)

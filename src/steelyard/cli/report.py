@@ -37,7 +37,7 @@ def command(
     if full and form not in (None, "terminal"):
         raise click.UsageError(f"--full is for the terminal: {form} has a length of its own.")
     from steelyard.answers.campaign import analyse
-    from steelyard.cli.campaigns import Gate, rendered, show, write_reports
+    from steelyard.cli.campaigns import Gate, rendered, show, write_again
     from steelyard.record.directory import read_campaign
 
     record = read_campaign(directory)
@@ -47,7 +47,9 @@ def command(
     if form not in (None, "terminal"):
         click.echo(rendered(shown, form), nl=False)
         return gate.code(analysis)
-    show(shown, directory, full=full)
-    if form is None:
-        write_reports(record, analysis, directory)
-    return gate.code(analysis)
+    trouble = write_again(record, analysis, directory) if form is None else None
+    show(shown, directory, full=full, is_written=form is None and trouble is None)
+    code = gate.code(analysis)
+    if trouble is not None:
+        raise trouble
+    return code

@@ -10,9 +10,10 @@ from command_line import EXPERIMENT, Shell, a_campaign
 
 from fakes.campaigns import Killed, Stage, an_experiment
 from steelyard.answers.results import CampaignAnalysis
+from steelyard.cli import campaigns
 from steelyard.cli.campaigns import Gate
 from steelyard.cli.launching import RunOptions, _finish
-from steelyard.core.errors import Interrupted, MeasurementError
+from steelyard.core.errors import Interrupted, MeasurementError, RecordError
 from steelyard.core.findings import parse_condition
 
 SINGLE_PASS = Path(__file__).parents[3] / "docs" / "examples" / "published-matrix"
@@ -176,3 +177,36 @@ def test_a_report_of_a_campaign_that_broke_off_has_its_error(shell: Shell, tmp_p
     assert shell.run("report", "c", *words)[0] == 10
     (error,) = ET.parse(tmp_path / "gate.xml").getroot().iter("error")  # noqa: S314 - written by us
     assert "did not come to its end" in error.attrib["message"]
+
+
+@pytest.mark.parametrize(("may_write", "code"), [(False, 8), (True, 6)])
+def test_a_record_that_may_only_be_read_is_shown(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, may_write: bool, code: int
+) -> None:
+    """It names no file that was not written, tells the way, and does not say that it is damaged.
+
+    A full disk stays what it was.
+    """
+
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise RecordError(f"{path} may not be written")
+
+    a_campaign(tmp_path / "c")
+    monkeypatch.setattr(campaigns, "may_write", lambda _: may_write)
+    monkeypatch.setattr(campaigns, "write_text", refuse)
+    for words in ((), ("--full",)):
+        got, out, err = shell.run("report", "c", *words, "--fail-if", "slower > 90%")
+        assert (got, "fast" in out) == (code, True)
+        assert "report.html" not in out
+        assert "gate passed" in err
+        assert ("--format terminal c" in err) is not may_write
+    got, out, _ = shell.run("report", "c", "--format", "terminal")
+    assert (got, "report.html" in out) == (0, False)
+
+
+def test_a_report_names_the_page_that_it_wrote(shell: Shell, tmp_path: Path) -> None:
+    """Also later, when nothing is written."""
+    a_campaign(tmp_path / "c")
+    for words in ((), ("--format", "terminal")):
+        code, out, _ = shell.run("report", "c", *words)
+        assert (code, "c/report.html" in out) == (0, True)
