@@ -535,10 +535,10 @@ class PsycopgSql:
     def round_trips(
         self, address: ServerAddress, statement: str, *, most: int, most_s: float
     ) -> tuple[float, ...]:
-        """Return the seconds of each round trip of a statement on the quickest of some connections.
+        """Return the seconds of each round trip of a statement on the quickest connection.
 
-        The kernel puts a session on another CPU than its client or on the same, and leaves it there:
-        on one connection that doubles a round trip, or not.
+        The kernel puts a session on its client's CPU or on another, and leaves it there: on one
+        connection alone that doubles a round trip, or not.
 
         Raises:
             TargetError: The server cannot be reached, refuses or does not answer.
