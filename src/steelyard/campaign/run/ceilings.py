@@ -301,11 +301,11 @@ class CeilingTaker:
         server = self._platforms[configuration].address
         address = self._engine.generator_address(server, connection)
         own = address.at(self._engine.datasets()[0].name)
-        how = "SELECT 1 on one open connection"
+        how = "SELECT 1 on the quickest of 8 connections"
         if self._experiment.generator_host is None:
             trips = tools.round_trips(own, most=_TRIPS, most_s=_TRIPS_S)
         else:
-            how = f"{how}, by the load generator on its host"
+            how = "SELECT 1 on one open connection, by the load generator on its host"
             directory = self._platforms[configuration].scripts
             trips = tools.round_trips_there(own, most=_TRIPS, directory=directory)
         return timed(CeilingKind.ROUND_TRIP, subject, trips, how=how)
