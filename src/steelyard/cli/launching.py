@@ -304,8 +304,8 @@ def check(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Do
     assembly = assemble(loaded.experiment, doors, told=_told(options))
     experiment = settled(loaded.experiment, assembly)
     findings = preflight.check(loaded, assembly)
-    if not options.quiet:
-        _warn_of_equals(loaded, assembly)
+    if not (options.quiet and options.is_named):
+        _warn_of_equals(loaded, assembly, options)
     require_shared_memory(experiment, doors.host)
     require_huge_pages(experiment, doors.host)
     expected = forecasts.forecast(experiment, assembly, measured=profile_for(experiment))
@@ -371,7 +371,7 @@ def foresee(
         print_unseen(loaded.experiment, _directory(loaded, options, doors), error)
         return
     preflight.check(loaded, assembly)
-    _warn_of_equals(loaded, assembly)
+    _warn_of_equals(loaded, assembly, options)
     require_shared_memory(loaded.experiment, doors.host)
     require_huge_pages(loaded.experiment, doors.host)
     measured = profile_for(loaded.experiment)
@@ -419,7 +419,7 @@ def plan(options: RunOptions) -> None:
     loaded = load(options, doors)
     assembly = assemble(loaded.experiment, doors, told=_told(options))
     preflight.check(loaded, assembly)
-    _warn_of_equals(loaded, assembly)
+    _warn_of_equals(loaded, assembly, options)
     require_shared_memory(loaded.experiment, doors.host)
     found = planning.plan_campaign(loaded.experiment, assembly)
     if options.as_json:
@@ -429,9 +429,20 @@ def plan(options: RunOptions) -> None:
     _require_affordable(loaded.experiment, found.most_s, options)
 
 
-def _warn_of_equals(loaded: LoadedExperiment, assembly: Assembly) -> None:
-    """Tell of configurations that are the same, which may be a slip: it is no mistake to ask."""
+def _warn_of_equals(loaded: LoadedExperiment, assembly: Assembly, options: RunOptions) -> None:
+    """Tell of configurations that are the same, which may be a slip: in a file it is no mistake.
+
+    Raises:
+        InputError: They were written from a command line that names what is to differ.
+    """
     for one, other in same_twice(loaded.experiment, assembly.engine):
+        if not options.is_named:
+            asked = loaded.experiment.configuration(other).asked()
+            named = ", ".join(f"{name} = {value}" for name, value in asked.items())
+            raise InputError(
+                f"nothing would differ: the server has {named} already",
+                hint="Name another value; `steelyard noise` measures a server against itself.",
+            )
         if loaded.only_extends(one) or loaded.only_extends(other):
             continue  # it is meant to be the same
         click.echo(

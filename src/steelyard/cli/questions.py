@@ -417,7 +417,7 @@ def _trial_question(options: TrialOptions, seed: int) -> TrialQuestion:
         profile=options.profile or "",
         memory=options.memory or "",
         cpus=options.cpus or "",
-        settings=dict(_change_of(text) for text in options.changes),
+        settings=_changes(options.changes),
         scripts=[_script_of(text) for text in options.scripts],
         builtins=[name.strip() for name in (options.builtin or _BUILTIN).split(",")],
         scale=options.scale or _SCALE,
@@ -429,6 +429,22 @@ def _trial_question(options: TrialOptions, seed: int) -> TrialQuestion:
         budget=options.budget or _TRIAL_BUDGET,
         seed=seed,
     )
+
+
+def _changes(texts: Sequence[str]) -> dict[str, str]:
+    """Return the settings to try, by name.
+
+    Raises:
+        InputError: One is none, or is named twice.
+    """
+    found: dict[str, str] = {}
+    for name, value in map(_change_of, texts):
+        if name.lower() in map(str.lower, found):
+            raise InputError(
+                f"--set: {name} is given twice", hint="Keep one: a trial has one value of each."
+            )
+        found[name] = value
+    return found
 
 
 def _change_of(text: str) -> tuple[str, str]:
@@ -601,6 +617,25 @@ def _said_of_options(error: ExperimentFileError, option_of: Callable[[str], str]
     found = [(option, problem) for option, problem in named if option]
     if not found:
         return error
-    lines = [f"{option}: {problem.message} ({problem.hint})" for option, problem in found[1:]]
-    option, first = found[0]
-    return InputError("\n".join([f"{option}: {first.message}", *lines]), hint=first.hint)
+    (option, first), *others = found
+    if not others:
+        return InputError(f"{option}: {first.message}", hint=_of_command_line(first.hint))
+    # A way out behind each: one at the end would be that of one of them.
+    lines = (f"{name}: {each.message} ({_of_command_line(each.hint)})" for name, each in found)
+    return InputError("\n".join(lines))
+
+
+_ELSEWHERE: Final = {
+    "by `restart_command:` in the target or --restart-command": "by --restart-command",
+    "Use `target: {connection: tcp}`.": "Remove it: a server that is there is reached as it is.",
+    "Use `target: {connection: socket}`.": "Remove it: a server that is there is reached as it is.",
+    "Use `target: {port: ...}`.": "Remove it, or name the port in --dsn.",
+    "Use `target: {directory: ...}`.": "Remove it: a server that is there keeps its data.",
+}
+
+
+def _of_command_line(hint: str) -> str:
+    """Return a way out without keys of a file that nobody wrote."""
+    for ours, theirs in _ELSEWHERE.items():
+        hint = hint.replace(ours, theirs)
+    return hint

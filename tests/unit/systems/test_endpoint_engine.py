@@ -6,7 +6,7 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
-from fakes.sql import FakeSql
+from fakes.sql import FakeSql, Rows
 from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import (
     Configuration,
@@ -26,16 +26,23 @@ from steelyard.systems.postgres.server import Installation
 
 _ADDRESS = ServerAddress(host="db", port=5432, user="bench", database="postgres")
 _SETTINGS: list[tuple[object, ...]] = [
-    ("work_mem", "user", "Memory", "integer", "kB", "64", "2147483647"),
-    ("shared_buffers", "postmaster", "Memory", "integer", "8kB", "16", "1073741823"),
-    ("checkpoint_timeout", "sighup", "WAL", "integer", "s", "30", "86400"),
-    ("block_size", "internal", "Preset", "integer", None, "8192", "8192"),
-    ("jit", "user", "Planner", "bool", None, None, None),
+    ("work_mem", "user", "Memory", "integer", "kB", "64", "2147483647", "4096", "4MB"),
+    ("shared_buffers", "postmaster", "M", "integer", "8kB", "16", "1073741823", "16384", "128MB"),
+    ("checkpoint_timeout", "sighup", "WAL", "integer", "s", "30", "86400", "300", "5min"),
+    ("block_size", "internal", "Preset", "integer", None, "8192", "8192", "8192", "8192"),
+    ("jit", "user", "Planner", "bool", None, None, None, "on", "on"),
 ]
 
 
-def _server(*, superuser: bool, version: str = "18.6") -> running.RunningServer:
-    answers = {running._SERVER: [(version, superuser, False)], running._SETTINGS: _SETTINGS}
+def _server(
+    *, superuser: bool, version: str = "18.6", granted: tuple[str, ...] = ()
+) -> running.RunningServer:
+    answers: dict[str, Rows] = {
+        running._SERVER: [(version, superuser, False)],
+        running._SETTINGS: _SETTINGS,
+    }
+    if not superuser and not version.startswith("14"):
+        answers[running._ALTERABLE] = [(name,) for name in granted]
     return running.read_running(_ADDRESS, FakeSql(answers))
 
 
@@ -78,8 +85,8 @@ def _engine(
         (True, (), "auto_explain.log_analyze", "on", "is not known to the server"),
         (False, (), "work_mem", "9MB", ""),
         (False, (), "jit", "off", ""),
-        (False, (), "checkpoint_timeout", "7min", "by a superuser only"),
-        (False, ("again",), "shared_buffers", "1GB", "by a superuser only"),
+        (False, (), "checkpoint_timeout", "7min", "neither as a superuser nor"),
+        (False, ("again",), "shared_buffers", "1GB", "neither as a superuser nor"),
     ],
 )
 def test_complaints(
@@ -160,3 +167,68 @@ def test_without_a_pgbench_that_speaks_tls_the_campaign_is_refused(
     with pytest.raises(PreflightError, match="over TLS") as caught:
         installation.find_clients(processes, tls=True)
     assert "sslmode=disable" in caught.value.hint
+
+
+def test_all_that_stands_in_the_way_is_said_at_once() -> None:
+    """Who becomes a superuser must not learn only then that a restart is needed."""
+    (both,) = _engine(_server(superuser=False), shared_buffers="1GB").complaints("b")
+    assert "needs a restart" in both.message
+    assert "neither as a superuser" in both.message
+    assert "--restart-command" in both.hint
+    assert "GRANT ALTER SYSTEM ON PARAMETER shared_buffers" in both.hint
+    (old,) = _engine(_server(superuser=False, version="14.20"), shared_buffers="1GB").complaints(
+        "b"
+    )
+    assert "by a superuser only" in old.message
+    assert "GRANT" not in old.hint  # there are no such rights before 15
+
+
+def test_who_was_granted_it_may_change_a_setting_for_everyone() -> None:
+    """All of what is asked for, or nothing is changed: the rest is named."""
+    granted = ("checkpoint_timeout",)
+    server = _server(superuser=False, granted=granted)
+    assert _engine(server, checkpoint_timeout="7min").complaints("b") == ()
+    assert server.not_alterable(["Checkpoint_Timeout"]) == ()
+    (found,) = _engine(server, checkpoint_timeout="7min", work_mem="9MB").complaints("b")
+    assert "put back work_mem" in found.message
+    assert "PARAMETER work_mem to" in found.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("shared_buffers", "1kB", "takes 128kB to 8TB"),
+        ("checkpoint_timeout", "1s", "takes 30s to 1d"),
+    ],
+)
+def test_a_range_is_written_as_in_a_configuration_file(name: str, value: str, words: str) -> None:
+    """And no power of ten."""
+    (found,) = _engine(_server(superuser=True), ("again",), **{name: value}).complaints("b")
+    assert words in found.message
+
+
+def test_what_nobody_can_change_has_no_range_beside() -> None:
+    """One complaint is enough."""
+    (found,) = _engine(_server(superuser=True), block_size="4096").complaints("b")
+    assert "cannot be changed" in found.message
+
+
+@pytest.mark.parametrize(
+    ("settings", "same"),
+    [
+        ({"work_mem": "4MB"}, True),
+        ({"work_mem": "4096kB", "JIT": "on"}, True),
+        ({"jit": "true"}, True),
+        ({"shared_buffers": "131072kB"}, True),
+        ({"work_mem": "5MB"}, False),
+        ({"work_mem": "4MB", "jit": "off"}, False),
+        ({"auto_explain.log_analyze": "on"}, False),
+    ],
+)
+def test_who_asks_for_what_is_in_force_asks_for_nothing(
+    settings: dict[str, str], *, same: bool
+) -> None:
+    """However it is written; against a configuration that leaves the server as it is."""
+    engine = _engine(_server(superuser=True), **settings)
+    assert engine.asks_the_same("a", "b", tuple(settings)) is same
+    assert engine.shown_now("a", ("Work_Mem", "nothing")) == {"Work_Mem": "4MB"}
