@@ -712,4 +712,4 @@ def _translated(error: psycopg.Error, address: ServerAddress) -> TargetError:
             hint="If statement_timeout is too short for this user, set it to 0: ALTER ROLE ... SET"
             " statement_timeout = 0.",
         )
-    return RefusedError(f"the server at {where} refused: {text}")
+    return RefusedError(f"the server at {where} refused: {text}", code=error.sqlstate or "")

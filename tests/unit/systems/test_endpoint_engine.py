@@ -1,17 +1,20 @@
 """PostgreSQL on a server that is there already: what it refuses before anything is changed."""
 
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql, Rows
-from steelyard.core.errors import PreflightError
+from steelyard.core.errors import PreflightError, RefusedError
 from steelyard.core.experiment import (
     Configuration,
     Experiment,
     Layer,
+    Script,
     Setting,
     SwitchCost,
     Workload,
@@ -22,7 +25,11 @@ from steelyard.core.target import EndpointTarget
 from steelyard.systems.postgres import engine as running
 from steelyard.systems.postgres import server as installation
 from steelyard.systems.postgres.factory import EndpointEngine, Surroundings
+from steelyard.systems.postgres.reader import unknown_in
 from steelyard.systems.postgres.server import Installation
+
+if TYPE_CHECKING:
+    from steelyard.gateways.sql import Sql
 
 _ADDRESS = ServerAddress(host="db", port=5432, user="bench", database="postgres")
 _SETTINGS: list[tuple[object, ...]] = [
@@ -232,3 +239,95 @@ def test_who_asks_for_what_is_in_force_asks_for_nothing(
     engine = _engine(_server(superuser=True), **settings)
     assert engine.asks_the_same("a", "b", tuple(settings)) is same
     assert engine.shown_now("a", ("Work_Mem", "nothing")) == {"Work_Mem": "4MB"}
+
+
+@dataclass
+class _Grammar:
+    """A session that prepares what is in its table, and refuses all else with a code."""
+
+    refused: dict[str, tuple[str, str]]
+    done: list[str] = field(default_factory=list)
+
+    def do(self, statement: str) -> None:
+        self.done.append(statement)
+        for words, (code, said) in self.refused.items():
+            if statement.startswith("PREPARE") and words in statement:
+                message = f"the server at db:5432 refused: {said} LINE 1: PREPARE x ^"
+                raise RefusedError(message, code=code)
+
+    def session(self, *_: object, **__: object) -> "_Grammar":
+        return self
+
+    def close(self) -> None:
+        self.done.append("closed")
+
+
+_SHOP = {
+    "FRM": ("42601", 'syntax error at or near "FRM"'),
+    "LIMIT $1": ("42601", 'syntax error at or near "$1"'),
+    "itms": ("42P01", 'relation "itms" does not exist'),
+    "nn": ("42703", 'column "nn" does not exist'),
+    "vague": ("42725", "operator is not unique: unknown + unknown"),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "tables", "said"),
+    [
+        ("SELECT 1 FRM t;\nSELECT 1;", True, ['syntax error at or near "FRM"']),
+        ("SELECT 1 FRM t;", False, ['syntax error at or near "FRM"']),
+        ("SELECT 1 FROM itms; SELECT nn FROM t;", True, ["relation", "column"]),
+        ("SELECT 1 FROM itms;", False, []),
+        ("CREATE TEMP TABLE itms (a int);\nSELECT a FROM itms;", True, []),
+        ("\\set n 1\nSELECT 1 LIMIT :n;", True, []),
+        ("SELECT vague;", True, []),
+        ("BEGIN;\nVACUUM t FRM;\nCOMMIT;", True, []),
+    ],
+)
+def test_what_a_server_does_not_know_of_a_script_is_told_before(
+    text: str, said: list[str], *, tables: bool
+) -> None:
+    """In its words; nothing is executed, and no statement stays prepared."""
+    workload = Workload(name="w", scripts=(Script(name="q.sql", text=text),))
+    sql = _Grammar(_SHOP)
+    found = list(unknown_in(workload, _ADDRESS, cast("Sql", sql), empty=False, tables=tables))
+    assert [name for name, _ in found] == ["q.sql"] * len(said)
+    assert all(line.startswith(words) for (_, line), words in zip(found, said, strict=True))
+    assert not any("LINE" in line for _, line in found)
+    verbs = {statement.split()[0] for statement in sql.done}
+    assert verbs <= {"BEGIN", "PREPARE", "DEALLOCATE", "ROLLBACK", "closed"}
+    assert sql.done.count("ROLLBACK") == sql.done.count("BEGIN READ ONLY")
+
+
+@pytest.mark.parametrize(
+    ("target", "prepare", "asked"),
+    [
+        (EndpointTarget(), (), (True, True)),
+        (EndpointTarget(dbname="shop", allow_existing=True), (), (False, True)),
+        (EndpointTarget(), (Script(name="p.sql", text="CREATE TABLE t (a int);"),), (False, False)),
+    ],
+)
+def test_the_database_that_is_measured_in_is_the_one_that_is_asked(
+    target: EndpointTarget, prepare: tuple[Script, ...], asked: tuple[bool, bool]
+) -> None:
+    """Steelyard's own is empty; what `prepare` makes is not there yet, so grammar alone counts."""
+    engine = _engine(_server(superuser=True))
+    workload = Workload(name="w", scripts=(Script(name="q.sql", text="TABLE t"),), prepare=prepare)
+    a, b = engine._experiment.configurations
+    engine._experiment = replace(
+        engine._experiment,
+        configurations=(replace(a, target=target), replace(b, target=target)),
+        workloads=(workload,),
+    )
+    seen = []
+
+    def unknown(_: Workload, address: ServerAddress, *, empty: bool, tables: bool) -> object:
+        assert address == _ADDRESS
+        seen.append((empty, tables))
+        return (("q.sql", 'relation "t" does not exist'),)
+
+    engine.unknown = unknown  # type: ignore[method-assign, assignment]
+    with pytest.raises(PreflightError, match=r'q.sql: relation "t" does not exist') as refused:
+        engine._require_known(engine._experiment.configurations[0])
+    assert seen == [asked]
+    assert ("allow_existing" in refused.value.hint) is asked[0]

@@ -21,7 +21,7 @@ from steelyard.systems.postgres import settings as checkpoints
 from steelyard.systems.postgres import settings as checks
 from steelyard.systems.postgres import settings as memory
 from steelyard.systems.postgres.load_programs import filled, load_program, values_of_server
-from steelyard.systems.postgres.reader import PostgresCeilings, open_reader, plans_of
+from steelyard.systems.postgres.reader import PostgresCeilings, open_reader, plans_of, unknown_in
 from steelyard.systems.postgres.server import Installation, PostgresProgram, version_numbers
 from steelyard.systems.postgres.settings import SettingEntry
 from steelyard.systems.protocol import Dataset, LogReader, RunRequest, ServerReader
@@ -324,6 +324,16 @@ class PostgresEngine:
             for plan in plans_of(workload, address.at(dataset_of(workload).name), self._sql)
         )
 
+    def unknown(
+        self, workload: Workload, address: ServerAddress, *, empty: bool, tables: bool
+    ) -> tuple[tuple[str, str], ...]:
+        """Return what a server does not know of a workload's statements, as ``unknown_in``.
+
+        Raises:
+            TargetError: The server lets nobody in.
+        """
+        return tuple(unknown_in(workload, address, self._sql, empty=empty, tables=tables))
+
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
         """Return all settings as a new session sees them in the workloads' databases.
 
@@ -543,6 +553,7 @@ class RunningServer:
         shown: The same with units, as SHOW has them.
         alterable: Settings that this user may change for everyone, and put back, though no
             superuser.
+        address: Where it was asked; None: nobody did.
     """
 
     version: str
@@ -553,6 +564,7 @@ class RunningServer:
     in_force: Mapping[str, EffectiveSetting] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)
     alterable: frozenset[str] = frozenset()
+    address: ServerAddress | None = None
 
     @property
     def grants(self) -> bool:
@@ -619,4 +631,5 @@ def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
         in_force=in_force,
         shown=shown,
         alterable=alterable,
+        address=address,
     )

@@ -13,7 +13,7 @@ from steelyard.core.errors import Complaint, PreflightError
 from steelyard.core.experiment import Configuration, Experiment, Layer, Setting
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import Command, ServerAddress
-from steelyard.core.target import CloudNativePgTarget
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.systems.postgres import settings as checks
@@ -112,6 +112,10 @@ def _reachable(found: Installation, surroundings: Surroundings) -> Installation:
     return replace(found, programs=programs)
 
 
+_NAME_IT: Final = (
+    "Name the database that has it, with `allow_existing: true` in the target or --allow-existing,"
+    " or make it by `prepare` scripts; or correct the script."
+)
 # Contexts that any user may set for own sessions, when they begin.
 SESSION_CONTEXTS = frozenset({"user", "backend"})
 _NEEDS_RESTART = "postmaster"
@@ -167,6 +171,33 @@ class EndpointEngine(PostgresEngine):
             *_out_of_reach(asked, server, server.not_alterable(together)),
             *_out_of_range(asked, bounds),
         )
+
+    def check_flags(self) -> None:
+        """Raise where the load generator or a server cannot do what is asked of it.
+
+        Raises:
+            PreflightError: A server does not know what a script names.
+        """
+        super().check_flags()
+        for configuration in self._experiment.configurations:
+            self._require_known(configuration)
+
+    def _require_known(self, configuration: Configuration) -> None:
+        """Look at the statements of scripts; nothing of them is executed."""
+        target, server = configuration.target, self._servers[configuration.name]
+        if server.address is None or not isinstance(target, EndpointTarget):
+            return
+        for workload in self._experiment.workloads:
+            made = (workload.scale_factor, workload.command, *workload.prepare)
+            tables = not any(made) and not configuration.prepare
+            empty = tables and not target.allow_existing
+            found = self.unknown(workload, server.address, empty=empty, tables=tables)
+            if found:
+                where = " in the empty database that Steelyard makes" if empty else ""
+                raise PreflightError(
+                    "\n".join(dict.fromkeys(f"{name}: {said}{where}" for name, said in found)),
+                    hint=_NAME_IT if empty else "Correct the script.",
+                )
 
     def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
         """Return whether two configurations mean the same by these settings.
