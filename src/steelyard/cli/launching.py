@@ -257,6 +257,7 @@ def start(
     options: RunOptions,
     doors: Doors,
     *,
+    told: Callable[[Assembly], None] = lambda _: None,
     agreed: Callable[[Assembly], None] = lambda _: None,
 ) -> None:
     """Check an experiment, run it as a new campaign and report it.
@@ -266,6 +267,7 @@ def start(
         command: That repeats it.
         options: Of the command line.
         doors: To the outside.
+        told: Tells what is to be known before the plan.
         agreed: Is asked once everything is checked and told, and raises where nobody agrees.
     """
     options.gate.conditions(loaded.experiment)
@@ -274,6 +276,7 @@ def start(
         checked = check(loaded, command, options, doors)
         path = _directory(loaded, options, doors)
         require_unused(path)
+        told(checked.assembly)
         foretell(checked, path, options)
         agreed(checked.assembly)
     request = checked.request
@@ -381,9 +384,11 @@ def foresee(
     else:
         warning = _shortfall(options, loaded.experiment, assembly)
         pods = assembly.site is not None
-        text = forecast_text(loaded.experiment, expected, warning=warning, with_schedule=True)
-        click.echo(text, err=pods)
         told(assembly)
+        text = forecast_text(
+            loaded.experiment, expected, warning=warning, with_schedule=options.is_named
+        )
+        click.echo(text, err=pods)
         if pods:  # what is printed can be handed to kubectl
             path = _directory(loaded, options, doors)
             print_manifests(loaded.experiment, assembly, path)

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -381,14 +382,21 @@ def run_trial(options: TrialOptions) -> None:
     run, doors = options.run(_TRIAL), real_doors()
     try:
         loaded = load_written(text, run, doors)
+        tell = partial(_tell_touched, loaded)
         if options.save is not None:
             _save_trial(text, options.save)
         elif options.dry_run:
-            foresee(loaded, run, doors, told=lambda assembly: _tell_touched(loaded, assembly))
+            foresee(loaded, run, doors, told=tell)
         else:
             command = _trial_command(replace(options, seed=seed))
+            quiet = options.quiet
             start(
-                loaded, command, run, doors, agreed=lambda it: _agree_to_trial(loaded, it, options)
+                loaded,
+                command,
+                run,
+                doors,
+                told=(lambda _: None) if quiet else tell,
+                agreed=lambda it: _agree_to_trial(it, options),
             )
     except ExperimentFileError as error:
         said = _said_of_options(error, _trial_option)
@@ -485,14 +493,12 @@ def _save_trial(text: str, path: Path) -> None:
     click.echo(f"steelyard run {shlex.quote(str(path))}")
 
 
-def _agree_to_trial(loaded: LoadedExperiment, assembly: Assembly, options: TrialOptions) -> None:
-    """Tell what is touched, and ask whether that is meant.
+def _agree_to_trial(assembly: Assembly, options: TrialOptions) -> None:
+    """Ask whether what is touched is meant.
 
     Raises:
         PreflightError: Nobody agreed.
     """
-    if not options.quiet:
-        _tell_touched(loaded, assembly)
     if options.yes or not _is_there(assembly):
         return
     if not sys.stdin.isatty():
@@ -516,7 +522,8 @@ def _trial_facts(assembly: Assembly) -> dict[str, str]:
 
 def _tell_touched(loaded: LoadedExperiment, assembly: Assembly) -> None:
     lines = touched(loaded.experiment, assembly)
-    click.echo("\n".join(f"  {name:<10} {text}" for name, text in lines), err=True)
+    told = (f"  {name:<10} {text}" for name, text in lines)
+    click.echo("\n".join(["What is touched:", *told, ""]), err=True)
 
 
 def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, str]]:
@@ -524,7 +531,7 @@ def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, s
     facts = _trial_facts(assembly)
     if facts:
         yield "server", f"{facts['address']}, as {facts['user']}"
-        yield "settings", _settings_touched(experiment, facts)
+        yield "settings", _settings_touched(experiment, assembly, facts)
     else:
         yield "server", "one that Steelyard starts and removes"
     yield "data", _data_touched(experiment, assembly, facts)
@@ -532,9 +539,13 @@ def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, s
     yield "load", f"{clients} sessions, for {format_duration(experiment.stop.budget_s)} at most"
 
 
-def _settings_touched(experiment: Experiment, facts: dict[str, str]) -> str:
+def _settings_touched(experiment: Experiment, assembly: Assembly, facts: dict[str, str]) -> str:
     asked = experiment.configuration(CHANGED).asked()
-    named = ", ".join(f"{name} = {value}" for name, value in asked.items())
+    before = assembly.engine.shown_now(NOW, tuple(asked))
+    named = ", ".join(
+        f"{name} = {value}" + (f" (now {before[name]})" if name in before else "")
+        for name, value in asked.items()
+    )
     if facts["settings"] == "of own sessions only":
         how = "in sessions of Steelyard's own; nothing of the server is changed"
     else:

@@ -65,6 +65,11 @@ def test_two_campaigns_are_no_gate(shell: Shell, tmp_path: Path) -> None:
     assert code == 2
     assert "different times" in err
     assert "run --fail-if" in err
+    _, _, err = shell.run("compare", "one", "elsewhere", "--fail-if", "slower > 3%")
+    assert "elsewhere" in err  # first what is not there
+    assert "different times" not in err
+    shown = " ".join(shell.run("compare", "--help")[1].split())
+    assert "--junit are for two configurations of one campaign" in shown
 
 
 def test_a_junit_file_that_cannot_be_written_fails(shell: Shell, tmp_path: Path) -> None:
