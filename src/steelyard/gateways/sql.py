@@ -254,14 +254,23 @@ _FROM_INSIDE: Final = (
     "User and password come from a Secret beside the server: correct it, or name another one"
     " (`secret`)."
 )
-_REFUSED: Final = r"password authentication failed|no password supplied|password supplied"
+_CORRECT_IT: Final = "Correct it where libpq finds it: PGPASSWORD, else ~/.pgpass."
+_REFUSED: Final = "password authentication failed"
+_NONE_GIVEN: Final = "no password supplied|password supplied"
 _ROLE: Final = r'role "[^"]*" does not exist'
-_LOGIN: Final = f"{_REFUSED}|{_ROLE}"
+_LOGIN: Final = f"{_REFUSED}|{_NONE_GIVEN}|{_ROLE}"
+# What psycopg and libpq put before the reason; the place is named already.
+_PREAMBLE: Final = re.compile(r"connection (?:to server (?:at|on) .*?)?\s*failed: ")
 _FAILURES: Final = (
     (
-        _REFUSED,
-        "the server at {where} refused the password of {user}, or got none",
+        _NONE_GIVEN,
+        "the server at {where} asks {user} for a password, and there is none",
         _FROM_OUTSIDE,
+    ),
+    (
+        _REFUSED,
+        "the server at {where} refused the password of {user}",
+        _CORRECT_IT,
     ),
     (
         r"pg_hba.conf.*SSL encryption",
@@ -375,13 +384,15 @@ def connection_failure(
         in_cluster: The server is in a cluster, and the password from a Secret there.
     """
     named = user or "this account"
+    reason = _PREAMBLE.sub("", text)
     for pattern, message, hint in _FAILURES:
         if re.search(pattern, text):
-            hint = _FROM_INSIDE if in_cluster and hint is _FROM_OUTSIDE else hint  # noqa: PLW2901
+            is_of_password = hint in (_FROM_OUTSIDE, _CORRECT_IT)
+            hint = _FROM_INSIDE if in_cluster and is_of_password else hint  # noqa: PLW2901
             kind = LoginError if re.search(_LOGIN, text) else TargetError
-            return kind(message.format(where=where, user=named, text=text), hint=hint)
+            return kind(message.format(where=where, user=named, text=reason), hint=hint)
     return TargetError(
-        f"the server at {where} cannot be reached: {text}",
+        f"the server at {where} cannot be reached: {reason}",
         hint="Is it running, and does it listen there?",
     )
 
