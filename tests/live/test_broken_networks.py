@@ -32,7 +32,7 @@ configurations:
     target: {kind: endpoint}
   other:
     extends: default
-    postgres: {work_mem: 9MB}
+    postgres: {maintenance_work_mem: 65MB}
 """
 
 
@@ -95,7 +95,7 @@ def _refuse(proxy: Proxy) -> None:
 @pytest.mark.parametrize(
     ("design", "breaks", "left"),
     [
-        ("one-by-one", _refuse, "settings work_mem on"),
+        ("one-by-one", _refuse, "settings maintenance_work_mem on"),
         ("alternating", Proxy.stall, "database steelyard_"),
     ],
 )

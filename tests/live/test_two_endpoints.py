@@ -26,7 +26,7 @@ configurations:
     target: {kind: endpoint, uri: FIRST}
   two:
     target: {kind: endpoint, uri: SECOND}
-    postgres: {work_mem: 9MB}
+    postgres: {maintenance_work_mem: 65MB}
 """
 
 
