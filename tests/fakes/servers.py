@@ -235,6 +235,11 @@ class FakeEngine:
         assert {one, other} <= self._programs.keys()
         return not names
 
+    def shown_now(self, configuration: str, names: Sequence[str]) -> Mapping[str, str]:
+        """Return nothing: it is started for the campaign."""
+        assert configuration in self._programs or names
+        return {}
+
     def datasets(self) -> tuple[Dataset, ...]:
         """Return one data set."""
         return (Dataset(name="fake_s1", scale_factor=1, prepare=()),)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from steelyard.campaign.run.ceilings import _NOT_HERE
 from support.endpoint import Server
 from support.live import TINY, Steelyard, living_servers, wait_for
 
@@ -73,7 +74,7 @@ def test_a_server_that_was_there_shows_its_round_trip_alone(
     seen = {c["kind"] for c in found if c["latency_s"] is not None}
     assert seen == {"round trip"}
     absent = {c["unknown"] for c in found if c["kind"] != "round trip"}
-    assert absent == {"not visible: the server is not on this machine"}
+    assert absent == {_NOT_HERE}
 
 
 def test_a_death_in_the_sync_test_leaves_nothing(steelyard: Steelyard) -> None:

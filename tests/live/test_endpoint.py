@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.endpoint import ADMIN_PASSWORD, PLAIN_PASSWORD, Server
+from steelyard.gateways.sql import PsycopgSql, parsed_uri
+from support.endpoint import ADMIN_PASSWORD, PLAIN_PASSWORD, Server, started
 from support.endpoint import run as command
 from support.live import LIMIT_S, Steelyard, interrupted, lasting, wait_for
 
@@ -109,6 +110,20 @@ def test_pg_variables_and_a_password_that_nobody_sees(steelyard: Steelyard, serv
     assert [line for line in seen if ADMIN_PASSWORD in line] == []
     assert ADMIN_PASSWORD not in done.stdout + done.stderr
     assert [path for path, text in _everything(steelyard) if ADMIN_PASSWORD in text] == []
+
+
+def test_a_server_without_an_encoding_is_measured_as_any(
+    steelyard: Steelyard, programs: Path
+) -> None:
+    """Initdb under the C locale: settings are known by name, and in others' text is what is."""
+    with started(programs, encoding="SQL_ASCII") as bare:
+        before = (bare.configuration, bare.databases)
+        _measured(steelyard, at(bare))
+        assert {e["kind"] for e in _journal(steelyard)} >= {"planned", "run", "block-ended"}
+        assert (bare.configuration, bare.databases) == before
+        server = PsycopgSql().reach(parsed_uri(bare.uri))
+        odd = "SELECT convert_from(decode('6772fc6e', 'hex'), 'SQL_ASCII')"
+        assert PsycopgSql().rows(server, odd) == [("gr\N{REPLACEMENT CHARACTER}n",)]
 
 
 def _watch(seen: set[str], stop: threading.Event) -> None:
@@ -208,8 +223,38 @@ def test_an_ordinary_role_is_told_what_it_cannot_change(
     variables = {**server.tcp, "PGUSER": "plain", "PGPASSWORD": PLAIN_PASSWORD}
     done = _run(replace(steelyard, extra=variables), TINY)
     assert done.returncode == 2, done.stderr
-    assert "`checkpoint_timeout` can be changed by a superuser only" in done.stderr
+    assert "`checkpoint_timeout` is changed for all sessions" in done.stderr
+    assert "GRANT ALTER SYSTEM ON PARAMETER" in done.stderr
     assert "tiny.yaml:" in done.stderr
+
+
+@pytest.mark.usefixtures("untouched")
+def test_who_was_granted_a_setting_alters_it_and_puts_it_back(
+    steelyard: Steelyard, server: Server
+) -> None:
+    """From PostgreSQL 15 on, with what it takes to see and to reload; no superuser is needed."""
+    view, functions = "pg_file_settings", "pg_show_all_file_settings(), pg_reload_conf()"
+    rights = ("PARAMETER checkpoint_timeout", view, f"FUNCTION {functions}")
+    verbs = ("ALTER SYSTEM", "SELECT", "EXECUTE")
+    pairs = list(zip(verbs, rights, strict=True))
+    server.do(*(f"GRANT {verb} ON {right} TO plain" for verb, right in pairs))
+    try:
+        variables = {**server.tcp, "PGUSER": "plain", "PGPASSWORD": PLAIN_PASSWORD}
+        granted = replace(steelyard, extra=variables)
+        _measured(granted, TINY.replace("work_mem: 9MB, ", ""))
+        made = [each for each in _journal(steelyard) if each["kind"] == "created"]
+        assert {each["resource"] for each in made} == {"directory", "on-server"}
+        shown = [
+            setting["value"]
+            for each in _journal(steelyard)
+            if each["kind"] == "environment"
+            for one in each["environment"]["servers"]  # type: ignore[index]
+            for setting in one["settings"]
+            if setting["name"] == "checkpoint_timeout"
+        ]
+        assert "420" in shown
+    finally:
+        server.do(*(f"REVOKE {verb} ON {right} FROM plain" for verb, right in pairs))
 
 
 @pytest.mark.usefixtures("untouched")

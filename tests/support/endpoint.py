@@ -158,12 +158,28 @@ def server(programs: Path) -> Iterator[Server]:
 
 
 @contextmanager
-def started(programs: Path) -> Iterator[Server]:
-    """Make and start a server; stop and remove it afterwards."""
+def started(programs: Path, *, encoding: str = "UTF8") -> Iterator[Server]:
+    """Make and start a server; stop and remove it afterwards.
+
+    Args:
+        programs: Of the server.
+        encoding: Of its databases; all but UTF8 with the C locale.
+    """
     home = make_home()
     made = Server(home=home, programs=programs, port=free_port())
     initdb = [str(programs / "initdb"), "-D", str(made.data), "-U", "postgres", "--no-sync"]
-    run([*as_account(), *initdb, "--auth-local=trust", "--auth-host=scram-sha-256", "-E", "UTF8"])
+    locale = () if encoding == "UTF8" else ("--locale=C",)
+    run(
+        [
+            *as_account(),
+            *initdb,
+            "--auth-local=trust",
+            "--auth-host=scram-sha-256",
+            "-E",
+            encoding,
+            *locale,
+        ]
+    )
     with (made.data / "postgresql.conf").open("a") as file:
         file.write(
             f"port = {made.port}\nlisten_addresses = '127.0.0.1'\nfsync = off\n"

@@ -41,7 +41,7 @@ _NAMED: Final = 6  # settings that differ, by name; more are counted
 _NOTE: Final = (
     "As it was before the first run. CPUs and memory are what the place gives at most, of this"
     " machine shared with the load generator. A round trip is the median of an empty statement on"
-    " one open connection, with its 95 % interval."
+    " one connection, with its 95 % interval."
 )
 
 

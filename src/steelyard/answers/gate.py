@@ -5,7 +5,7 @@ A result that depends on the load is judged load by load: pooled it would hide w
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from xml.etree import ElementTree as ET
 
@@ -19,6 +19,7 @@ from steelyard.report.document import (
     Tone,
     effect_interval,
     effect_value,
+    rate,
 )
 
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -113,9 +114,17 @@ def _unfinished(judged: Judged, status: str) -> Judged:
     )
 
 
+def under_conditions(
+    analysis: CampaignAnalysis, conditions: tuple[Condition, ...]
+) -> CampaignAnalysis:
+    """Return a campaign as its report shows it under other conditions than its own."""
+    stop = replace(analysis.experiment.stop, fail_if=conditions)
+    return replace(analysis, experiment=replace(analysis.experiment, stop=stop))
+
+
 def gate_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
-    """Return what the file's own conditions come to."""
-    judged = judge_results(analysis.comparisons, analysis.experiment.stop.fail_if)
+    """Return what the experiment's conditions come to."""
+    judged = judge(analysis, analysis.experiment.stop.fail_if)
     if not judged:
         return ()
     blocks = tuple(
@@ -129,8 +138,8 @@ def _capital(judged: Judged) -> str:
 
 
 def gate_json(analysis: CampaignAnalysis) -> dict[str, Json]:
-    """Return the same for programs; nothing where the file has no condition."""
-    judged = judge_results(analysis.comparisons, analysis.experiment.stop.fail_if)
+    """Return the same for programs; nothing where the experiment has no condition."""
+    judged = judge(analysis, analysis.experiment.stop.fail_if)
     return {"gate": [_row(each) for each in judged]} if judged else {}
 
 
@@ -147,32 +156,97 @@ def _row(judged: Judged) -> dict[str, Json]:
     }
 
 
-def junit(name: str, judged: Sequence[Judged], *, undecided_fails: bool) -> str:
-    """Return a JUnit report: a test case for each condition and effect.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """What kept a campaign from its end.
+
+    Attributes:
+        kind: ``error``, ``interrupted`` or another state of a campaign.
+    """
+
+    kind: str
+    message: str
+
+
+def junit(
+    name: str,
+    judged: Sequence[Judged],
+    *,
+    undecided_fails: bool,
+    analysis: CampaignAnalysis | None = None,
+    broken: Broken | None = None,
+) -> str:
+    """Return a JUnit report: a test case for each condition and effect, times in seconds.
 
     Args:
         name: Of the experiment.
         judged: The cases.
         undecided_fails: Whether an undecided case is a failure; else it is skipped.
+        analysis: Has times and rates; None: there is none.
+        broken: Is a case of its own, an error.
     """
     cases = [(each, _element(each, undecided_fails=undecided_fails)) for each in judged]
     kinds = [None if child is None else child.tag for _, child in cases]
     suite = ET.Element(
         "testsuite",
         name=_clean(name),
-        tests=str(len(cases)),
+        tests=str(len(cases) + (broken is not None)),
         failures=str(kinds.count("failure")),
-        errors="0",
+        errors=str(int(broken is not None)),
         skipped=str(kinds.count("skipped")),
+        **_time(0.0 if analysis is None else analysis.elapsed_s),
     )
+    if broken is not None:
+        case = ET.SubElement(suite, "testcase", classname=_clean(name), name="campaign")
+        ET.SubElement(case, "error", type=_clean(broken.kind), message=_clean(broken.message))
     for each, child in cases:
         title = _clean(f"{each.name}: {each.condition}")
-        case = ET.SubElement(suite, "testcase", classname=_clean(name), name=title)
+        times = {} if analysis is None else _time(_measured_s(each, analysis))
+        case = ET.SubElement(suite, "testcase", classname=_clean(name), name=title, **times)
         if child is not None:
             case.append(child)
-        ET.SubElement(case, "system-out").text = _clean(each.line)
+        rates = [] if analysis is None else list(_rates(each, analysis))
+        said = rates if child is not None and rates else [each.line, *rates]
+        ET.SubElement(case, "system-out").text = _clean("\n".join(said))
     ET.indent(suite)
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _time(seconds: float) -> dict[str, str]:
+    """Return the attribute for a time; none where it is not known."""
+    return {"time": f"{seconds:.3f}"} if seconds > 0.0 else {}
+
+
+def _measured_s(judged: Judged, analysis: CampaignAnalysis) -> float:
+    """Return the measured seconds of the runs that an outcome rests on."""
+    compared = judged.comparison
+    return sum(
+        run.measurement.seconds
+        for run in analysis.runs
+        if run.measurement is not None
+        and run.configuration in (compared.baseline, compared.configuration)
+        and run.cell.workload == compared.workload
+        and compared.load in (None, run.cell.load)
+    )
+
+
+def _rates(judged: Judged, analysis: CampaignAnalysis) -> Iterator[str]:
+    """Yield the rates of both sides, a line for each load."""
+    compared, unit = judged.comparison, analysis.experiment.words.rate
+    found = {
+        (cell.configuration, cell.cell.load): cell.tps.value
+        for cell in analysis.cells
+        if cell.cell.workload == compared.workload and cell.runs
+    }
+    for load in dict.fromkeys(load for _, load in found):
+        before, after = (
+            found.get((side, load)) for side in (compared.baseline, compared.configuration)
+        )
+        if compared.load in (None, load) and before is not None and after is not None:
+            yield (
+                f"{load.label}: {compared.baseline} {rate(before)} {unit} -> "
+                f"{compared.configuration} {rate(after)} {unit}"
+            )
 
 
 def _element(judged: Judged, *, undecided_fails: bool) -> ET.Element | None:

@@ -2,22 +2,31 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.gate import judge, junit
+from steelyard.answers.gate import Broken, Judged, judge, junit, under_conditions
 from steelyard.answers.report import Listed, build_document, summary
 from steelyard.answers.results import CampaignAnalysis, uncompared
 from steelyard.campaign.run.session import as_json
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import ExitCode, InputError, RecordError, quoted
+from steelyard.core.errors import (
+    ExitCode,
+    InputError,
+    Interrupted,
+    PrivilegeError,
+    RecordError,
+    SteelyardError,
+    quoted,
+)
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Condition, Outcome, parse_condition, worst
-from steelyard.gateways.files import tree_bytes, write_text
+from steelyard.gateways.files import may_write, tree_bytes, write_text
 from steelyard.record.directory import (
     find_campaigns,
     is_held,
@@ -137,12 +146,65 @@ class Gate:
         lines = [each.line for each in judged] or ["undecided: no block is complete"]
         click.echo("\n".join(f"gate {line}" for line in lines), err=True)
         fails = self.undecided == "fail"
-        if self.junit is not None:
-            text = junit(analysis.experiment.name, judged, undecided_fails=fails)
-            write_text(self.junit, text, error_type=RecordError)
+        self._write_junit(analysis.experiment.name, analysis)
         outcome = worst(tuple(each.outcome for each in judged) or (Outcome.UNDECIDED,))
         passes = outcome is Outcome.PASSED or (outcome is Outcome.UNDECIDED and not fails)
         return ExitCode.DONE if passes else ExitCode.GATE
+
+    def shown(self, analysis: CampaignAnalysis) -> CampaignAnalysis:
+        """Return a campaign as it is printed: under the conditions of the command line, if any."""
+        return under_conditions(analysis, self.conditions(analysis.experiment))
+
+    @contextmanager
+    def covering(self, name: str) -> Iterator[None]:
+        """Write what breaks off within as the outcome: a pipeline finds its file at every end.
+
+        Args:
+            name: Of the experiment, or what names it.
+        """
+        try:
+            yield
+        except (SteelyardError, Interrupted) as error:
+            self.break_off(error, name)
+            raise
+
+    def break_off(
+        self,
+        error: SteelyardError | Interrupted,
+        name: str,
+        analysis: CampaignAnalysis | None = None,
+    ) -> None:
+        """Write why a campaign did not come to its end; the error itself is told by its exit code.
+
+        Args:
+            error: What ended it.
+            name: Of the experiment, or what names it.
+            analysis: What there is of it all the same.
+        """
+        kind = "interrupted" if isinstance(error, Interrupted) else "error"
+        with suppress(SteelyardError):  # the error that ended it weighs more
+            self._write_junit(name, analysis, Broken(kind=kind, message=error.message))
+
+    def _write_junit(
+        self, name: str, analysis: CampaignAnalysis | None, broken: Broken | None = None
+    ) -> None:
+        if self.junit is None:
+            return
+        judged: tuple[Judged, ...] = ()
+        if analysis is not None:
+            judged = judge(analysis, self.conditions(analysis.experiment))
+            if broken is None and not analysis.status.is_finished:
+                status = str(analysis.status)
+                message = f"the campaign did not come to its end ({status})"
+                broken = Broken(kind=status, message=message)
+        text = junit(
+            name,
+            judged,
+            undecided_fails=self.undecided == "fail",
+            analysis=analysis,
+            broken=broken,
+        )
+        write_text(self.junit, text, error_type=RecordError)
 
 
 def print_whole(document: Document) -> None:
@@ -200,6 +262,25 @@ def write_reports(record: CampaignRecord, analysis: CampaignAnalysis, path: Path
     click.echo(f"no Parquet tables: pyarrow is not installed ({INSTALL}, {again})", err=True)
 
 
+def write_again(
+    record: CampaignRecord, analysis: CampaignAnalysis, path: Path
+) -> SteelyardError | None:
+    """Write them beside a record that was read; return why they were not, or None.
+
+    A record that may only be read is not damaged.
+    """
+    try:
+        write_reports(record, analysis, path)
+    except RecordError as error:
+        if may_write(path):
+            return error
+        return PrivilegeError(
+            f"the files beside the record were not written anew: {error.message}",
+            hint=f"To read it: steelyard report --format terminal {quoted(path)}",
+        )
+    return None
+
+
 def rendered(analysis: CampaignAnalysis, form: str) -> str:
     """Return the report in a form: ``markdown``, ``summary``, ``html``, ``json``."""
     if form == "json":
@@ -212,12 +293,24 @@ def rendered(analysis: CampaignAnalysis, form: str) -> str:
     return render_html(document)
 
 
-def show(analysis: CampaignAnalysis, path: Path, *, full: bool = False) -> None:
-    """Print the first screen of the report for this terminal, or its tables and findings too."""
+def show(
+    analysis: CampaignAnalysis, path: Path, *, full: bool = False, is_written: bool = True
+) -> None:
+    """Print the first screen of the report for this terminal, or its tables and findings too.
+
+    Args:
+        analysis: The campaign.
+        path: Its directory.
+        full: Tables and findings, too.
+        is_written: The files beside the record are written, or about to be; else only those are
+            named that are there.
+    """
     document = build_document(analysis)
+    names = [path / name for name in ("report.html", "report.md", "summary.json")]
+    files = tuple(str(each) for each in names if is_written or each.exists())
     if full:
-        files = tuple(str(path / name) for name in ("report.html", "report.md", "summary.json"))
         click.echo(for_this_terminal(document, files=files), nl=False)
         return
-    more = f"steelyard report --full {quoted(str(path))}, or {path / 'report.html'}"
+    page = [each for each in files if each.endswith(".html")]
+    more = ", or ".join([f"steelyard report --full {quoted(path)}", *page])
     click.echo(for_this_terminal(document, more=more), nl=False)

@@ -51,6 +51,9 @@ def command(
     `compare DIR1 DIR2...` takes campaigns: not interleaved, so time is confounded. A table has a
     row per workload and load and a column per environment; then each campaign is set against the
     first. What differs between the two comes first, and no word is stronger than "differs".
+
+    --fail-if, --undecided and --junit are for two configurations of one campaign: campaigns were
+    measured at different times.
     """
     if not others:
         raise click.UsageError(f"compare takes {_USAGE}")
@@ -59,13 +62,23 @@ def command(
         from steelyard.cli.campaigns import Gate
 
         return Gate(**gate).code(analysis)
+    directories = [directory, *map(Path, others)]
     if gate["fail_if"] or gate["junit"] is not None:
-        raise InputError(
-            "campaigns were measured at different times, so no gate can rest on them",
-            hint="Measure both configurations in one campaign: steelyard run --fail-if.",
-        )
-    _campaigns([directory, *map(Path, others)], dict(map(renaming, renamed)), as_json=as_json)
+        _refuse_gate(directories)
+    _campaigns(directories, dict(map(renaming, renamed)), as_json=as_json)
     return 0
+
+
+def _refuse_gate(directories: Sequence[Path]) -> None:
+    """Raise what is wrong: first what is not there, which no gate would help."""
+    from steelyard.record.directory import read_campaign
+
+    for each in directories:
+        read_campaign(each)
+    raise InputError(
+        "campaigns were measured at different times, so no gate can rest on them",
+        hint="Measure both configurations in one campaign: steelyard run --fail-if.",
+    )
 
 
 def _is_campaign(name: str) -> bool:

@@ -224,7 +224,8 @@ class RunOptions:
 def run(options: RunOptions) -> None:
     """Run a new campaign and report it."""
     doors = real_doors()
-    loaded = load(options, doors)
+    with options.gate.covering(options.source):
+        loaded = load(options, doors)
     start(loaded, command_of(loaded, options), options, doors)
 
 
@@ -256,6 +257,7 @@ def start(
     options: RunOptions,
     doors: Doors,
     *,
+    told: Callable[[Assembly], None] = lambda _: None,
     agreed: Callable[[Assembly], None] = lambda _: None,
 ) -> None:
     """Check an experiment, run it as a new campaign and report it.
@@ -265,15 +267,18 @@ def start(
         command: That repeats it.
         options: Of the command line.
         doors: To the outside.
+        told: Tells what is to be known before the plan.
         agreed: Is asked once everything is checked and told, and raises where nobody agrees.
     """
     options.gate.conditions(loaded.experiment)
-    release_frozen(doors, _told(options))
-    checked = check(loaded, command, options, doors)
-    path = _directory(loaded, options, doors)
-    require_unused(path)
-    foretell(checked, path, options)
-    agreed(checked.assembly)
+    with options.gate.covering(loaded.experiment.name):
+        release_frozen(doors, _told(options))
+        checked = check(loaded, command, options, doors)
+        path = _directory(loaded, options, doors)
+        require_unused(path)
+        told(checked.assembly)
+        foretell(checked, path, options)
+        agreed(checked.assembly)
     request = checked.request
     _finish(lambda progress: session.new_campaign(request, path, doors, progress), path, options)
 
@@ -302,8 +307,8 @@ def check(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Do
     assembly = assemble(loaded.experiment, doors, told=_told(options))
     experiment = settled(loaded.experiment, assembly)
     findings = preflight.check(loaded, assembly)
-    if not options.quiet:
-        _warn_of_equals(loaded, assembly)
+    if not (options.quiet and options.is_named):
+        _warn_of_equals(loaded, assembly, options)
     require_shared_memory(experiment, doors.host)
     require_huge_pages(experiment, doors.host)
     expected = forecasts.forecast(experiment, assembly, measured=profile_for(experiment))
@@ -331,9 +336,10 @@ def resume(options: RunOptions, given: Sequence[str]) -> None:
     """Go on with a campaign and report it."""
     assert options.resume is not None  # noqa: S101 - the caller asked
     path = options.resume
-    session.require_resumable(path, given)
     doors = real_doors()
-    release_frozen(doors, _told(options))
+    with options.gate.covering(path.name):
+        session.require_resumable(path, given)
+        release_frozen(doors, _told(options))
     _finish(lambda progress: session.resume_campaign(path, doors, progress), path, options)
 
 
@@ -368,7 +374,7 @@ def foresee(
         print_unseen(loaded.experiment, _directory(loaded, options, doors), error)
         return
     preflight.check(loaded, assembly)
-    _warn_of_equals(loaded, assembly)
+    _warn_of_equals(loaded, assembly, options)
     require_shared_memory(loaded.experiment, doors.host)
     require_huge_pages(loaded.experiment, doors.host)
     measured = profile_for(loaded.experiment)
@@ -378,9 +384,11 @@ def foresee(
     else:
         warning = _shortfall(options, loaded.experiment, assembly)
         pods = assembly.site is not None
-        text = forecast_text(loaded.experiment, expected, warning=warning, with_schedule=True)
-        click.echo(text, err=pods)
         told(assembly)
+        text = forecast_text(
+            loaded.experiment, expected, warning=warning, with_schedule=options.is_named
+        )
+        click.echo(text, err=pods)
         if pods:  # what is printed can be handed to kubectl
             path = _directory(loaded, options, doors)
             print_manifests(loaded.experiment, assembly, path)
@@ -416,7 +424,7 @@ def plan(options: RunOptions) -> None:
     loaded = load(options, doors)
     assembly = assemble(loaded.experiment, doors, told=_told(options))
     preflight.check(loaded, assembly)
-    _warn_of_equals(loaded, assembly)
+    _warn_of_equals(loaded, assembly, options)
     require_shared_memory(loaded.experiment, doors.host)
     found = planning.plan_campaign(loaded.experiment, assembly)
     if options.as_json:
@@ -426,9 +434,20 @@ def plan(options: RunOptions) -> None:
     _require_affordable(loaded.experiment, found.most_s, options)
 
 
-def _warn_of_equals(loaded: LoadedExperiment, assembly: Assembly) -> None:
-    """Tell of configurations that are the same, which may be a slip: it is no mistake to ask."""
+def _warn_of_equals(loaded: LoadedExperiment, assembly: Assembly, options: RunOptions) -> None:
+    """Tell of configurations that are the same, which may be a slip: in a file it is no mistake.
+
+    Raises:
+        InputError: They were written from a command line that names what is to differ.
+    """
     for one, other in same_twice(loaded.experiment, assembly.engine):
+        if not options.is_named:
+            asked = loaded.experiment.configuration(other).asked()
+            named = ", ".join(f"{name} = {value}" for name, value in asked.items())
+            raise InputError(
+                f"nothing would differ: the server has {named} already",
+                hint="Name another value; `steelyard noise` measures a server against itself.",
+            )
         if loaded.only_extends(one) or loaded.only_extends(other):
             continue  # it is meant to be the same
         click.echo(
@@ -498,14 +517,18 @@ def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: R
     try:
         with _listener(quiet=options.quiet) as progress:
             analysis = work(progress)
-    except (SteelyardError, Interrupted):
-        _report_what_there_is(path, options)
+    except (SteelyardError, Interrupted) as error:
+        partial = _report_what_there_is(path, options)
+        name = path.name if partial is None else partial.experiment.name
+        options.gate.break_off(error, name, partial)
         raise
-    # First what a full disk cannot take away.
-    _print_analysis(analysis, path, options)
-    write_reports(read_campaign(path), analysis, path)
-    _keep_noise(analysis)
-    if code := options.gate.code(analysis):
+    with options.gate.covering(analysis.experiment.name):
+        # First what a full disk cannot take away.
+        _print_analysis(analysis, path, options)
+        write_reports(read_campaign(path), analysis, path)
+        _keep_noise(analysis)
+        code = options.gate.code(analysis)
+    if code:
         raise click.exceptions.Exit(code)
 
 
@@ -524,11 +547,12 @@ def _listener(*, quiet: bool) -> Silence | PlainProgress | LiveProgress:
     return Silence() if quiet else progress_for(sys.stderr)
 
 
-def _report_what_there_is(path: Path, options: RunOptions) -> None:
+def _report_what_there_is(path: Path, options: RunOptions) -> CampaignAnalysis | None:
+    """Report a campaign that broke off, and return it; None: there is none."""
     try:
         record = read_campaign(path)
     except SteelyardError:
-        return  # there is no campaign; the error itself follows
+        return None  # the error itself follows
     analysis = analyse(record)
     if analysis.blocks:
         _print_analysis(analysis, path, options)
@@ -539,6 +563,7 @@ def _report_what_there_is(path: Path, options: RunOptions) -> None:
         require_nothing_left(path)
     except SteelyardError as left:
         click.echo(f"{left.message}; {left.hint}", err=True)
+    return analysis
 
 
 def _print_analysis(analysis: CampaignAnalysis, path: Path, options: RunOptions) -> None:

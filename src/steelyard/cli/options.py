@@ -266,7 +266,7 @@ _GATE: Final = (
         "--junit",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Write the outcomes as JUnit XML.",
+        help="Write the outcomes as JUnit XML; what ended it too soon is an error there.",
     ),
 )
 _FLAGS: Final = "flags"

@@ -306,7 +306,7 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     )
     cells = count(len(cells_of(experiment)), "cell")
     words = taken_words(expected.mode, expected.design_reason, expected.switch, expected.memory)
-    design = f"{words}; {_data(expected)}; seed {experiment.seed}"
+    design = f"{words}; {_data(experiment, expected)}; seed {experiment.seed}"
     rounds = f" x {expected.rounds.number} rounds" if expected.rounds.number > 1 else ""
     block = (
         f"{count(len(experiment.configurations), 'configuration')} x {cells}{rounds},"
@@ -348,14 +348,27 @@ def _turn_lines(experiment: Experiment, expected: Forecast) -> list[str]:
     return [f"  {name:<10} {text}" for name, text in pairs]
 
 
-def _data(expected: Forecast) -> str:
+def _data(experiment: Experiment, expected: Forecast) -> str:
+    if experiment.uses_found_data:
+        return _found_data(experiment, expected)
     if expected.mode is Mode.ALTERNATING and expected.reset is Reset.CAMPAIGN:
         return "sessions of one server, which read the same data"
     if expected.mode is Mode.ALTERNATING:
         return "each configuration from fresh data in every block"
     if expected.switch is SwitchCost.REPROVISION:
         return "every start makes its server and data anew"
+    if any(target.allow_existing for target in experiment.endpoint_targets.values()):
+        return f"pgbench's tables vacuumed per {expected.reset}, in a database that is there"
     return f"data restored per {expected.reset}"
+
+
+def _found_data(experiment: Experiment, expected: Forecast) -> str:
+    """Return what becomes of data that were there before."""
+    if {each.name for each in experiment.workloads} <= set(expected.reading):
+        return "the data that are there, which the scripts only read"
+    if all(target.reset_command for target in experiment.endpoint_targets.values()):
+        return f"the data that are there, brought back by your command per {expected.reset}"
+    return "the data that are there: what the scripts change stays changed"
 
 
 def _rounds_lines(expected: Forecast, decide: float) -> list[str]:

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -381,17 +382,26 @@ def run_trial(options: TrialOptions) -> None:
     run, doors = options.run(_TRIAL), real_doors()
     try:
         loaded = load_written(text, run, doors)
+        tell = partial(_tell_touched, loaded)
         if options.save is not None:
             _save_trial(text, options.save)
         elif options.dry_run:
-            foresee(loaded, run, doors, told=lambda assembly: _tell_touched(loaded, assembly))
+            foresee(loaded, run, doors, told=tell)
         else:
             command = _trial_command(replace(options, seed=seed))
+            quiet = options.quiet
             start(
-                loaded, command, run, doors, agreed=lambda it: _agree_to_trial(loaded, it, options)
+                loaded,
+                command,
+                run,
+                doors,
+                told=(lambda _: None) if quiet else tell,
+                agreed=lambda it: _agree_to_trial(it, options),
             )
     except ExperimentFileError as error:
-        raise _said_of_options(error, _trial_option) from error
+        said = _said_of_options(error, _trial_option)
+        run.gate.break_off(said, _TRIAL)
+        raise said from error
 
 
 def _trial_question(options: TrialOptions, seed: int) -> TrialQuestion:
@@ -415,7 +425,7 @@ def _trial_question(options: TrialOptions, seed: int) -> TrialQuestion:
         profile=options.profile or "",
         memory=options.memory or "",
         cpus=options.cpus or "",
-        settings=dict(_change_of(text) for text in options.changes),
+        settings=_changes(options.changes),
         scripts=[_script_of(text) for text in options.scripts],
         builtins=[name.strip() for name in (options.builtin or _BUILTIN).split(",")],
         scale=options.scale or _SCALE,
@@ -427,6 +437,22 @@ def _trial_question(options: TrialOptions, seed: int) -> TrialQuestion:
         budget=options.budget or _TRIAL_BUDGET,
         seed=seed,
     )
+
+
+def _changes(texts: Sequence[str]) -> dict[str, str]:
+    """Return the settings to try, by name.
+
+    Raises:
+        InputError: One is none, or is named twice.
+    """
+    found: dict[str, str] = {}
+    for name, value in map(_change_of, texts):
+        if name.lower() in map(str.lower, found):
+            raise InputError(
+                f"--set: {name} is given twice", hint="Keep one: a trial has one value of each."
+            )
+        found[name] = value
+    return found
 
 
 def _change_of(text: str) -> tuple[str, str]:
@@ -467,14 +493,12 @@ def _save_trial(text: str, path: Path) -> None:
     click.echo(f"steelyard run {shlex.quote(str(path))}")
 
 
-def _agree_to_trial(loaded: LoadedExperiment, assembly: Assembly, options: TrialOptions) -> None:
-    """Tell what is touched, and ask whether that is meant.
+def _agree_to_trial(assembly: Assembly, options: TrialOptions) -> None:
+    """Ask whether what is touched is meant.
 
     Raises:
         PreflightError: Nobody agreed.
     """
-    if not options.quiet:
-        _tell_touched(loaded, assembly)
     if options.yes or not _is_there(assembly):
         return
     if not sys.stdin.isatty():
@@ -498,7 +522,8 @@ def _trial_facts(assembly: Assembly) -> dict[str, str]:
 
 def _tell_touched(loaded: LoadedExperiment, assembly: Assembly) -> None:
     lines = touched(loaded.experiment, assembly)
-    click.echo("\n".join(f"  {name:<10} {text}" for name, text in lines), err=True)
+    told = (f"  {name:<10} {text}" for name, text in lines)
+    click.echo("\n".join(["What is touched:", *told, ""]), err=True)
 
 
 def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, str]]:
@@ -506,7 +531,7 @@ def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, s
     facts = _trial_facts(assembly)
     if facts:
         yield "server", f"{facts['address']}, as {facts['user']}"
-        yield "settings", _settings_touched(experiment, facts)
+        yield "settings", _settings_touched(experiment, assembly, facts)
     else:
         yield "server", "one that Steelyard starts and removes"
     yield "data", _data_touched(experiment, assembly, facts)
@@ -514,9 +539,13 @@ def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, s
     yield "load", f"{clients} sessions, for {format_duration(experiment.stop.budget_s)} at most"
 
 
-def _settings_touched(experiment: Experiment, facts: dict[str, str]) -> str:
+def _settings_touched(experiment: Experiment, assembly: Assembly, facts: dict[str, str]) -> str:
     asked = experiment.configuration(CHANGED).asked()
-    named = ", ".join(f"{name} = {value}" for name, value in asked.items())
+    before = assembly.engine.shown_now(NOW, tuple(asked))
+    named = ", ".join(
+        f"{name} = {value}" + (f" (now {before[name]})" if name in before else "")
+        for name, value in asked.items()
+    )
     if facts["settings"] == "of own sessions only":
         how = "in sessions of Steelyard's own; nothing of the server is changed"
     else:
@@ -599,6 +628,25 @@ def _said_of_options(error: ExperimentFileError, option_of: Callable[[str], str]
     found = [(option, problem) for option, problem in named if option]
     if not found:
         return error
-    lines = [f"{option}: {problem.message} ({problem.hint})" for option, problem in found[1:]]
-    option, first = found[0]
-    return InputError("\n".join([f"{option}: {first.message}", *lines]), hint=first.hint)
+    (option, first), *others = found
+    if not others:
+        return InputError(f"{option}: {first.message}", hint=_of_command_line(first.hint))
+    # A way out behind each: one at the end would be that of one of them.
+    lines = (f"{name}: {each.message} ({_of_command_line(each.hint)})" for name, each in found)
+    return InputError("\n".join(lines))
+
+
+_ELSEWHERE: Final = {
+    "by `restart_command:` in the target or --restart-command": "by --restart-command",
+    "Use `target: {connection: tcp}`.": "Remove it: a server that is there is reached as it is.",
+    "Use `target: {connection: socket}`.": "Remove it: a server that is there is reached as it is.",
+    "Use `target: {port: ...}`.": "Remove it, or name the port in --dsn.",
+    "Use `target: {directory: ...}`.": "Remove it: a server that is there keeps its data.",
+}
+
+
+def _of_command_line(hint: str) -> str:
+    """Return a way out without keys of a file that nobody wrote."""
+    for ours, theirs in _ELSEWHERE.items():
+        hint = hint.replace(ours, theirs)
+    return hint

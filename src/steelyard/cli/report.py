@@ -31,22 +31,25 @@ def command(
 
     Without --format the files beside the record (report.html, report.md, summary.json and the
     tables) are written anew as well. Repeated, they are the same to the byte. --format terminal
-    shows the same and writes nothing.
+    shows the same and writes nothing. --fail-if sets the conditions of what is printed; the files
+    have those of the run.
     """
     if full and form not in (None, "terminal"):
         raise click.UsageError(f"--full is for the terminal: {form} has a length of its own.")
     from steelyard.answers.campaign import analyse
-    from steelyard.cli.campaigns import Gate, rendered, show, write_reports
+    from steelyard.cli.campaigns import Gate, rendered, show, write_again
     from steelyard.record.directory import read_campaign
 
     record = read_campaign(directory)
     analysis = analyse(record)
     gate = Gate(fail_if=fail_if, undecided=undecided, junit=junit)
-    gate.conditions(record.experiment)
+    shown = gate.shown(analysis)
     if form not in (None, "terminal"):
-        click.echo(rendered(analysis, form), nl=False)
+        click.echo(rendered(shown, form), nl=False)
         return gate.code(analysis)
-    show(analysis, directory, full=full)
-    if form is None:
-        write_reports(record, analysis, directory)
-    return gate.code(analysis)
+    trouble = write_again(record, analysis, directory) if form is None else None
+    show(shown, directory, full=full, is_written=form is None and trouble is None)
+    code = gate.code(analysis)
+    if trouble is not None:
+        raise trouble
+    return code

@@ -61,9 +61,9 @@ def command(context: click.Context, /, **_: object) -> None:
     """Compare a running server as it is with itself under other settings.
 
     First it tells what is touched, and for how long. Where every session may have the setting for
-    itself (random_page_cost, work_mem, jit), both take turns within a second and nothing of the
-    server is changed. Else ALTER SYSTEM and a reload switch between them, for everyone on the
-    server, and are undone at the end.
+    itself (random_page_cost, work_mem, jit), nothing of the server is changed, and unless scripts
+    write both take turns within a second. Else ALTER SYSTEM and a reload switch between them, for
+    everyone on the server, and are undone at the end.
 
     Without --script pgbench's reads are measured in a database of Steelyard's own, which is
     dropped at the end. Scripts run in the database that the DSN names; what they change stays,

@@ -62,7 +62,11 @@ class TargetError(SteelyardError):
 
 
 class RefusedError(TargetError):
-    """The server answered, with an error in words of its own."""
+    """The server answered, with an error in words of its own; ``code`` is its SQLSTATE, if any."""
+
+    def __init__(self, message: str, *, hint: str = "", code: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
 
 
 class LoginError(TargetError):

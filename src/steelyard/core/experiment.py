@@ -711,6 +711,14 @@ class Experiment:
         return self._targets_of(EndpointTarget)
 
     @property
+    def uses_found_data(self) -> bool:
+        """Return whether all data were there before: Steelyard prepares none, and restores none."""
+        targets = self.endpoint_targets
+        is_made = any(w.scale_factor is not None or w.prepare or w.command for w in self.workloads)
+        allowed = all(each.allow_existing for each in targets.values())
+        return allowed and len(targets) == len(self.configurations) and not is_made
+
+    @property
     def shared_servers(self) -> dict[EndpointTarget | RedisEndpointTarget, tuple[str, ...]]:
         """Return servers that are there already and have several configurations, with their names.
 

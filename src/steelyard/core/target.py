@@ -516,7 +516,7 @@ class EndpointTarget(Server):
             return f"service {self.inside.service}"
         port = f":{self.port}" if self.port else ""
         named = self.uri or self.service or f"{self.host or ''}{port}" or "as libpq finds it"
-        return f"{named}, database {self.dbname}" if self.allow_existing else named
+        return f"{named}, database {self.dbname}" if self.allow_existing and self.dbname else named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -379,6 +379,10 @@ class SettingsOf(Protocol):
         """Whether two configurations mean the same by these settings, written differently."""
         ...
 
+    def shown_now(self, configuration: str, names: Sequence[str]) -> Mapping[str, str]:
+        """Return what a server that is there has of these settings now, as it shows them."""
+        ...
+
     def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these settings whose effect is one of the clock, not of the work.
 
@@ -655,6 +659,10 @@ class PlainEngine:
     def huge_page_bytes(self, configuration: str) -> int | None:  # noqa: ARG002 - likewise
         """Return 0: it knows no such pool."""
         return 0
+
+    def shown_now(self, configuration: str, names: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - likewise
+        """Return none: nothing is told of what there was."""
+        return {}
 
     def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
         """Return none."""

@@ -33,7 +33,7 @@ from steelyard.systems.postgres.existing.platform import (
     shown_settings,
 )
 from steelyard.systems.postgres.existing.server import STARTED_AT, DatasetNeeds, Means
-from steelyard.systems.postgres.factory import Surroundings, endpoint_engine
+from steelyard.systems.postgres.factory import SESSION_CONTEXTS, Surroundings, endpoint_engine
 from steelyard.systems.postgres.settings import deviations
 from steelyard.systems.protocol import Dataset, Engine
 from steelyard.systems.redis.datasets import dataset_of, datasets_of, growth_bytes
@@ -188,16 +188,21 @@ class _Ground:
         """Return how a server is used."""
         names = settings_on(self.experiment, target)
         at_once = len(self.shared.get(target, ("one",)))
+        restarts = target not in self.shared and restarts_on(self.experiment, target, names, server)
         return EndpointOptions(
             target=target,
             entrance=entrance,
             campaign_id=self.campaign_id,
             datasets=dataset_needs(self.engine.datasets()),
             settings=names,
-            restarts=target not in self.shared
-            and restarts_on(self.experiment, target, names, server),
+            restarts=restarts,
             clients=at_once * max(load.clients for load in self.experiment.loads),
-            sessions=target in self.shared,
+            sessions=target in self.shared
+            or (
+                not restarts
+                and fit_sessions(self.experiment, target, server, entrance, self.doors.sql)
+            ),
+            alters=not server.not_alterable(names),
             writes=self.engine.writes(),
         )
 
@@ -244,6 +249,8 @@ def _room(
     return replace(room, mixed_sessions=next(troubles, ""))
 
 
+# A session may have them, but it is autovacuum that works by them.
+_OF_VACUUM: Final = ("maintenance_", "vacuum_", "default_statistics_target")
 _REFUSED: Final = "unsupported startup parameter"  # PgBouncer, of what it does not track
 
 
@@ -262,6 +269,27 @@ def _troubles(
             yield "a pooler in between refuses libpq's `options`, by which a session has settings"
             return
         yield f"sessions there have no settings of their own: {error.message}"
+
+
+def fit_sessions(
+    experiment: Experiment,
+    target: EndpointTarget,
+    server: RunningServer,
+    entrance: ServerAddress,
+    sql: Sql,
+) -> bool:
+    """Return whether sessions may have all settings for themselves, and have them when tried.
+
+    Then nothing is changed for anybody else.
+    """
+    names = settings_on(experiment, target)
+    contexts = {server.catalogue[name].context for name in names if name in server.catalogue}
+    if not contexts or not contexts <= SESSION_CONTEXTS or not set(names) <= set(server.catalogue):
+        return False
+    if any(name.startswith(_OF_VACUUM) for name in names):
+        return False
+    asking = [e.name for e in experiment.configurations if e.target == target]
+    return next(_troubles(experiment, asking, entrance, sql), None) is None
 
 
 def dataset_needs(datasets: Sequence[Dataset]) -> tuple[DatasetNeeds, ...]:

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import analyses
-from steelyard.answers.gate import gate_json, gate_section, judge, judge_results, junit
+from steelyard.answers.gate import (
+    Broken,
+    gate_json,
+    gate_section,
+    judge,
+    judge_results,
+    junit,
+    under_conditions,
+)
 from steelyard.answers.result.compute import decide
 from steelyard.answers.results import Comparison
 from steelyard.core.campaign import Status
@@ -171,3 +179,67 @@ def test_junit_has_a_case_for_each_outcome(*, undecided_fails: bool) -> None:
     failures = 2 if undecided_fails else 1
     assert counts == {"tests": 3, "failures": failures, "skipped": 2 - failures}
     assert "]]><x/>" in cases[0].attrib["name"]
+
+
+def test_junit_has_times_and_the_rates_of_both_sides() -> None:
+    """Beside each case, a line for each load; the suite took what the campaign did."""
+    analysis = analyses.quick()
+    judged = judge(analysis, (SLOWER,))
+    suite = ET.fromstring(  # noqa: S314 - ours
+        junit("quick", judged, undecided_fails=True, analysis=analysis)
+    )
+    assert float(suite.attrib["time"]) == pytest.approx(analysis.elapsed_s, abs=1e-3)
+    for each, case in zip(judged, suite.findall("testcase"), strict=True):
+        compared = each.comparison
+        loads = {
+            cell.cell.load
+            for cell in analysis.cells
+            if cell.cell.workload == compared.workload and compared.load in (None, cell.cell.load)
+        }
+        said = [line for line in (case.findtext("system-out") or "").splitlines() if "->" in line]
+        assert len(said) == len(loads)
+        assert {line.partition(":")[0] for line in said} == {load.label for load in loads}
+        sides = (compared.baseline, compared.configuration)
+        assert all(f"{side} " in line and " tps" in line for line in said for side in sides)
+        failed = case.find("failure")
+        assert failed is None or failed.attrib["message"] != case.findtext("system-out")
+        measured_s = sum(
+            run.measurement.seconds
+            for run in analysis.runs
+            if run.measurement is not None
+            and run.cell.workload == compared.workload
+            and run.configuration in sides
+        )
+        assert float(case.attrib.get("time", "0")) == pytest.approx(measured_s, abs=1e-3)
+
+
+def test_what_ended_a_campaign_is_an_error_of_junit() -> None:
+    """Beside what can be said all the same; where nothing was measured it stands alone."""
+    broken = Broken(kind="error", message='relation "items" does not exist')
+    alone = ET.fromstring(junit("shop", (), undecided_fails=True, broken=broken))  # noqa: S314 - ours
+    assert (alone.attrib["tests"], alone.attrib["errors"], alone.attrib["failures"]) == (
+        *("1", "1"),
+        "0",
+    )
+    assert "time" not in alone.attrib
+    (error,) = alone.iter("error")
+    assert error.attrib == {"type": "error", "message": broken.message}
+    judged = judge_results(_one((-0.09, -0.05)), (SLOWER,))
+    both = ET.fromstring(junit("shop", judged, undecided_fails=True, broken=broken))  # noqa: S314 - ours
+    assert int(both.attrib["tests"]) == len(judged) + 1
+    assert len(list(both.iter("error"))) == 1
+
+
+def test_a_report_shows_the_conditions_that_it_is_given() -> None:
+    """In place of the run's own; and no campaign that broke off has passed."""
+    analysis = replace(analyses.quick(), comparisons=_one((-0.09, -0.05)))
+    own = under_conditions(analysis, (SLOWER,))
+    wide = under_conditions(own, (parse_condition("slower > 90%"),))
+    outcomes = [
+        {(row["condition"], row["outcome"]) for row in gate_json(each)["gate"]}  # type: ignore[union-attr, index, call-overload]
+        for each in (own, wide)
+    ]
+    assert ("slower > 3%", "failed") in outcomes[0]
+    assert outcomes[1] == {("slower > 90%", "passed")}
+    broken = replace(wide, status=Status.INTERRUPTED)
+    assert {row["outcome"] for row in gate_json(broken)["gate"]} == {"undecided"}  # type: ignore[union-attr, index, call-overload]

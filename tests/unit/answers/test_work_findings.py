@@ -285,11 +285,11 @@ def _with_trips(*trips_s: float | None) -> CampaignRecord:
     [
         (100e-6, 140e-6, False),  # 1.4 times
         (100e-6, 160e-6, True),
-        (10e-6, 25e-6, False),  # less than 0.02 ms
+        (47e-6, 96e-6, False),  # less than 0.05 ms
     ],
 )
 def test_round_trips_that_differ(baseline_s: float, other_s: float, *, told: bool) -> None:
-    """Half as long again and 0.02 ms, as measured before the first block."""
+    """Half as long again and 0.05 ms, as measured before the first block."""
     finding = found(_with_trips(baseline_s, other_s), "round-trip-differs")
     assert (finding is not None) is told
     if finding is not None:

@@ -1,12 +1,20 @@
 """``--fail-if``: exit codes, lines and files of a gate, on records of decided campaigns."""
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import click
 import pytest
 from command_line import EXPERIMENT, Shell, a_campaign
 
-from fakes.campaigns import Stage, an_experiment
+from fakes.campaigns import Killed, Stage, an_experiment
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.cli import campaigns
+from steelyard.cli.campaigns import Gate
+from steelyard.cli.launching import RunOptions, _finish
+from steelyard.core.errors import Interrupted, MeasurementError, RecordError
+from steelyard.core.findings import parse_condition
 
 SINGLE_PASS = Path(__file__).parents[3] / "docs" / "examples" / "published-matrix"
 
@@ -57,6 +65,11 @@ def test_two_campaigns_are_no_gate(shell: Shell, tmp_path: Path) -> None:
     assert code == 2
     assert "different times" in err
     assert "run --fail-if" in err
+    _, _, err = shell.run("compare", "one", "elsewhere", "--fail-if", "slower > 3%")
+    assert "elsewhere" in err  # first what is not there
+    assert "different times" not in err
+    shown = " ".join(shell.run("compare", "--help")[1].split())
+    assert "--junit are for two configurations of one campaign" in shown
 
 
 def test_a_junit_file_that_cannot_be_written_fails(shell: Shell, tmp_path: Path) -> None:
@@ -82,3 +95,123 @@ def test_a_single_pass_is_no_gate(shell: Shell) -> None:
     )
     assert code == 2
     assert "nothing for a gate to judge" in err
+
+
+def test_a_report_is_printed_under_the_conditions_that_it_is_given(
+    shell: Shell, tmp_path: Path
+) -> None:
+    """Whatever the form: what is printed and what standard error says are one; files stay."""
+    experiment = an_experiment(speed=1.1)
+    own = (parse_condition("faster > 1.375%"),)
+    Stage.new(replace(experiment, stop=replace(experiment.stop, fail_if=own)), tmp_path / "c").run()
+    assert shell.run("report", "c")[0] == 10
+    written = (tmp_path / "c" / "report.md").read_text()
+    for form in ("terminal", "summary", "markdown", "json", "html"):
+        words = ("report", "c", "--format", form, "--fail-if", "faster > 90%")
+        code, out, err = shell.run(*words)
+        assert code == 0, err
+        assert "gate passed" in err
+        assert "1.375%" not in out
+        assert "90" in out
+    assert shell.run("report", "c", "--fail-if", "faster > 90%")[0] == 0
+    assert (tmp_path / "c" / "report.md").read_text() == written
+    assert "1.375%" in written
+
+
+@pytest.mark.parametrize(
+    ("broken", "kind"),
+    [
+        (MeasurementError('relation "items" does not exist'), "error"),
+        (Interrupted("interrupted by SIGINT"), "interrupted"),
+        (None, ""),
+    ],
+)
+def test_a_junit_file_is_written_at_every_end(
+    tmp_path: Path, broken: MeasurementError | Interrupted | None, kind: str
+) -> None:
+    """Of a campaign that broke off it holds the error, and what can be said of its blocks."""
+    path = tmp_path / "c"
+    analysis = Stage.new(an_experiment(speed=1.1), path).run()
+    gate = Gate(fail_if=("faster > 1%",), junit=tmp_path / "gate.xml")
+    options = RunOptions(
+        source="e.yaml", flags=(), seed=1, out=path, dry_run=False, as_json=False, quiet=True,
+        yes=True, gate=gate,
+    )  # fmt: skip
+
+    def work(_: object) -> CampaignAnalysis:
+        if broken is not None:
+            raise broken
+        return analysis
+
+    ended: list[type[BaseException]] = [click.exceptions.Exit]
+    if broken is not None:
+        ended = [type(broken)]
+    with pytest.raises(tuple(ended)):
+        _finish(work, path, options)
+    suite = ET.parse(tmp_path / "gate.xml").getroot()  # noqa: S314 - written by us
+    errors = list(suite.iter("error"))
+    assert [each.attrib["type"] for each in errors] == ([kind] if kind else [])
+    assert [each.attrib["message"] for each in errors] == ([broken.message] if broken else [])
+    assert suite.attrib["errors"] == str(len(errors))
+    assert len(suite.findall("testcase")) == len(errors) + len(analysis.results)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(EXPERIMENT.replace("clients: 1", "clients: none"), "clients"), (None, "e.yaml")],
+)
+def test_what_cannot_begin_is_in_the_junit_file(
+    shell: Shell, tmp_path: Path, text: str | None, message: str
+) -> None:
+    """A file with a mistake, or none: the pipeline shows why instead of an old outcome."""
+    (tmp_path / "gate.xml").write_text("old")
+    if text is not None:
+        (tmp_path / "e.yaml").write_text(text)
+    words = ("--fail-if", "slower > 3%", "--junit", "gate.xml")
+    assert shell.run("run", "e.yaml", *words)[0] == 2
+    (error,) = ET.parse(tmp_path / "gate.xml").getroot().iter("error")  # noqa: S314 - written by us
+    assert message in error.attrib["message"]
+
+
+def test_a_report_of_a_campaign_that_broke_off_has_its_error(shell: Shell, tmp_path: Path) -> None:
+    """Its conditions are undecided for want of an end."""
+    stage = Stage.new(an_experiment(speed=1.1), tmp_path / "c")
+    with pytest.raises(Killed):
+        stage.dying(16, "torn").run()
+    words = ("--fail-if", "slower > 90%", "--junit", "gate.xml")
+    assert shell.run("report", "c", *words)[0] == 10
+    (error,) = ET.parse(tmp_path / "gate.xml").getroot().iter("error")  # noqa: S314 - written by us
+    assert "did not come to its end" in error.attrib["message"]
+
+
+@pytest.mark.parametrize(("may_write", "code"), [(False, 8), (True, 6)])
+def test_a_record_that_may_only_be_read_is_shown(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, may_write: bool, code: int
+) -> None:
+    """It names no file that was not written, tells the way, and does not say that it is damaged.
+
+    A full disk stays what it was.
+    """
+
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise RecordError(f"{path} may not be written")
+
+    a_campaign(tmp_path / "c")
+    monkeypatch.setattr(campaigns, "may_write", lambda _: may_write)
+    monkeypatch.setattr(campaigns, "write_text", refuse)
+    for words in ((), ("--full",)):
+        got, out, err = shell.run("report", "c", *words, "--fail-if", "slower > 90%")
+        assert (got, "fast" in out) == (code, True)
+        assert "report.html" not in out
+        assert "gate passed" in err
+        assert ("--format terminal c" in err) is not may_write
+    got, out, _ = shell.run("report", "c", "--format", "terminal")
+    assert (got, "report.html" in out) == (0, False)
+
+
+def test_a_report_names_the_page_that_it_wrote(shell: Shell, tmp_path: Path) -> None:
+    """Also later, when nothing is written."""
+    a_campaign(tmp_path / "c")
+    for words in ((), ("--format", "terminal")):
+        code, out, _ = shell.run("report", "c", *words)
+        assert (code, "c/report.html" in out) == (0, True)

@@ -1,16 +1,26 @@
 """``steelyard try``: a server as it is against itself, written as an experiment of its own."""
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from command_line import Shell
 
 from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.file.overrides import TrialQuestion, trial_text
-from steelyard.cli.questions import _script_of
+from steelyard.cli import launching
+from steelyard.cli.questions import _script_of, touched
+from steelyard.core.errors import InputError
 from steelyard.core.experiment import Experiment
+from steelyard.core.measurement import Fact
 from steelyard.core.target import EndpointTarget
 from steelyard.tuning.profiles import MachineFacts
+
+if TYPE_CHECKING:
+    from steelyard.gateways.doors import Doors
+    from steelyard.targets.assembly import Assembly
 
 FACTS = MachineFacts(cpus=4.0, memory_bytes=2**33, free_disk_bytes=2**36)
 ASKED = TrialQuestion(
@@ -135,6 +145,8 @@ def test_a_script_has_a_weight_as_for_pgbench(text: str, script: tuple[str, int]
     [
         ([], "nothing is to be tried"),
         (["--set", "jit"], "--set: 'jit' is no setting with its value"),
+        (["--set", "jit=off", "--set", "JIT=on"], "--set: JIT is given twice"),
+        (["--set", "listen_addresses=x"], "--set: Steelyard sets `listen_addresses` itself"),
         (["--set", "jit=off", "--client", "many"], "--client: `many`"),
         (["--set", "jit=off", "--budget", "soon"], "--budget: `soon` is not a duration"),
         (["--set", "jit=off", "--decide", "much"], "--decide: `much`"),
@@ -163,6 +175,18 @@ def test_a_wrong_option_is_one_sentence_about_it(
     assert "hunter2" not in err
 
 
+def test_several_mistakes_have_each_its_own_way_out(shell: Shell) -> None:
+    """Behind each, in words of the command line; one at the end would be that of one of them."""
+    words = ("--set", "port=1", "--client", "many", "--budget", "soon")
+    code, _, err = shell.run("try", *words, "--dry-run")
+    lines = err.splitlines()
+    assert code == 2
+    assert len(lines) == 3
+    assert all(line.endswith(")") for line in lines)
+    assert "hint:" not in err
+    assert "target:" not in err
+
+
 def test_a_missing_script_is_looked_for_in_this_directory(shell: Shell) -> None:
     """Nobody wrote an experiment file that names could be relative to."""
     _, _, err = shell.run("try", "--set", "jit=off", "-f", "q.sql", "--dry-run")
@@ -180,3 +204,72 @@ def test_it_is_saved_for_run(shell: Shell, tmp_path: Path) -> None:
     code, _, err = shell.run(*words)
     assert code == 2
     assert "is there already" in err
+
+
+def test_the_present_value_is_no_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quarter of an hour would compare the server with itself; in a file it may be meant."""
+    loaded = load_text(trial_text(ASKED), "try", Surroundings(base=tmp_path, facts=FACTS))
+    monkeypatch.setattr(launching, "same_twice", lambda *_: (("now", "changed"),))
+    assembly = cast("Assembly", SimpleNamespace(engine=None))
+    options = launching.RunOptions(
+        source="try", flags=(), seed=1, out=None, dry_run=True, as_json=False, quiet=True, yes=True,
+        is_named=False,
+    )  # fmt: skip
+    with pytest.raises(InputError, match=r"nothing would differ.*random_page_cost = 1\.1"):
+        launching._warn_of_equals(loaded, assembly, options)
+    launching._warn_of_equals(loaded, assembly, replace(options, is_named=True))
+
+
+def _assembly(*, settings: str = "of own sessions only") -> "Assembly":
+    """Return what a trial of a server that is there tells of it."""
+    told = {
+        "address": "db:5432",
+        "user": "dba, a superuser",
+        "settings": settings,
+        "restarted for a configuration": "never",
+        "database": "shop",
+    }
+    facts = tuple(Fact(name=n, value=v, subject="endpoint") for n, v in told.items())
+    engine = SimpleNamespace(
+        shown_now=lambda _, names: {n: "4" for n in names if n == "random_page_cost"},
+        only_reads=lambda _: True,
+        datasets=lambda: (),
+    )
+    platform = SimpleNamespace(facts=lambda: facts)
+    return cast("Assembly", SimpleNamespace(engine=engine, platforms={"now": platform}))
+
+
+@pytest.mark.parametrize("settings", ["of own sessions only", "by ALTER SYSTEM"])
+def test_what_is_touched_is_told_with_what_there_is_now(tmp_path: Path, settings: str) -> None:
+    """Who only knows the new value does not know what is compared."""
+    lines = dict(touched(experiment_of(tmp_path), _assembly(settings=settings)))
+    assert list(lines) == ["server", "settings", "data", "load"]
+    assert "random_page_cost = 1.1 (now 4), search_path = a, b" in lines["settings"]
+    assert ("nothing of the server is changed" in lines["settings"]) is (settings[0] == "o")
+    assert ("put back at the end" in lines["settings"]) is (settings[0] == "b")
+
+
+def test_what_is_touched_comes_before_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is what the help promises first; a plan is read by who goes on."""
+    order = []
+    loaded = load_text(trial_text(ASKED), "try", Surroundings(base=tmp_path, facts=FACTS))
+    checked = SimpleNamespace(assembly=_assembly(), request=None)
+    for name, value in (("release_frozen", None), ("check", checked)):
+        monkeypatch.setattr(launching, name, lambda *_, value=value: value)
+    monkeypatch.setattr(launching, "foretell", lambda *_: order.append("plan"))
+    monkeypatch.setattr(launching, "_finish", lambda *_: order.append("run"))
+    options = launching.RunOptions(
+        source="try", flags=(), seed=1, out=tmp_path / "c", dry_run=False, as_json=False,
+        quiet=False, yes=True, is_named=False,
+    )  # fmt: skip
+    launching.start(
+        loaded,
+        "steelyard try",
+        options,
+        cast("Doors", None),
+        told=lambda _: order.append("touched"),
+        agreed=lambda _: order.append("agreed"),
+    )
+    assert order == ["touched", "plan", "agreed", "run"]

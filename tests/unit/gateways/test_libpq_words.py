@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.core.errors import InputError
+from steelyard.core.errors import InputError, LoginError
 from steelyard.gateways.sql import asked_for, connection_failure, parsed_uri
 
 
@@ -48,7 +48,7 @@ def test_any_text_is_a_uri_or_refused(text: str) -> None:
     ("text", "words"),
     [
         ('FATAL: password authentication failed for user "b"', "refused the password of b"),
-        ("fe_sendauth: no password supplied", "refused the password of b"),
+        ("fe_sendauth: no password supplied", "asks b for a password, and there is none"),
         ('FATAL: no pg_hba.conf entry for host "h", no encryption', "without TLS"),
         (
             "FATAL: no pg_hba.conf entry for h, SSL encryption FATAL: the same, no encryption",
@@ -108,3 +108,40 @@ def test_messages_name_what_libpq_will_try(monkeypatch: pytest.MonkeyPatch) -> N
     assert asked_for({"port": "7"}) == ("variable:7", "me")
     assert asked_for({"host": "given"})[0] == "given:5432"
     assert asked_for({"service": "lab"})[0] == "service lab"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            'connection failed: connection to server at "db", port 5433 failed: Connection refused',
+            "Connection refused",
+        ),
+        (
+            'connection to server on socket "/tmp/.s.PGSQL.5432" failed: No such file or directory',
+            "No such file or directory",
+        ),
+        (
+            'connection to server at "db" (10.0.0.1), port 5 failed: role "b" does not exist',
+            'role "b" does not exist',
+        ),
+    ],
+)
+def test_a_reason_is_told_once(text: str, reason: str) -> None:
+    """Without what libpq and psycopg put before it: the place is named already."""
+    error = connection_failure(text, where="db:5432", user="b")
+    assert error.message.endswith(f": {reason}")
+    assert "failed" not in error.message
+
+
+def test_a_wrong_password_and_none_are_told_apart() -> None:
+    """Who has one in the wrong place must not look for a mistyped one."""
+    wrong, none = (
+        connection_failure(text, where="db:5432", user="b")
+        for text in ("password authentication failed", "fe_sendauth: no password supplied")
+    )
+    assert wrong.message == "the server at db:5432 refused the password of b"
+    assert "there is none" in none.message
+    assert wrong.hint != none.hint
+    assert isinstance(wrong, LoginError)
+    assert isinstance(none, LoginError)

@@ -1,6 +1,7 @@
 """SQL: what the real gateway and the fake promise without a server."""
 
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,13 @@ import pytest
 from fakes.sql import FakeSql
 from steelyard.core.errors import ExitCode, TargetError
 from steelyard.core.outside import ServerAddress
-from steelyard.gateways.sql import PsycopgSql, Sql, _without_libpq_environment
+from steelyard.gateways.sql import (
+    PatientConnection,
+    PsycopgSql,
+    Sql,
+    _open,
+    _without_libpq_environment,
+)
 
 
 @pytest.fixture(params=["real", "fake"])
@@ -84,3 +91,49 @@ def test_a_password_is_found_where_the_address_has_none(monkeypatch: pytest.Monk
     with _without_libpq_environment():
         assert {n for n in os.environ if n.startswith("PG")} == {"PGPASSWORD", "PGPASSFILE"}
     assert os.environ["PGOPTIONS"] == "planted"
+
+
+@dataclass
+class _Connection:
+    """A connection that notes what becomes of text."""
+
+    encoding: str
+    statements: list[bytes] = field(default_factory=list)
+    loaders: dict[str, type] = field(default_factory=dict)
+
+    @property
+    def info(self) -> "_Connection":
+        return self
+
+    @property
+    def adapters(self) -> "_Connection":
+        return self
+
+    def parameter_status(self, name: str) -> str:
+        return {"server_encoding": self.encoding}[name]
+
+    def execute(self, statement: bytes) -> None:
+        self.statements.append(statement)
+
+    def register_loader(self, name: str, loader: type) -> None:
+        self.loaders[name] = loader
+
+
+@pytest.mark.parametrize("encoding", ["UTF8", "LATIN1", "SQL_ASCII"])
+def test_text_is_text_whatever_the_encoding_of_the_database(
+    encoding: str, nowhere: ServerAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """UTF-8 is asked for; where the server converts nothing, bytes of any encoding are read."""
+    asked: dict[str, object] = {}
+    made = _Connection(encoding)
+    monkeypatch.setattr(PatientConnection, "connect", lambda **words: asked.update(words) or made)
+    _open(nowhere)
+    assert asked["client_encoding"] == "UTF8"
+    if encoding != "SQL_ASCII":
+        assert not made.loaders
+        assert not made.statements
+        return
+    assert made.statements == [b"SET client_encoding TO SQL_ASCII"]
+    assert {"text", "name"} <= set(made.loaders)
+    load = made.loaders["text"](25).load
+    assert [load(b"16MB"), load("grün".encode()), load(b"gr\xfcn")] == ["16MB", "grün", "gr�n"]

@@ -28,6 +28,8 @@ class _Place:
         target: EndpointTarget | None = None,
         datasets: tuple[DatasetNeeds, ...] = (_TABLES,),
         settings: tuple[str, ...] = ("checkpoint_timeout", "work_mem"),
+        *,
+        alters: bool = False,
     ) -> None:
         self.server = FakeEndpoint(file=dict(_BEFORE))
         self.clock = FakeClock()
@@ -41,6 +43,7 @@ class _Place:
             settings=settings,
             restarts=False,
             clients=8,
+            alters=alters,
         )
         self.platform = EndpointPlatform(options, self.ledger, self.means)
 
@@ -85,6 +88,21 @@ def test_a_whole_campaign_leaves_nothing_behind() -> None:
     place.platform.destroy()
     assert place.is_untouched()
     assert place.noted == []
+
+
+@pytest.mark.parametrize("alters", [False, True])
+def test_who_is_no_superuser_alters_what_was_granted(*, alters: bool) -> None:
+    """As a superuser does, and puts it back; without it settings are of own sessions only."""
+    place = _Place(alters=alters)
+    place.server.state[3] = False
+    place.work()
+    settings = {f.name: f.value for f in place.platform.facts()}["settings"]
+    assert settings == ("by ALTER SYSTEM" if alters else "of own sessions only")
+    assert ("checkpoint_timeout" in place.server.file) is alters
+    told = {f.code: f.message for f in place.platform.findings()}["no-superuser"]
+    assert ("own sessions only" in told) is not alters
+    place.platform.destroy()
+    assert place.is_untouched()
 
 
 def _interrupted(make: Callable[[], _Place]) -> None:

@@ -1,17 +1,20 @@
 """PostgreSQL on a server that is there already: what it refuses before anything is changed."""
 
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
-from fakes.sql import FakeSql
-from steelyard.core.errors import PreflightError
+from fakes.sql import FakeSql, Rows
+from steelyard.core.errors import PreflightError, RefusedError
 from steelyard.core.experiment import (
     Configuration,
     Experiment,
     Layer,
+    Script,
     Setting,
     SwitchCost,
     Workload,
@@ -22,20 +25,31 @@ from steelyard.core.target import EndpointTarget
 from steelyard.systems.postgres import engine as running
 from steelyard.systems.postgres import server as installation
 from steelyard.systems.postgres.factory import EndpointEngine, Surroundings
+from steelyard.systems.postgres.reader import unknown_in
 from steelyard.systems.postgres.server import Installation
+
+if TYPE_CHECKING:
+    from steelyard.gateways.sql import Sql
 
 _ADDRESS = ServerAddress(host="db", port=5432, user="bench", database="postgres")
 _SETTINGS: list[tuple[object, ...]] = [
-    ("work_mem", "user", "Memory", "integer", "kB", "64", "2147483647"),
-    ("shared_buffers", "postmaster", "Memory", "integer", "8kB", "16", "1073741823"),
-    ("checkpoint_timeout", "sighup", "WAL", "integer", "s", "30", "86400"),
-    ("block_size", "internal", "Preset", "integer", None, "8192", "8192"),
-    ("jit", "user", "Planner", "bool", None, None, None),
+    ("work_mem", "user", "Memory", "integer", "kB", "64", "2147483647", "4096", "4MB"),
+    ("shared_buffers", "postmaster", "M", "integer", "8kB", "16", "1073741823", "16384", "128MB"),
+    ("checkpoint_timeout", "sighup", "WAL", "integer", "s", "30", "86400", "300", "5min"),
+    ("block_size", "internal", "Preset", "integer", None, "8192", "8192", "8192", "8192"),
+    ("jit", "user", "Planner", "bool", None, None, None, "on", "on"),
 ]
 
 
-def _server(*, superuser: bool, version: str = "18.6") -> running.RunningServer:
-    answers = {running._SERVER: [(version, superuser, False)], running._SETTINGS: _SETTINGS}
+def _server(
+    *, superuser: bool, version: str = "18.6", granted: tuple[str, ...] = ()
+) -> running.RunningServer:
+    answers: dict[str, Rows] = {
+        running._SERVER: [(version, superuser, False)],
+        running._SETTINGS: _SETTINGS,
+    }
+    if not superuser and not version.startswith("14"):
+        answers[running._ALTERABLE] = [(name,) for name in granted]
     return running.read_running(_ADDRESS, FakeSql(answers))
 
 
@@ -78,8 +92,8 @@ def _engine(
         (True, (), "auto_explain.log_analyze", "on", "is not known to the server"),
         (False, (), "work_mem", "9MB", ""),
         (False, (), "jit", "off", ""),
-        (False, (), "checkpoint_timeout", "7min", "by a superuser only"),
-        (False, ("again",), "shared_buffers", "1GB", "by a superuser only"),
+        (False, (), "checkpoint_timeout", "7min", "neither as a superuser nor"),
+        (False, ("again",), "shared_buffers", "1GB", "neither as a superuser nor"),
     ],
 )
 def test_complaints(
@@ -160,3 +174,160 @@ def test_without_a_pgbench_that_speaks_tls_the_campaign_is_refused(
     with pytest.raises(PreflightError, match="over TLS") as caught:
         installation.find_clients(processes, tls=True)
     assert "sslmode=disable" in caught.value.hint
+
+
+def test_all_that_stands_in_the_way_is_said_at_once() -> None:
+    """Who becomes a superuser must not learn only then that a restart is needed."""
+    (both,) = _engine(_server(superuser=False), shared_buffers="1GB").complaints("b")
+    assert "needs a restart" in both.message
+    assert "neither as a superuser" in both.message
+    assert "--restart-command" in both.hint
+    assert "GRANT ALTER SYSTEM ON PARAMETER shared_buffers" in both.hint
+    (old,) = _engine(_server(superuser=False, version="14.20"), shared_buffers="1GB").complaints(
+        "b"
+    )
+    assert "by a superuser only" in old.message
+    assert "GRANT" not in old.hint  # there are no such rights before 15
+
+
+def test_who_was_granted_it_may_change_a_setting_for_everyone() -> None:
+    """All of what is asked for, or nothing is changed: the rest is named."""
+    granted = ("checkpoint_timeout",)
+    server = _server(superuser=False, granted=granted)
+    assert _engine(server, checkpoint_timeout="7min").complaints("b") == ()
+    assert server.not_alterable(["Checkpoint_Timeout"]) == ()
+    (found,) = _engine(server, checkpoint_timeout="7min", work_mem="9MB").complaints("b")
+    assert "put back work_mem" in found.message
+    assert "PARAMETER work_mem to" in found.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("shared_buffers", "1kB", "takes 128kB to 8TB"),
+        ("checkpoint_timeout", "1s", "takes 30s to 1d"),
+    ],
+)
+def test_a_range_is_written_as_in_a_configuration_file(name: str, value: str, words: str) -> None:
+    """And no power of ten."""
+    (found,) = _engine(_server(superuser=True), ("again",), **{name: value}).complaints("b")
+    assert words in found.message
+
+
+def test_what_nobody_can_change_has_no_range_beside() -> None:
+    """One complaint is enough."""
+    (found,) = _engine(_server(superuser=True), block_size="4096").complaints("b")
+    assert "cannot be changed" in found.message
+
+
+@pytest.mark.parametrize(
+    ("settings", "same"),
+    [
+        ({"work_mem": "4MB"}, True),
+        ({"work_mem": "4096kB", "JIT": "on"}, True),
+        ({"jit": "true"}, True),
+        ({"shared_buffers": "131072kB"}, True),
+        ({"work_mem": "5MB"}, False),
+        ({"work_mem": "4MB", "jit": "off"}, False),
+        ({"auto_explain.log_analyze": "on"}, False),
+    ],
+)
+def test_who_asks_for_what_is_in_force_asks_for_nothing(
+    settings: dict[str, str], *, same: bool
+) -> None:
+    """However it is written; against a configuration that leaves the server as it is."""
+    engine = _engine(_server(superuser=True), **settings)
+    assert engine.asks_the_same("a", "b", tuple(settings)) is same
+    assert engine.shown_now("a", ("Work_Mem", "nothing")) == {"Work_Mem": "4MB"}
+
+
+@dataclass
+class _Grammar:
+    """A session that prepares what is in its table, and refuses all else with a code."""
+
+    refused: dict[str, tuple[str, str]]
+    done: list[str] = field(default_factory=list)
+
+    def do(self, statement: str) -> None:
+        self.done.append(statement)
+        for words, (code, said) in self.refused.items():
+            if statement.startswith("PREPARE") and words in statement:
+                message = f"the server at db:5432 refused: {said} LINE 1: PREPARE x ^"
+                raise RefusedError(message, code=code)
+
+    def session(self, *_: object, **__: object) -> "_Grammar":
+        return self
+
+    def close(self) -> None:
+        self.done.append("closed")
+
+
+_SHOP = {
+    "FRM": ("42601", 'syntax error at or near "FRM"'),
+    "LIMIT $1": ("42601", 'syntax error at or near "$1"'),
+    "itms": ("42P01", 'relation "itms" does not exist'),
+    "nn": ("42703", 'column "nn" does not exist'),
+    "vague": ("42725", "operator is not unique: unknown + unknown"),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "tables", "said"),
+    [
+        ("SELECT 1 FRM t;\nSELECT 1;", True, ['syntax error at or near "FRM"']),
+        ("SELECT 1 FRM t;", False, ['syntax error at or near "FRM"']),
+        ("SELECT 1 FROM itms; SELECT nn FROM t;", True, ["relation", "column"]),
+        ("SELECT 1 FROM itms;", False, []),
+        ("CREATE TEMP TABLE itms (a int);\nSELECT a FROM itms;", True, []),
+        ("\\set n 1\nSELECT 1 LIMIT :n;", True, []),
+        ("SELECT vague;", True, []),
+        ("BEGIN;\nVACUUM t FRM;\nCOMMIT;", True, []),
+    ],
+)
+def test_what_a_server_does_not_know_of_a_script_is_told_before(
+    text: str, said: list[str], *, tables: bool
+) -> None:
+    """In its words; nothing is executed, and no statement stays prepared."""
+    workload = Workload(name="w", scripts=(Script(name="q.sql", text=text),))
+    sql = _Grammar(_SHOP)
+    found = list(unknown_in(workload, _ADDRESS, cast("Sql", sql), empty=False, tables=tables))
+    assert [name for name, _ in found] == ["q.sql"] * len(said)
+    assert all(line.startswith(words) for (_, line), words in zip(found, said, strict=True))
+    assert not any("LINE" in line for _, line in found)
+    verbs = {statement.split()[0] for statement in sql.done}
+    assert verbs <= {"BEGIN", "PREPARE", "DEALLOCATE", "ROLLBACK", "closed"}
+    assert sql.done.count("ROLLBACK") == sql.done.count("BEGIN READ ONLY")
+
+
+@pytest.mark.parametrize(
+    ("target", "prepare", "asked"),
+    [
+        (EndpointTarget(), (), (True, True)),
+        (EndpointTarget(dbname="shop", allow_existing=True), (), (False, True)),
+        (EndpointTarget(), (Script(name="p.sql", text="CREATE TABLE t (a int);"),), (False, False)),
+    ],
+)
+def test_the_database_that_is_measured_in_is_the_one_that_is_asked(
+    target: EndpointTarget, prepare: tuple[Script, ...], asked: tuple[bool, bool]
+) -> None:
+    """Steelyard's own is empty; what `prepare` makes is not there yet, so grammar alone counts."""
+    engine = _engine(_server(superuser=True))
+    workload = Workload(name="w", scripts=(Script(name="q.sql", text="TABLE t"),), prepare=prepare)
+    a, b = engine._experiment.configurations
+    engine._experiment = replace(
+        engine._experiment,
+        configurations=(replace(a, target=target), replace(b, target=target)),
+        workloads=(workload,),
+    )
+    seen = []
+
+    def unknown(_: Workload, address: ServerAddress, *, empty: bool, tables: bool) -> object:
+        assert address == _ADDRESS
+        seen.append((empty, tables))
+        return (("q.sql", 'relation "t" does not exist'),)
+
+    engine.unknown = unknown  # type: ignore[method-assign, assignment]
+    with pytest.raises(PreflightError, match=r'q.sql: relation "t" does not exist') as refused:
+        engine._require_known(engine._experiment.configurations[0])
+    assert seen == [asked]
+    assert ("allow_existing" in refused.value.hint) is asked[0]

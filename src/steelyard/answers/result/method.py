@@ -175,7 +175,7 @@ def _not_shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
     yield from _bundles(analysis.experiment)
     yield from _unclear(analysis.experiment)
     yield from _turned(plan)
-    yield from _state(plan)
+    yield from _state(analysis.experiment, plan)
     if any(c.verdict is Verdict.NO_CLEAR_DIFFERENCE for c in analysis.comparisons):
         yield (
             '"No clear difference" does not mean equal: it means that this many blocks allow any '
@@ -363,8 +363,13 @@ def _bundles(experiment: Experiment) -> Iterator[str]:
             )
 
 
-def _state(plan: CampaignPlan) -> Iterator[str]:
-    if "vacuum" in plan.means:
+def _state(experiment: Experiment, plan: CampaignPlan) -> Iterator[str]:
+    if "vacuum" in plan.means and experiment.uses_found_data:
+        yield (
+            "Effects free of history: the data were there before and nothing brought them back, so"
+            " rows that scripts changed, and their bloat, met the next configuration."
+        )
+    elif "vacuum" in plan.means:
         yield (
             "Effects free of history: the data were vacuumed and their history truncated, not "
             "brought back, so rows that were changed and bloat that stays met the next"
@@ -436,7 +441,7 @@ def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[
             ("run", _run(analysis.experiment)),
             ("mode", f"a {LABEL}: start, warm-up, every cell once in file order"),
             ("warm-up", _chosen_warm_up(plan.warm_up)),
-            ("data", f"prepared once, by {_by(plan)}; not restored between runs"),
+            ("data", _data_of_pass(analysis.experiment, plan)),
         )
     if plan.mode is Mode.ALTERNATING:
         return _alternating_pairs(analysis, plan)
@@ -447,7 +452,7 @@ def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[
         *_rounds(plan),
         *_judging(analysis, plan),
         ("warm-up", _chosen_warm_up(plan.warm_up)),
-        ("data", _reset(plan)),
+        ("data", _reset(analysis.experiment, plan)),
     )
 
 
@@ -461,11 +466,24 @@ def _alternating_pairs(
         *shared_pairs(plan.pausing, plan.memory),
         *_judging(analysis, plan),
         ("warm-up", _warm_up(analysis, plan.warm_up)),
-        ("data", _data_of_turns(plan)),
+        ("data", _data_of_turns(analysis.experiment, plan)),
     )
 
 
-def _data_of_turns(plan: CampaignPlan) -> str:
+def _data_of_pass(experiment: Experiment, plan: CampaignPlan) -> str:
+    if experiment.uses_found_data and plan.restore == "vacuum":
+        return f"{_FOUND}; not restored between runs"
+    return f"prepared once, by {_by(plan)}; not restored between runs"
+
+
+_FOUND = "were there before: Steelyard prepared nothing"
+
+
+def _data_of_turns(experiment: Experiment, plan: CampaignPlan) -> str:
+    if experiment.uses_found_data and plan.reset is Reset.CAMPAIGN:
+        return f"{_FOUND}; sessions of one server read the same data"
+    if experiment.uses_found_data and plan.restore == "vacuum":
+        return f"{_FOUND}, and what the scripts changed stayed changed"
     if plan.reset is Reset.CAMPAIGN:
         return f"prepared once, by {_by(plan)}: sessions of one server read the same data"
     return f"each configuration from a fresh copy in every block, {_means(plan)}"
@@ -567,7 +585,9 @@ def _chosen_warm_up(choice: WarmUpChoice) -> str:
     return f"{thrown}. {ended(choice.risk)}".strip()
 
 
-def _reset(plan: CampaignPlan) -> str:
+def _reset(experiment: Experiment, plan: CampaignPlan) -> str:
+    if experiment.uses_found_data and plan.restore == "vacuum":
+        return f"{_FOUND} and brought nothing back"
     if plan.restore == ANEW:
         return "every start makes its server and its data from nothing"
     return f"back to the prepared state every {plan.reset.value} {_means(plan)}"

@@ -241,7 +241,7 @@ SHARE = 0.02  # of the budget, for the devices; a guess at what nobody misses
 _TRIPS, _TRIPS_S = 500, 0.5  # the 99 % quantile of fewer would be their slowest
 _PINGS, _PINGS_S = 20_000, 0.5
 _TOLD = "measuring what this place can do at most"
-_NOT_HERE = "not visible: the server is not on this machine"
+_NOT_HERE = "not visible: the server is reached by its address, which shows nothing of its machine"
 _TUNNEL = "not taken: the generators are pods, and take another way to the server than Steelyard"
 _CPUS = {Where.SAME: "one CPU", Where.ACROSS: "two CPUs"}
 _SCRATCH = "ceilings"
@@ -301,11 +301,11 @@ class CeilingTaker:
         server = self._platforms[configuration].address
         address = self._engine.generator_address(server, connection)
         own = address.at(self._engine.datasets()[0].name)
-        how = "SELECT 1 on one open connection"
+        how = "SELECT 1 on the quickest of 8 connections"
         if self._experiment.generator_host is None:
             trips = tools.round_trips(own, most=_TRIPS, most_s=_TRIPS_S)
         else:
-            how = f"{how}, by the load generator on its host"
+            how = "SELECT 1 on one open connection, by the load generator on its host"
             directory = self._platforms[configuration].scripts
             trips = tools.round_trips_there(own, most=_TRIPS, directory=directory)
         return timed(CeilingKind.ROUND_TRIP, subject, trips, how=how)

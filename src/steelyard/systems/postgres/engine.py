@@ -2,8 +2,8 @@
 
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard.core.errors import Complaint, TargetError
@@ -21,8 +21,8 @@ from steelyard.systems.postgres import settings as checkpoints
 from steelyard.systems.postgres import settings as checks
 from steelyard.systems.postgres import settings as memory
 from steelyard.systems.postgres.load_programs import filled, load_program, values_of_server
-from steelyard.systems.postgres.reader import PostgresCeilings, open_reader, plans_of
-from steelyard.systems.postgres.server import Installation, PostgresProgram
+from steelyard.systems.postgres.reader import PostgresCeilings, open_reader, plans_of, unknown_in
+from steelyard.systems.postgres.server import Installation, PostgresProgram, version_numbers
 from steelyard.systems.postgres.settings import SettingEntry
 from steelyard.systems.protocol import Dataset, LogReader, RunRequest, ServerReader
 
@@ -160,6 +160,10 @@ class PostgresEngine:
                 == 1
                 for n, a, b in pairs
             )
+
+    def shown_now(self, configuration: str, names: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - by its protocol
+        """Return nothing: its server is not there yet."""
+        return {}
 
     def datasets(self) -> tuple[Dataset, ...]:
         """Return the distinct data sets of all workloads, in workload order."""
@@ -319,6 +323,16 @@ class PostgresEngine:
             for workload in self._workloads
             for plan in plans_of(workload, address.at(dataset_of(workload).name), self._sql)
         )
+
+    def unknown(
+        self, workload: Workload, address: ServerAddress, *, empty: bool, tables: bool
+    ) -> tuple[tuple[str, str], ...]:
+        """Return what a server does not know of a workload's statements, as ``unknown_in``.
+
+        Raises:
+            TargetError: The server lets nobody in.
+        """
+        return tuple(unknown_in(workload, address, self._sql, empty=empty, tables=tables))
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
         """Return all settings as a new session sees them in the workloads' databases.
@@ -503,7 +517,18 @@ _SERVER = (
     " coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false)"
     " FROM pg_roles WHERE rolname = current_user"
 )
-_SETTINGS = "SELECT name, context, category, vartype, unit, min_val, max_val FROM pg_settings"
+_SETTINGS = (
+    "SELECT name, context, category, vartype, unit, min_val, max_val, setting,"
+    " current_setting(name) FROM pg_settings"
+)
+# What a user needs who is no superuser: to change it, to see what there was, and to have it read.
+_ALTERABLE = (
+    "SELECT name FROM pg_settings WHERE has_parameter_privilege(name, 'ALTER SYSTEM')"
+    " AND has_table_privilege('pg_file_settings', 'SELECT')"
+    " AND has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')"
+    " AND has_function_privilege('pg_reload_conf()', 'EXECUTE')"
+)
+_GRANTED_FROM = (15,)  # GRANT ... ON PARAMETER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -524,6 +549,11 @@ class RunningServer:
         tls: Whether it was asked over TLS; the generator has to come in the same way.
         catalogue: Settings that this user can see.
         bounds: Of those that are numbers.
+        in_force: Their values in a session of this user, by name in small letters.
+        shown: The same with units, as SHOW has them.
+        alterable: Settings that this user may change for everyone, and put back, though no
+            superuser.
+        address: Where it was asked; None: nobody did.
     """
 
     version: str
@@ -531,6 +561,21 @@ class RunningServer:
     tls: bool
     catalogue: Mapping[str, SettingEntry]
     bounds: Mapping[str, Bounds]
+    in_force: Mapping[str, EffectiveSetting] = field(default_factory=dict)
+    shown: Mapping[str, str] = field(default_factory=dict)
+    alterable: frozenset[str] = frozenset()
+    address: ServerAddress | None = None
+
+    @property
+    def grants(self) -> bool:
+        """Return whether rights to change a setting for everyone can be granted there."""
+        return version_numbers(self.version) >= _GRANTED_FROM
+
+    def not_alterable(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return those of these settings that this user may not change for everyone."""
+        if self.superuser:
+            return ()
+        return tuple(name for name in names if name.lower() not in self.alterable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -561,19 +606,30 @@ def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
         TargetError: It cannot be reached.
     """
     ((version, superuser, tls),) = sql.rows(address, _SERVER)
-    catalogue, bounds = {}, {}
-    for name, context, group, kind, unit, low, high in sql.rows(address, _SETTINGS):
+    catalogue, bounds, in_force, shown = {}, {}, {}, {}
+    for name, context, group, kind, unit, low, high, value, text in sql.rows(address, _SETTINGS):
         catalogue[str(name)] = SettingEntry(
             name=str(name), context=str(context), group=str(group), kind=str(kind)
         )
+        in_force[str(name).lower()] = EffectiveSetting(
+            name=str(name), value=str(value), unit=None if unit is None else str(unit)
+        )
+        shown[str(name).lower()] = str(text)
         if kind in ("integer", "real"):
             bounds[str(name)] = Bounds(
                 unit=None if unit is None else str(unit), low=float(str(low)), high=float(str(high))
             )
+    alterable: frozenset[str] = frozenset()
+    if not superuser and version_numbers(str(version)) >= _GRANTED_FROM:
+        alterable = frozenset(str(name).lower() for (name,) in sql.rows(address, _ALTERABLE))
     return RunningServer(
         version=str(version),
         superuser=bool(superuser),
         tls=bool(tls),
         catalogue=catalogue,
         bounds=bounds,
+        in_force=in_force,
+        shown=shown,
+        alterable=alterable,
+        address=address,
     )

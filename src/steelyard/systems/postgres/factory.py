@@ -13,7 +13,7 @@ from steelyard.core.errors import Complaint, PreflightError
 from steelyard.core.experiment import Configuration, Experiment, Layer, Setting
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import Command, ServerAddress
-from steelyard.core.target import CloudNativePgTarget
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.systems.postgres import settings as checks
@@ -112,6 +112,10 @@ def _reachable(found: Installation, surroundings: Surroundings) -> Installation:
     return replace(found, programs=programs)
 
 
+_NAME_IT: Final = (
+    "Name the database that has it, with `allow_existing: true` in the target or --allow-existing,"
+    " or make it by `prepare` scripts; or correct the script."
+)
 # Contexts that any user may set for own sessions, when they begin.
 SESSION_CONTEXTS = frozenset({"user", "backend"})
 _NEEDS_RESTART = "postmaster"
@@ -153,12 +157,69 @@ class EndpointEngine(PostgresEngine):
 
     def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what cannot be set on this server, or not by this user."""
-        asked = self._experiment.configuration(configuration)
+        asked, server = self._experiment.configuration(configuration), self._servers[configuration]
+        together = dict.fromkeys(
+            setting.name
+            for each in self._experiment.configurations
+            if each.target == asked.target
+            for setting in _postgres(each)
+        )
+        fixed = {entry.name for entry in server.catalogue.values() if entry.context == _FIXED}
+        bounds = {name: limits for name, limits in server.bounds.items() if name not in fixed}
         return (
             *checks.fixed_settings(asked),
-            *_out_of_reach(asked, self._servers[configuration]),
-            *_out_of_range(asked, self._servers[configuration].bounds),
+            *_out_of_reach(asked, server, server.not_alterable(together)),
+            *_out_of_range(asked, bounds),
         )
+
+    def check_flags(self) -> None:
+        """Raise where the load generator or a server cannot do what is asked of it.
+
+        Raises:
+            PreflightError: A server does not know what a script names.
+        """
+        super().check_flags()
+        for configuration in self._experiment.configurations:
+            self._require_known(configuration)
+
+    def _require_known(self, configuration: Configuration) -> None:
+        """Look at the statements of scripts; nothing of them is executed."""
+        target, server = configuration.target, self._servers[configuration.name]
+        if server.address is None or not isinstance(target, EndpointTarget):
+            return
+        for workload in self._experiment.workloads:
+            made = (workload.scale_factor, workload.command, *workload.prepare)
+            tables = not any(made) and not configuration.prepare
+            empty = tables and not target.allow_existing
+            found = self.unknown(workload, server.address, empty=empty, tables=tables)
+            if found:
+                where = " in the empty database that Steelyard makes" if empty else ""
+                raise PreflightError(
+                    "\n".join(dict.fromkeys(f"{name}: {said}{where}" for name, said in found)),
+                    hint=_NAME_IT if empty else "Correct the script.",
+                )
+
+    def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
+        """Return whether two configurations mean the same by these settings.
+
+        Who does not ask has what is in force.
+        """
+        configurations = [self._experiment.configuration(name) for name in (one, other)]
+        for name in names:
+            asked = [each.asked_folded().get(name.lower()) for each in configurations]
+            given = [value for value in asked if value is not None]
+            now = self._servers[one].in_force.get(name.lower())
+            if len(given) == len(asked):
+                if not super().asks_the_same(one, other, (name,)):
+                    return False
+            elif given and (now is None or not checks.is_in_force(name, given[0], now)):
+                return False
+        return True
+
+    def shown_now(self, configuration: str, names: Sequence[str]) -> Mapping[str, str]:
+        """Return what the server showed of these settings when it was asked."""
+        shown = self._servers[configuration].shown
+        return {name: shown[name.lower()] for name in names if name.lower() in shown}
 
     def findings(self) -> tuple[Finding, ...]:
         """Return a finding for each server that is newer than the pgbench that drives it."""
@@ -197,7 +258,41 @@ def endpoint_engine(
     return EndpointEngine(experiment, servers, clients, surroundings)
 
 
-def _out_of_reach(configuration: Configuration, server: RunningServer) -> Iterator[Complaint]:
+_RESTART: Final = (
+    "needs a restart of the server, which Steelyard did not start",
+    "Say how to restart it by `restart_command:` in the target or --restart-command, or remove it.",
+)
+
+
+def _rights(barred: Sequence[str], server: RunningServer) -> tuple[str, str]:
+    """Return that a setting is everyone's, and who may change it, with the way out."""
+    if not server.grants:
+        fact = "is changed for all sessions, by a superuser only, and Steelyard connects as none"
+        way = "Connect as a superuser, or remove it: others can change settings of own sessions."
+        return fact, way
+    named = ", ".join(barred)
+    fact = (
+        "is changed for all sessions, and Steelyard connects neither as a superuser nor as somebody"
+        f" with the rights to change and put back {named}"
+    )
+    way = (
+        f"Connect as a superuser, or GRANT ALTER SYSTEM ON PARAMETER {named} to the user, and in"
+        " the database that it connects to SELECT ON pg_file_settings and EXECUTE ON FUNCTION"
+        " pg_show_all_file_settings(), pg_reload_conf()."
+    )
+    return fact, way
+
+
+def _out_of_reach(
+    configuration: Configuration, server: RunningServer, barred: Sequence[str]
+) -> Iterator[Complaint]:
+    """Yield what cannot be set there.
+
+    Args:
+        configuration: What asks.
+        server: That is asked.
+        barred: What any configuration on it asks for and the user may not change for everyone.
+    """
     target = configuration.target
     restarts = target.is_restarted
     is_kept = isinstance(target, CloudNativePgTarget) and not target.allow_existing
@@ -216,20 +311,13 @@ def _out_of_reach(configuration: Configuration, server: RunningServer) -> Iterat
                 "Allow it with `allow_existing: true` in the target or --allow-existing: what the"
                 " Cluster said goes back at the end.",
             )
-        elif not server.superuser and entry.context not in SESSION_CONTEXTS:
-            yield _complaint(
-                setting,
-                "can be changed by a superuser only, and Steelyard does not connect as one",
-                "Connect as a superuser, or remove it: others can change settings of their own"
-                " sessions.",
-            )
-        elif entry.context == _NEEDS_RESTART and not restarts:
-            yield _complaint(
-                setting,
-                "needs a restart of the server, which Steelyard did not start",
-                "Say how to restart it by `restart_command:` in the target or --restart-command, or"
-                " remove it.",
-            )
+        else:
+            obstacles = [_RESTART] if entry.context == _NEEDS_RESTART and not restarts else []
+            if entry.context not in SESSION_CONTEXTS and barred:
+                obstacles.append(_rights(barred, server))
+            if obstacles:
+                what = "; and it ".join(fact for fact, _ in obstacles)
+                yield _complaint(setting, what, " ".join(way for _, way in obstacles))
 
 
 def _out_of_range(
@@ -243,11 +331,10 @@ def _out_of_range(
         if number is None:
             yield _complaint(setting, f"is no number: {setting.value!r}", _written(limits.unit))
         elif not limits.low - 0.5 <= number <= limits.high + 0.5:
-            unit = f" (unit {limits.unit})" if limits.unit else ""
+            low, high = (checks.written(each, limits.unit) for each in (limits.low, limits.high))
             yield _complaint(
                 setting,
-                f"is out of range: {setting.value!r}; the server takes"
-                f" {limits.low:g} to {limits.high:g}{unit}",
+                f"is out of range: {setting.value!r}; the server takes {low} to {high}",
                 "Choose a value in between.",
             )
 

@@ -22,14 +22,14 @@ only read are executed by that plan, too, twice, with values from the middle of 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.errors import TargetError
+from steelyard.core.errors import RefusedError, TargetError
 from steelyard.core.experiment import EffectiveSetting, Script, Workload
 from steelyard.core.measurement import (
     STATEMENTS,
@@ -689,6 +689,66 @@ def plans_of(workload: Workload, address: ServerAddress, sql: Sql) -> tuple[Stat
             _with_runs(session, plan, _name(number), workload, script, known)
             for number, (plan, script) in enumerate(zip(plans, asked.values(), strict=True))
         )
+
+
+_NO_SYNTAX: Final = "42601"
+_NOT_THERE: Final = frozenset({"42P01", "42703"})  # table, column
+_MAKES: Final = re.compile(r"\bcreate\b", re.IGNORECASE)
+_SAID: Final = re.compile(r"refused: (.*?)(?: LINE \d+:|$)", re.DOTALL)
+_PREPARED: Final = "steelyard_looked_at"
+
+
+def unknown_in(
+    workload: Workload, address: ServerAddress, sql: Sql, *, empty: bool, tables: bool = True
+) -> Iterator[tuple[str, str]]:
+    """Yield what a server does not know of the statements of scripts, with the script's name.
+
+    They are prepared and nothing is executed. What a script makes itself nobody can look for, and
+    where a variable stands that no statement can have there, pgbench alone knows what it means.
+
+    Args:
+        workload: Has the scripts.
+        address: Of a database.
+        sql: To ask.
+        empty: As in a database in which nothing was made yet.
+        tables: Ask for tables and columns, too; else for the grammar alone.
+
+    Raises:
+        TargetError: The server lets nobody in.
+    """
+    makes = any(_MAKES.search(script.text) for script in workload.scripts)
+    codes = {_NO_SYNTAX, *(_NOT_THERE if tables and not makes else ())}
+    asked = [
+        (script.name, each)
+        for script in workload.scripts
+        for each in statements(script.text)
+        if _PLANNED.match(each)
+    ]
+    if not asked:
+        return
+    with closing(sql.session(address, _PLANNING, patience_s=_PLANS_WITHIN_S)) as session:
+        for name, each in asked:
+            error = _refusal(session, each, empty=empty)
+            said = "" if error is None else error.message
+            if error is not None and error.code in codes and '"$' not in said:
+                found = _SAID.search(said)
+                yield name, found[1] if found else said
+
+
+def _refusal(session: SqlSession, statement: str, *, empty: bool) -> RefusedError | None:
+    """Return why a server does not prepare a statement; None where it does."""
+    prepared, _ = parametrised(statement)
+    try:
+        session.do("BEGIN READ ONLY")
+        if empty:
+            session.do("SET LOCAL search_path = pg_catalog")
+        session.do(f"PREPARE {_PREPARED} AS {prepared}")
+        session.do(f"DEALLOCATE {_PREPARED}")  # behind a pooler the session is somebody else's
+    except RefusedError as error:
+        return error
+    finally:
+        session.do("ROLLBACK")
+    return None
 
 
 def _name(number: int) -> str:

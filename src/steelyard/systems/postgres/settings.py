@@ -59,6 +59,7 @@ _BOOLEANS = {
 _MEMORY_BYTES = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 _TIME_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000}
 _TIME_US["d"] = 24 * _TIME_US["h"]
+_WRITTEN_OUT = 1e15  # beyond it nobody counts digits
 _QUANTITY = re.compile(r"^\s*([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Z]*)\s*$")
 # Words that the server shows as another: first in its list of the same meaning.
 _SYNONYMS = {
@@ -309,6 +310,30 @@ def in_unit(text: str, unit: str | None) -> float | None:
         if suffix in table and base[2] in table:
             return number * table[suffix] / (int(base[1] or 1) * table[base[2]])
     return None
+
+
+def is_in_force(name: str, asked: str, actual: EffectiveSetting) -> bool:
+    """Return whether a value is the one that a setting has already, however it is written."""
+    setting = Setting(layer=Layer.POSTGRES, name=name, value=asked)
+    return not deviations((setting,), (actual,))
+
+
+def written(number: float, unit: str | None) -> str:
+    """Return a number of a server's unit as it is written in a configuration file.
+
+    Args:
+        number: In that unit.
+        unit: As of ``in_unit``.
+    """
+    base = re.match(r"^([0-9]*)([a-zA-Z]+)$", unit or "")
+    table = next((t for t in (_MEMORY_BYTES, _TIME_US) if base and base[2] in t), None)
+    if base is None or table is None or number <= 0.0:
+        whole = abs(number) < _WRITTEN_OUT and number == int(number)
+        return f"{number:.0f}" if whole else f"{number:g}"
+    amount = number * int(base[1] or 1) * table[base[2]]
+    fitting = [each for each, size in table.items() if abs(amount) >= 0.9995 * size]
+    largest = max(fitting, key=lambda each: table[each], default=base[2])
+    return f"{amount / table[largest]:.4g}{largest}"
 
 
 # A setting whose effect at the beginning of a cycle says little about its effect at the end.

@@ -16,6 +16,7 @@ from steelyard.answers.campaign import analyse
 from steelyard.campaign.foresee.forecast import forecast
 from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.ceilings import (
+    _NOT_HERE,
     ALL_KINDS,
     DEVICE_S,
     LOG_WRITE_S,
@@ -375,7 +376,7 @@ def test_a_server_elsewhere_has_only_its_round_trip(
     assert of(CeilingKind.ROUND_TRIP, found)[0].latency_s == 0.2
     others = [c for c in found if c.kind is not CeilingKind.ROUND_TRIP]
     assert {c.kind for c in others} == set(CeilingKind) - {CeilingKind.ROUND_TRIP}
-    assert {c.unknown for c in others} == {"not visible: the server is not on this machine"}
+    assert {c.unknown for c in others} == {_NOT_HERE}
     assert place.processes.ran == place.processes.started == []
 
 

@@ -13,9 +13,11 @@ from steelyard.core.experiment import Design, Experiment
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
+from steelyard.systems.postgres.engine import RunningServer
 from steelyard.systems.postgres.existing.platform import _BACKEND, _SHOWN
+from steelyard.systems.postgres.settings import SettingEntry
 from steelyard.targets.differences import choose_design
-from steelyard.targets.endpoint import _room
+from steelyard.targets.endpoint import _room, fit_sessions
 
 
 def sessions_of(*hosts: str) -> Experiment:
@@ -113,3 +115,40 @@ def test_nobody_is_asked_where_it_does_not_matter(design: Design) -> None:
     assert alternates is (design is Design.AUTO)
     assert sql.asked == []
     assert sql.open_sessions == 0
+
+
+@pytest.mark.parametrize(
+    ("context", "setting", "shown", "fits"),
+    [
+        ("user", "work_mem", _ARRIVED, True),
+        ("backend", "work_mem", _ARRIVED, True),
+        ("user", "work_mem", [5120] * 6, False),  # a pooler
+        ("sighup", "work_mem", _ARRIVED, False),
+        ("superuser", "work_mem", _ARRIVED, False),
+        ("user", "maintenance_work_mem", _ARRIVED, False),  # autovacuum's, too
+        (None, "work_mem", _ARRIVED, False),
+    ],
+)
+def test_settings_that_fit_sessions_are_changed_for_nobody_else(
+    context: str | None, setting: str, shown: list[int], *, fits: bool
+) -> None:
+    """Whoever connects, also where configurations are measured one by one."""
+    experiment = sessions_of("a", "a")
+    experiment = replace(
+        experiment,
+        configurations=tuple(
+            replace(each, settings=tuple(replace(s, name=setting) for s in each.settings))
+            for each in experiment.configurations
+        ),
+    )
+    (target,) = set(experiment.endpoint_targets.values())
+    entry = SettingEntry(name=setting, context=context or "", group="", kind="")
+    running = RunningServer(
+        version="17.2",
+        superuser=True,
+        tls=False,
+        catalogue={} if context is None else {setting: entry},
+        bounds={},
+    )
+    entrance = ServerAddress(host="db", port=5432, user="bench", database="postgres")
+    assert fit_sessions(experiment, target, running, entrance, server(_APART, shown)) is fits

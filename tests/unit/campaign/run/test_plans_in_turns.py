@@ -3,22 +3,26 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fakes import analyses
 from fakes.campaigns import Stage, an_experiment
 from steelyard.answers.comparison import compare_campaigns
 from steelyard.answers.outlook.compute import CampaignOutlook
 from steelyard.answers.outlook.section import ASSUMED, ASSUMED_TURNS, outlook_document, outlook_json
 from steelyard.answers.report import build_document, summary
+from steelyard.answers.result.method import design_pairs
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.foresee.forecast import Forecast, forecast
 from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.cli.progress import PlainProgress, forecast_json, forecast_text
 from steelyard.core.campaign import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
-from steelyard.core.experiment import Design, Experiment, Measure, Stop
+from steelyard.core.experiment import Design, Experiment, Measure, Reset, Script, Stop, Workload
 from steelyard.core.schedule import Mode, Pausing, SharedMemory, TurnTimes
+from steelyard.core.target import EndpointTarget
 from steelyard.core.units import GIB
 from steelyard.record.directory import read_campaign
 from steelyard.report.html import render_markdown
@@ -300,3 +304,70 @@ def test_runs_in_turns_are_told_from_others_across_campaigns(tmp_path: Path) -> 
     assert found["mode"] == ("alternating", "starts")
     assert found["turns of reads"][1] is None
     assert found["in pauses stands still"] == ("signals", None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "reading", "alternates", "words"),
+    [
+        ({}, True, True, "the data that are there, which the scripts only read"),
+        ({}, False, True, "the data that are there: what the scripts change stays changed"),
+        ({}, False, False, "the data that are there: what the scripts change stays changed"),
+        ({"reset_command": ("it",)}, False, False, "brought back by your command per start"),
+    ],
+)
+def test_nobody_is_told_of_fresh_data_that_there_are_not(
+    tmp_path: Path, keys: dict[str, Any], words: str, *, reading: bool, alternates: bool
+) -> None:
+    """In a database that was there Steelyard prepares nothing and brings nothing back."""
+    experiment = alternating()
+    target = EndpointTarget(dbname="shop", allow_existing=True, **keys)
+    script = Script(name="q.sql", text="SELECT 1;")
+    found = replace(
+        experiment,
+        configurations=tuple(replace(e, target=target) for e in experiment.configurations),
+        workloads=(Workload(name="q", scripts=(script,)),),
+    )
+    mode = Mode.ALTERNATING if alternates else Mode.STARTS
+    expected = replace(foretold(experiment, tmp_path), mode=mode, reading=("q",) if reading else ())
+    (design,) = (each for each in forecast_text(found, expected).splitlines() if "design " in each)
+    assert words in design
+    assert "fresh" not in design
+    assert "restored" not in design
+    own = replace(
+        found,
+        configurations=tuple(
+            replace(e, target=replace(target, allow_existing=False)) for e in found.configurations
+        ),
+    )
+    assert not own.uses_found_data
+    assert words not in forecast_text(own, expected)
+
+
+def test_a_label_names_a_database_once() -> None:
+    """A URI has it in itself; a target whose host is told apart has it behind."""
+    uri = EndpointTarget(uri="postgresql://db/shop", allow_existing=True)
+    apart = EndpointTarget(host="db", dbname="shop", allow_existing=True)
+    assert (uri.label, apart.label) == ("postgresql://db/shop", "db, database shop")
+
+
+@pytest.mark.parametrize("mode", [Mode.ALTERNATING, Mode.STARTS])
+def test_a_report_says_that_found_data_were_not_prepared(mode: Mode) -> None:
+    """No vacuum is told of that never was; of Steelyard's own database it stays told."""
+    analysis = analyses.quick()
+    assert analysis.plan is not None
+    target = EndpointTarget(uri="postgresql://db/shop", allow_existing=True)
+    experiment = replace(
+        analysis.experiment,
+        configurations=tuple(
+            replace(each, target=target) for each in analysis.experiment.configurations
+        ),
+        workloads=tuple(Workload(name=w.name) for w in analysis.experiment.workloads),
+    )
+    plan = replace(analysis.plan, mode=mode, reset=Reset.CAMPAIGN, restore="vacuum", restores=())
+    found = replace(analysis, experiment=experiment, plan=plan)
+    said = dict(design_pairs(found, plan))["data"]
+    assert "were there before" in said
+    assert "vacuum" not in said
+    assert "vacuumed" not in render_markdown(build_document(found))
+    own = dict(design_pairs(replace(analysis, plan=plan), plan))["data"]
+    assert "vacuum" in own

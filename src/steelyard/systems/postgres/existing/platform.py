@@ -92,6 +92,7 @@ class EndpointOptions:
         restarts: Whether every start restarts it.
         clients: Of the largest load, of all configurations that are up at the same time.
         sessions: Settings are of own sessions only, whoever asks: nothing is changed for everyone.
+        alters: The user may change all of them for everyone, though no superuser.
         writes: A workload may change the data.
     """
 
@@ -103,6 +104,7 @@ class EndpointOptions:
     restarts: bool
     clients: int
     sessions: bool = False
+    alters: bool = False
     writes: bool = True
 
 
@@ -158,7 +160,8 @@ class EndpointPlatform(OthersServer):
         if self._options.sessions:
             return None
         store = self._place.store(self._alter_system)
-        return None if store is self._alter_system and not self.state.superuser else store
+        may_alter = self.state.superuser or self._options.alters
+        return None if store is self._alter_system and not may_alter else store
 
     @property
     def state(self) -> readiness.ServerState:
@@ -345,7 +348,7 @@ class EndpointPlatform(OthersServer):
 
     def findings(self) -> tuple[Finding, ...]:
         """Return what is worth knowing of the server."""
-        said = readiness.state_findings(self.state, self._where)
+        said = readiness.state_findings(self.state, self._where, alters=self._options.alters)
         found = self._with_place(said)
         weakly = self._options.writes and self.means() == (VACUUM,)
         weaker = (readiness.weaker_reset(self._where),) if weakly else ()

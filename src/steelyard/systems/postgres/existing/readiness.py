@@ -146,13 +146,20 @@ def require_alone(state: ServerState, where: str) -> None:
     require_no_campaign(state.other_marks, where)
 
 
-def state_findings(state: ServerState, where: str) -> Iterator[Finding]:
-    """Yield what is worth knowing of a server that can be measured."""
+def state_findings(state: ServerState, where: str, *, alters: bool = False) -> Iterator[Finding]:
+    """Yield what is worth knowing of a server that can be measured.
+
+    Args:
+        state: Of the server.
+        where: It is.
+        alters: The user has been granted to change the settings of the campaign for everyone.
+    """
     yield unseen(where)
     if not state.superuser:
+        sets = "" if alters else " it sets settings of its own sessions only,"
         yield server_finding(
             "no-superuser",
-            f"Steelyard is no superuser at {where}: it sets settings of its own sessions only,"
+            f"Steelyard is no superuser at {where}:{sets or ' it'}"
             " does not see settings that are for superusers, nor what others' sessions do",
             where,
         )
