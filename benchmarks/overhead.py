@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import psycopg
 
-from steelyard.campaign.cleanup import ledger
+from steelyard.campaign.cleanup import leftovers
 from steelyard.campaign.evidence.run_rules import validity_of
 from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.run.bench import Bench
@@ -243,7 +243,7 @@ def rig(options: argparse.Namespace, make_bench: type[Bench] = Bench) -> Iterato
         )
         directory.journal.append(started)
         registry.register(campaign_id, path)
-        noted = ledger.JournalLedger(directory.journal, campaign_id)
+        noted = leftovers.JournalLedger(directory.journal, campaign_id)
         assembly = assemble(experiment, doors, campaign_id=campaign_id, ledger=noted)
         bench = make_bench(experiment, assembly, doors.clock, doors.host)
         try:

@@ -261,6 +261,23 @@ def contract_table(found: Contract) -> Table:
     return Table(title="Contract", columns=columns, rows=rows, note=_note(found))
 
 
+def contract_in_brief(found: Contract) -> Table:
+    """Return what a run is told of it before it begins: the terms that differ, and which do not."""
+    whole = contract_table(found)
+    apart = [any(term.unequal) for term in found.terms]
+    rows = tuple(row for row, differs in zip(whole.rows, apart, strict=True) if differs)
+    rest = [term for term, differs in zip(found.terms, apart, strict=True) if not differs]
+    equal = tuple(term.name for term in rest if term.is_known)
+    unknown = tuple(term.name for term in rest if not term.is_known)
+    told = (
+        f"Equal: {enumeration(equal)}." if equal else "",
+        f"Not known of all: {enumeration(unknown)}." if unknown else "",
+        "" if rows else "Nothing is known to differ.",
+        "The report has all of it.",
+    )
+    return replace(whole, rows=rows, note=" ".join(filter(None, told)))
+
+
 def _note(found: Contract) -> str:
     told = {
         Track.AS_SHIPPED: "Track: as the vendor ships it, so what differs is a part of the offer.",

@@ -187,22 +187,22 @@ def junit(
     """
     cases = [(each, _element(each, undecided_fails=undecided_fails)) for each in judged]
     kinds = [None if child is None else child.tag for _, child in cases]
-    suite = ET.Element(
-        "testsuite",
-        name=_clean(name),
-        tests=str(len(cases) + (broken is not None)),
-        failures=str(kinds.count("failure")),
-        errors=str(int(broken is not None)),
-        skipped=str(kinds.count("skipped")),
-        **_time(0.0 if analysis is None else analysis.elapsed_s),
-    )
+    counts = {
+        "name": _clean(name),
+        "tests": str(len(cases) + (broken is not None)),
+        "failures": str(kinds.count("failure")),
+        "errors": str(int(broken is not None)),
+        "skipped": str(kinds.count("skipped")),
+    }
+    suite = ET.Element("testsuite", counts | _time(analysis.elapsed_s if analysis else 0.0))
     if broken is not None:
         case = ET.SubElement(suite, "testcase", classname=_clean(name), name="campaign")
         ET.SubElement(case, "error", type=_clean(broken.kind), message=_clean(broken.message))
     for each, child in cases:
         title = _clean(f"{each.name}: {each.condition}")
         times = {} if analysis is None else _time(_measured_s(each, analysis))
-        case = ET.SubElement(suite, "testcase", classname=_clean(name), name=title, **times)
+        named = {"classname": _clean(name), "name": title}
+        case = ET.SubElement(suite, "testcase", named | times)
         if child is not None:
             case.append(child)
         rates = [] if analysis is None else list(_rates(each, analysis))

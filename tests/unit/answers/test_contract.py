@@ -11,6 +11,7 @@ from steelyard.answers.contract import (
     NOT_KNOWN,
     Contract,
     contract,
+    contract_in_brief,
     contract_of,
     contract_table,
     require_matched,
@@ -156,6 +157,23 @@ def test_the_table_has_a_column_for_each() -> None:
     assert "as the vendor ships it" in table.note
 
 
+def test_a_run_is_told_what_differs_and_no_more() -> None:
+    """The rest by name: what is equal, and what nobody knows; the report has the whole table."""
+    found = agreed(server("fast", version="17.2"))
+    table = contract_in_brief(found)
+    apart = [term.name for term in found.terms if any(term.unequal)]
+    assert "version" in apart
+    assert [row.cells[0] for row in table.rows] == apart
+    for term in found.terms:
+        assert (term.name in table.note) is not any(term.unequal)
+    assert table.note.index("Equal:") < table.note.index("Not known of all:")
+    same = contract_in_brief(
+        replace(found, terms=tuple(t for t in found.terms if t.name == "CPUs"))
+    )
+    assert not same.rows
+    assert "Nothing is known to differ." in same.note
+
+
 def test_all_tables_mark_who_is_not_on_equal_terms() -> None:
     """A mark at the name, what it stands for below the table, and the terms at the verdict."""
     plain = analyses.two_servers()
@@ -181,7 +199,7 @@ def test_it_is_told_before_the_first_run_and_kept(tmp_path: Path) -> None:
     assert stage.listener.contract is not None
     kept = analysis.answer(contract_of)
     assert kept is not None
-    assert contract_table(kept) == stage.listener.contract
+    assert contract_in_brief(kept) == stage.listener.contract
     assert "terms-not-known" not in {each.code for each in analysis.findings}
 
 

@@ -331,3 +331,12 @@ def test_the_database_that_is_measured_in_is_the_one_that_is_asked(
         engine._require_known(engine._experiment.configurations[0])
     assert seen == [asked]
     assert ("allow_existing" in refused.value.hint) is asked[0]
+
+
+def test_a_reload_is_asked_for_where_the_rights_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those on functions are a database's: in one that Steelyard made nobody has granted any."""
+    engine, asked = _engine(_server(superuser=False)), []
+    monkeypatch.setattr(running, "reload", lambda address, *_: asked.append(address.database))
+    own = replace(_ADDRESS, database="steelyard_s1_night")
+    engine.reload(own, "a", FakeClock())
+    assert asked == [_ADDRESS.database]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, Self
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.contract import contract, contract_table, require_matched
+from steelyard.answers.contract import contract, contract_in_brief, require_matched
 from steelyard.answers.observations import result_count
 from steelyard.answers.result.compute import decide
 from steelyard.answers.results import CampaignAnalysis
@@ -514,7 +514,7 @@ class Campaign:
         self.directory.journal.append(EnvironmentRead(environment=environment))
         agreed = contract(self.experiment, environment)
         if agreed is not None:
-            self.progress.agreed(contract_table(agreed))
+            self.progress.agreed(contract_in_brief(agreed))
         require_matched(agreed)
 
     def _destroy(self) -> None:

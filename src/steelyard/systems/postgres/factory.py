@@ -216,6 +216,14 @@ class EndpointEngine(PostgresEngine):
                 return False
         return True
 
+    def _of_rights(self, address: ServerAddress, configuration: str) -> ServerAddress:
+        """Return where it was asked before: rights on functions are those of a database.
+
+        In one that Steelyard made nobody has granted any.
+        """
+        asked = self._servers[configuration].address
+        return address if asked is None else replace(address, database=asked.database)
+
     def shown_now(self, configuration: str, names: Sequence[str]) -> Mapping[str, str]:
         """Return what the server showed of these settings when it was asked."""
         shown = self._servers[configuration].shown
