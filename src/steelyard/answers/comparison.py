@@ -35,7 +35,7 @@ from steelyard.answers.observations import (
 )
 from steelyard.answers.report import summary
 from steelyard.answers.result.compute import Pair, Terms, compare
-from steelyard.answers.result.section import result_section
+from steelyard.answers.result.section import verdicts_and_findings
 from steelyard.answers.results import FORMAT, CampaignAnalysis, Comparison, command_pairs, ending
 from steelyard.answers.scalability import scalability_curves
 from steelyard.answers.tables import comparison_section, settings_section
@@ -695,7 +695,7 @@ def pair_note(pair: PairComparison) -> str:
 def pair_document(pair: PairComparison) -> Document:
     """Return the comparison of two configurations as a document."""
     campaign = pair.campaign
-    verdicts = result_section(campaign)
+    verdicts, found = verdicts_and_findings(campaign)
     note = Paragraph(text=pair_note(pair), tone=Tone.PLAIN if pair.planned else Tone.WARNING)
     document = Document(
         title=campaign.experiment.name,
@@ -706,6 +706,7 @@ def pair_document(pair: PairComparison) -> Document:
             comparison_section(campaign),
             *latency_section(campaign),
             settings_section(campaign),
+            found,
             _unit(pair),
         ),
     )

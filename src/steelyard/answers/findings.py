@@ -24,6 +24,7 @@ from steelyard.answers.results import (
     SettingDifference,
     StallTest,
     WarmupCheck,
+    cell_name,
 )
 from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, RoundsFor, Status
 from steelyard.core.experiment import Configuration, Experiment, Workload
@@ -34,6 +35,7 @@ from steelyard.core.findings import (
     Finding,
     Severity,
     Verdict,
+    grouped,
     words_of,
 )
 from steelyard.core.measurement import Run
@@ -715,18 +717,67 @@ _TONE = {
 def collected(analysis: CampaignAnalysis) -> tuple[Finding, ...]:
     """Return every different finding of campaign and cells, in the order of their weight.
 
-    By severity; of the same one what a configuration may lose comes first, since no other measuring
-    makes it good, and the rest as they came: what concerns the whole campaign before its cells.
-    Of neighbours the campaign tells as a whole, so their cells do not tell again. That blocks will
-    be too few is not told where they are.
+    By severity; of the same one first neighbours of most runs, which leave no figure sure, then
+    what a configuration may lose, since no other measuring makes it good, and the rest as they
+    came: what concerns the whole campaign before its cells. Of neighbours the campaign tells as a
+    whole, so their cells do not tell again. That blocks will be too few is not told where they are.
     """
     told = {finding.code for finding in analysis.findings}
     again = ENVIRONMENT if BESIDE_NEIGHBOUR in told else frozenset()
+    lengths = _lengths(analysis)
+    again |= {each.code for each in lengths}
     of_cells = (f for cell in analysis.cells for f in cell.findings if f.code not in again)
     foretold = BUDGET_TOO_SHORT if TOO_FEW in told else ""
-    found = [*(f for f in analysis.findings if f.code != foretold), *of_cells]
-    unique = tuple(dict.fromkeys(found))
-    return tuple(sorted(unique, key=lambda f: (_RANK[f.severity], f.code not in _OF_LOSS)))
+    found = [*(f for f in analysis.findings if f.code != foretold), *lengths, *of_cells]
+    order = [{BESIDE_NEIGHBOUR} if _is_beset(analysis) else set(), _OF_LOSS]
+
+    def weight(finding: Finding) -> tuple[int, ...]:
+        return _RANK[finding.severity], *(finding.code not in codes for codes in order)
+
+    return tuple(sorted(dict.fromkeys(found), key=weight))
+
+
+def _is_beset(analysis: CampaignAnalysis) -> bool:
+    """Return whether neighbours were there in most runs."""
+    beset = [any(f.code in ENVIRONMENT for f in run.findings) for run in analysis.runs]
+    return 2 * sum(beset) > len(beset)
+
+
+_LENGTH: Final = "slice-length"
+
+
+def _lengths(analysis: CampaignAnalysis) -> tuple[Finding, ...]:
+    """Return one finding of all runs that were much shorter or longer than meant, by cell."""
+    taken: dict[str, dict[str, list[float]]] = {}
+    found = None
+    for run in analysis.runs:
+        first = next((each for each in run.findings if each.code == _LENGTH), None)
+        if first is not None and run.measurement is not None:
+            found = found or first
+            cell = f"{run.cell.workload}, {cell_name(analysis.experiment, run.cell.load)}"
+            by_name = taken.setdefault(cell, {})
+            by_name.setdefault(run.configuration, []).append(run.measurement.seconds)
+    if found is None:
+        return ()
+    meant = {analysis.experiment.slice_s(each.name) for each in analysis.experiment.workloads}
+    asked = f"the {meant.pop():g} s" if len(meant) == 1 else "the time"
+    number = sum(len(lengths) for by_name in taken.values() for lengths in by_name.values())
+    cells = (
+        f"{cell}: {', '.join(f'{name} {_span_s(s)}' for name, s in by_name.items())}"
+        for cell, by_name in taken.items()
+    )
+    message = (
+        f"{number} of {count(len(analysis.runs), 'run')} took less than half or more than twice"
+        f" {asked} that were meant: the server was faster or slower than in the runs before."
+        f" {'; '.join(cells)}"
+    )
+    return (replace(found, message=message, subject="campaign"),)
+
+
+def _span_s(seconds: Sequence[float]) -> str:
+    if len(seconds) == 1:
+        return f"{seconds[0]:.2g} s"
+    return f"{min(seconds):.2g} to {max(seconds):.2g} s ({len(seconds)} runs)"
 
 
 def anchor(place: int) -> str:
@@ -738,7 +789,7 @@ def finding_section(analysis: CampaignAnalysis) -> Section:
     """Return all findings, or the sentence that there are none."""
     items = tuple(
         replace(_item(finding), anchor=anchor(place))
-        for place, finding in enumerate(collected(analysis))
+        for place, finding in enumerate(grouped(collected(analysis)))
     )
     block: Block = FindingList(items=items) if items else Paragraph(text="No findings.")
     return Section(anchor="findings", title="Findings", blocks=(block,))

@@ -76,7 +76,7 @@ from steelyard.answers.result.method import (
     limits_section,
     method_section,
 )
-from steelyard.answers.result.section import place_line, result_section
+from steelyard.answers.result.section import place_line, rankings, result_section
 from steelyard.answers.results import (
     FORMAT,
     LABEL,
@@ -288,6 +288,8 @@ def build_document(analysis: CampaignAnalysis) -> Document:
     experiment = analysis.experiment
     single = experiment.is_single_pass
     contest = f"{enumeration(experiment.contenders)} against {experiment.baseline}"
+    if rankings(analysis):  # they have the names
+        contest = f"{len(experiment.contenders)} others against {experiment.baseline}"
     if experiment.attribution is not None:
         contest = design_words(experiment.attribution)
     if len(experiment.configurations) == 1:
@@ -299,7 +301,9 @@ def build_document(analysis: CampaignAnalysis) -> Document:
         for section in answer.sections(analysis)
     )
     of_pair = any(result.is_of_pair for result in analysis.results)
-    named = f"{experiment.name}, this pair of instances" if of_pair else experiment.name
+    many = len(experiment.configurations) > 2
+    whose = "these instances" if many else "this pair of instances"
+    named = f"{experiment.name}, {whose}" if of_pair else experiment.name
     document = Document(
         title=pass_title(analysis) if single else named,
         subtitle=f"{contest} · {ending(analysis)} · {utc(analysis.started_at)}",

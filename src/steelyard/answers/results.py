@@ -481,7 +481,7 @@ def verdict_word(comparison: Comparison, margin: float) -> str:
 
 
 def _plain_word(comparison: Comparison, margin: float) -> str:
-    pair = ", this pair only" if comparison.is_of_pair and comparison.verdict.decided else ""
+    pair = ", one pair only" if comparison.is_of_pair and comparison.verdict.decided else ""
     pair += ", suspect" if comparison.is_suspect else ""
     if comparison.verdict is Verdict.EQUIVALENT:
         return f"equivalent within {share(margin)}{pair}"
@@ -617,7 +617,8 @@ def _undecided_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str
     more = more_minutes(comparison, analysis.experiment.stop.decide)
     ours, theirs = contestants(comparison)
     clause = f"no clear difference between {ours} and {theirs}"
-    return f"{clause}: the effect is {effect}{'; ' if more else ''}{more}"
+    told = f"the effect is {effect}, estimate {effect_value(comparison.effect)}"
+    return f"{clause}: {told}{'; ' if more else ''}{more}"
 
 
 def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
@@ -625,7 +626,8 @@ def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     clause = verdict_clause(analysis, comparison)
     if bounds(comparison.effect) is None:
         return f"{comparison.workload}: {clause}"
-    early = ", stopped early" if decided_early(analysis, comparison) else ""
+    early = ", stopped early: the estimate is a little too large"
+    early = early if decided_early(analysis, comparison) else ""
     blocks = count(comparison.blocks, "block")
     price = durability_clause(comparison)
     told = f"{clause}, {price}" if price else clause

@@ -10,8 +10,8 @@ throughput is the only thing that a campaign's results share their error over.
 """
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
@@ -255,6 +255,52 @@ def not_judged(missing: Iterable[tuple[str, str]], subject: str = "") -> tuple[F
         subject=subject,
     )
     return (finding,)
+
+
+def grouped(found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return findings with those of one rule and remedy made one, where the first of them stands.
+
+    What they say alike is said once, with the names of all; what differs stands after each name.
+    """
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for each in found:
+        groups.setdefault((each.code, each.severity.value, each.remedy), []).append(each)
+    return tuple(_merged(alike) for alike in groups.values())
+
+
+def _merged(alike: Sequence[Finding]) -> Finding:
+    if len(alike) == 1:
+        return alike[0]
+    subjects = [each.subject for each in alike]
+    texts = [each.message.removeprefix(f"{each.subject}:").strip() for each in alike]
+    if len(set(texts)) == 1:
+        *others, last = dict.fromkeys(subjects)
+        names = f"{', '.join(others)} and {last}" if others else last
+        message = f"{names}: {texts[0]}" if names else texts[0]
+        return replace(alike[0], message=message, subject="")
+    words = [text.split() for text in texts]
+    head, tail = _shared(words), _shared([each[::-1] for each in words])
+    if not any(
+        character.isdigit() for each in words for character in "".join(each[head : head + 1])
+    ):
+        head = 0  # a name differs: its sentence is needed to read it
+    while tail and words[0][-tail] in _UNITS:  # they stay with their numbers
+        tail -= 1
+    told = [f"{name}: {text}" if name else text for name, text in zip(subjects, texts, strict=True)]
+    for place, each in enumerate(words[1:], start=1):
+        own = " ".join(each[head : max(head, len(each) - tail)]).rstrip(",;:")
+        own += ")" * (own.count("(") - own.count(")"))
+        told[place] = f"{subjects[place]}: {own}" if subjects[place] and own else texts[place]
+    return replace(alike[0], message="; likewise ".join((told[0], "; ".join(told[1:]))), subject="")
+
+
+_UNITS: Final = frozenset({"%", "s", "ms", "KiB", "MiB", "GiB"})
+
+
+def _shared(texts: Sequence[Sequence[str]]) -> int:
+    """Return how many words all texts begin with."""
+    together = zip(*texts, strict=False)
+    return next((n for n, words in enumerate(together) if len(set(words)) > 1), 0)
 
 
 _WRITTEN: Final = re.compile(r"\s*(slower|faster)\s*>\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")

@@ -54,6 +54,11 @@ _LONGEST_NUMBER = 28  # columns: what is longer in a column of numbers is a text
 _TIE = "\ue000"  # a space that no line is broken at; Rich breaks at a no-break space, too
 _WITH_UNIT = re.compile(r"(\d) ((?:[KMGT]iB|tps|ms)\b)")
 _LINE = 56  # columns of an interval's drawing
+_LEGEND = {
+    "│┿": "│ no difference",
+    "·": "· of no practical weight",
+    "◆": "━◆━ interval and estimate",
+}
 
 
 def render_terminal(
@@ -169,15 +174,17 @@ class _Page:
 
     def cards(self, block: VerdictCards) -> RenderableType:
         lines: list[RenderableType] = [*self.ranked(block.rankings)]
+        marks = ""
         for card in () if block.rankings else block.cards:
             lines += [_sentence(card)]
             if card.drawing is not None:
                 drawn = _drawing(card.drawing, _STYLE[card.tone], min(_LINE, self.width - 4))
                 lines.append(Padding(drawn, (0, 0, 0, 2)))
+                marks += drawn.plain
             lines += [Padding(Text(line, style=_QUIET), (0, 0, 0, 2)) for line in self.below(card)]
-        if not block.rankings and any(card.drawing is not None for card in block.cards):
-            key = "│ no difference   · of no practical weight   ━◆━ interval and estimate"
-            lines.append(Padding(Text(key, style=_QUIET), (0, 0, 0, 2)))
+        if marks:
+            told = (words for mark, words in _LEGEND.items() if set(mark) & set(marks))
+            lines.append(Padding(Text("   ".join(told), style=_QUIET), (0, 0, 0, 2)))
         return Group(*lines)
 
     def below(self, card: VerdictCard) -> tuple[str, ...]:
@@ -254,8 +261,16 @@ def _in_two_lines(
     indent = sum(widths[place] + _GAP for place in widths if place < first)
     for number, row in enumerate(rows):
         yield _columns(block, (row,), widths, headed=number == 0)
-        for place in below:
-            yield Padding(_cell(block, row, place), (0, 0, 0, indent))
+        yield Padding(_joined(block, row, below), (0, 0, 0, indent))
+
+
+def _joined(block: Table, row: Row, places: Sequence[int]) -> Text:
+    """Return texts in one line; all but the first after their headings."""
+    first, *others = places
+    text = _cell(block, row, first)
+    for place in others:
+        text.append(f"; {block.columns[place].heading}: {row.cells[place]}", style=_QUIET)
+    return text
 
 
 def _columns(

@@ -211,6 +211,20 @@ def test_neighbours_that_are_only_noted_are_information() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("runs", "severity"), [(60, Severity.INFO), (61, Severity.WARNING), (120, Severity.WARNING)]
+)
+def test_neighbours_of_most_runs_are_a_warning(runs: int, severity: Severity) -> None:
+    """Noted only is too little where most of what was measured had them beside it."""
+    record = disturbed(Severity.INFO, runs)
+    finding = found(record, "measured-beside-neighbour")
+    assert finding is not None
+    assert finding.severity is severity
+    assert finding.remedy.startswith("None:") is (severity is Severity.INFO)
+    first = collected(analyse(record))[0]
+    assert severity is Severity.INFO or first.code == finding.code
+
+
 def test_a_report_tells_of_neighbours_once() -> None:
     """The cells are suspect; their own lines would repeat what the campaign says."""
     told = collected(analyse(disturbed(Severity.WARNING, 30)))

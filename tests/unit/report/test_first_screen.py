@@ -9,6 +9,7 @@ import pytest
 from fakes import analyses, redis_campaigns
 from fakes.factorial import factored
 from steelyard.answers.campaign import analyse
+from steelyard.answers.findings import collected
 from steelyard.answers.report import build_document
 from steelyard.answers.result.section import (
     ahead,
@@ -19,8 +20,17 @@ from steelyard.answers.result.section import (
     ranks,
 )
 from steelyard.core.experiment import AttributionKind
+from steelyard.core.findings import Validity
 from steelyard.record.directory import read_campaign
-from steelyard.report.document import Document, Figure, Row, Table, VerdictCards
+from steelyard.report.document import (
+    BulletList,
+    Document,
+    Figure,
+    Paragraph,
+    Row,
+    Table,
+    VerdictCards,
+)
 from steelyard.report.html import render_html, render_summary
 from steelyard.report.terminal import render_terminal
 
@@ -56,7 +66,7 @@ def test_a_summary_of_a_ranking_is_a_line_per_workload() -> None:
         line for line in render_summary(kept("redis-published")).splitlines() if "ahead" in line
     )
     table = rankings(analyse(read_campaign(EXAMPLES / "redis-published")))[0]
-    followers = [row.cells for row in table.rows if row.cells[0] != "1"]
+    followers = [row.cells for row in table.rows if not row.cells[0].startswith("1")]
     assert f"{followers[0][1]} ({followers[0][2]})" in said
     assert f"{len(followers) - 5} more in the report" in said
 
@@ -79,11 +89,12 @@ def test_a_ranking_has_all_its_intervals(width: int) -> None:
     (table, *_) = rankings(analyse(read_campaign(EXAMPLES / "redis-published")))
     assert not table.spare
     for row in table.rows:
-        place, name, change, interval, verdict = row.cells
+        place, name, change, interval, verdict, lost = row.cells
         found = next(n for n, line in enumerate(lines) if line.split()[:2] == [place, name])
         assert lines[found].split(maxsplit=2)[2].startswith(change)
         assert interval in lines[found]
-        assert width != 60 or lines[found + 1].strip() == verdict
+        below = " ".join(line.strip() for line in lines[found + 1 : found + 3])
+        assert width != 60 or below.startswith(f"{verdict}; power cut loses: {lost}")
 
 
 def test_a_matrix_shows_the_least_and_the_largest_load() -> None:
@@ -142,6 +153,32 @@ def test_of_many_loads_the_least_and_the_largest_are_shown() -> None:
     assert lines[1].startswith(f"{loads[-1].clients} clients")
 
 
+def test_suspect_cells_and_the_gravest_finding_are_one_line() -> None:
+    """How many are suspect by which rule, and what weighs most: neighbours of every run."""
+    analysis = analyse(read_campaign(EXAMPLES / "redis-published"))
+    suspect = [cell for cell in analysis.cells if cell.validity is not Validity.VALID]
+    (said,) = (
+        block.text
+        for section in kept("redis-published").sections
+        if section.first
+        for block in section.blocks
+        if isinstance(block, Paragraph) and "most severe" in block.text
+    )
+    assert said.startswith(f"{len(suspect)} of {len(analysis.cells)} cells are suspect (")
+    assert f"neighbours were there in {len(analysis.runs)} of {len(analysis.runs)} runs" in said
+
+
+def test_runs_of_another_length_are_one_finding_that_names_them() -> None:
+    """With workload, load and configuration of each, and how long they took."""
+    analysis = analyse(read_campaign(EXAMPLES / "redis-published"))
+    (told,) = (each for each in collected(analysis) if each.code == "slice-length")
+    off = [run for run in analysis.runs if any(f.code == told.code for f in run.findings)]
+    assert told.message.startswith(f"{len(off)} of {len(analysis.runs)} runs took")
+    for run in off:
+        assert run.configuration in told.message
+        assert f"{run.cell.workload}, {run.cell.load.clients} clients: " in told.message
+
+
 def test_rates_that_seem_to_contradict_an_effect_are_explained() -> None:
     """In `fitted` the rates of one workload rise, and its effect is below zero, or the reverse."""
     fitted = analyse(read_campaign(EXAMPLES / "fitted"))
@@ -152,8 +189,52 @@ def test_rates_that_seem_to_contradict_an_effect_are_explained() -> None:
 def test_a_rank_counts_those_that_are_clearly_faster() -> None:
     """Overlapping intervals share a rank; one below two others comes third."""
     assert ranks([(0.0, 0.0), (0.1, 0.2), (0.05, 0.3), (-0.2, -0.1), (-0.3, -0.15)]) == [
-        *(3, 1, 1, 4, 4),
+        *((3, 3), (1, 2), (1, 2), (4, 5), (4, 5)),
     ]
+
+
+def test_a_ranking_has_what_a_power_cut_takes_and_its_rule() -> None:
+    """The words tell nothing, seconds and everything apart; the rule stands on the first screen."""
+    analysis = analyse(read_campaign(EXAMPLES / "redis-published"))
+    lost = {each.configuration: each.lost_in_a_power_cut for each in analysis.durability}
+    assert len(set(lost.values())) > 3
+    for table in rankings(analysis):
+        assert {row.cells[1]: row.cells[-1] for row in table.rows} == lost
+        assert not [row for row in table.rows if "durable" in row.cells[4]]
+    screen = " ".join(render_terminal(kept("redis-published"), 100, more=MORE).split())
+    assert "the rank: all places between those clearly faster and clearly slower" in screen
+
+
+def test_configurations_are_explained_beside_their_ranking() -> None:
+    """By what was asked for and differs from the baseline; the first screen has no room for it."""
+    section = next(each for each in kept("redis-published").sections if each.anchor == "verdicts")
+    (named,) = (block for block in section.blocks if isinstance(block, BulletList))
+    assert "slow-always: target: directory = /mnt/slow, appendfsync = always, appendonly = yes" in (
+        named.items
+    )
+    assert named not in section.brief
+
+
+def test_the_same_twice_is_expected_to_show_no_difference() -> None:
+    """And the size that would have been seen is half the interval; of two others nothing."""
+    said = " ".join(render_terminal(kept("aa"), 100, more=MORE).split())
+    effect = analyse(read_campaign(EXAMPLES / "aa")).results[0].effect
+    assert effect is not None
+    assert effect.low is not None
+    assert effect.high is not None
+    half = 50.0 * (effect.high - effect.low)
+    assert f"no difference is the expected answer. A difference beyond about ±{half:.1f} %" in said
+    assert "expected answer" not in render_terminal(kept("versions"), 100, more=MORE)
+
+
+def test_a_legend_names_only_what_is_drawn() -> None:
+    """Where the interval covers the margin no dot is drawn, and none is explained."""
+    dotted = "· of no practical weight"
+    for name in ("aa", "quick"):
+        screen = render_terminal(kept(name), 100, more=MORE)
+        drawn = [line for line in screen.splitlines() if "◆" in line and "interval" not in line]
+        assert (dotted in screen) is any("·" in line for line in drawn)
+    assert dotted not in render_terminal(kept("aa"), 100, more=MORE)
 
 
 def test_a_figure_stays_with_its_unit() -> None:
@@ -188,9 +269,8 @@ def test_many_results_are_ranked_and_the_rest_is_folded() -> None:
     tables = rankings(analysis)
     assert [len(table.rows) for table in tables] == [8, 8, 8]
     for table in tables:
-        assert [int(row.cells[0]) for row in table.rows] == sorted(
-            int(row.cells[0]) for row in table.rows
-        )
+        changes = [float(row.cells[2].partition(" ")[0]) for row in table.rows]
+        assert changes == sorted(changes, reverse=True)
     document = build_document(analysis)
     page = render_html(document)
     assert 'class="card ' not in page
@@ -203,10 +283,18 @@ def test_many_results_are_ranked_and_the_rest_is_folded() -> None:
 def test_a_ranking_says_who_is_ahead() -> None:
     """One alone, several that have no order, or nobody; in every form of the report."""
     orders = {
-        "Under get a is ahead: each of the others is clearly slower than it.": ("1", "2", "2"),
+        "Under get a is ahead: each of the others is clearly slower than it.": (
+            "1",
+            "2\N{EN DASH}3",
+            "2\N{EN DASH}3",
+        ),
         "Under get a and b are ahead: each of the others is clearly slower than at least one of"
-        " these.": ("1", "1", "2"),
-        "Under get none is clearly faster than any other.": ("1", "1", "1"),
+        " these.": ("1\N{EN DASH}2", "1\N{EN DASH}2", "2"),
+        "Under get none is clearly faster than any other.": (
+            "1\N{EN DASH}3",
+            "1\N{EN DASH}2",
+            "1\N{EN DASH}3",
+        ),
         "": ("1",),
     }
     for said, order in orders.items():

@@ -81,7 +81,7 @@ def test_equivalence_and_doubt_are_of_the_pair_too() -> None:
 def test_the_word_in_tables_says_it() -> None:
     """Where there is no room for a sentence."""
     decided: Comparison = of_pair().results[0]
-    assert results.verdict_word(decided, 0.01) == "faster, this pair only"
+    assert results.verdict_word(decided, 0.01) == "faster, one pair only"
     undecided = replace(decided, verdict=Verdict.NO_CLEAR_DIFFERENCE)
     assert results.verdict_word(undecided, 0.01) == "no clear difference"
 

@@ -74,7 +74,8 @@ def full() -> CampaignAnalysis:
             OPEN,
             (
                 "reads: no clear difference between fitted and default: the effect is between"
-                " -1.1 % and +2.4 % (95 %); about 14 more minutes would decide 3 %, 9 blocks"
+                " -1.1 % and +2.4 % (95 %), estimate +0.60 %; about 14 more minutes would decide 3"
+                " %, 9 blocks"
             ),
         ),
     ],
@@ -91,7 +92,7 @@ def test_an_early_stop_puts_the_interval_first() -> None:
     sentence = results.verdict_sentence(analyses.quick(), FASTER)
     assert sentence == (
         "reads: fitted is faster than default by +8.1 % to +16.9 % (95 %), estimate +12.3 %, "
-        "9 blocks, stopped early"
+        "9 blocks, stopped early: the estimate is a little too large"
     )
 
 

@@ -118,6 +118,18 @@ class ConfigurationDurability:
         """Return what becomes of acknowledged commits under one failure."""
         return next(each.fate for each in self.survivals if each.loss is loss)
 
+    @property
+    def lost_in_a_power_cut(self) -> str:
+        """Return in a few words what of the acknowledged may be lost then."""
+        cut = next(each for each in self.survivals if each.loss is Loss.POWER)
+        if cut.known_as:
+            first = cut.known_as.partition(" and ")[0].partition(", ")[0]
+            least = first.removeprefix("about ").removeprefix("up to ")
+            return f"\N{GREATER-THAN OR EQUAL TO} {least}"
+        if cut.seconds is not None:
+            return f"last {cut.seconds:g} s"
+        return "the last ones" if cut.fate is Fate.LAST else cut.fate.value
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaLag:

@@ -102,20 +102,43 @@ def _table(experiment: Experiment, found: Sequence[ConfigurationDurability], tit
         number_column(_heading(experiment, each), "1/s" if redis else "ms", spare=place > 0)
         for place, each in enumerate(found[0].latencies)
     )
+    groups = _told_together(found, noun)
     rows = tuple(
         Row(
             cells=(
                 each.configuration,
                 *(rate(s.per_s) if redis else milliseconds(s.mean_s) for s in each.latencies),
-                *(_told(survival, noun) for survival in each.survivals),
+                *(_told(each.survivals[places[0]], noun) for places in groups),
             )
         )
         for each in found
     )
-    losses = (Column(name=loss.value) for loss in Loss)
+    losses = (Column(name=_lost([found[0].survivals[p].loss for p in ps])) for ps in groups)
     return Table(
         title=title, columns=(Column(name="configuration"), *latencies, *losses), rows=rows
     )
+
+
+def _told_together(found: Sequence[ConfigurationDurability], noun: str) -> list[list[int]]:
+    """Return the places of the failures in groups: a node, disk or site that cost the same."""
+    groups: list[list[int]] = []
+    columns: list[list[str]] = []
+    for place, survival in enumerate(found[0].survivals):
+        column = [_told(each.survivals[place], noun) for each in found]
+        apart = survival.loss in (Loss.SERVER, Loss.POWER, Loss.NODE)
+        if groups and not apart and column == columns[-1]:
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+            columns.append(column)
+    return groups
+
+
+def _lost(losses: Sequence[Loss]) -> str:
+    """Return what fails as a heading: ``disk lost``, ``node, disk or site lost``."""
+    *others, last = (each.value for each in losses)
+    names = ", ".join(each.removesuffix(" lost") for each in others)
+    return f"{names} or {last}" if names else last
 
 
 def _told(survival: Survival, noun: str) -> str:

@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -33,12 +34,13 @@ from steelyard.answers.results import (
 )
 from steelyard.core.campaign import Status
 from steelyard.core.experiment import RATE
-from steelyard.core.findings import Finding, Severity
+from steelyard.core.findings import Finding, Severity, Validity, grouped, words_of
 from steelyard.core.schedule import Load
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,
     Block,
+    BulletList,
     Column,
     IntervalDrawing,
     Paragraph,
@@ -58,6 +60,7 @@ from steelyard.report.document import (
     milliseconds,
     number_column,
     rate,
+    share,
 )
 
 _TAIL = 0.99
@@ -178,10 +181,11 @@ def _places(analysis: CampaignAnalysis) -> Iterator[str]:
 
 
 MOST_CARDS = 4  # results that a reader takes in as cards
+_RULE = "Ordered by estimate; the rank: all places between those clearly faster and clearly slower."
 _NOTE = (
-    "A configuration's rank is one more than the number of those that are clearly faster: whose"
-    " whole interval lies above its own. Configurations of equal rank have no clear order. The"
-    " intervals hold together, against the baseline, whose effect is 0 %."
+    "Rows are ordered by estimate. A rank is the places that a configuration may have: after those"
+    " that are clearly faster, whose whole interval lies above its own, and before those that are"
+    " clearly slower. The intervals hold together, against the baseline, whose effect is 0 %."
 )
 
 
@@ -190,8 +194,12 @@ def rankings(analysis: CampaignAnalysis) -> tuple[Table, ...]:
     if len(analysis.results) <= MOST_CARDS or analysis.experiment.attribution is not None:
         return ()
     workloads = dict.fromkeys(result.workload for result in analysis.results)
-    *others, last = (_ranking(analysis, workload) for workload in workloads)
-    return (*others, replace(last, note=f"{last.note} {_NOTE}"))
+    tables = [_ranking(analysis, workload) for workload in workloads]
+    drawn = [place for place, each in enumerate(tables) if not each.spare] or [0]
+    first = tables[drawn[0]]
+    told = {"brief": f"{first.brief} {_RULE}".strip(), "note": f"{first.note} {_NOTE}".strip()}
+    tables[drawn[0]] = replace(first, **told)
+    return tuple(tables)
 
 
 def ahead(rows: Sequence[Row], workload: str) -> str:
@@ -201,7 +209,7 @@ def ahead(rows: Sequence[Row], workload: str) -> str:
         rows: With rank and configuration in the first cells, the best first.
         workload: Its name.
     """
-    first = tuple(row.cells[1] for row in rows if row.cells[0] == "1")
+    first = tuple(row.cells[1] for row in rows if _leads(row))
     if len(rows) < 2:
         return ""
     if len(first) == len(rows):
@@ -214,12 +222,18 @@ def ahead(rows: Sequence[Row], workload: str) -> str:
     )
 
 
+def _leads(row: Row) -> bool:
+    """Return whether nobody is clearly faster: of its places the best is the first."""
+    return row.cells[0].partition(_TO)[0] == "1"
+
+
+_TO = "\N{EN DASH}"
 _NEXT = 5  # who comes after the leaders, by name where there is no room for a table
 
 
 def _gist(rows: Sequence[Row], leading: str) -> str:
     """Return a ranking in sentences: who leads, then who follows with its rank and effect."""
-    after = [row.cells for row in rows if row.cells[0] not in ("1", MISSING)]
+    after = [row.cells for row in rows if not _leads(row) and row.cells[0] != MISSING]
     parts = []
     for rank in dict.fromkeys(cells[0] for cells in after[:_NEXT]):
         names = [f"{name} ({change})" for at, name, change, *_ in after[:_NEXT] if at == rank]
@@ -230,25 +244,36 @@ def _gist(rows: Sequence[Row], leading: str) -> str:
     return " ".join(filter(None, (leading, f"{told[:1].upper()}{told[1:]}." if told else "")))
 
 
-def ranks(intervals: Sequence[tuple[float, float]]) -> list[int]:
-    """Return the rank of each interval: one more than the number of those wholly above it."""
-    return [1 + sum(low > high for low, _ in intervals) for _, high in intervals]
+def ranks(intervals: Sequence[tuple[float, float]]) -> list[tuple[int, int]]:
+    """Return the best and the last place of each interval: by those wholly above and below it."""
+    most = len(intervals)
+    return [
+        (
+            1 + sum(other_low > high for other_low, _ in intervals),
+            most - sum(other_high < low for _, other_high in intervals),
+        )
+        for low, high in intervals
+    ]
 
 
 def _ranking(analysis: CampaignAnalysis, workload: str) -> Table:
     results = [each for each in analysis.results if each.workload == workload]
     known = [each for each in results if bounds(each.effect) is not None]
     intervals = [(0.0, 0.0), *(bounds(each.effect) or (0.0, 0.0) for each in known)]
-    order = ranks(intervals)
-    baseline = Row(cells=(str(order[0]), results[0].baseline, "0 %", MISSING, "baseline"))
-    rows = [(order[0], 0.0, baseline)]
+    places = [
+        str(best) if best == last else f"{best}{_TO}{last}" for best, last in ranks(intervals)
+    ]
+    lost = _lost_in_a_power_cut(analysis)
     margin = analysis.experiment.stop.equivalence
-    for rank, each in zip(order[1:], known, strict=True):
+    baseline = (places[0], results[0].baseline, "0 %", MISSING, "baseline")
+    rows = [(0.0, Row(cells=baseline))]
+    for rank, each in zip(places[1:], known, strict=True):
         value = 0.0 if each.effect is None else each.effect.value
-        rows.append((rank, -value, _row(str(rank), each, margin)))
-    rows.sort(key=lambda row: row[:2])
-    ranked = tuple(row for *_, row in rows)
+        rows.append((-value, _row(rank, each, margin, durability=not lost)))
+    rows.sort(key=lambda row: row[0])
+    ranked = tuple(row for _, row in rows)
     leading = ahead(ranked, workload)
+    whole = (*ranked, *_unranked(results, known))
     return Table(
         title=f"Ranking under {workload} by throughput",
         columns=(
@@ -257,14 +282,28 @@ def _ranking(analysis: CampaignAnalysis, workload: str) -> Table:
             number_column("change"),
             number_column("95 % interval"),
             Column(name="verdict", below=True),
+            *((Column(name=_LOST, below=True),) if lost else ()),
         ),
-        rows=(*ranked, *_unranked(results, known)),
+        rows=tuple(_with_loss(row, lost) for row in whole) if lost else whole,
         tone_column=4,
         note=leading,
         brief=leading,
         gist=_gist(ranked, leading),
-        spare=bool(leading) and rows[-1][0] == 1,  # where nobody is ahead the order says nothing
+        spare=bool(leading) and all(map(_leads, ranked)),  # the order says nothing
     )
+
+
+_LOST = "power cut loses"
+
+
+def _lost_in_a_power_cut(analysis: CampaignAnalysis) -> dict[str, str]:
+    """Return what each configuration may lose then; nothing where all lose alike."""
+    found = {each.configuration: each.lost_in_a_power_cut for each in analysis.durability}
+    return found if len(set(found.values())) > 1 else {}
+
+
+def _with_loss(row: Row, lost: Mapping[str, str]) -> Row:
+    return replace(row, cells=(*row.cells, lost.get(row.cells[1], MISSING)))
 
 
 def _unranked(results: Sequence[Comparison], known: Sequence[Comparison]) -> Iterator[Row]:
@@ -274,14 +313,15 @@ def _unranked(results: Sequence[Comparison], known: Sequence[Comparison]) -> Ite
             yield Row(cells=cells, tone=Tone.OPEN)
 
 
-def _row(rank: str, result: Comparison, margin: float) -> Row:
+def _row(rank: str, result: Comparison, margin: float, *, durability: bool) -> Row:
+    word = verdict_word(result, margin)
     return Row(
         cells=(
             rank,
             result.configuration,
             effect_value(result.effect),
             effect_interval(result.effect),
-            verdict_word(result, margin),
+            word if durability else word.removesuffix(durability_word(result)),
         ),
         tone=tone_of(result),
     )
@@ -299,6 +339,7 @@ def result_section(analysis: CampaignAnalysis) -> Section:
         cards = tuple(_card(analysis, c) for c in analysis.results)
         ranked = rankings(analysis)
         blocks.append(VerdictCards(cards=cards, rankings=ranked))
+        blocks.extend(_against_itself(analysis))
         why_otherwise = contradiction(analysis)
         if why_otherwise and not ranked:
             blocks.append(Paragraph(text=why_otherwise))
@@ -309,7 +350,53 @@ def result_section(analysis: CampaignAnalysis) -> Section:
     blocks.extend(rate_answers(analysis))
     blocks.extend(tail_warnings(analysis))
     blocks.extend(_remarks(analysis))
-    return Section(anchor="verdicts", title="Verdicts", blocks=tuple(blocks), first=True)
+    named = _what_they_are(analysis) if analysis.results and rankings(analysis) else ()
+    return Section(
+        anchor="verdicts",
+        title="Verdicts",
+        blocks=(*blocks[:1], *named, *blocks[1:]),
+        first=True,
+        brief=tuple(blocks) if named else (),
+    )
+
+
+def _what_they_are(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
+    """Return what of each configuration was asked for and differs from the baseline."""
+    experiment = analysis.experiment
+    names = [each.name for each in experiment.configurations]
+    base = names.index(experiment.baseline)
+    asked = [each for each in analysis.settings if each.requested]
+    items = []
+    for place, name in enumerate(names):
+        told = [
+            f"{each.name} = {each.values[place] or '(none)'}"
+            for each in asked
+            if place == base or each.values[place] != each.values[base]
+        ]
+        items.append(f"{name}: {', '.join(told) or 'as the baseline'}")
+    lead = f"What they are (of {experiment.baseline}, the baseline, all that differs)"
+    return (BulletList(lead=lead, items=tuple(items)),) if asked else ()
+
+
+def _against_itself(analysis: CampaignAnalysis) -> Iterator[Paragraph]:
+    """Yield what an A/A campaign is expected to say, and what size it would have seen."""
+    named = {each.name: replace(each, name="") for each in analysis.experiment.configurations}
+    seen = []
+    for each in analysis.results if analysis.experiment.twin_of is None else ():
+        side, pair = named.get(each.configuration), bounds(each.effect)
+        if side is not None and side == named.get(each.baseline) and pair is not None:
+            half = round((pair[1] - pair[0]) / 2, 3)
+            seen.append(f"±{share(half)} under {each.workload}")
+    if seen:
+        yield Paragraph(
+            text="Both sides are the same, so no difference is the expected answer. A difference"
+            f" beyond about {enumeration(tuple(seen))} would have been seen (half the interval)."
+        )
+
+
+def verdicts_and_findings(analysis: CampaignAnalysis) -> tuple[Section, Section]:
+    """Return the verdicts, and the findings that they count."""
+    return result_section(analysis), findings.finding_section(analysis)
 
 
 def _looked_for(analysis: CampaignAnalysis) -> str:
@@ -344,7 +431,7 @@ def _remarks(analysis: CampaignAnalysis) -> list[Paragraph]:
         there = f"these are interim results after {count(analysis.blocks, 'block')}"
         text = f"The campaign {_was(analysis.status)}; {there}."
         remarks.append(Paragraph(text=text, tone=Tone.WARNING))
-    found = findings.collected(analysis)
+    found = grouped(findings.collected(analysis))
     grave = [f for f in found if f.severity is not Severity.INFO]
     few = [f for f in grave if f.code == findings.TOO_FEW]
     if few and analysis.status is Status.BUDGET:  # the way out belongs beside what is missing
@@ -356,13 +443,34 @@ def _remarks(analysis: CampaignAnalysis) -> list[Paragraph]:
     elif grave:
         tone = Tone.ERROR if grave[0].severity is Severity.ERROR else Tone.WARNING
         link = findings.anchor(found.index(grave[0]))  # the list has the same order
-        remarks.append(Paragraph(text=_gravest(grave), tone=tone, link=link))
+        text = f"{_suspect_cells(analysis)}{_gravest(grave)}"
+        remarks.append(Paragraph(text=text, tone=tone, link=link))
     return remarks
 
 
+def _suspect_cells(analysis: CampaignAnalysis) -> str:
+    """Return how many cells are not valid and by which rules, the commonest first; "" for none."""
+    suspect = [cell for cell in analysis.cells if cell.validity is not Validity.VALID]
+    if not suspect:
+        return ""
+    codes = Counter(
+        code
+        for cell in suspect
+        for code in {f.code for f in cell.findings if f.severity is not Severity.INFO}
+    )
+    why = ", ".join(f"{words_of(code)}: {number}" for code, number in codes.most_common(_MOST_WHY))
+    verb = "is" if len(suspect) == 1 else "are"
+    told = f" ({why})" if why else ""
+    return f"{len(suspect)} of {count(len(analysis.cells), 'cell')} {verb} suspect{told}. "
+
+
+_MOST_WHY = 2  # rules that a line names
+
+
 def _gravest(grave: Sequence[Finding]) -> str:
-    """Return the first of the findings, which are in the order of their weight, and how many."""
-    first, others = ended(grave[0].message), len(grave) - 1
+    """Return how many, and of the first, which weighs most, what it says up to a semicolon."""
+    clause, others = grave[0].message.partition("; ")[0], len(grave) - 1
+    first = ended(clause)
     if not others:
         return f"1 finding to read before relying on this: {first}"
     more = f"{others} more {'is' if others == 1 else 'are'} under Findings."

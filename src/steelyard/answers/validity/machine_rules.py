@@ -49,6 +49,7 @@ DISK_FREE_SHARE: Final = 0.10
 AMPLIFICATION: Final = 2.0
 ENOUGH_READ_BYTES: Final = 16 * MIB
 _MOST_ABSENCES: Final = 8
+MOST_RUNS: Final = 0.5  # what holds for more of them is the rule
 
 
 def _throttled(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -231,19 +232,27 @@ def _beside_neighbours(facts: CampaignFacts) -> Iterator[Ruling]:
             subject="campaign",
         )
     elif found:
+        beset = len({run.place for run, _ in found})
+        most = beset > len(facts.runs) * MOST_RUNS
         ruling = broken(
-            f"neighbours were there in {len({run.place for run, _ in found})} of"
-            f" {count(len(facts.runs), 'run')}"
+            f"neighbours were there in {beset} of {count(len(facts.runs), 'run')}"
             f" ({_by_code([finding.code for _, finding in found])}), the first time:"
             f" {found[0][1].message}",
             subject="campaign",
-            remedy="None: `measure.neighbours: ignore` asks to note them only.",
+            remedy=_BESET if most else "None: `measure.neighbours: ignore` asks to note them only.",
         )
-        yield replace(ruling, severity=Severity.INFO)
+        yield ruling if most else replace(ruling, severity=Severity.INFO)
     elif facts.watched:
         yield KEPT
     else:
         yield NOTHING_TO_JUDGE
+
+
+_BESET: Final = (
+    "Stop what else runs on the machine, or measure on one where nothing else does. Until then"
+    " absolute figures are those of what others left of it, and the intervals are as wide as that"
+    " makes them; `measure.neighbours: ignore` let no block be redone."
+)
 
 
 def _by_code(codes: list[str]) -> str:
@@ -284,13 +293,19 @@ MACHINE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         " they had been redone as often as is allowed.",
         why="Redoing is limited, else a machine that is never quiet would use up the budget. The"
         " intervals keep their level, because it is decided without regard to arms or results;"
-        " they are wider. With `measure.neighbours: ignore` it is only noted.",
+        " they are wider. With `measure.neighbours: ignore` it is only noted, but warned of where"
+        " they were there in most runs: then it is another machine that was measured.",
         thresholds=(
             Threshold(
                 value=2,
                 shown="2 redos of a block; in the whole campaign 2 and a quarter of its complete"
                 " blocks",
                 reason="a guess: it bounds what a neighbour can take from the budget to a fifth",
+            ),
+            Threshold(
+                value=MOST_RUNS,
+                shown=f"with `ignore`: {format_share(MOST_RUNS)} of the runs",
+                reason="what holds for most runs is no accident of some",
             ),
         ),
         remedy="Quieten the machine and measure again; or read the intervals as they are.",
@@ -412,7 +427,7 @@ MACHINE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         what="Something that should have been watched was not: a probe failed, was refused, or"
         " cannot see it there.",
         why="What nobody saw is neither good nor bad; rules that need it are not applied.",
-        remedy="None if you need no explanation from it.",
+        remedy="Verdicts do without it; only explanations that rest on it are left out.",
         source="the probe",
         judge=_probes_absent,
     ),

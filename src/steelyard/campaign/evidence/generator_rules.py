@@ -102,6 +102,7 @@ class RunFacts:
 
 SATURATED_SHARE: Final = 0.95
 THROTTLED_SHARE: Final = 0.05
+_LEAST_S: Final = 1e-3  # of a run, as far as a generator's clock tells
 OFF_LENGTH: Final = 2.0  # between the length that was meant and that of the run
 APART_SHARE: Final = 0.02
 _MORE_GENERATORS: Final = (
@@ -207,9 +208,12 @@ def _slice_length(facts: RunFacts) -> Iterator[Ruling]:
     elif asked_s / OFF_LENGTH <= taken.seconds <= asked_s * OFF_LENGTH:
         yield KEPT
     else:
+        long = taken.seconds > asked_s
+        factor = taken.seconds / asked_s if long else asked_s / max(taken.seconds, _LEAST_S)
         yield broken(
-            f"the run took {taken.seconds:.1f} s, and {asked_s:g} s were meant (more than a factor"
-            f" of {OFF_LENGTH:g}): the server was not as fast as in the runs before"
+            f"the run took {taken.seconds:.3g} s, and {asked_s:g} s were meant"
+            f" ({'longer' if long else 'shorter'} by a factor of {factor:.3g}): the server was"
+            f" {'slower' if long else 'faster'} than in the runs before"
         )
 
 
