@@ -535,6 +535,9 @@ def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, s
     else:
         yield "server", "one that Steelyard starts and removes"
     yield "data", _data_touched(experiment, assembly, facts)
+    idle = assembly.engine.checkpoint_settings(tuple(experiment.configuration(CHANGED).asked()))
+    if idle and all(map(assembly.engine.only_reads, experiment.workloads)):
+        yield "remark", f"{', '.join(idle)}: of checkpoints and WAL, and all that is run only reads"
     clients = " or ".join(str(load.clients) for load in experiment.loads)
     yield "load", f"{clients} sessions, for {format_duration(experiment.stop.budget_s)} at most"
 

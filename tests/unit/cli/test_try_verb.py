@@ -234,6 +234,7 @@ def _assembly(*, settings: str = "of own sessions only") -> "Assembly":
         shown_now=lambda _, names: {n: "4" for n in names if n == "random_page_cost"},
         only_reads=lambda _: True,
         datasets=lambda: (),
+        checkpoint_settings=lambda names: tuple(n for n in names if n == "max_wal_size"),
     )
     platform = SimpleNamespace(facts=lambda: facts)
     return cast("Assembly", SimpleNamespace(engine=engine, platforms={"now": platform}))
@@ -247,6 +248,19 @@ def test_what_is_touched_is_told_with_what_there_is_now(tmp_path: Path, settings
     assert "random_page_cost = 1.1 (now 4), search_path = a, b" in lines["settings"]
     assert ("nothing of the server is changed" in lines["settings"]) is (settings[0] == "o")
     assert ("put back at the end" in lines["settings"]) is (settings[0] == "b")
+
+
+@pytest.mark.parametrize(("setting", "told"), [("max_wal_size", True), ("random_page_cost", False)])
+def test_who_only_reads_is_told_that_a_setting_is_of_writes(
+    tmp_path: Path, setting: str, *, told: bool
+) -> None:
+    """A quarter of an hour would find nothing, for a reason that is known before."""
+    experiment = experiment_of(tmp_path, settings={setting: "4"}, builtins=["select-only"])
+    lines = dict(touched(experiment, _assembly()))
+    assert (f"{setting}: of checkpoints and WAL" in lines.get("remark", "")) is told
+    writing = _assembly()
+    writing.engine.only_reads = lambda _: False  # type: ignore[method-assign]
+    assert "remark" not in dict(touched(experiment, writing))
 
 
 def test_what_is_touched_comes_before_the_plan(
