@@ -369,5 +369,8 @@ def test_a_report_says_that_found_data_were_not_prepared(mode: Mode) -> None:
     assert "were there before" in said
     assert "vacuum" not in said
     assert "vacuumed" not in render_markdown(build_document(found))
+    assert "rows that scripts changed" not in render_markdown(build_document(found))
+    writing = replace(found, plan=replace(plan, reset=Reset.START))
+    assert "rows that scripts changed" in render_markdown(build_document(writing))
     own = dict(design_pairs(replace(analysis, plan=plan), plan))["data"]
     assert "vacuum" in own
