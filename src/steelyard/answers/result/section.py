@@ -197,8 +197,9 @@ def rankings(analysis: CampaignAnalysis) -> tuple[Table, ...]:
     tables = [_ranking(analysis, workload) for workload in workloads]
     drawn = [place for place, each in enumerate(tables) if not each.spare] or [0]
     first = tables[drawn[0]]
-    told = {"brief": f"{first.brief} {_RULE}".strip(), "note": f"{first.note} {_NOTE}".strip()}
-    tables[drawn[0]] = replace(first, **told)
+    tables[drawn[0]] = replace(
+        first, brief=f"{first.brief} {_RULE}".strip(), note=f"{first.note} {_NOTE}".strip()
+    )
     return tuple(tables)
 
 
