@@ -621,13 +621,21 @@ def _undecided_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str
     return f"{clause}: {told}{'; ' if more else ''}{more}"
 
 
+def early_note(verdict: Verdict) -> str:
+    """Return what an early stop means for the estimate: that of a difference is too large."""
+    early = "stopped early"
+    return (
+        early if verdict is Verdict.EQUIVALENT else f"{early}: the estimate is a little too large"
+    )
+
+
 def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     """Return the verdict on one comparison as a sentence that can be read alone."""
     clause = verdict_clause(analysis, comparison)
     if bounds(comparison.effect) is None:
         return f"{comparison.workload}: {clause}"
-    early = ", stopped early: the estimate is a little too large"
-    early = early if decided_early(analysis, comparison) else ""
+    is_early = decided_early(analysis, comparison)
+    early = f", {early_note(comparison.verdict)}" if is_early else ""
     blocks = count(comparison.blocks, "block")
     price = durability_clause(comparison)
     told = f"{clause}, {price}" if price else clause

@@ -47,6 +47,7 @@ _STYLE = {
 _QUIET = "dim"
 _GAP = 2  # columns between the columns of a table
 _MOST_ROWS = 30  # of a table
+_WHOLE_CARDS = 3  # on a first screen; of more the drawings are left to the whole report
 _FIRST_ROWS = 9  # of the tables of a ranking on the first screen, together
 _LEAST_ROWS = 3
 _LEAST_WORDS = 16  # columns that texts keep in a table that is too wide
@@ -174,6 +175,8 @@ class _Page:
 
     def cards(self, block: VerdictCards) -> RenderableType:
         lines: list[RenderableType] = [*self.ranked(block.rankings)]
+        if self.first and not block.rankings and len(block.cards) > _WHOLE_CARDS:
+            return Group(*lines, *(part for card in block.cards for part in self.short(card)))
         marks = ""
         for card in () if block.rankings else block.cards:
             lines += [_sentence(card)]
@@ -186,6 +189,17 @@ class _Page:
             told = (words for mark, words in _LEGEND.items() if set(mark) & set(marks))
             lines.append(Padding(Text("   ".join(told), style=_QUIET), (0, 0, 0, 2)))
         return Group(*lines)
+
+    def short(self, card: VerdictCard) -> Iterator[RenderableType]:
+        """Yield a card without its drawing, where so many have no room on a first screen."""
+        told = f"{card.workload}: {card.contest}: {card.word}, {card.main}"
+        text = Text(", ".join([told, *card.details[:1]]))
+        start = len(f"{card.workload}: {card.contest}: ")
+        text.stylize(_STYLE[card.tone], start, start + len(card.word))
+        yield text
+        levels = card.levels if len(card.levels) < 2 else ("; ".join(card.levels),)
+        money = (card.money,) if card.money else ()
+        yield from (Padding(Text(each, style=_QUIET), (0, 0, 0, 2)) for each in (*levels, *money))
 
     def below(self, card: VerdictCard) -> tuple[str, ...]:
         """Return what stands below a verdict; on a first screen rates in a line where they fit."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from steelyard.answers.gate import judge_results
 from steelyard.answers.observations import count
-from steelyard.answers.results import Comparison
+from steelyard.answers.results import Comparison, early_note
 from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status, StoppingRule
 from steelyard.core.findings import Condition, Estimate, Outcome, Verdict
 from steelyard.core.schedule import Load
@@ -108,7 +108,9 @@ def compare_result(
         contrasts=tuple(pooled.tolist()),
         depends_on_load=depends_on_load,
         minutes_to_decide=_minutes_to_decide(weighed, terms),
-        note=_EARLY if decided_early else _note(weighed, terms, terms.rule.first_look),
+        note=early_note(weighed.verdict)
+        if decided_early
+        else _note(weighed, terms, terms.rule.first_look),
     )
 
 
@@ -150,9 +152,6 @@ def disagree(cells: Sequence[Comparison]) -> bool:
     lows = [effect.low for effect in effects if effect.low is not None]
     highs = [effect.high for effect in effects if effect.high is not None]
     return bool(lows and highs) and max(lows) > min(highs)
-
-
-_EARLY = "stopped early: the estimate is a little too large"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
