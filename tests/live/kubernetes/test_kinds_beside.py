@@ -2,6 +2,7 @@
 
 import base64
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.aws import ACCOUNT, REGION, Account
-from support.kubernetes import namespace_in, no_cluster
+from support.kubernetes import namespace_in, no_cluster, until
 from support.live import Steelyard
 from support.live_clusters import Campaign, have_somebodys
 from support.rented import account, left
@@ -44,6 +45,15 @@ configurations:
       {{kind: rds, region: {REGION}, accounts: ['{ACCOUNT}'], version: 16,
        instance_class: db.t3.large, storage: 300Gi, storage_type: gp2}}
 """
+
+
+def _listens(host: str, port: int) -> bool:
+    """Return whether a port takes connections; nodes hear of a Service after a moment."""
+    try:
+        socket.create_connection((host, port), timeout=5.0).close()
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture
@@ -80,6 +90,7 @@ def cluster(cluster_api: KubernetesApi) -> Iterator[str]:
             if address["type"] == "InternalIP"
         )
         port = service["spec"]["ports"][0]["nodePort"]
+        until(lambda: _listens(host, port), "the node takes connections to the Service")
         yield f"postgresql://app:{password}@{host}:{port}/app"
 
 
