@@ -216,14 +216,14 @@ def test_configurations_are_explained_beside_their_ranking() -> None:
 
 
 def test_the_same_twice_is_expected_to_show_no_difference() -> None:
-    """And the size that would have been seen is half the interval; of two others nothing."""
+    """And the size that would have been seen nine times in ten; of two others nothing."""
     said = " ".join(render_terminal(kept("aa"), 100, more=MORE).split())
     effect = analyse(read_campaign(EXAMPLES / "aa")).results[0].effect
     assert effect is not None
     assert effect.low is not None
     assert effect.high is not None
-    half = 50.0 * (effect.high - effect.low)
-    assert f"no difference is the expected answer. A difference beyond about ±{half:.1f} %" in said
+    size = 1.65 * 50.0 * (effect.high - effect.low)
+    assert f"no difference is the expected answer. A difference beyond about ±{size:.1f} %" in said
     assert "expected answer" not in render_terminal(kept("versions"), 100, more=MORE)
 
 
