@@ -516,17 +516,21 @@ def read_counts(
         moments = (moment.timestamp() for moment in each.get("Timestamps", ()))
         known = zip(moments, each.get("Values", ()), strict=False)
         points.setdefault(each["Id"], {}).update(known)
-    found = [sorted(points.get(f"m{place}", {}).items()) for place in range(len(wanted))]
     return tuple(
-        ProviderSeries(
-            server=name,
-            metric=metric.name,
-            unit=metric.unit,
-            period_s=metric.period_s,
-            starts_s=tuple(moment for moment, _ in of_metric),
-            values=tuple(value for _, value in of_metric),
-        )
-        for metric, of_metric in zip(wanted, found, strict=True)
+        _series(name, metric, points.get(f"m{place}", {})) for place, metric in enumerate(wanted)
+    )
+
+
+def _series(server: str, metric: _Metric, points: Mapping[float, float]) -> ProviderSeries:
+    """Return what is known of a metric, in order of time."""
+    found = sorted(points.items())
+    return ProviderSeries(
+        server=server,
+        metric=metric.name,
+        unit=metric.unit,
+        period_s=metric.period_s,
+        starts_s=tuple(moment for moment, _ in found),
+        values=tuple(value for _, value in found),
     )
 
 
@@ -567,14 +571,7 @@ def read_load(
             if point.get("Value") is not None
         )
     return tuple(
-        ProviderSeries(
-            server=server,
-            metric=name,
-            unit="sessions",
-            period_s=_LOAD_PERIOD_S,
-            starts_s=tuple(sorted(of_metric)),
-            values=tuple(of_metric[moment] for moment in sorted(of_metric)),
-        )
+        _series(server, _Metric(name=name, unit="sessions", period_s=_LOAD_PERIOD_S), of_metric)
         for name, of_metric in points.items()
     )
 
