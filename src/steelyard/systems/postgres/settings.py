@@ -303,13 +303,20 @@ def in_unit(text: str, unit: str | None) -> float | None:
     number, suffix = float(match[1]), match[2]
     if not suffix:
         return number
-    base = re.match(r"^([0-9]*)([a-zA-Z]+)$", unit or "")
-    if not base:
-        return None
-    for table in (_MEMORY_BYTES, _TIME_US):
-        if suffix in table and base[2] in table:
-            return number * table[suffix] / (int(base[1] or 1) * table[base[2]])
-    return None
+    table, base, _ = _scale(unit)
+    return number * table[suffix] / base if suffix in table else None
+
+
+def _scale(unit: str | None) -> tuple[Mapping[str, int], int, str]:
+    """Return the units beside a server's unit, how much of the least it is, and its word.
+
+    No units, 1 and "" where it is no unit of memory or time.
+    """
+    parts = re.match(r"^([0-9]*)([a-zA-Z]+)$", unit or "")
+    for table in (_MEMORY_BYTES, _TIME_US) if parts else ():
+        if parts and parts[2] in table:
+            return table, int(parts[1] or 1) * table[parts[2]], parts[2]
+    return {}, 1, ""
 
 
 def is_in_force(name: str, asked: str, actual: EffectiveSetting) -> bool:
@@ -325,14 +332,13 @@ def written(number: float, unit: str | None) -> str:
         number: In that unit.
         unit: As of ``in_unit``.
     """
-    base = re.match(r"^([0-9]*)([a-zA-Z]+)$", unit or "")
-    table = next((t for t in (_MEMORY_BYTES, _TIME_US) if base and base[2] in t), None)
-    if base is None or table is None or number <= 0.0:
+    table, base, word = _scale(unit)
+    if not table or number <= 0.0:
         whole = abs(number) < _WRITTEN_OUT and number == int(number)
         return f"{number:.0f}" if whole else f"{number:g}"
-    amount = number * int(base[1] or 1) * table[base[2]]
+    amount = number * base
     fitting = [each for each, size in table.items() if abs(amount) >= 0.9995 * size]
-    largest = max(fitting, key=lambda each: table[each], default=base[2])
+    largest = max(fitting, key=lambda each: table[each], default=word)
     return f"{amount / table[largest]:.4g}{largest}"
 
 
