@@ -305,8 +305,9 @@ def test_the_page_of_a_running_campaign_moves(
         with serving(place) as served:
             top, _, token = served.partition("?")
             address = f"{top}campaign/{identity('c')}/live?{token}"
-            seen, pictures = [], []
+            seen, pictures, shown = [], [], [0]
             for _ in range(2):
+                wait_for(lambda: complete() > shown[-1], process)
                 dom = visited(browser, address, tmp_path / "profile", "--dump-dom").stdout
                 told = re.search(r"(\d+) complete", dom)
                 assert told is not None
@@ -316,7 +317,8 @@ def test_the_page_of_a_running_campaign_moves(
                 whole = ("--window-size=1000,4000", f"--screenshot={picture}")
                 visited(browser, address, tmp_path / "profile", *whole)
                 pictures.append(picture.read_bytes())
-                wait_for(lambda: complete() > seen[-1], process)
+                # A block that ended between the words and the picture is in the picture.
+                shown.append(complete())
     finally:
         interrupted(process)
     assert 1 <= seen[0] < seen[1]
