@@ -149,7 +149,8 @@ class Quantity(StrEnum):
     GENERATOR_CPU_S = "generator_cpu_s"
     GENERATOR_RUN_QUEUE_S = "generator_run_queue_s"
     STEELYARD_CPU_S = "steelyard_cpu_s"
-    OTHERS_CPU_S = "others_cpu_s"  # all processes but those of the lines above
+    OTHERS_CPU_S = "others_cpu_s"  # what the CPUs were busy but for the lines above
+    VISIBLE_OTHERS_CPU_S = "visible_others_cpu_s"  # of all other processes, where all can be seen
     CPU_USER_S = "cpu_user_s"
     CPU_SYSTEM_S = "cpu_system_s"
     CPU_IOWAIT_S = "cpu_iowait_s"

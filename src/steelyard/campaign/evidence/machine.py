@@ -26,9 +26,9 @@ from steelyard.campaign.evidence.neighbours import (
     busiest_fraction,
     bytes_by_node,
     census,
-    heaviest,
     huge_bytes,
     links,
+    others_between,
     remote_fraction,
 )
 from steelyard.campaign.evidence.neighbours import Seen as SeenProcesses
@@ -164,12 +164,15 @@ class MachineProbe:
         del lost
         if self._sources.server is not None:
             self._sources.server.settle(self._given_up)
-        last, used = self._sources.sampled(), self._sources.used()
+        last, used = self._sources.sampled(), difference(self._used, self._sources.used())
+        others = others_between(self._before, census(self._host), ours=self._ours())
+        if others.cpu_s is not None:
+            used[Quantity.VISIBLE_OTHERS_CPU_S] = rounded(others.cpu_s)
         return machine_part(
             Seen(sources=self._sources, vantage=self._vantage, readings=self._readings),
             last=(at_s, last),
-            used=difference(self._used, used),
-            others=heaviest(self._before, census(self._host), ours=self._ours()),
+            used=used,
+            others=others.heaviest,
             link_fraction=busiest_fraction(self._links, links(self._host), at_s),
         )
 

@@ -59,8 +59,22 @@ def census(host: Host) -> Census:
     )
 
 
-def heaviest(before: Census, after: Census, *, ours: Collection[int]) -> tuple[OtherProcess, ...]:
-    """Return the processes that used the most CPU in between, at most five.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Others:
+    """What the processes that are not ours used between two censuses.
+
+    Attributes:
+        heaviest: Those that used the most CPU, at most five.
+        cpu_s: Of all but the threads of the kernel; None where not all processes of the machine can
+            be seen from here, as in a container.
+    """
+
+    heaviest: tuple[OtherProcess, ...]
+    cpu_s: float | None
+
+
+def others_between(before: Census, after: Census, *, ours: Collection[int]) -> Others:
+    """Return what other processes used in between.
 
     What a process's children used counts for it once it has waited for their end: a neighbour
     that starts many short programs is still seen. A process that began and ended in between
@@ -84,7 +98,11 @@ def heaviest(before: Census, after: Census, *, ours: Collection[int]) -> tuple[O
             found.append(
                 OtherProcess(pid=pid, name=each.name, cpu_s=round(cpu_s, 2), io_bytes=io_bytes)
             )
-    return tuple(sorted(found, key=lambda other: (-other.cpu_s, other.pid))[:MOST])
+    found.sort(key=lambda other: (-other.cpu_s, other.pid))
+    # Whoever sees the kernel's threads is in the first namespace of processes, where all are.
+    sees_all = any(each.is_of_kernel for each in living.values())
+    used_s = sum(other.cpu_s for other in found if not living[other.pid].is_of_kernel)
+    return Others(heaviest=tuple(found[:MOST]), cpu_s=used_s if sees_all else None)
 
 
 def _counted_before(

@@ -189,7 +189,10 @@ def _neighbour_cpu(facts: RunFacts) -> Iterator[Ruling]:
         return
     # Threads of the kernel, in brackets, also work for the server.
     kernel_s = sum(other.cpu_s for other in facts.evidence.others if other.name.startswith("["))
-    share = (used - kernel_s) / had
+    used -= kernel_s
+    # What no process used went into interrupts and into falling asleep and waking up.
+    visible = facts.total(Quantity.VISIBLE_OTHERS_CPU_S)
+    share = (used if visible is None else min(used, visible)) / had
     if share <= facts.allowance:
         yield KEPT
         return
@@ -370,7 +373,9 @@ RUN_RULES: Final[tuple[ValidityRule[RunFacts], ...]] = (
         what="Processes that are neither server, load generator nor Steelyard used more than a"
         " share of the machine's CPU time.",
         why="What they take comes from the arm that happens to run. Their share is measured, not"
-        " the pressure (PSI), which says nothing while the own load fills the machine.",
+        " the pressure (PSI), which says nothing while the own load fills the machine. CPU time"
+        " that no process used, of interrupts for one, is no neighbour's; in a container, where not"
+        " every process can be seen, it counts.",
         thresholds=(_NEIGHBOURS_SHARE,),
         remedy=_QUIETEN,
         source="METHOD 3.1; threshold: a guess",

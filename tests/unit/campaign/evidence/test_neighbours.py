@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.host import FakeHost
-from steelyard.campaign.evidence.neighbours import census, heaviest
+from steelyard.campaign.evidence.neighbours import census, others_between
 from steelyard.core.measurement import OtherProcess
 from support.recorded_host import process_line
 
@@ -21,7 +21,7 @@ def _machine(*lines: str, **files: str) -> FakeHost:
 
 
 def _between(before: FakeHost, after: FakeHost, *ours: int) -> tuple[OtherProcess, ...]:
-    return heaviest(census(before), census(after), ours=ours)
+    return others_between(census(before), census(after), ours=ours).heaviest
 
 
 def test_the_busiest_come_first_and_the_idle_do_not_come() -> None:
@@ -59,6 +59,17 @@ def test_short_lived_children_count_for_who_waited_for_them() -> None:
     before = _machine(process_line(5, "make", 1, reaped=100), process_line(6, "cc", 5, ticks=3000))
     after = _machine(process_line(5, "make", 1, reaped=100 + 3000 + 250))
     assert [(other.name, other.cpu_s) for other in _between(before, after)] == [("make", 2.5)]
+
+
+def test_all_together_are_known_where_all_can_be_seen() -> None:
+    """Threads of the kernel show that this is no container, and are not in the sum themselves."""
+    lines = [process_line(n, f"p{n}", 1, ticks=100) for n in range(3, 13)]
+    thread = process_line(2, "kworker/0:1", 0, ticks=400, flags=_KERNEL)
+    contained = others_between(census(_machine()), census(_machine(*lines)), ours=(3,))
+    assert contained.cpu_s is None
+    whole = others_between(census(_machine()), census(_machine(*lines, thread)), ours=(3,))
+    assert whole.cpu_s == 9.0
+    assert whole.heaviest[0].cpu_s == 4.0
 
 
 def test_an_id_that_was_given_again_is_another_process() -> None:

@@ -425,6 +425,15 @@ def test_the_kernels_threads_are_no_neighbours() -> None:
     assert findings_of(facts)[0] is Validity.VALID
 
 
+@pytest.mark.parametrize(("visible", "state"), [(0.02, State.HOLDS), (0.2, State.VIOLATED)])
+def test_time_that_no_process_used_is_no_neighbours(visible: float, state: State) -> None:
+    """Interrupts and going to sleep cost what nobody has; where all can be seen, theirs counts."""
+    shares = {Quantity.OTHERS_CPU_S: 0.3, Quantity.VISIBLE_OTHERS_CPU_S: visible}
+    seen = evidence({quantity: share * CPU_S for quantity, share in shares.items()}, others=(TAR,))
+    facts = RunFacts(measurement=measured(), clock_jump_s=0.0, evidence=seen)
+    assert ruling("neighbour-cpu", facts).state is state
+
+
 def test_a_server_that_may_be_on_this_machine_is_no_neighbour() -> None:
     """An endpoint's processes cannot be told from others', so the rule does not apply."""
     seen = beside(0.9).evidence
