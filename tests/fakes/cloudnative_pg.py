@@ -324,10 +324,16 @@ class FakeOperator:
         raise AssertionError(address, password)
 
     def round_trips(
-        self, address: ServerAddress, statement: str, *, most: int, most_s: float
+        self,
+        address: ServerAddress,
+        statement: str,
+        *,
+        connections: int,
+        most: int,
+        most_s: float,
     ) -> tuple[float, ...]:
         """Refuse: nobody asks."""
-        raise AssertionError(address, statement, most, most_s)
+        raise AssertionError(address, statement, connections, most, most_s)
 
     def session(self, address: ServerAddress, name: str, *, patience_s: float) -> SqlSession:
         """Refuse: nobody asks."""

@@ -87,10 +87,17 @@ class FakeSql:
         self.passwords[address.user] = password
 
     def round_trips(
-        self, address: ServerAddress, statement: str, *, most: int, most_s: float
+        self,
+        address: ServerAddress,
+        statement: str,
+        *,
+        connections: int,
+        most: int,
+        most_s: float,
     ) -> tuple[float, ...]:
         """Return the trips that the test planted."""
         self._require_reachable(address)
+        assert connections > 0
         assert most_s > 0
         self.asked.append((address.database, statement, ()))
         return self.trips[:most]

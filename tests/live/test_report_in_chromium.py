@@ -23,15 +23,14 @@ from fakes import analyses
 from steelyard.answers.browse import Head
 from steelyard.answers.report import build_document
 from steelyard.report.html import render_html
+from support.examples import EXAMPLES
 from support.lacking import lacking
 from support.live import Steelyard, interrupted, lasting, wait_for
 
 pytestmark = pytest.mark.live
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 PHONE_PX = 400
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 TIMEOUT_S = 600
 
 # What the page measures of itself ends up in its title, which --dump-dom prints.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -196,6 +197,7 @@ def test_large_blocks_read_what_nobody_asked_for(
         wanted = max(1.0, block / 8192)
         assert found[name]["amplification"]["estimate"] == pytest.approx(wanted, rel=0.15)
         assert found[name]["block_bytes"] == block
+        assert found[name]["read_ahead_bytes"] == 128 * 1024  # alike, or it were another cause
         assert found[name]["cause"] == ("none" if wanted == 1.0 else "blocks")
         first, again = (
             parse_plan("\n".join(run)) for run in summary["plans"][0]["plans"][name]["runs"]
@@ -204,6 +206,20 @@ def test_large_blocks_read_what_nobody_asked_for(
         assert first["buffers read"][0].value >= 10.0
         assert "buffers read" not in again
     assert watched.ratios == pytest.approx([1.0] * len(_BLOCKS), abs=0.15)
+
+
+def test_a_limit_of_requests_is_recovered_from_the_counters(stored: Steelyard) -> None:
+    """900 a second were put in, and the device's own seconds give them back."""
+    stored.until_blocks(
+        *(1, "run", "preset:volume-limits", "--out", "c", "--yes", "--set", "measure.slice=10s"),
+    )
+    summary = json.loads((stored.directory / "c" / "summary.json").read_text())
+    limits = [each for each in summary["findings"] if each["code"] == "device-limit"]
+    (told,) = (each for each in limits if each["subject"] == "iops-900")
+    (found,) = re.findall(r"let through ([\d,]+) requests/s", told["message"])
+    assert int(found.replace(",", "")) == pytest.approx(900, rel=0.05)
+    (wanted,) = re.findall(r"takes about ([\d,]+) requests/s", told["remedy"])
+    assert int(wanted.replace(",", "")) > 1000
 
 
 def test_a_death_leaves_what_clean_unmounts(stored: Steelyard) -> None:

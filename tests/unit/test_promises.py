@@ -54,7 +54,7 @@ def _exit_codes() -> str:
 def _summary_keys() -> str:
     """Return each path of keys that a kept summary has, with the types found there."""
     found: dict[str, set[str]] = {}
-    for path in (*EXAMPLES.glob("*/summary.json"), *REPORTS.glob("*.json")):
+    for path in (*EXAMPLES.rglob("summary.json"), *REPORTS.glob("*.json")):
         for key, kind in _paths("", json.loads(path.read_text())):
             found.setdefault(key, set()).add(kind)
     assert found

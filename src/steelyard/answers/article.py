@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
-from steelyard.answers.durability.compute import may_write
+from steelyard.answers.durability.compute import writing
 from steelyard.answers.durability.results import Fate, Loss
 from steelyard.answers.latency.results import LatencyChange, percentile_name
 from steelyard.answers.money import CostChange, analyse_money
@@ -51,8 +51,10 @@ from steelyard.report.document import (
 )
 
 _CHAPTER: Final = (  # sections of a report that its chapter has, in the order of the report
-    *("verdicts", "effects", "attribution", "published", "capacity", "charts", "cells"),
-    *("latency", "durability", "time", "money", "scalability", "sustained", "findings"),
+    *("verdicts", "what-lasts", "effects", "attribution", "published", "capacity", "charts"),
+    "cells",
+    *("latency", "plans", "durability", "time", "devices", "read-amplification", "money"),
+    *("scalability", "sustained", "findings"),
 )
 _TOLD_ALONE: Final = 3  # so many that are not decided are told one by one
 _FIGURES: Final = (
@@ -168,9 +170,10 @@ def _run_for(command: str, seconds: float) -> str:
 
 def _work(writes: bool) -> Callable[[str, CampaignAnalysis], Iterator[Evidence]]:  # noqa: FBT001 - a kind
     def evidence(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
-        kind = {w.name: may_write(w) for w in analysis.experiment.workloads}
+        known = {each.name for each in analysis.experiment.workloads}
+        writers = writing(analysis.experiment.workloads, analysis.runs)
         for c in analysis.results:
-            if kind.get(c.workload, not writes) is writes:
+            if c.workload in known and (c.workload in writers) is writes:
                 yield _by_throughput(label, analysis, c)
 
     return evidence
@@ -401,11 +404,11 @@ def article_document(article: Article) -> Document:
         for number, chapter in enumerate(article.chapters, start=1)
         for section in _chapter(number, chapter)
     )
-    moments = [chapter.analysis.started_at for chapter in article.chapters]
+    moments = sorted(chapter.analysis.started_at for chapter in article.chapters)
+    ends = dict.fromkeys((utc(moments[0]), utc(moments[-1])))
     return Document(
         title=article.title,
-        subtitle=f"{count(len(article.chapters), 'campaign')}: {names}"
-        f" · {utc(min(moments))} to {utc(max(moments))}",
+        subtitle=f"{count(len(article.chapters), 'campaign')}: {names} · {' to '.join(ends)}",
         sections=(
             _results(article),
             _choices(article, {section.anchor: section.title for section in chapters}),

@@ -109,7 +109,11 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         reasons=reasons,
         latency=latency,
         durability=durability_of(
-            experiment, record.environment, cells, write_rates(seen, experiment)
+            experiment,
+            record.environment,
+            cells,
+            write_rates(seen, experiment),
+            record.counted_runs,
         ),
         warm_ups_s=_warm_ups_s(record),
     )

@@ -474,14 +474,16 @@ def cost_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     if reasons is None:
         return ()
     changes = [change for change in reasons.ledger.changes if is_largest(analysis, change)]
-    tables = [change_table(analysis, change) for change in changes]
+    absent = _in_none([each.costs for each in changes or reasons.ledger.cells])
+    tables = [change_table(analysis, change, absent) for change in changes]
     if not changes:
-        tables = [_level_table(analysis, each) for each in reasons.ledger.cells]
+        tables = [_level_table(analysis, each, absent) for each in reasons.ledger.cells]
     tables = [table for table in tables if table.rows]
     if not tables:
         return ()
-    told = (Paragraph(text=cost_note(analysis)),) if changes else ()
-    blocks: tuple[Block, ...] = (*tables, *told, *_steadiness(reasons.ledger))
+    told = [*_missing(absent), *([cost_note(analysis)] if changes else [])]
+    notes = [Paragraph(text=text) for text in told]
+    blocks: tuple[Block, ...] = (*tables, *notes, *_steadiness(reasons.ledger))
     return (Section(anchor="costs", title=TITLE, blocks=blocks),)
 
 
@@ -495,8 +497,23 @@ def is_largest(analysis: CampaignAnalysis, change: LedgerChange) -> bool:
     return change.cell.load == analysis.experiment.largest_load
 
 
-def change_table(analysis: CampaignAnalysis, change: LedgerChange) -> Table:
-    """Return every cost of both sides with its difference; what is missing stands in the note."""
+def _in_none(every: Sequence[Sequence[CostChange | CostLevel]]) -> Sequence[CostChange | CostLevel]:
+    """Return what no table has, for the same reason: it is told once, below all of them."""
+    if len(every) == 1:
+        return ()
+    missing = [{(each.cost, each.missing) for each in costs if each.missing} for costs in every]
+    return [each for each in every[0] if all((each.cost, each.missing) in one for one in missing)]
+
+
+def change_table(
+    analysis: CampaignAnalysis,
+    change: LedgerChange,
+    absent: Sequence[CostChange | CostLevel] = (),
+) -> Table:
+    """Return every cost of both sides with its difference.
+
+    What is missing stands in the note, but for what is ``absent`` from all tables.
+    """
     columns = (
         Column(name=f"per {ONE}"),
         Column(name="unit"),
@@ -511,7 +528,7 @@ def change_table(analysis: CampaignAnalysis, change: LedgerChange) -> Table:
         title=f"{place}: {change.configuration} against {change.baseline}",
         columns=columns,
         rows=tuple(_change_row(each) for each in told),
-        note=" ".join(_missing(change.costs)),
+        note=" ".join(_missing(change.costs, absent)),
     )
 
 
@@ -546,11 +563,14 @@ def _interval(kind: Kind, change: Estimate | None) -> str:
     return f"[{low}, {high}]"
 
 
-def _missing(costs: Iterable[CostChange | CostLevel]) -> tuple[str, ...]:
-    """Return what is not in the table, by reason."""
+def _missing(
+    costs: Iterable[CostChange | CostLevel], absent: Sequence[CostChange | CostLevel] = ()
+) -> tuple[str, ...]:
+    """Return what is not in the table, by reason, without what is absent from all."""
     reasons: dict[str, list[str]] = {}
+    elsewhere = {each.cost for each in absent}
     for each in costs:
-        if each.missing:
+        if each.missing and each.cost not in elsewhere:
             # What is only known by name needs no reason beside it.
             reason = "" if each.missing.endswith("not measured") else f" ({each.missing})"
             reasons.setdefault(reason, []).append(KINDS[each.cost].label)
@@ -560,7 +580,9 @@ def _missing(costs: Iterable[CostChange | CostLevel]) -> tuple[str, ...]:
     return (f"Not measured: {told}.",)
 
 
-def _level_table(analysis: CampaignAnalysis, ledger: CellLedger) -> Table:
+def _level_table(
+    analysis: CampaignAnalysis, ledger: CellLedger, absent: Sequence[CostChange | CostLevel]
+) -> Table:
     columns = (
         Column(name=f"per {ONE}"),
         Column(name="unit"),
@@ -580,7 +602,7 @@ def _level_table(analysis: CampaignAnalysis, ledger: CellLedger) -> Table:
         if each.value is not None
     )
     place = f"{ledger.cell.workload}, {cell_name(analysis.experiment, ledger.cell.load)}"
-    note = " ".join([POINTWISE, *_missing(ledger.costs)])
+    note = " ".join([POINTWISE, *_missing(ledger.costs, absent)])
     return Table(title=place, columns=columns, rows=rows, note=note)
 
 

@@ -444,6 +444,7 @@ def _own(loss: Loss, promised: PromisedDeath) -> Survival:
         seconds=promised.most_s or None,
         known_as=promised.words if partly else "",
         most_writes=promised.most_writes,
+        writes=promised.writes,
     )
 
 
@@ -471,6 +472,7 @@ def _beside(target: Target, settings: Mapping[str, str], own: Survival) -> Survi
         source=f"{_REDIS_REPLICATION}; {held.source}",
         seconds=held.seconds,
         known_as=held.known_as,
+        writes=held.writes,
     )
 
 

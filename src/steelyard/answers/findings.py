@@ -311,12 +311,13 @@ def _redone(record: CampaignRecord) -> Iterator[Finding]:
     under = Counter(block.configuration for block in thrown if block.configuration)
     advice = _advice(thrown)
     many = len(thrown) > _FEW_FRACTION * len(record.blocks)
+    was = "was" if len(thrown) == 1 else "were"
     by_configuration = ", ".join(f"{number} under {name}" for name, number in sorted(under.items()))
     yield Finding(
         code="blocks-redone",
         severity=Severity.WARNING if many or advice else Severity.INFO,
         message=(
-            f"{len(thrown)} of {len(record.blocks)} tries of a block were discarded and repeated,"
+            f"{len(thrown)} of {len(record.blocks)} tries of a block {was} discarded and repeated,"
             " in all configurations"
             f"{f' ({by_configuration})' if by_configuration else ''}{_causes(thrown)}"
         ),

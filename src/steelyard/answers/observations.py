@@ -16,8 +16,9 @@ too, in the words of the probes.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -462,6 +463,24 @@ def sum_of(values: Sequence[float | None]) -> float | None:
     return sum(known) if known and len(known) == len(values) else None
 
 
+def total_of(runs: Sequence[Run], quantity: Quantity) -> float | None:
+    """Return what was counted in all of some runs, or None where it is missing in one."""
+    return sum_of([run.evidence.total(quantity) if run.evidence else None for run in runs])
+
+
+_READ_ONLY: Final = 0.01  # rows changed per transaction; a guess: background work changes a few
+
+
+def only_read(runs: Sequence[Run]) -> bool:
+    """Return whether the server counted that transactions changed no rows; not where it did not."""
+    changed = sum_of([total_of(runs, quantity) for quantity in _CHANGED])
+    counted = sum(run.measurement.transactions for run in runs if run.measurement is not None)
+    return changed is not None and counted > 0 and changed <= _READ_ONLY * counted
+
+
+_CHANGED: Final = (Quantity.ROWS_INSERTED, Quantity.ROWS_UPDATED, Quantity.ROWS_DELETED)
+
+
 def side_means(values: FloatArray, asked: ResultContrast) -> tuple[FloatArray, FloatArray]:
     """Return the negative and the positive side of a contrast, shape (blocks, configurations)."""
     weights = np.abs(np.asarray(asked.weights))
@@ -541,6 +560,92 @@ def read_size_bytes(seen: Evidence) -> float | None:
 def wait_s(seen: Evidence) -> float | None:
     """Return r_await and w_await together: the mean time of a request, queue included."""
     return _per(_sum(seen, Quantity.DEVICE_READ_S, Quantity.DEVICE_WRITE_S), _requests(seen))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceLimit:
+    """What a device that was busy all the time let through, second by second the same.
+
+    Attributes:
+        requests_per_s: Reads and writes; None where they varied.
+        bytes_per_s: Read and written; None likewise. One of the two is there.
+    """
+
+    requests_per_s: float | None
+    bytes_per_s: float | None
+
+    @property
+    def words(self) -> str:
+        """Return it with its units."""
+        requests = f"{self.requests_per_s or 0.0:,.0f} requests/s"
+        moved = f"{(self.bytes_per_s or 0.0) / 2**20:,.1f} MiB/s"
+        if self.requests_per_s is None:
+            return moved
+        return requests if self.bytes_per_s is None else f"{requests} and {moved}"
+
+    def times(self, factor: float) -> "DeviceLimit":
+        """Return a limit that is so many times this one."""
+        return DeviceLimit(
+            requests_per_s=self.requests_per_s and self.requests_per_s * factor,
+            bytes_per_s=self.bytes_per_s and self.bytes_per_s * factor,
+        )
+
+
+FULL: Final = 0.95  # of a second with a request in flight
+STEADY: Final = 0.05  # the middle half of the seconds, over their median
+QUEUED: Final = 2.0  # requests in flight: with fewer it is what one of them takes that is steady
+_ENOUGH_SECONDS: Final = 10  # a guess, as are the three above and the two below
+_MOST_SECONDS: Final = 0.8
+_WHOLE_SECOND: Final = 0.9
+
+
+def device_limit(evidence: Iterable[Evidence]) -> DeviceLimit | None:
+    """Return what limits the device behind some runs; None where nothing shows.
+
+    What a device can do by itself varies from second to second with what it is asked for; what a
+    limit lets through does not. Where requests are all of one size both are steady, and which of
+    them is the limit does not show.
+    """
+    seconds = [second for each in evidence for second in _device_seconds(each)]
+    full = [second for second in seconds if second[0] >= FULL]
+    if len(full) < max(_ENOUGH_SECONDS, _MOST_SECONDS * len(seconds)):
+        return None
+    if np.median([second[1] for second in full]) < QUEUED:
+        return None
+    requests, moved = (_steady([second[place] for second in full]) for place in (2, 3))
+    if requests is None and moved is None:
+        return None
+    return DeviceLimit(requests_per_s=requests, bytes_per_s=moved)
+
+
+def _device_seconds(seen: Evidence) -> Iterator[tuple[float, float, float, float]]:
+    """Yield of each whole second how busy a device was, its queue, requests/s and bytes/s."""
+    host = seen.series_of("host")
+    if host is None or not set(_COUNTED) <= set(host.names):
+        return
+    places = [host.names.index(name) for name in _COUNTED]
+    for began_s, ended_s, row in zip((0.0, *host.end_s), host.end_s, host.rows, strict=False):
+        values = [value for place in places if (value := row[place]) is not None]
+        length_s = ended_s - began_s
+        if length_s >= _WHOLE_SECOND and len(values) == len(places):
+            busy, queue, reads, writes, read, written = (value / length_s for value in values)
+            yield busy, queue, reads + writes, read + written
+
+
+_COUNTED: Final = (
+    Quantity.DEVICE_BUSY_S.value,
+    Quantity.DEVICE_QUEUE_S.value,
+    Quantity.DEVICE_READS.value,
+    Quantity.DEVICE_WRITES.value,
+    Quantity.DEVICE_READ_BYTES.value,
+    Quantity.DEVICE_WRITE_BYTES.value,
+)
+
+
+def _steady(values: Sequence[float]) -> float | None:
+    """Return the median of what hardly varies, else None."""
+    low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
+    return float(middle) if middle > 0.0 and high - low <= STEADY * middle else None
 
 
 def _requests(seen: Evidence) -> float | None:

@@ -9,6 +9,7 @@ is left.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -104,7 +105,11 @@ from steelyard.answers.statements.compute import fit_of_statements, tallied, use
 from steelyard.answers.statements.plans import plan_section, plans_json, traced
 from steelyard.answers.statements.section import statement_section, statements_json
 from steelyard.answers.sustained.compute import burst_findings
-from steelyard.answers.sustained.section import sustained_json, sustained_section
+from steelyard.answers.sustained.section import (
+    sustained_json,
+    sustained_section,
+    what_lasts,
+)
 from steelyard.answers.tables import (
     cell_section,
     chart_section,
@@ -179,6 +184,7 @@ def _always(
 ANSWERS: Final = (
     Answer(sections=_always(result_section), shown=Shown.ALL, single_pass=False),
     Answer(sections=_always(pass_result), shown=Shown.ALL, single_pass=True),
+    Answer(sections=what_lasts, shown=Shown.ALL, single_pass=True),
     Answer(sections=gate_section, json=gate_json, single_pass=False),
     Answer(sections=published_section, json=beside_json, shown=Shown.ALL),
     Answer(
@@ -511,13 +517,31 @@ def state(listed: Listed) -> str:
     return status.value
 
 
+_TOLD_EACH: Final = 4  # results; more fill a screen of a list with one campaign
+
+
 def short_verdicts(analysis: CampaignAnalysis) -> str:
-    """Return every result in a word or two: ``reads fitted: faster; writes fitted: slower``."""
+    """Return every result in a word or two: ``reads fitted: faster; writes fitted: slower``.
+
+    Of many, those of a workload that are alike are told together: ``reads slower: one, two``.
+    """
     if analysis.experiment.is_single_pass:
         return f"none: {LABEL}"
     margin = analysis.experiment.stop.equivalence
-    told = (f"{c.workload} {c.configuration}: {verdict_word(c, margin)}" for c in analysis.results)
-    when = "interim: " if analysis.results and is_interim(analysis) else ""
+    words = [(c.workload, c.configuration, verdict_word(c, margin)) for c in analysis.results]
+    if len(words) <= _TOLD_EACH:
+        told = [f"{workload} {name}: {word}" for workload, name, word in words]
+    else:
+        alike: dict[tuple[str, str], list[str]] = {}
+        for workload, name, word in words:
+            alike.setdefault((workload, word), []).append(name)
+        of_workload = Counter(workload for workload, _, _ in words)
+        told = [
+            f"{workload} {word}: "
+            + (f"all {len(names)}" if len(names) == of_workload[workload] > 1 else ", ".join(names))
+            for (workload, word), names in alike.items()
+        ]
+    when = "interim: " if words and is_interim(analysis) else ""
     return f"{when}{'; '.join(told) or 'none'}"
 
 

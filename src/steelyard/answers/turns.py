@@ -22,9 +22,11 @@ from steelyard.answers.observations import (
     RunsOfBlock,
     by_block,
     observe,
+    only_read,
     result_contrasts,
     side_means,
     sum_of,
+    total_of,
 )
 from steelyard.core.campaign import CampaignPlan, CampaignRecord
 from steelyard.core.experiment import ONE, PREWARM_BYTES, RATE, Experiment, SwitchCost
@@ -251,8 +253,6 @@ def _values(
 
 _PAGE_BYTES: Final = 8 * KIB
 ENOUGH_WRITTEN_BYTES: Final = MIB  # a guess: less is the journal of the file system
-READ_ONLY: Final = 0.01  # rows changed per transaction; a guess: background work changes a few
-_ROWS: Final = (Quantity.ROWS_INSERTED, Quantity.ROWS_UPDATED, Quantity.ROWS_DELETED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,8 +339,8 @@ def _trace_check(values: FloatArray, workload: str, asked: ResultContrast) -> Tr
 
 def _settling_share(runs: RunsOfBlock) -> float | None:
     """Return the share of bytes that were written while turns settled; None below a MiB."""
-    settling = _total(runs, Quantity.SETTLING_WRITE_BYTES)
-    settled = _total(runs, Quantity.SETTLED_WRITE_BYTES)
+    settling = total_of(runs, Quantity.SETTLING_WRITE_BYTES)
+    settled = total_of(runs, Quantity.SETTLED_WRITE_BYTES)
     if settling is None or settled is None or settling + settled < ENOUGH_WRITTEN_BYTES:
         return None
     return settling / (settling + settled)
@@ -348,13 +348,12 @@ def _settling_share(runs: RunsOfBlock) -> float | None:
 
 def _pages(runs: RunsOfBlock, *, servers: int) -> float | None:
     """Return pages per transaction; None where the workload writes or the data do not fit."""
-    read = _total(runs, Quantity.SETTLED_READ_BYTES)
-    faults = _total(runs, Quantity.TURNS_MAJOR_FAULTS)
-    changed = sum_of([_total(runs, quantity) for quantity in _ROWS])
+    read = total_of(runs, Quantity.SETTLED_READ_BYTES)
+    faults = total_of(runs, Quantity.TURNS_MAJOR_FAULTS)
     counted = sum(run.measurement.transactions for run in runs if run.measurement is not None)
-    if read is None or faults is None or changed is None or not counted:
+    if read is None or faults is None or not counted:
         return None
-    if changed > READ_ONLY * counted or not all(_fits(run, servers) for run in runs):
+    if not only_read(runs) or not all(_fits(run, servers) for run in runs):
         return None
     return (read / _PAGE_BYTES + faults) / counted
 
@@ -366,10 +365,6 @@ def _fits(run: Run, servers: int) -> bool:
     size = run.evidence.level(Quantity.DATABASE_BYTES)
     memory = run.evidence.level(Quantity.MEMORY_BYTES)
     return size is not None and memory is not None and servers * size <= memory
-
-
-def _total(runs: RunsOfBlock, quantity: Quantity) -> float | None:
-    return sum_of([run.evidence.total(quantity) if run.evidence else None for run in runs])
 
 
 TAKEN: Final = {

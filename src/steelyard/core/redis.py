@@ -77,6 +77,8 @@ class PromisedDeath:
         on_top: What is added to the seconds, in words: its length follows from no setting.
         most_writes: So many writes may be gone however old they are, and more where they come fast;
             None: no such bound.
+        writes: So many at the rate that was measured, as its two digits allow; without one as
+            ``most_writes``.
     """
 
     most_s: float | None
@@ -85,6 +87,7 @@ class PromisedDeath:
     known_as: str = ""
     on_top: str = ""
     most_writes: int | None = None
+    writes: float | None = None
 
     @property
     def rank(self) -> tuple[float, float, bool]:
@@ -187,14 +190,16 @@ def _by_writes(points: Sequence[tuple[int, int]], per_s: float | None) -> Promis
     )
     few = _writes(changes - 1)
     words = f"{few}, or {seconds} s of writes if these are more, {_DURING_SAVES}"
+    writes = changes - 1.0
     if per_s is not None:
         most = min(max(per_s * seconds, changes - 1.0) for seconds, changes in points)
         words = f"up to {few}, however old, {_DURING_SAVES}"
-        if most > changes - 1:
-            words = f"about {_rounded(most)} writes {_DURING_SAVES}"
+        if most > writes:
+            writes = _rounded(most)
+            words = f"about {writes:,.0f} writes {_DURING_SAVES}"
             reason += (
-                f". At the {_rounded(per_s)} writes/s that were measured that is about"
-                f" {_rounded(most)} before the two saves; at a lower rate {few}, however old, may"
+                f". At the {_rounded(per_s):,.0f} writes/s that were measured that is about"
+                f" {writes:,.0f} before the two saves; at a lower rate {few}, however old, may"
                 " be gone"
             )
     return PromisedDeath(
@@ -203,15 +208,16 @@ def _by_writes(points: Sequence[tuple[int, int]], per_s: float | None) -> Promis
         source=f"{_CONF}, on save",
         known_as=words,
         most_writes=changes - 1,
+        writes=writes,
     )
 
 
 _DURING_SAVES: Final = "and what comes during two saves"
 
 
-def _rounded(number: float) -> str:
+def _rounded(number: float) -> float:
     """Return a number to two digits: a rate of one machine is good for no more."""
-    return f"{float(f'{number:.2g}'):,.0f}"
+    return float(f"{number:.2g}")
 
 
 def _writes(number: int) -> str:

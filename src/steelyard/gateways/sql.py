@@ -191,7 +191,6 @@ class PreparedStatements:
                 asked_at = time.monotonic()
 
 
-_CONNECTIONS: Final = 8  # for round trips, one after another; a guess
 _PATIENCE_MS = 10_000  # for one answer; beyond it the server hangs
 
 
@@ -451,7 +450,13 @@ class Sql(Protocol):
         ...
 
     def round_trips(
-        self, address: ServerAddress, statement: str, *, most: int, most_s: float
+        self,
+        address: ServerAddress,
+        statement: str,
+        *,
+        connections: int,
+        most: int,
+        most_s: float,
     ) -> tuple[float, ...]:
         """Return the seconds of each round trip of a statement on the quickest connection."""
         ...
@@ -545,7 +550,13 @@ class PsycopgSql:
             raise _translated(error, address) from error
 
     def round_trips(
-        self, address: ServerAddress, statement: str, *, most: int, most_s: float
+        self,
+        address: ServerAddress,
+        statement: str,
+        *,
+        connections: int,
+        most: int,
+        most_s: float,
     ) -> tuple[float, ...]:
         """Return the seconds of each round trip of a statement on the quickest connection.
 
@@ -557,9 +568,9 @@ class PsycopgSql:
         """
         found: list[tuple[float, ...]] = []
         try:
-            for _ in range(_CONNECTIONS):
+            for _ in range(connections):
                 with self._connect(address) as connection:
-                    share_s = most_s / _CONNECTIONS
+                    share_s = most_s / connections
                     taken = time_round_trips(
                         connection, statement.encode(), most=most, most_s=share_s
                     )

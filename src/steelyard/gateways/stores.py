@@ -274,7 +274,8 @@ def _character(match: "re.Match[str]") -> str:
     return chr(int(match[1], 8))
 
 
-PROGRAMS: Final = ("mkfs.xfs", "mount", "umount", "losetup")
+PROGRAMS: Final = ("mkfs.xfs", "mount", "umount", "losetup", "blockdev")
+_READ_AHEAD_SECTORS: Final = 256  # 128 KiB, as the kernel sets it for a disk that says nothing
 _READY_S: Final = 10.0
 _DISK: Final = "disk"
 _ROOT_NODE, _DISK_NODE = 1, 2
@@ -356,6 +357,8 @@ class FuseStores:
         # Direct, or a cache below the device answers what the store is to answer.
         device = self._run("losetup", "--direct-io=on", "-f", "--show", str(disk)).strip()
         try:
+            # A loop device keeps what an earlier file gave it, and stores are to be alike in it.
+            self._run("blockdev", "--setra", str(_READ_AHEAD_SECTORS), device)
             self._run("mount", "-t", "xfs", "-o", "nosuid,nodev", device, str(paths.volume))
         finally:
             self._run("losetup", "-d", device)  # it goes when it is unmounted
@@ -438,7 +441,8 @@ class Bucket:
         with self._lock:
             earned = 0.0 if self._looked_at is None else (now - self._looked_at) * self._rate
             self._looked_at = now
-            self._left = max(0.0, min(self._full, self._left + earned))
+            # It may be below 0: what was let through on no credits is earned before it holds any.
+            self._left = min(self._full, self._left + earned)
             rate = self._burst if self._left > 0.0 else self._rate
             self._left -= units
             begin = max(now, self._free_at)

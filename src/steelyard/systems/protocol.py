@@ -157,8 +157,17 @@ class SyncRate:
 class CeilingTools(Protocol):
     """What an engine brings to measure what its server can do at most."""
 
-    def round_trips(self, address: ServerAddress, *, most: int, most_s: float) -> tuple[float, ...]:
-        """Return the seconds of each round trip of an empty statement on one connection."""
+    def round_trips(
+        self, address: ServerAddress, *, connections: int, most: int, most_s: float
+    ) -> tuple[float, ...]:
+        """Return the seconds of each round trip of an empty statement on the quickest connection.
+
+        Args:
+            address: Of the server.
+            connections: One after another.
+            most: How many round trips on each at most.
+            most_s: Seconds for all of them.
+        """
         ...
 
     def round_trips_there(

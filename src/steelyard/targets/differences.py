@@ -338,7 +338,8 @@ def _obstacles_of_settings(experiment: Experiment, engine: Engine) -> Iterator[s
         return
     timed = engine.timed_settings(sorted(names))
     if timed:
-        yield f"{', '.join(timed)} acts by the clock, which goes on in the pauses"
+        acts = "acts" if len(timed) == 1 else "act"
+        yield f"{', '.join(timed)} {acts} by the clock, which goes on in the pauses"
     cycle = engine.checkpoint_settings(sorted(names))
     if cycle and experiment.measure.rounds is None:
         yield (

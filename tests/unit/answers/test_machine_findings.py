@@ -1,5 +1,6 @@
 """Rules about the machine, each on both sides of its threshold and without its facts."""
 
+import re
 from dataclasses import replace
 from math import inf
 
@@ -13,7 +14,7 @@ from steelyard.answers.validity.machine_rules import AMPLIFICATION, DISK_FREE_SH
 from steelyard.core.campaign import BlockOutcome, CampaignRecord
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import NOT_JUDGED, Finding, Severity, Validity
-from steelyard.core.measurement import Absence, Quantity
+from steelyard.core.measurement import Absence, Evidence, Quantity, Series
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 
 MIB = 2.0**20
@@ -47,6 +48,79 @@ def test_memory_pressure(share: float, *, told: bool) -> None:
     record = both(seen(), seen({Quantity.MEMORY_PRESSURE_S: share * 7.0}))
     assert (found(record, "memory-pressure") is not None) is told
     assert missing(record, "memory-pressure")
+
+
+_SECOND = {
+    Quantity.DEVICE_BUSY_S: 1.0,
+    Quantity.DEVICE_QUEUE_S: 4.0,
+    Quantity.DEVICE_READS: 600.0,
+    Quantity.DEVICE_WRITES: 300.0,
+    Quantity.DEVICE_READ_BYTES: 6e6,
+    Quantity.DEVICE_WRITE_BYTES: 3e6,
+}
+
+
+def _device(spread: float = 0.0, moved: float = 0.0, **second: float) -> Evidence:
+    """Return a device whose seconds are alike but for their requests and bytes."""
+    rows = []
+    for number in range(7):
+        sign = number % 3 - 1
+        row = {**_SECOND, **{Quantity(name): value for name, value in second.items()}}
+        for quantity in (Quantity.DEVICE_READS, Quantity.DEVICE_WRITES):
+            row[quantity] *= 1.0 + sign * spread
+        for quantity in (Quantity.DEVICE_READ_BYTES, Quantity.DEVICE_WRITE_BYTES):
+            row[quantity] *= 1.0 + sign * moved
+        rows.append(tuple(row.values()))
+    host = Series(
+        subject="host",
+        names=tuple(quantity.value for quantity in _SECOND),
+        end_s=tuple(float(end) for end in range(1, 8)),
+        rows=tuple(rows),
+    )
+    return replace(seen({Quantity.DEVICE_BUSY_S: 7.0}), series=(host,))
+
+
+@pytest.mark.parametrize(
+    ("device", "told"),
+    [
+        (_device(), "900 requests/s and 8.6 MiB/s"),
+        (_device(moved=0.2), "900 requests/s,"),
+        (_device(spread=0.2), "through 8.6 MiB/s,"),
+        (_device(spread=0.01, moved=0.2), "900 requests/s,"),
+        (_device(spread=0.2, moved=0.2), ""),
+        (_device(device_busy_s=0.9), ""),
+        (_device(device_queue_s=1.1), ""),
+    ],
+)
+def test_a_limit_of_the_storage_shows_second_by_second(device: Evidence, told: str) -> None:
+    """What is busy all the time and lets through the same; with one request at a time it may be."""
+    finding = found(both(seen({Quantity.DEVICE_BUSY_S: 1.0}), device), "device-limit")
+    assert (finding is not None) is bool(told)
+    if finding is not None:
+        assert told in finding.message
+        assert finding.subject == "t1"
+    assert missing(both(seen(), device), "device-limit")
+
+
+def test_a_limit_is_told_what_the_faster_side_would_take() -> None:
+    """As many requests a transaction at the rate of the fastest configuration."""
+    record = both(seen({Quantity.DEVICE_BUSY_S: 1.0}), _device())
+    slow = replace(
+        record,
+        runs=tuple(
+            replace(
+                run,
+                measurement=replace(run.measurement, transactions=run.measurement.transactions / 4),
+            )
+            if run.configuration == "t1" and run.measurement is not None
+            else run
+            for run in record.runs
+        ),
+    )
+    finding = found(slow, "device-limit")
+    assert finding is not None
+    (asked,) = re.findall(r"takes about ([\d,]+) requests/s and", finding.remedy)
+    assert int(asked.replace(",", "")) == pytest.approx(3600, rel=0.1)
 
 
 @pytest.mark.parametrize(("pages_per_s", "told"), [(10.0, False), (10.5, True)])

@@ -14,17 +14,14 @@ from fakes.analyses import quick
 from fakes.durable import high_availability
 from fakes.latencies import tails
 from steelyard.answers.article import USES, Chapter, Evidence
-from steelyard.answers.campaign import analyse
 from steelyard.answers.durability.results import ConfigurationDurability, Fate
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.cli.main import cli
 from steelyard.core.errors import InputError
 from steelyard.core.target import RdsTarget
-from steelyard.record.directory import read_campaign
 from steelyard.report.document import Column, Row, Table
 from steelyard.report.html import table_csv
-
-EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
+from support.examples import EXAMPLES, analysis_of
 
 
 def invoked(*arguments: str) -> str:
@@ -118,7 +115,7 @@ def test_two_directories_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_what_would_decide_keeps_flags_of_the_generator_behind_its_own() -> None:
     """And leaves out what belongs to one run."""
     command = "steelyard run x.yaml --seed 7 --set stop.budget=9m --set measure.slice=4s --yes"
-    analysis = analyse(read_campaign(EXAMPLES / "fitted"))
+    analysis = analysis_of("fitted")
     analysis = replace(analysis, command=f"{command} -- --random-seed=3 --seed 2")
     told = [each.run for each in evidence("read-heavy", analysis) if each.run]
     assert told
@@ -133,9 +130,26 @@ def evidence(use: str, analysis: CampaignAnalysis) -> list[Evidence]:
     return list(found.evidence("c", analysis))
 
 
+def test_scripts_that_changed_no_rows_only_read() -> None:
+    """What a script of the user's does is what the server counted, not what it might do."""
+    analysis = analysis_of("article-002/page-size")
+    assert {each.choice for each in evidence("read-heavy", analysis)} == {"4KiB"}
+    assert evidence("write-heavy", analysis) == []
+    uncounted = replace(analysis, runs=tuple(replace(run, evidence=None) for run in analysis.runs))
+    assert evidence("read-heavy", uncounted) == []
+    assert len(evidence("write-heavy", uncounted)) == 2
+
+
+def test_what_explains_a_difference_is_in_its_chapter() -> None:
+    """Plans, devices, wait events and what was read beyond the need, where the report has them."""
+    titles = ("Plans of the statements", "Devices and wait events", "Read amplification")
+    told = invoked(str(EXAMPLES / "article-002" / "page-size"))
+    assert [title for title in titles if f"page-size: {title}" not in told] == []
+
+
 def test_a_single_client_speaks_for_latency() -> None:
     """By percentiles where they clearly differ, the 99th before the median; else by its rate."""
-    analysis = analyse(read_campaign(EXAMPLES / "scalability"))
+    analysis = analysis_of("scalability")
     chapter = Chapter.of("scalability", analysis)
     found = evidence("low latency at low load", analysis)
     assert len(found) == len([c for c in analysis.comparisons if c.load and c.load.clients == 1])
@@ -189,7 +203,7 @@ def test_long_runs_decide_by_a_drop_alone() -> None:
     found = evidence("load for hours", replace(analysis, sustained=tuple(levels)))
     assert {each.choice for each in found} == {""}
     assert all(each.says.endswith("one run each: not decided") for each in found)
-    cliff = analyse(read_campaign(EXAMPLES / "cliff-block")).sustained[0].cliff
+    cliff = analysis_of("cliff-block").sustained[0].cliff
     assert cliff is not None
     baseline = analysis.experiment.baseline
     dropped = [

@@ -1,22 +1,17 @@
 """Campaigns whose cause was made on purpose: the evidence alone has to name it."""
 
-from pathlib import Path
-
 from steelyard.answers.budget.compute import BudgetChange
-from steelyard.answers.campaign import analyse
 from steelyard.answers.costs import Cost, CostChange
 from steelyard.answers.latency.results import Part
 from steelyard.answers.reasons.compute import Explanation
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.findings import Verdict
-from steelyard.record.directory import read_campaign
-
-EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
+from support.examples import analysis_of
 
 
 def analysed(cause: str) -> CampaignAnalysis:
     """Return the analysis of an example."""
-    return analyse(read_campaign(EXAMPLES / f"cause-{cause}"))
+    return analysis_of(f"cause-{cause}")
 
 
 def explained(analysis: CampaignAnalysis, clients: int = 4) -> Explanation:

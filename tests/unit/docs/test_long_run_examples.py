@@ -1,22 +1,21 @@
-"""Long runs that were really made: two buckets of known closing time, and one without a bucket."""
+"""Long runs and limits that were really made: what was put in is found, and nothing else."""
 
-from pathlib import Path
+import re
 
 import pytest
 
-from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.sustained.compute import SustainedSummary, joined, scan_of
-from steelyard.record.directory import read_campaign
+from steelyard.report.terminal import render_terminal
+from support.examples import analysis_of, report_of
 
-EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 # Seconds from the start of the long run to the write that drew the throttle tighter.
 CLOSED_S = {"cliff-cpu": 116.4, "cliff-block": 116.7}
 
 
 def analysed(name: str) -> tuple[CampaignAnalysis, SustainedSummary]:
     """Return the analysis of an example, and its long run."""
-    analysis = analyse(read_campaign(EXAMPLES / name))
+    analysis = analysis_of(name)
     (long,) = analysis.sustained
     return analysis, long
 
@@ -52,3 +51,36 @@ def test_a_long_run_without_a_bucket_raises_none() -> None:
     codes = {finding.code for finding in analysis.findings}
     assert "burst-cliff" not in codes
     assert "drop-beside-neighbours" in codes
+
+
+def test_what_lasts_is_on_the_first_screen() -> None:
+    """A campaign that asks for the end of a burst answers in its first lines."""
+    told = " ".join(render_terminal(report_of("cliff-cpu"), 200).split())
+    assert re.search(
+        r"reads, throttled: 12,\d{3} tps until 121 s \(111 to 131\), then 3,\d{3}", told
+    )
+    assert "a drop beside other processes" in render_terminal(report_of("no-cliff"), 200)
+
+
+def test_a_bucket_of_credits_is_found_and_what_is_left_of_it() -> None:
+    """3000 requests a second fall to 900, and so do the reads that are made of them."""
+    analysis, long = analysed("article-004/burst")
+    assert long.cliff is not None
+    scan = long.cliff.scan
+    assert scan.sustained / scan.burst == pytest.approx(0.3, abs=0.05)
+    assert "burst-cliff" in {finding.code for finding in analysis.findings}
+
+
+def test_limits_of_requests_are_recovered_from_the_counters() -> None:
+    """By no word of the experiment file; what has no limit has none."""
+    findings = analysis_of("article-004/limits").findings
+    told = {each.subject: each for each in findings if each.code == "device-limit"}
+    found = {
+        name: int(re.findall(r"([\d,]+) requests/s", each.message)[0].replace(",", ""))
+        for name, each in told.items()
+    }
+    assert found == {
+        "iops-3000": pytest.approx(3000, rel=0.03),
+        "iops-900": pytest.approx(900, rel=0.03),
+    }
+    assert all("the rate of unlimited" in each.remedy for each in told.values())

@@ -46,7 +46,9 @@ def test_an_unreachable_server_is_a_target_error(
         "execute": lambda: unreachable.execute(nowhere, ["SELECT 1"]),
         "session": lambda: unreachable.session(nowhere, "watcher", patience_s=1),
         "set_password": lambda: unreachable.set_password(nowhere, "other-secret"),
-        "round_trips": lambda: unreachable.round_trips(nowhere, "SELECT 1", most=5, most_s=0.1),
+        "round_trips": lambda: unreachable.round_trips(
+            nowhere, "SELECT 1", connections=1, most=5, most_s=0.1
+        ),
     }
     with pytest.raises(TargetError, match="cannot be reached") as caught:
         calls[call]()

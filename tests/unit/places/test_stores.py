@@ -2,8 +2,10 @@
 
 import json
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fakes.clock import FakeClock
@@ -34,6 +36,20 @@ def test_credits_are_used_up_and_come_back() -> None:
     assert bucket.turn(1.0, 10.0) == 10.0
     later = [bucket.turn(1.0, 10.0) for _ in range(20)]
     assert later[-1] == pytest.approx(10.020)
+
+
+def test_an_empty_bucket_lets_through_what_fills_it() -> None:
+    """Ten clients that ask again when they are answered: 3000 a second, then 900 and not more."""
+    bucket = Bucket(900.0, 3000.0, 21_000.0)
+    answered = [0.0] * 10
+    passed: list[float] = []
+    while passed[-1:] < [30.0]:
+        now = heappop(answered)
+        passed.append(bucket.turn(1.0, now))
+        heappush(answered, passed[-1] + 0.002)
+    seconds = np.histogram(passed, bins=30, range=(0.0, 30.0))[0]
+    assert seconds[:10] == pytest.approx(3000.0, rel=0.01)  # 21,000 last 10 s: 900 a second come in
+    assert seconds[11:30] == pytest.approx(900.0, rel=0.01)
 
 
 def test_what_the_serving_process_is_told() -> None:

@@ -4,23 +4,20 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from fakes import durable
 from fakes.analyses import quick
-from steelyard.answers.campaign import analyse
 from steelyard.answers.report import Listed, build_document, listing_document, listing_json, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.cli.progress import standing
 from steelyard.core.findings import Finding, Severity, Verdict
-from steelyard.record.directory import read_campaign
 from steelyard.report.document import Tone, VerdictCard, VerdictCards
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
+from support.examples import report_of
 
-EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 LAZY = {"synchronous_commit": "off"}
 LOSES = "may lose committed transactions after a crash (synchronous_commit = off)"
 
@@ -136,7 +133,7 @@ PLAIN = re.compile(r"(?<!the )\bfaster\b(?!, less durable)")  # "the faster serv
 )
 def test_no_place_of_a_report_says_plainly_faster(form: Callable[[object], str]) -> None:
     """Every line of a kept report that calls the lazier side faster says what that may lose."""
-    text = form(build_document(analyse(read_campaign(EXAMPLES / "cause-commit"))))
+    text = form(report_of("cause-commit"))
     lines = [line for line in text.split("\n") if PLAIN.search(line)]
     assert lines
     assert all("may lose committed transactions" in line for line in lines), lines

@@ -1,14 +1,11 @@
 """The first screen of a report: the answer in about 25 lines, and many configurations in order."""
 
-from functools import cache
-from pathlib import Path
 from statistics import geometric_mean
 
 import pytest
 
 from fakes import analyses, redis_campaigns
 from fakes.factorial import factored
-from steelyard.answers.campaign import analyse
 from steelyard.answers.findings import collected
 from steelyard.answers.report import build_document
 from steelyard.answers.result.section import (
@@ -21,10 +18,8 @@ from steelyard.answers.result.section import (
 )
 from steelyard.core.experiment import AttributionKind
 from steelyard.core.findings import Validity
-from steelyard.record.directory import read_campaign
 from steelyard.report.document import (
     BulletList,
-    Document,
     Figure,
     Paragraph,
     Row,
@@ -33,28 +28,21 @@ from steelyard.report.document import (
 )
 from steelyard.report.html import render_html, render_summary
 from steelyard.report.terminal import render_terminal
+from support.examples import CAMPAIGNS, analysis_of, report_of
 
-EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 MORE = "steelyard report --full campaigns/one"
-
-
-CAMPAIGNS = sorted(path.parent.name for path in EXAMPLES.glob("*/journal.jsonl"))
-
-
-@cache
-def kept(name: str) -> Document:
-    """Return the report of a kept example."""
-    return build_document(analyse(read_campaign(EXAMPLES / name)))
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_a_summary_has_ten_lines(name: str) -> None:
     """Whatever the kind of campaign; no table, and no answer is lost without a count."""
-    text = render_summary(kept(name))
+    text = render_summary(report_of(name))
     lines = text.splitlines()
     assert len(lines) <= 10
     assert not [line for line in lines if line.startswith("|")]
-    first = [block for section in kept(name).sections if section.first for block in section.blocks]
+    first = [
+        block for section in report_of(name).sections if section.first for block in section.blocks
+    ]
     for block in first:
         told = block.rankings or block.cards if isinstance(block, VerdictCards) else ()
         assert text.count("\n- ") >= len(told)
@@ -63,9 +51,11 @@ def test_a_summary_has_ten_lines(name: str) -> None:
 def test_a_summary_of_a_ranking_is_a_line_per_workload() -> None:
     """Who is ahead, who follows with rank and effect, and how many more the report has."""
     (said,) = (
-        line for line in render_summary(kept("redis-published")).splitlines() if "ahead" in line
+        line
+        for line in render_summary(report_of("redis-published")).splitlines()
+        if "ahead" in line
     )
-    table = rankings(analyse(read_campaign(EXAMPLES / "redis-published")))[0]
+    table = rankings(analysis_of("redis-published"))[0]
     followers = [row.cells for row in table.rows if not row.cells[0].startswith("1")]
     assert f"{followers[0][1]} ({followers[0][2]})" in said
     assert f"{len(followers) - 5} more in the report" in said
@@ -75,7 +65,7 @@ def test_a_summary_of_a_ranking_is_a_line_per_workload() -> None:
 @pytest.mark.parametrize("width", [60, 100])
 def test_an_answer_fits_on_a_screen(name: str, width: int) -> None:
     """At most 25 lines of 100 columns, none wider; the way to the rest is the last."""
-    lines = render_terminal(kept(name), width, more=MORE).splitlines()
+    lines = render_terminal(report_of(name), width, more=MORE).splitlines()
     assert len(lines) <= (25 if width == 100 else 45)
     assert all(len(line) <= width for line in lines)
     assert MORE in " ".join(lines[-2:])
@@ -84,9 +74,9 @@ def test_an_answer_fits_on_a_screen(name: str, width: int) -> None:
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_a_ranking_has_all_its_intervals(width: int) -> None:
     """They are what a rank rests on: at 60 columns the verdict goes below, and no number breaks."""
-    lines = render_terminal(kept("redis-published"), width, more=MORE).splitlines()
+    lines = render_terminal(report_of("redis-published"), width, more=MORE).splitlines()
     assert all(len(line) <= width for line in lines)
-    (table, *_) = rankings(analyse(read_campaign(EXAMPLES / "redis-published")))
+    (table, *_) = rankings(analysis_of("redis-published"))
     assert not table.spare
     for row in table.rows:
         place, name, change, interval, verdict, lost = row.cells
@@ -99,7 +89,7 @@ def test_a_ranking_has_all_its_intervals(width: int) -> None:
 
 def test_a_matrix_shows_the_least_and_the_largest_load() -> None:
     """Two rows a workload on the first screen; all of them in the report."""
-    section = next(each for each in kept("published-matrix").sections if each.brief)
+    section = next(each for each in report_of("published-matrix").sections if each.brief)
     whole = next(block for block in section.blocks if isinstance(block, Table))
     (ends,) = section.brief
     assert isinstance(ends, Table)
@@ -113,7 +103,7 @@ def test_a_matrix_shows_the_least_and_the_largest_load() -> None:
 
 def test_both_sides_servers_and_machine_are_shown() -> None:
     """Rates and the 99th percentile before and after, with their load; versions; the machine."""
-    analysis = analyse(read_campaign(EXAMPLES / "quick"))
+    analysis = analysis_of("quick")
     screen = render_terminal(build_document(analysis), 100, more=MORE)
     before, after = (cell.tps.value for cell in analysis.cells[:2])
     assert f"8 clients: {before:,.0f} → {after:,.0f} tps, p99 0." in screen
@@ -155,11 +145,11 @@ def test_of_many_loads_the_least_and_the_largest_are_shown() -> None:
 
 def test_suspect_cells_and_the_gravest_finding_are_one_line() -> None:
     """How many are suspect by which rule, and what weighs most: neighbours of every run."""
-    analysis = analyse(read_campaign(EXAMPLES / "redis-published"))
+    analysis = analysis_of("redis-published")
     suspect = [cell for cell in analysis.cells if cell.validity is not Validity.VALID]
     (said,) = (
         block.text
-        for section in kept("redis-published").sections
+        for section in report_of("redis-published").sections
         if section.first
         for block in section.blocks
         if isinstance(block, Paragraph) and "most severe" in block.text
@@ -170,7 +160,7 @@ def test_suspect_cells_and_the_gravest_finding_are_one_line() -> None:
 
 def test_runs_of_another_length_are_one_finding_that_names_them() -> None:
     """With workload, load and configuration of each, and how long they took."""
-    analysis = analyse(read_campaign(EXAMPLES / "redis-published"))
+    analysis = analysis_of("redis-published")
     (told,) = (each for each in collected(analysis) if each.code == "slice-length")
     off = [run for run in analysis.runs if any(f.code == told.code for f in run.findings)]
     assert told.message.startswith(f"{len(off)} of {len(analysis.runs)} runs took")
@@ -181,9 +171,9 @@ def test_runs_of_another_length_are_one_finding_that_names_them() -> None:
 
 def test_rates_that_seem_to_contradict_an_effect_are_explained() -> None:
     """In `fitted` the rates of one workload rise, and its effect is below zero, or the reverse."""
-    fitted = analyse(read_campaign(EXAMPLES / "fitted"))
+    fitted = analysis_of("fitted")
     assert "differ, even in sign" in contradiction(fitted)
-    assert contradiction(analyse(read_campaign(EXAMPLES / "cause-commit"))) == ""
+    assert contradiction(analysis_of("cause-commit")) == ""
 
 
 def test_a_rank_counts_those_that_are_clearly_faster() -> None:
@@ -195,19 +185,21 @@ def test_a_rank_counts_those_that_are_clearly_faster() -> None:
 
 def test_a_ranking_has_what_a_power_cut_takes_and_its_rule() -> None:
     """The words tell nothing, seconds and everything apart; the rule stands on the first screen."""
-    analysis = analyse(read_campaign(EXAMPLES / "redis-published"))
+    analysis = analysis_of("redis-published")
     lost = {each.configuration: each.lost_in_a_power_cut for each in analysis.durability}
     assert len(set(lost.values())) > 3
     for table in rankings(analysis):
         assert {row.cells[1]: row.cells[-1] for row in table.rows} == lost
         assert not [row for row in table.rows if "durable" in row.cells[4]]
-    screen = " ".join(render_terminal(kept("redis-published"), 100, more=MORE).split())
+    screen = " ".join(render_terminal(report_of("redis-published"), 100, more=MORE).split())
     assert "the rank: all places between those clearly faster and clearly slower" in screen
 
 
 def test_configurations_are_explained_beside_their_ranking() -> None:
     """By what was asked for and differs from the baseline; the first screen has no room for it."""
-    section = next(each for each in kept("redis-published").sections if each.anchor == "verdicts")
+    section = next(
+        each for each in report_of("redis-published").sections if each.anchor == "verdicts"
+    )
     (named,) = (block for block in section.blocks if isinstance(block, BulletList))
     assert "slow-always: target: directory = /mnt/slow, appendfsync = always, appendonly = yes" in (
         named.items
@@ -217,29 +209,29 @@ def test_configurations_are_explained_beside_their_ranking() -> None:
 
 def test_the_same_twice_is_expected_to_show_no_difference() -> None:
     """And the size that would have been seen nine times in ten; of two others nothing."""
-    said = " ".join(render_terminal(kept("aa"), 100, more=MORE).split())
-    effect = analyse(read_campaign(EXAMPLES / "aa")).results[0].effect
+    said = " ".join(render_terminal(report_of("aa"), 100, more=MORE).split())
+    effect = analysis_of("aa").results[0].effect
     assert effect is not None
     assert effect.low is not None
     assert effect.high is not None
     size = 1.65 * 50.0 * (effect.high - effect.low)
     assert f"no difference is the expected answer. A difference beyond about ±{size:.1f} %" in said
-    assert "expected answer" not in render_terminal(kept("versions"), 100, more=MORE)
+    assert "expected answer" not in render_terminal(report_of("versions"), 100, more=MORE)
 
 
 def test_a_legend_names_only_what_is_drawn() -> None:
     """Where the interval covers the margin no dot is drawn, and none is explained."""
     dotted = "· of no practical weight"
     for name in ("aa", "quick"):
-        screen = render_terminal(kept(name), 100, more=MORE)
+        screen = render_terminal(report_of(name), 100, more=MORE)
         drawn = [line for line in screen.splitlines() if "◆" in line and "interval" not in line]
         assert (dotted in screen) is any("·" in line for line in drawn)
-    assert dotted not in render_terminal(kept("aa"), 100, more=MORE)
+    assert dotted not in render_terminal(report_of("aa"), 100, more=MORE)
 
 
 def test_a_figure_stays_with_its_unit() -> None:
     """A line of any width that begins with a unit has lost its number."""
-    document = build_document(analyse(read_campaign(EXAMPLES / "quick")))
+    document = report_of("quick")
     for width in range(50, 70):
         lines = render_terminal(document, width, more=MORE).splitlines()
         assert not [line for line in lines if line.lstrip().startswith(("GiB", "tps", "ms", "%"))]
@@ -265,7 +257,7 @@ def test_intervals_of_one_workload_have_one_scale() -> None:
 
 def test_many_results_are_ranked_and_the_rest_is_folded() -> None:
     """A table per workload with every configuration, one chart of all effects, no cards."""
-    analysis = analyse(read_campaign(EXAMPLES / "redis-published"))
+    analysis = analysis_of("redis-published")
     tables = rankings(analysis)
     assert [len(table.rows) for table in tables] == [8, 8, 8]
     for table in tables:
@@ -300,7 +292,7 @@ def test_a_ranking_says_who_is_ahead() -> None:
     for said, order in orders.items():
         rows = [Row(cells=(rank, name)) for rank, name in zip(order, "abc", strict=False)]
         assert ahead(rows, "get") == said
-    document = build_document(analyse(read_campaign(EXAMPLES / "redis-published")))
+    document = report_of("redis-published")
     first = "Under set rdb and aof-off are ahead"
     none = "Under get none is clearly faster than any other."
     screen = render_terminal(document, 100, more=MORE)

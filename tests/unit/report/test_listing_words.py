@@ -15,6 +15,7 @@ from steelyard.answers.report import (
 )
 from steelyard.core.campaign import Status
 from steelyard.core.experiment import Layer, Setting
+from steelyard.core.findings import Verdict
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 
@@ -50,3 +51,18 @@ def test_a_verdict_at_the_end_is_none_that_changes(status: Status) -> None:
     assert ", interim:" not in render_terminal(document, 300, whole=True)
     assert ", interim:" not in render_markdown(build_document(analysis))
     assert "these are interim results" not in render_markdown(build_document(analysis))
+
+
+def test_many_verdicts_of_a_campaign_are_told_together() -> None:
+    """By workload and word; of three configurations with two workloads as few as can be."""
+    analysis = quick()
+    reads = analysis.results[0]
+    names = ("one", "two", "three")
+    results = [
+        replace(reads, workload=workload, configuration=name)
+        for workload in ("reads", "writes")
+        for name in names
+    ]
+    results[1] = replace(results[1], verdict=Verdict.SLOWER)
+    told = short_verdicts(replace(analysis, comparisons=tuple(results)))
+    assert told == "reads faster: one, three; reads slower: two; writes faster: all 3"

@@ -4,25 +4,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-from steelyard.answers.campaign import analyse
-from steelyard.answers.report import build_document
-from steelyard.record.directory import read_campaign
-from steelyard.report.document import Document, Figure
+from steelyard.report.document import Figure
 from steelyard.report.terminal import render_terminal
+from support.examples import CAMPAIGNS, report_of
 
-EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
-CAMPAIGNS = sorted(path.parent.name for path in EXAMPLES.glob("*/journal.jsonl"))
 DRAWN = set(" ─│·━┿◆")
-
-
-@cache
-def report(name: str) -> Document:
-    """Return the document of a kept example."""
-    return build_document(analyse(read_campaign(EXAMPLES / name)))
 
 
 def texts(part: object) -> Iterator[str]:
@@ -45,7 +34,7 @@ def words(text: str) -> set[str]:
 @cache
 def own_words(name: str) -> frozenset[str]:
     """Return the words of a kept example."""
-    return frozenset().union(*(words(text) for text in texts(report(name))))
+    return frozenset().union(*(words(text) for text in texts(report_of(name))))
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
@@ -57,7 +46,7 @@ def test_no_number_and_no_word_is_split(name: str, width: int, *, whole: bool) -
     But for a word that is longer than a line, such as a setting that lists many things.
     """
     own = own_words(name)
-    text = render_terminal(report(name), width, whole=whole)
+    text = render_terminal(report_of(name), width, whole=whole)
     text = re.sub(r"(?m)^and [0-9]+ more in the whole report$", "", text)
     assert max(len(line) for line in text.split("\n")) <= width
     lone = {word for word in own if len(word) >= width - 4}

@@ -142,5 +142,5 @@ def test_round_trips_are_of_an_empty_statement() -> None:
     sql = FakeSql()
     sql.trips = (0.1, 0.2, 0.3)
     address = ServerAddress(host="/fake", port=1, database="d")
-    assert tools(sql=sql).round_trips(address, most=2, most_s=0.5) == (0.1, 0.2)
+    assert tools(sql=sql).round_trips(address, connections=1, most=2, most_s=0.5) == (0.1, 0.2)
     assert sql.asked == [("d", "SELECT 1", ())]

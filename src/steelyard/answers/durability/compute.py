@@ -18,12 +18,18 @@ from steelyard.answers.durability.results import (
     Survival,
     WriteLatency,
 )
-from steelyard.answers.observations import Observations, ResultContrast, count, result_contrasts
+from steelyard.answers.observations import (
+    Observations,
+    ResultContrast,
+    count,
+    only_read,
+    result_contrasts,
+)
 from steelyard.answers.results import CellSummary, Comparison
 from steelyard.core.campaign import ANEW, CampaignPlan
 from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost, Workload
 from steelyard.core.kubernetes import class_in
-from steelyard.core.measurement import Environment, Fact
+from steelyard.core.measurement import Environment, Fact, Run
 from steelyard.core.redis import changes_keys, folded_switch
 from steelyard.core.schedule import CellKey, Mode
 from steelyard.core.stack import StorageClassFacts
@@ -53,7 +59,8 @@ _WHEN: Final = {
 
 def write_rates(seen: Observations, experiment: Experiment) -> dict[str, float]:
     """Return the most writes per second of each configuration, as the table of cells has them."""
-    return seen.largest_rates({each.name for each in experiment.workloads if may_write(each)})
+    runs = [run for runs in seen.runs.values() for run in runs]
+    return seen.largest_rates(writing(experiment.workloads, runs))
 
 
 def durability_of(
@@ -61,17 +68,19 @@ def durability_of(
     environment: Environment | None,
     cells: Sequence[CellSummary],
     rates: Mapping[str, float] = MappingProxyType({}),
+    runs: Sequence[Run] = (),
 ) -> tuple[ConfigurationDurability, ...]:
     """Return what every configuration may lose; nothing where that is beside the question.
 
     It is not where servers run in Kubernetes, where configurations differ in it, where settings
     give up what PostgreSQL keeps by default, and where the server is a Redis.
     """
+    writers = writing(experiment.workloads, runs)
     found = tuple(
         ConfigurationDurability(
             configuration=configuration.name,
             survivals=survivals_of(configuration, environment, rates.get(configuration.name)),
-            latencies=_latencies(configuration.name, experiment, cells),
+            latencies=_latencies(configuration.name, experiment, writers, cells),
         )
         for configuration in experiment.configurations
     )
@@ -324,10 +333,13 @@ def _volumes(
 
 
 def _latencies(
-    configuration: str, experiment: Experiment, cells: Sequence[CellSummary]
+    configuration: str,
+    experiment: Experiment,
+    writers: Sequence[str],
+    cells: Sequence[CellSummary],
 ) -> tuple[WriteLatency, ...]:
     load = min(experiment.loads, key=lambda each: (each.is_open, each.size))
-    keys = [CellKey(workload=w.name, load=load) for w in experiment.workloads if may_write(w)]
+    keys = [CellKey(workload=name, load=load) for name in writers]
     seen = {each.cell: each for each in cells if each.configuration == configuration}
     return tuple(
         WriteLatency(cell=key)
@@ -337,8 +349,22 @@ def _latencies(
     )
 
 
-def may_write(workload: Workload) -> bool:
-    """Return whether a workload may change data, as far as its name tells."""
+def writing(workloads: Sequence[Workload], runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return the names of the workloads that may change data.
+
+    Args:
+        workloads: By their names, scripts and programs may.
+        runs: Where the server counted no changed rows in those of a workload, it does not.
+    """
+    return tuple(
+        each.name
+        for each in workloads
+        if _may_write(each)
+        and not only_read([run for run in runs if run.cell.workload == each.name])
+    )
+
+
+def _may_write(workload: Workload) -> bool:
     if workload.redis is not None:
         return changes_keys(workload)
     return workload.builtin != _READ_ONLY

@@ -48,6 +48,7 @@ class Survival:
             nothing is lost or there is no such bound.
         known_as: What is lost, in words, where seconds alone do not say it; else empty.
         most_writes: So many writes at most; None where there is no such bound.
+        writes: So many at the rate that was measured, and at least what ``most_writes`` says.
     """
 
     loss: Loss
@@ -57,6 +58,7 @@ class Survival:
     seconds: float | None = None
     known_as: str = ""
     most_writes: int | None = None
+    writes: float | None = None
 
     @property
     def rank(self) -> tuple[int, float, float, bool]:
@@ -122,10 +124,11 @@ class ConfigurationDurability:
     def lost_in_a_power_cut(self) -> str:
         """Return in a few words what of the acknowledged may be lost then."""
         cut = next(each for each in self.survivals if each.loss is Loss.POWER)
-        if cut.known_as:
-            first = cut.known_as.partition(" and ")[0].partition(", ")[0]
-            least = first.removeprefix("about ").removeprefix("up to ")
-            return f"\N{GREATER-THAN OR EQUAL TO} {least}"
+        if cut.writes is not None:
+            noun = "write" if cut.writes == 1 else "writes"
+            return f"\N{GREATER-THAN OR EQUAL TO} {cut.writes:,.0f} {noun}"
+        if cut.seconds is not None and cut.known_as:  # and what comes during two saves
+            return f"\N{GREATER-THAN OR EQUAL TO} {cut.seconds:g} s of writes"
         if cut.seconds is not None:
             return f"last {cut.seconds:g} s"
         return "the last ones" if cut.fate is Fate.LAST else cut.fate.value

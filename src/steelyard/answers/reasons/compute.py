@@ -19,6 +19,7 @@ from steelyard.answers.observations import (
     ResultContrast,
     Watching,
     busy_fraction,
+    device_limit,
     median_over,
     queue_length,
     reads_per_s,
@@ -361,6 +362,8 @@ def _io(case: _Case, part: PartChange) -> Iterator[str]:
     reads, limit = median_over(evidence, reads_per_s), case.read_limits[side]
     if reads is not None and limit is not None and reads >= _AT_LIMIT * limit:
         yield f"its {reads:,.0f} reads/s are all that the limit of {limit:,.0f} lets through"
+    elif found := device_limit(evidence):
+        yield f"it let through {found.words}, second by second the same: a limit of the storage"
     waiting, queued = (
         median_over(evidence, _io_sessions),
         median_over(evidence, queue_length),

@@ -15,6 +15,7 @@ from steelyard.report.document import (
     CONFIDENCE,
     MISSING,
     Block,
+    BulletList,
     ChartKind,
     Column,
     Figure,
@@ -60,6 +61,34 @@ def sustained_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *_device_figure(analysis),
     )
     return (Section(anchor="sustained", title=TITLE, blocks=blocks),)
+
+
+def what_lasts(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return a line for each long run, to be read first where nothing else is answered."""
+    if not analysis.sustained:
+        return ()
+    lines = tuple(_lasts(each) for each in analysis.sustained)
+    told = BulletList(lead="What lasts, of one long run each", items=lines)
+    return (Section(anchor="what-lasts", title="Long runs", blocks=(told,), first=True),)
+
+
+def _lasts(each: SustainedSummary) -> str:
+    who = f"{each.run.cell.workload}, {each.run.configuration}"
+    if each.cliff is not None:
+        scan = each.cliff.scan
+        return (
+            f"{who}: {rate(scan.burst)} {RATE} until {each.cliff.at_s:,.0f} s"
+            f" ({each.cliff.at_low_s:,.0f} to {each.cliff.at_high_s:,.0f}), then"
+            f" {rate(scan.sustained)}, as when burst credits have run out"
+        )
+    if each.tps is None or each.seconds is None:
+        return f"{who}: nothing, it failed"
+    word = {"no": "no lasting drop", "no: neighbours came": "a drop beside other processes"}
+    found = _cliff_word(each)
+    return (
+        f"{who}: {rate(each.tps)} {RATE} over {format_duration(each.seconds)},"
+        f" {rate(each.worst_tps)} in the worst 10 s; {word.get(found, found)}"
+    )
 
 
 def _table(analysis: CampaignAnalysis) -> Table:

@@ -9,8 +9,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import numpy as np
+
 from steelyard.answers.durability.compute import GIVEN_UP, keeps_commits
-from steelyard.answers.observations import WAITS, count, result_contrasts
+from steelyard.answers.observations import (
+    FULL,
+    QUEUED,
+    STEADY,
+    WAITS,
+    DeviceLimit,
+    count,
+    device_limit,
+    result_contrasts,
+)
 from steelyard.answers.validity.facts import (
     CampaignFacts,
     Runs,
@@ -18,10 +29,11 @@ from steelyard.answers.validity.facts import (
     levels,
     rate,
     ratio,
+    total,
     totals,
     weighed,
 )
-from steelyard.core.experiment import Configuration, Layer
+from steelyard.core.experiment import ONE, Configuration, Layer
 from steelyard.core.findings import (
     BESIDE_NEIGHBOUR,
     ENVIRONMENT,
@@ -94,6 +106,41 @@ def _swapping(facts: CampaignFacts) -> Iterator[Ruling]:
             yield broken(message, subject=name)
         else:
             yield KEPT
+
+
+def _device_limit(facts: CampaignFacts) -> Iterator[Ruling]:
+    for name in facts.seen.configurations:
+        if total(facts.runs_of(name), Quantity.DEVICE_BUSY_S) is None:
+            yield lacking("device_busy_s")
+            continue
+        for place, cell in enumerate(facts.seen.cells):
+            runs = facts.seen.runs[name, cell]
+            limit = device_limit(run.evidence for run in runs if run.evidence)
+            if limit is not None:
+                yield broken(
+                    f"{name}: the data's device was busy all the time and let through"
+                    f" {limit.words}, second by second the same, under {cell.workload} with"
+                    f" {count(cell.load.clients, 'client')}: a limit of the storage",
+                    subject=name,
+                    remedy=_wanted(facts, name, place, limit),
+                )
+                break
+        else:
+            yield KEPT
+
+
+def _wanted(facts: CampaignFacts, name: str, place: int, limit: DeviceLimit) -> str:
+    """Return what the fastest configuration's rate would take of a limit; empty for the fastest."""
+    seen = facts.seen
+    rates = dict(zip(seen.configurations, np.median(seen.log_tps[..., place], axis=0), strict=True))
+    best = max(rates, key=lambda each: float(rates[each]))
+    if best == name:
+        return ""
+    needs = limit.times(float(np.exp(rates[best] - rates[name])))
+    return (
+        f"Raise it, or keep more of the data in memory: the rate of {best}, with as many requests a"
+        f" {ONE} as here, takes about {needs.words}. `steelyard plan` prices RDS volumes (`iops`)."
+    )
 
 
 def _disk_nearly_full(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -342,6 +389,38 @@ MACHINE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         remedy="Lower shared_buffers or work_mem of the configuration, or give the machine more.",
         source="the kernel's pressure stall information; threshold: a guess",
         judge=_memory_pressure,
+    ),
+    ValidityRule(
+        code="device-limit",
+        judges=Judges.CONFIGURATION,
+        severity=Severity.WARNING,
+        what="The device of the data was busy all the time, and let through the same number of"
+        " requests or bytes in every second.",
+        why="Throughput is then that of a limit (of a volume, an instance, a control group),"
+        " whatever the settings. It belongs to the configuration and stays in.",
+        thresholds=(
+            Threshold(
+                value=FULL,
+                shown=f"{format_share(FULL)} of a second busy, in four seconds of five",
+                reason="a guess: what comes in between is the client's",
+            ),
+            Threshold(
+                value=QUEUED,
+                shown=f"at least {QUEUED:g} requests in flight",
+                reason="a guess: with one at a time its latency is steady, and no limit",
+            ),
+            Threshold(
+                value=STEADY,
+                shown=f"the middle half of these seconds within {format_share(STEADY)} of their"
+                " median",
+                reason="a guess: limits that were put in varied by 0.2 to 4 %, devices without one"
+                " by 20 % and more",
+            ),
+        ),
+        remedy="None if the limit is what you compare; otherwise raise it, or keep more of the data"
+        " in memory.",
+        source="`/proc/diskstats`, second by second; thresholds: guesses",
+        judge=_device_limit,
     ),
     ValidityRule(
         code="swapping",

@@ -238,6 +238,7 @@ def _reads(data: Path, size_bytes: int, scratch: Path, processes: Processes) -> 
 
 
 SHARE = 0.02  # of the budget, for the devices; a guess at what nobody misses
+_CONNECTIONS = 8  # for round trips, one after another; a guess
 _TRIPS, _TRIPS_S = 500, 0.5  # the 99 % quantile of fewer would be their slowest
 _PINGS, _PINGS_S = 20_000, 0.5
 _TOLD = "measuring what this place can do at most"
@@ -301,9 +302,9 @@ class CeilingTaker:
         server = self._platforms[configuration].address
         address = self._engine.generator_address(server, connection)
         own = address.at(self._engine.datasets()[0].name)
-        how = "SELECT 1 on the quickest of 8 connections"
+        how = f"SELECT 1 on the quickest of {_CONNECTIONS} connections"
         if self._experiment.generator_host is None:
-            trips = tools.round_trips(own, most=_TRIPS, most_s=_TRIPS_S)
+            trips = tools.round_trips(own, connections=_CONNECTIONS, most=_TRIPS, most_s=_TRIPS_S)
         else:
             how = "SELECT 1 on one open connection, by the load generator on its host"
             directory = self._platforms[configuration].scripts

@@ -586,13 +586,17 @@ class PostgresCeilings:
         self._processes = processes
         self._sql = sql
 
-    def round_trips(self, address: ServerAddress, *, most: int, most_s: float) -> tuple[float, ...]:
-        """Return the seconds of each round trip of ``SELECT 1`` on one connection.
+    def round_trips(
+        self, address: ServerAddress, *, connections: int, most: int, most_s: float
+    ) -> tuple[float, ...]:
+        """Return the seconds of each round trip of ``SELECT 1`` on the quickest connection.
 
         Raises:
             TargetError: The server cannot be reached.
         """
-        return self._sql.round_trips(address, _EMPTY, most=most, most_s=most_s)
+        return self._sql.round_trips(
+            address, _EMPTY, connections=connections, most=most, most_s=most_s
+        )
 
     def round_trips_there(
         self, address: ServerAddress, *, most: int, directory: Path

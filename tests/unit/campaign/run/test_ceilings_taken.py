@@ -52,8 +52,11 @@ class Tools:
     rates: tuple[SyncRate, ...] | None = RATES
     asked: list[ServerAddress] = field(default_factory=list)
 
-    def round_trips(self, address: ServerAddress, *, most: int, most_s: float) -> tuple[float, ...]:
+    def round_trips(
+        self, address: ServerAddress, *, connections: int, most: int, most_s: float
+    ) -> tuple[float, ...]:
         """Return what was planted."""
+        assert connections > 1
         assert most > 99
         assert most_s <= 0.5
         self.asked.append(address)
