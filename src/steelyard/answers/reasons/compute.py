@@ -363,7 +363,7 @@ def _io(case: _Case, part: PartChange) -> Iterator[str]:
     if reads is not None and limit is not None and reads >= _AT_LIMIT * limit:
         yield f"its {reads:,.0f} reads/s are all that the limit of {limit:,.0f} lets through"
     elif found := device_limit(evidence):
-        yield f"it let through {found.words}, second by second the same: a limit of the storage"
+        yield f"second by second the same {found.words}: a limit of the storage"
     waiting, queued = (
         median_over(evidence, _io_sessions),
         median_over(evidence, queue_length),
