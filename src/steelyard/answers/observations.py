@@ -621,13 +621,13 @@ def device_limit(evidence: Iterable[Evidence]) -> DeviceLimit | None:
 def _device_seconds(seen: Evidence) -> Iterator[tuple[float, float, float, float]]:
     """Yield of each whole second how busy a device was, its queue, requests/s and bytes/s."""
     host = seen.series_of("host")
-    if host is None or not set(_COUNTED) <= set(host.names):
+    if host is None:
         return
-    places = [host.names.index(name) for name in _COUNTED]
     for began_s, ended_s, row in zip((0.0, *host.end_s), host.end_s, host.rows, strict=False):
-        values = [value for place in places if (value := row[place]) is not None]
+        told = dict(zip(host.names, row, strict=False))
+        values = [value for name in _COUNTED if (value := told.get(name)) is not None]
         length_s = ended_s - began_s
-        if length_s >= _WHOLE_SECOND and len(values) == len(places):
+        if length_s >= _WHOLE_SECOND and len(values) == len(_COUNTED):
             busy, queue, reads, writes, read, written = (value / length_s for value in values)
             yield busy, queue, reads + writes, read + written
 

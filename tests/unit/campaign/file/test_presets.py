@@ -23,6 +23,7 @@ from steelyard.tuning.profiles import MachineFacts, profiled_settings
 
 IN_KUBERNETES = {"high-availability", "published-storage", "storage-locality"}
 # A whole published matrix, and Clusters that every start makes anew, take hours.
+MOST_S = {"storage-ladder": 1800.0}  # three stores, one by one, under six loads: 15 min decide most
 LONG = {"published-matrix", "redis-storage", "rds-aurora", *IN_KUBERNETES}
 
 
@@ -61,13 +62,15 @@ def test_the_presets_are_these() -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in preset_names() if n not in LONG])
-def test_a_preset_loads_and_takes_fifteen_minutes_at_most(name: str) -> None:
-    """Each preset is a valid experiment of small scale with a header that explains it."""
+def test_a_preset_loads_and_takes_minutes(name: str) -> None:
+    """Each is a valid experiment of small scale with a header, and ends after a quarter of an hour."""
     loaded = load_experiment(f"preset:{name}", facts=FACTS, seed=3)
     assert loaded.text == preset_text(name)
     assert loaded.source == f"preset:{name}"
     # A single pass has no budget; how long it takes is what its runs take.
-    assert loaded.experiment.is_single_pass or loaded.experiment.stop.budget_s <= 900
+    assert loaded.experiment.is_single_pass or loaded.experiment.stop.budget_s <= MOST_S.get(
+        name, 900.0
+    )
     assert all((workload.scale_factor or 0) <= 20 for workload in loaded.experiment.workloads)
     assert loaded.experiment.description
     assert len(preset_summary(name)) > 30
