@@ -63,7 +63,7 @@ def test_the_presets_are_these() -> None:
 
 @pytest.mark.parametrize("name", [n for n in preset_names() if n not in LONG])
 def test_a_preset_loads_and_takes_minutes(name: str) -> None:
-    """Each is a valid experiment of small scale with a header, and ends after a quarter of an hour."""
+    """Each is a valid experiment of small scale with a header, and takes a quarter of an hour."""
     loaded = load_experiment(f"preset:{name}", facts=FACTS, seed=3)
     assert loaded.text == preset_text(name)
     assert loaded.source == f"preset:{name}"
