@@ -48,6 +48,7 @@ _QUIET = "dim"
 _GAP = 2  # columns between the columns of a table
 _MOST_ROWS = 30  # of a table
 _WHOLE_CARDS = 3  # on a first screen; of more the drawings are left to the whole report
+_RATED_CARDS = 4  # likewise; of more their rates are left to it, too
 _FIRST_ROWS = 9  # of the tables of a ranking on the first screen, together
 _LEAST_ROWS = 3
 _LEAST_WORDS = 16  # columns that texts keep in a table that is too wide
@@ -176,7 +177,9 @@ class _Page:
     def cards(self, block: VerdictCards) -> RenderableType:
         lines: list[RenderableType] = [*self.ranked(block.rankings)]
         if self.first and not block.rankings and len(block.cards) > _WHOLE_CARDS:
-            return Group(*lines, *(part for card in block.cards for part in self.short(card)))
+            rated = len(block.cards) <= _RATED_CARDS
+            short = (part for each in block.cards for part in self.short(each, rated=rated))
+            return Group(*lines, *short)
         marks = ""
         for card in () if block.rankings else block.cards:
             lines += [_sentence(card)]
@@ -190,13 +193,20 @@ class _Page:
             lines.append(Padding(Text("   ".join(told), style=_QUIET), (0, 0, 0, 2)))
         return Group(*lines)
 
-    def short(self, card: VerdictCard) -> Iterator[RenderableType]:
-        """Yield a card without its drawing, where so many have no room on a first screen."""
+    def short(self, card: VerdictCard, *, rated: bool) -> Iterator[RenderableType]:
+        """Yield a card without its drawing, where so many have no room on a first screen.
+
+        Args:
+            card: Of them.
+            rated: With rates and prices, for which very many have no room either.
+        """
         told = f"{card.workload}: {card.contest}: {card.word}, {card.main}"
         text = Text(", ".join([told, *card.details[:1]]))
         start = len(f"{card.workload}: {card.contest}: ")
         text.stylize(_STYLE[card.tone], start, start + len(card.word))
         yield text
+        if not rated:
+            return
         levels = card.levels if len(card.levels) < 2 else ("; ".join(card.levels),)
         money = (card.money,) if card.money else ()
         yield from (Padding(Text(each, style=_QUIET), (0, 0, 0, 2)) for each in (*levels, *money))
