@@ -22,10 +22,10 @@ from steelyard.core.outside import REDIS_MARK
 from steelyard.record import tables
 from steelyard.systems.postgres.existing import readiness
 from steelyard.systems.postgres.existing import server as statements
+from support.examples import EXAMPLES
 
 PROMISES = Path(__file__).parents[1] / "golden" / "promises"
 REPORTS = PROMISES.parent / "report"
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def _schema() -> str:

@@ -468,13 +468,18 @@ def total_of(runs: Sequence[Run], quantity: Quantity) -> float | None:
     return sum_of([run.evidence.total(quantity) if run.evidence else None for run in runs])
 
 
+def transactions_of(runs: Sequence[Run]) -> float:
+    """Return how many were counted in all of some runs."""
+    return sum(run.measurement.transactions for run in runs if run.measurement is not None)
+
+
 _READ_ONLY: Final = 0.01  # rows changed per transaction; a guess: background work changes a few
 
 
 def only_read(runs: Sequence[Run]) -> bool:
     """Return whether the server counted that transactions changed no rows; not where it did not."""
     changed = sum_of([total_of(runs, quantity) for quantity in _CHANGED])
-    counted = sum(run.measurement.transactions for run in runs if run.measurement is not None)
+    counted = transactions_of(runs)
     return changed is not None and counted > 0 and changed <= _READ_ONLY * counted
 
 
@@ -597,6 +602,7 @@ QUEUED: Final = 2.0  # requests in flight: with fewer it is what one of them tak
 _ENOUGH_SECONDS: Final = 10  # a guess, as are the three above and the two below
 _MOST_SECONDS: Final = 0.8
 _WHOLE_SECOND: Final = 0.9
+_BUSY_AT_ALL: Final = 0.5  # of the time: with less no four seconds of five are full
 
 
 def device_limit(evidence: Iterable[Evidence]) -> DeviceLimit | None:
@@ -606,7 +612,11 @@ def device_limit(evidence: Iterable[Evidence]) -> DeviceLimit | None:
     limit lets through does not. Where requests are all of one size both are steady, and which of
     them is the limit does not show.
     """
-    seconds = [second for each in evidence for second in _device_seconds(each)]
+    watched = list(evidence)
+    busy_s = sum(each.total(Quantity.DEVICE_BUSY_S) or 0.0 for each in watched)
+    if busy_s < _BUSY_AT_ALL * sum(each.seconds for each in watched):
+        return None  # without a look at its seconds, of which a large campaign has a million
+    seconds = [second for each in watched for second in _device_seconds(each)]
     full = [second for second in seconds if second[0] >= FULL]
     if len(full) < max(_ENOUGH_SECONDS, _MOST_SECONDS * len(seconds)):
         return None

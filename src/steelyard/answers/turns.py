@@ -27,6 +27,7 @@ from steelyard.answers.observations import (
     side_means,
     sum_of,
     total_of,
+    transactions_of,
 )
 from steelyard.core.campaign import CampaignPlan, CampaignRecord
 from steelyard.core.experiment import ONE, PREWARM_BYTES, RATE, Experiment, SwitchCost
@@ -350,7 +351,7 @@ def _pages(runs: RunsOfBlock, *, servers: int) -> float | None:
     """Return pages per transaction; None where the workload writes or the data do not fit."""
     read = total_of(runs, Quantity.SETTLED_READ_BYTES)
     faults = total_of(runs, Quantity.TURNS_MAJOR_FAULTS)
-    counted = sum(run.measurement.transactions for run in runs if run.measurement is not None)
+    counted = transactions_of(runs)
     if read is None or faults is None or not counted:
         return None
     if not only_read(runs) or not all(_fits(run, servers) for run in runs):

@@ -17,9 +17,9 @@ from steelyard.cli import percentiles as log_reading
 from steelyard.core.measurement import RunLatency
 from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import LARGEST, histogram_of, merged, to_text
+from support.examples import EXAMPLES
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "pgbench_log" / "18"
-EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 BEGAN_S = 1_795_000_000
 
 

@@ -12,8 +12,7 @@ from steelyard.cli import launching
 from steelyard.cli.main import cli
 from steelyard.core.errors import InputError, PreflightError
 from steelyard.record.directory import has_begun
-
-EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
+from support.examples import EXAMPLES
 
 
 @pytest.fixture(autouse=True)

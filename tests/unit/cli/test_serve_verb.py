@@ -13,8 +13,8 @@ from steelyard.answers import browse
 from steelyard.cli import site
 from steelyard.cli.main import cli
 from steelyard.core.errors import ExitCode, SteelyardError
+from support.examples import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 TOKEN = "a-token"
 HOSTILE = "<script>alert(1)</script>"
 HOST = "localhost:80"
