@@ -9,7 +9,7 @@ User Guide", "DB instance storage" and "DB instance classes". Nothing here was t
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 from typing import Final
 
 from steelyard.core.errors import InputError
@@ -200,6 +200,11 @@ def _nothing_provisioned(kind: str, iops: int | None, mib_s: int | None) -> None
 
 
 _GP3_SMALL, _GP3_STRIPED = (3000, 125), (12000, 500)  # IOPS and MiB/s that are included
+_GP3_LEAST_GIB: Final = 20
+_GP3_MOST: Final = (64000, 4000)
+# USD a month of us-east-1, as the price file that comes with Steelyard has them; that of MiB/s beyond
+# those included is not in it.
+GP3_GIB_USD, GP3_IOPS_USD, PRICED_ON = 0.115, 0.02, "2026-11-21"
 
 
 def _gp3(gib: int, iops: int | None, mib_s: int | None) -> Volume:
@@ -218,6 +223,22 @@ def _gp3(gib: int, iops: int | None, mib_s: int | None) -> Volume:
         burst_iops=number,
         base_mib_s=float(mib_s or through),
         paid_iops=max(0.0, number - included),
+    )
+
+
+def gp3_price(iops: float, mib_s: float = 0.0) -> str:
+    """Return the smallest gp3 storage of RDS for PostgreSQL with such a limit, and what it costs."""
+    if iops > _GP3_MOST[0] or mib_s > _GP3_MOST[1]:
+        return f"gp3 storage of RDS has {_GP3_MOST[0]:,} IOPS and {_GP3_MOST[1]:,} MiB/s at most"
+    is_small = iops <= _GP3_SMALL[0] and mib_s <= _GP3_SMALL[1]
+    least = volume_of("gp3", _GP3_LEAST_GIB if is_small else STRIPED_FROM_GIB)
+    number = max(least.base_iops, ceil(iops))
+    cost = least.gib * GP3_GIB_USD + (number - least.base_iops) * GP3_IOPS_USD
+    beyond = mib_s > (least.base_mib_s or inf)
+    return (
+        f"gp3 storage of RDS with {number:,.0f} IOPS takes {least.gib} GiB or more, and costs"
+        f" {cost:,.2f} USD a month or more (list prices of us-east-1, checked on {PRICED_ON}"
+        + (f"; {mib_s:,.0f} MiB/s cost more)" if beyond else ")")
     )
 
 

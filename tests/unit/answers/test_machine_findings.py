@@ -121,6 +121,7 @@ def test_a_limit_is_told_what_the_faster_side_would_take() -> None:
     assert finding is not None
     (asked,) = re.findall(r"takes about ([\d,]+) requests/s and", finding.remedy)
     assert int(asked.replace(",", "")) == pytest.approx(3600, rel=0.1)
+    assert "12,000 IOPS takes 400 GiB or more, and costs 46.00 USD a month" in finding.remedy
 
 
 @pytest.mark.parametrize(("pages_per_s", "told"), [(10.0, False), (10.5, True)])

@@ -1,10 +1,22 @@
 """Amounts over time: what a server costs, and its transactions."""
 
+import re
+
 import pytest
 
-from steelyard.core.aws import CLASSES, cpu_outlook, volume_of
+from steelyard.core.aws import (
+    CLASSES,
+    GP3_GIB_USD,
+    GP3_IOPS_USD,
+    PRICED_ON,
+    cpu_outlook,
+    gp3_price,
+    volume_of,
+)
 from steelyard.core.money import (
+    HOURS_PER_MONTH,
     IO,
+    STORAGE,
     SURPLUS,
     Part,
     Rates,
@@ -51,6 +63,43 @@ def test_a_million_transactions_of_it_have_their_parts() -> None:
     assert dict(cost.parts)[SURPLUS] == pytest.approx(0.0292, abs=5e-5)
     assert cost.total == pytest.approx(0.0826, abs=5e-5)
     assert transaction_cost(_rds(), 1000).total is None  # surplus was not measured
+
+
+@pytest.mark.parametrize(
+    ("iops", "mib_s", "gib", "given"),
+    [
+        (900.0, 10.0, 20, None),
+        (3000.0, 125.0, 20, None),
+        (3000.1, 10.0, 400, None),
+        (900.0, 126.0, 400, None),
+        (13163.2, 10.0, 400, 13164),
+        (64000.0, 4000.0, 400, 64000),
+    ],
+)
+def test_a_raised_limit_costs_what_the_price_file_says(
+    iops: float, mib_s: float, gib: int, given: int | None
+) -> None:
+    """The smallest volume that has it, at the prices of the file, on the day of the file."""
+    told = gp3_price(iops, mib_s)
+    volume = volume_of("gp3", gib, iops=given)
+    paid = {part.name: part.per_hour or 0.0 for part in _rds(volume=volume).parts}
+    month = sum(cost for name, cost in paid.items() if name in {STORAGE, "IOPS"}) * HOURS_PER_MONTH
+    assert f"{volume.base_iops:,.0f} IOPS takes {gib} GiB" in told
+    (amount,) = re.findall(r"costs ([\d,.]+) USD", told)
+    assert float(amount.replace(",", "")) == pytest.approx(month, abs=0.006)
+    assert (PRICED_ON in told, "MiB/s cost more" in told) == (True, mib_s > 500)
+    table = PRICES.of("us-east-1").rds
+    assert (table.storage_gib_month["gp3"], table.iops_month["gp3"], PRICES.retrieved) == (
+        GP3_GIB_USD,
+        GP3_IOPS_USD,
+        PRICED_ON,
+    )
+
+
+def test_what_no_volume_has_is_told() -> None:
+    """More than 64,000 requests or 4,000 MiB a second."""
+    for iops, mib_s in ((64001.0, 1.0), (1.0, 4001.0)):
+        assert gp3_price(iops, mib_s) == "gp3 storage of RDS has 64,000 IOPS and 4,000 MiB/s at most"
 
 
 def test_aurora_bills_io_by_the_million() -> None:

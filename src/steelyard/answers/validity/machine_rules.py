@@ -33,6 +33,7 @@ from steelyard.answers.validity.facts import (
     totals,
     weighed,
 )
+from steelyard.core.aws import gp3_price
 from steelyard.core.experiment import ONE, Configuration, Layer
 from steelyard.core.findings import (
     BESIDE_NEIGHBOUR,
@@ -50,9 +51,7 @@ from steelyard.core.findings import (
 )
 from steelyard.core.linux import THROTTLES
 from steelyard.core.measurement import Quantity, Run
-from steelyard.core.target import (
-    EngineName,
-)
+from steelyard.core.target import EngineName
 from steelyard.core.units import MIB, format_bytes, format_share
 
 MEMORY_PRESSURE_SHARE: Final = 0.01
@@ -137,9 +136,10 @@ def _wanted(facts: CampaignFacts, name: str, place: int, limit: DeviceLimit) -> 
     if best == name:
         return ""
     needs = limit.times(float(np.exp(rates[best] - rates[name])))
+    price = gp3_price(needs.requests_per_s or 0.0, (needs.bytes_per_s or 0.0) / MIB)
     return (
         f"Raise it, or keep more of the data in memory: the rate of {best}, with as many requests a"
-        f" {ONE} as here, takes about {needs.words}. `steelyard plan` prices RDS volumes (`iops`)."
+        f" {ONE} as here, takes about {needs.words}. In the cloud: {price}."
     )
 
 
