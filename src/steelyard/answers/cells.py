@@ -86,6 +86,8 @@ _IDENTITY = frozenset(
         "log_directory",
         "log_filename",
         "port",
+        "primary_conninfo",
+        "primary_slot_name",
         "unix_socket_directories",
     }
 )

@@ -11,6 +11,8 @@ from steelyard.record.directory import read_campaign
 from support.examples import CAMPAIGNS, EXAMPLES, analysis_of
 
 LONGEST_S = 16 * 60  # a quarter of an hour, and the block that had begun
+# Each block of it makes Clusters and volumes anew, three times.
+ON_KUBERNETES, LONGEST_ON_KUBERNETES_S = "published-storage", 2 * 3600
 
 
 def leaves(value: object, place: str = "") -> Iterator[tuple[str, object]]:
@@ -49,10 +51,11 @@ def test_the_record_gives_the_report_that_is_shown(name: str) -> None:
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_an_example_takes_at_most_fifteen_minutes(name: str) -> None:
-    """Whoever repeats one need not wait longer, a long run as long as that apart."""
+    """Whoever repeats one need not wait longer, a long run and Kubernetes apart."""
     record = read_campaign(EXAMPLES / name)
     long_s = sum(run.measurement.seconds for run in record.sustained if run.measurement is not None)
-    assert record.elapsed_s - long_s <= LONGEST_S
+    longest_s = LONGEST_ON_KUBERNETES_S if name == ON_KUBERNETES else LONGEST_S
+    assert record.elapsed_s - long_s <= longest_s
     assert round(long_s) <= LONGEST_S
 
 
@@ -72,6 +75,27 @@ def test_all_three_factors_are_decided() -> None:
     verdicts = {result.configuration: result.verdict for result in analysis.results}
     assert verdicts == dict.fromkeys(
         ("huge-pages=on", "statements=prepared", "buffers=512MB"), Verdict.FASTER
+    )
+
+
+def test_a_slower_flush_costs_one_client_and_not_fifty() -> None:
+    """On classes made slower on purpose; what only reads does not see them."""
+    effects = {
+        (each.workload, each.configuration, each.load.clients): each.effect
+        for each in analysis_of(ON_KUBERNETES).comparisons
+        if each.load is not None and each.effect is not None
+    }
+    for script in ("simple-update", "tpcb-like"):
+        one, three = (effects[script, name, 1] for name in ("1r", "2r"))
+        assert three.value < one.value
+        assert max(one.high or 0.0, three.high or 0.0) < 0.0
+        for name in ("1r", "2r"):
+            many = effects[script, name, 50]
+            assert (many.low or 0.0) < 0.0 < (many.high or 0.0)
+    assert all(
+        (each.low or 0.0) < 0.0 < (each.high or 0.0)
+        for (script, _, _), each in effects.items()
+        if script == "select-only"
     )
 
 
