@@ -344,6 +344,8 @@ def ending(analysis: CampaignAnalysis) -> str:
         return f"{words[analysis.status]} before the first block was complete"
     if analysis.status is Status.PASSED:
         return f"{LABEL}, {count(len(analysis.runs), 'run')}"
+    if analysis.status is Status.BUDGET:  # which says why there are no more
+        return f"{words[analysis.status]}, after {count(analysis.blocks, 'block')}"
     early = "stopped early, " if stopped_early(analysis) else ""
     return f"{words[analysis.status]}, {early}after {blocks_of_all(analysis)}"
 
@@ -583,11 +585,14 @@ def _divided_clause(analysis: CampaignAnalysis, result: Comparison) -> str:
     if extremes is None:
         return f"{clause}: read the cells"
     together = cells_together(analysis.experiment)
-    return f"{clause}: from {extremes[0]} to {extremes[1]} ({together})"
+    least, most = (effect_at(analysis.experiment, cell) for cell in extremes)
+    return f"{clause}: from {least} to {most} ({together})"
 
 
-def extreme_cells(analysis: CampaignAnalysis, result: Comparison) -> tuple[str, str] | None:
-    """Return the least and the largest effect among a result's cells, in words.
+def extreme_cells(
+    analysis: CampaignAnalysis, result: Comparison
+) -> tuple[Comparison, Comparison] | None:
+    """Return a result's cells with the least and the largest effect.
 
     They stand in for the one number that would be wrong everywhere (METHOD.md 3.5).
     """
@@ -601,12 +606,11 @@ def extreme_cells(analysis: CampaignAnalysis, result: Comparison) -> tuple[str, 
     ]
     if not cells:
         return None
-    ends = (min(cells, key=lambda c: c[0])[1], max(cells, key=lambda c: c[0])[1])
-    least, most = (_effect_at(analysis.experiment, cell) for cell in ends)
-    return least, most
+    return min(cells, key=lambda c: c[0])[1], max(cells, key=lambda c: c[0])[1]
 
 
-def _effect_at(experiment: Experiment, cell: Comparison) -> str:
+def effect_at(experiment: Experiment, cell: Comparison) -> str:
+    """Return the effect of one cell, with its interval and its load."""
     effect = f"{effect_value(cell.effect)} {effect_interval(cell.effect)}"
     return f"{effect} at {cell_name(experiment, cell.load)}"
 

@@ -202,8 +202,8 @@ def _nothing_provisioned(kind: str, iops: int | None, mib_s: int | None) -> None
 _GP3_SMALL, _GP3_STRIPED = (3000, 125), (12000, 500)  # IOPS and MiB/s that are included
 _GP3_LEAST_GIB: Final = 20
 _GP3_MOST: Final = (64000, 4000)
-# USD a month of us-east-1, as the price file that comes with Steelyard has them; that of MiB/s beyond
-# those included is not in it.
+# USD a month of us-east-1, as the price file that comes with Steelyard has them; it has none of
+# MiB/s beyond those included.
 GP3_GIB_USD, GP3_IOPS_USD, PRICED_ON = 0.115, 0.02, "2026-11-21"
 
 
@@ -227,7 +227,7 @@ def _gp3(gib: int, iops: int | None, mib_s: int | None) -> Volume:
 
 
 def gp3_price(iops: float, mib_s: float = 0.0) -> str:
-    """Return the smallest gp3 storage of RDS for PostgreSQL with such a limit, and what it costs."""
+    """Return the smallest gp3 storage of RDS for PostgreSQL with such a limit, and its price."""
     if iops > _GP3_MOST[0] or mib_s > _GP3_MOST[1]:
         return f"gp3 storage of RDS has {_GP3_MOST[0]:,} IOPS and {_GP3_MOST[1]:,} MiB/s at most"
     is_small = iops <= _GP3_SMALL[0] and mib_s <= _GP3_SMALL[1]

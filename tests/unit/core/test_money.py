@@ -99,7 +99,9 @@ def test_a_raised_limit_costs_what_the_price_file_says(
 def test_what_no_volume_has_is_told() -> None:
     """More than 64,000 requests or 4,000 MiB a second."""
     for iops, mib_s in ((64001.0, 1.0), (1.0, 4001.0)):
-        assert gp3_price(iops, mib_s) == "gp3 storage of RDS has 64,000 IOPS and 4,000 MiB/s at most"
+        assert (
+            gp3_price(iops, mib_s) == "gp3 storage of RDS has 64,000 IOPS and 4,000 MiB/s at most"
+        )
 
 
 def test_aurora_bills_io_by_the_million() -> None:

@@ -92,6 +92,10 @@ def test_a_slower_flush_costs_one_client_and_not_fifty() -> None:
         for name in ("1r", "2r"):
             many = effects[script, name, 50]
             assert (many.low or 0.0) < 0.0 < (many.high or 0.0)
+    report = (EXAMPLES / ON_KUBERNETES / "report.md").read_text()
+    ranked = [line for line in report.splitlines() if line.startswith("| 2\N{EN DASH}3 |")]
+    assert len(ranked) == 4
+    assert all("| depends on load: -" in line for line in ranked)
     assert all(
         (each.low or 0.0) < 0.0 < (each.high or 0.0)
         for (script, _, _), each in effects.items()

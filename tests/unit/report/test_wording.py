@@ -163,7 +163,7 @@ def test_more_time(minutes: float | None, text: str) -> None:
     [
         (Status.DECIDED, 9, "decided, stopped early, after 9 of at most 24 blocks"),
         (Status.DECIDED, 24, "decided, after all 24 blocks"),
-        (Status.BUDGET, 20, "budget of 6 min used up, after 20 of at most 24 blocks"),
+        (Status.BUDGET, 20, "budget of 6 min used up, after 20 blocks"),
         (Status.INTERRUPTED, 3, "interrupted, after 3 of at most 24 blocks"),
         (Status.RUNNING, 3, "not finished, after 3 of at most 24 blocks"),
         (Status.FAILED, 0, "failed before the first block was complete"),

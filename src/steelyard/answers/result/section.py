@@ -21,6 +21,7 @@ from steelyard.answers.results import (
     decided_early,
     durability_clause,
     durability_word,
+    effect_at,
     extreme_cells,
     intervals_together,
     is_interim,
@@ -265,15 +266,16 @@ def _ranking(analysis: CampaignAnalysis, workload: str) -> Table:
         str(best) if best == last else f"{best}{_TO}{last}" for best, last in ranks(intervals)
     ]
     lost = _lost_in_a_power_cut(analysis)
-    margin = analysis.experiment.stop.equivalence
     baseline = (places[0], results[0].baseline, "0 %", MISSING, "baseline")
     rows = [(0.0, Row(cells=baseline))]
     for rank, each in zip(places[1:], known, strict=True):
         value = 0.0 if each.effect is None else each.effect.value
-        rows.append((-value, _row(rank, each, margin, durability=not lost)))
+        rows.append((-value, _row(rank, each, _standing(analysis, each, durability=not lost))))
     rows.sort(key=lambda row: row[0])
     ranked = tuple(row for _, row in rows)
     leading = ahead(ranked, workload)
+    if any(each.depends_on_load for each in known) and not all(map(_leads, ranked)):
+        leading = f"{leading.removesuffix('.')} on average."
     whole = (*ranked, *_unranked(results, known))
     return Table(
         title=f"Ranking under {workload} by throughput",
@@ -314,18 +316,29 @@ def _unranked(results: Sequence[Comparison], known: Sequence[Comparison]) -> Ite
             yield Row(cells=cells, tone=Tone.OPEN)
 
 
-def _row(rank: str, result: Comparison, margin: float, *, durability: bool) -> Row:
-    word = verdict_word(result, margin)
+def _row(rank: str, result: Comparison, standing: str) -> Row:
     return Row(
         cells=(
             rank,
             result.configuration,
             effect_value(result.effect),
             effect_interval(result.effect),
-            word if durability else word.removesuffix(durability_word(result)),
+            standing,
         ),
         tone=tone_of(result),
     )
+
+
+def _standing(analysis: CampaignAnalysis, result: Comparison, *, durability: bool) -> str:
+    """Return a verdict in words for a row; one that depends on load with its extremes."""
+    price = durability_word(result)
+    extremes = extreme_cells(analysis, result) if result.depends_on_load else None
+    if extremes is None:
+        word = verdict_word(result, analysis.experiment.stop.equivalence).removesuffix(price)
+    else:
+        least, most = (effect_value(each.effect) for each in extremes)
+        word = f"{_DIVIDED}: {least} to {most}"
+    return f"{word}{price}" if durability else word
 
 
 _DIVIDED = "depends on load"
@@ -546,7 +559,8 @@ def _details_by_load(analysis: CampaignAnalysis, result: Comparison) -> tuple[st
     blocks = f"{together}, {count(result.blocks, 'block')}"
     if extremes is None:
         return (blocks,)
-    return (f"least: {extremes[0]}", f"largest: {extremes[1]}", blocks)
+    least, most = (effect_at(analysis.experiment, cell) for cell in extremes)
+    return (f"least: {least}", f"largest: {most}", blocks)
 
 
 def _drawing(
