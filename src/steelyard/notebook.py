@@ -97,8 +97,10 @@ class Campaign:
             raise InputError(message, hint=f"Run {INSTALL}.")
         import altair as alt  # noqa: PLC0415 - an extra
 
+        from steelyard.report.chart_specs import specification  # noqa: PLC0415 - imports Altair
+
         return {
-            figure.identity: alt.Chart.from_json(figure.specify(figure))
+            figure.identity: alt.Chart.from_json(specification(figure))
             for figure in self._figures()
         }
 

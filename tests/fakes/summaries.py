@@ -6,7 +6,7 @@ from dataclasses import replace
 from fakes import analyses, open_loops
 from steelyard.answers.report import summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.statements.plans import TracedStatement, traced
+from steelyard.answers.statements.section import TracedStatement, traced
 from steelyard.core.findings import parse_condition
 from steelyard.core.measurement import StatementPlan
 from steelyard.report.document import Json

@@ -17,17 +17,11 @@ from steelyard.answers.latency.results import LatencyChange, percentile_name
 from steelyard.answers.money import CostChange, analyse_money
 from steelyard.answers.report import build_document, short_verdicts, summary
 from steelyard.answers.result.section import place_line
-from steelyard.answers.results import (
-    FORMAT,
-    CampaignAnalysis,
-    Comparison,
-    cell_name,
-    ending,
-    verdict_word,
-)
+from steelyard.answers.results import CampaignAnalysis, Comparison, cell_name, ending, verdict_word
 from steelyard.core.findings import Verdict
 from steelyard.core.units import SECONDS_PER_MINUTE, format_duration, whole_minutes
 from steelyard.report.document import (
+    FORMAT,
     MISSING,
     Block,
     BulletList,

@@ -9,11 +9,11 @@ from itertools import product
 from steelyard.answers.observations import Observations, count
 from steelyard.answers.result.compute import Pair, Terms, compare_result, terms_of
 from steelyard.answers.results import (
+    FIRST_LEVEL,
     CampaignAnalysis,
     Comparison,
     Grounds,
     cell_name,
-    specification,
     tone_of,
     verdict_word,
 )
@@ -38,10 +38,10 @@ from steelyard.report.document import (
     Value,
     bounds,
     effect_interval,
+    effect_json,
     effect_value,
     number,
     number_column,
-    percent,
     rate,
 )
 from steelyard.stats import factorial
@@ -88,21 +88,10 @@ class AttributedEffect:
     blocks: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttributionAnalysis:
-    """Everything about the factors that the results do not say.
+def analyse_attribution(grounds: Grounds) -> tuple[AttributedEffect, ...] | None:
+    """Return the effects beside the results, family by family, in each workload by workload.
 
-    Attributes:
-        effects: Family by family, in each workload by workload.
-        aliases: One sentence per group of synergies that the design cannot tell apart.
-    """
-
-    effects: tuple[AttributedEffect, ...]
-    aliases: tuple[str, ...] = ()
-
-
-def analyse_attribution(grounds: Grounds) -> AttributionAnalysis | None:
-    """Return the effects beside the results; None without factors, or with open loops alone.
+    None without factors, or with open loops alone.
 
     The results are the main effects, steps or removals. Each further family shares the
     campaign's error of its own by Bonferroni, over its effects and the workloads, at the level of
@@ -122,7 +111,7 @@ def analyse_attribution(grounds: Grounds) -> AttributionAnalysis | None:
             for workload in experiment.workloads
             for member in members
         ]
-    return AttributionAnalysis(effects=tuple(effects), aliases=alias_sentences(attribution))
+    return tuple(effects)
 
 
 def alias_sentences(attribution: Attribution) -> tuple[str, ...]:
@@ -253,7 +242,6 @@ def _estimated(
 
 
 TITLE = "What each factor buys"
-FIRST_LEVEL = "the first level"
 _RESULT = {
     AttributionKind.FACTORS: "main effect",
     AttributionKind.LADDER: "step",
@@ -294,14 +282,6 @@ def warnings(attribution: Attribution) -> tuple[str, ...]:
     """Return what the design cannot tell apart; nothing about what its table says anyway."""
     full = attribution.is_full and len(attribution.factors) > 1
     return () if full else design_limits(attribution)
-
-
-def compared_names(analysis: CampaignAnalysis) -> tuple[str, ...]:
-    """Return what comparisons are between, the reference first: the order of their colours."""
-    experiment = analysis.experiment
-    if experiment.attribution is None:
-        return (experiment.baseline, *experiment.contenders)
-    return (FIRST_LEVEL, *(factor.on for factor in experiment.attribution.factors))
 
 
 def _standing_out(analysis: CampaignAnalysis) -> Iterator[BulletList]:
@@ -437,7 +417,6 @@ def _figure(analysis: CampaignAnalysis, attribution: Attribution) -> Figure:
     rows = tuple(_figure_rows(analysis, attribution))
     told = "; ".join(f"{row[0]}, {row[3]}: {row[5]}" for row in rows)
     return Figure(
-        specify=specification,
         identity="attribution",
         kind=ChartKind.EFFECTS,
         title="Effects of the factors",
@@ -455,8 +434,7 @@ def _figure(analysis: CampaignAnalysis, attribution: Attribution) -> Figure:
 
 
 def _effects(analysis: CampaignAnalysis) -> tuple[AttributedEffect, ...]:
-    found = analysis.answer(analyse_attribution)
-    return () if found is None else found.effects
+    return analysis.answer(analyse_attribution) or ()
 
 
 def _is_synergy(effect: AttributedEffect) -> bool:
@@ -498,7 +476,7 @@ def _percent(fraction: float | None) -> float | None:
 
 def attribution_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the factors and what they do beside their results, where there are some."""
-    design, found = analysis.experiment.attribution, analysis.answer(analyse_attribution)
+    design = analysis.experiment.attribution
     if design is None:
         return {}
     names = [configuration.name for configuration in analysis.experiment.configurations]
@@ -511,20 +489,17 @@ def attribution_json(analysis: CampaignAnalysis) -> dict[str, Json]:
         "resolution": design.resolution,
         "limits": list(design_limits(design)),
         "aliases": list(alias_sentences(design)),
-        "effects": [] if found is None else [_attributed(effect) for effect in found.effects],
+        "effects": [_attributed(effect) for effect in _effects(analysis)],
     }
     return {"attribution": told}
 
 
 def _attributed(effect: AttributedEffect) -> dict[str, Json]:
-    low, high = bounds(effect.effect) or (None, None)
     return {
         "workload": effect.workload,
         "effect": effect.family.value,
         "of": effect.name,
-        "effect_percent": None if effect.effect is None else percent(effect.effect.value),
-        "low_percent": percent(low),
-        "high_percent": percent(high),
+        **effect_json(effect.effect),
         "blocks": effect.blocks,
         "level": number(effect.level),
     }

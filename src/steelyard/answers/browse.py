@@ -18,11 +18,11 @@ from steelyard.answers.report import (
 )
 from steelyard.answers.results import CampaignAnalysis, cell_name
 from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
-from steelyard.core.findings import Validity
 from steelyard.core.measurement import Run
 from steelyard.core.units import format_bytes, format_percent
 from steelyard.report.document import (
     MISSING,
+    TONES,
     Block,
     Column,
     Document,
@@ -40,6 +40,7 @@ from steelyard.report.document import (
     milliseconds,
     number_column,
     rate,
+    table_of,
     utc,
 )
 
@@ -304,14 +305,7 @@ def _run_row(record: CampaignRecord, number: int, run: Run) -> Row:
         MISSING if measured is None else str(measured.failed),
         run.validity.value,
     )
-    return Row(cells=cells, tone=_TONES[run.validity], links=((0, f"../run/{number}"),))
-
-
-_TONES = {
-    Validity.VALID: Tone.PLAIN,
-    Validity.SUSPECT: Tone.WARNING,
-    Validity.INVALID: Tone.ERROR,
-}
+    return Row(cells=cells, tone=TONES[run.validity], links=((0, f"../run/{number}"),))
 
 
 def run_page(record: CampaignRecord, number: int) -> Document | None:
@@ -362,64 +356,48 @@ def _course(run: Run) -> Section:
 
 
 def _turns(run: Run) -> Table:
-    columns = (
-        number_column("round"),
-        number_column("place"),
-        number_column("began", "s"),
-        number_column("counted", "s"),
-        number_column("rate", "1/s"),
+    return table_of(
+        run.turns,
+        (number_column("round"), lambda turn: str(turn.round + 1)),
+        (number_column("place"), lambda turn: str(turn.place + 1)),
+        (number_column("began", "s"), lambda turn: f"{turn.began_s:.3f}"),
+        (number_column("counted", "s"), lambda turn: f"{turn.seconds:.3f}"),
+        (number_column("rate", "1/s"), lambda turn: _per_s(turn.transactions, turn.seconds)),
+        title="Turns",
     )
-    rows = (
-        (
-            str(turn.round + 1),
-            str(turn.place + 1),
-            f"{turn.began_s:.3f}",
-            f"{turn.seconds:.3f}",
-            rate(turn.transactions / turn.seconds) if turn.seconds else MISSING,
-        )
-        for turn in run.turns
-    )
-    return Table(title="Turns", columns=columns, rows=tuple(Row(cells=cells) for cells in rows))
 
 
 def _seconds(run: Run) -> Table:
-    columns = (
-        number_column("ended", "s"),
-        number_column("rate", "1/s"),
-        number_column("mean latency", "ms"),
-        number_column("failed"),
-    )
-    rows = (
+    return table_of(
+        run.measurement.series if run.measurement is not None else (),
+        (number_column("ended", "s"), lambda second: f"{second.end_s:.1f}"),
+        (number_column("rate", "1/s"), lambda each: _per_s(each.transactions, each.seconds)),
         (
-            f"{second.end_s:.1f}",
-            rate(second.transactions / second.seconds) if second.seconds else MISSING,
-            milliseconds(second.latency_mean_s),
-            str(second.failed),
-        )
-        for second in (run.measurement.series if run.measurement is not None else ())
+            number_column("mean latency", "ms"),
+            lambda second: milliseconds(second.latency_mean_s),
+        ),
+        (number_column("failed"), lambda second: str(second.failed)),
+        title="Seconds",
     )
-    return Table(title="Seconds", columns=columns, rows=tuple(Row(cells=cells) for cells in rows))
+
+
+def _per_s(transactions: float, seconds: float) -> str:
+    return rate(transactions / seconds) if seconds else MISSING
 
 
 def _waits(run: Run) -> Section:
     waits = run.evidence.waits if run.evidence is not None else None
     if waits is None:
         return Section(anchor="waits", title="Wait events", blocks=())
-    rows = tuple(
-        Row(cells=(event.kind, event.name or MISSING, f"{event.sessions:.3f}"))
-        for event in waits.events
-    )
-    table = Table(
+    table = table_of(
+        waits.events,
+        ("type", lambda event: event.kind),
+        ("event", lambda event: event.name or MISSING),
+        (number_column("sessions"), lambda event: f"{event.sessions:.3f}"),
         title="Wait events",
-        columns=(
-            Column(name="type"),
-            Column(name="event"),
-            number_column("sessions"),
-        ),
-        rows=rows,
         note=f"Mean number of sessions; {waits.source}, {count(waits.samples, 'sample')}.",
     )
-    return Section(anchor="waits", title="Wait events", blocks=(table,) if rows else ())
+    return Section(anchor="waits", title="Wait events", blocks=(table,) if table.rows else ())
 
 
 def _found(run: Run) -> Section:

@@ -17,19 +17,19 @@ from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Evidence, Quantity, Run
 from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind
-from steelyard.core.units import KIB, MIB, US_PER_S, format_bytes, format_percent
+from steelyard.core.units import KIB, MIB, US_PER_S, format_bytes, format_share
 from steelyard.report.document import (
     MISSING,
-    Column,
     Json,
-    Row,
     Table,
     enumeration,
     microseconds,
     number,
     number_column,
+    proportion,
     rate,
     share,
+    table_of,
 )
 
 # A ceiling is the mean of one second, and printed without a spread: a guess. A device that others
@@ -190,12 +190,11 @@ def log_findings(rates: Iterable[LogRate]) -> Iterator[Finding]:
             severity=Severity.WARNING,
             message=f"{each.configuration}: under {each.workload} the log is limited by bytes per"
             f" second, not by flushes: it wrote {format_bytes(each.bytes_per_s)}/s, which is"
-            f" {format_percent(each.share or 0.0, signed=False)} of the"
+            f" {format_share(each.share or 0.0)} of the"
             f" {format_bytes(each.most_bytes_per_s or 0.0)}/s that the device took in long writes",
             remedy="Do not read this as the price of a flush: smaller values or records, a"
             " compressed log (wal_compression) or a device with more bandwidth move it, fewer"
-            " flushes do not."
-            f" Above {format_percent(LOG_SHARE, signed=False)} is a guess.",
+            f" flushes do not. Above {format_share(LOG_SHARE)} is a guess.",
             source=each.how,
             subject=each.configuration,
         )
@@ -246,7 +245,7 @@ def _below_trip(cell: CellSummary, ceilings: Sequence[Ceiling]) -> Iterator[Find
 _REMEDIES = {
     "above-sync-ceiling": "Do not believe the commits before you know which it is: compare"
     " `fsync` and the place of pg_wal in the settings, repeat it on a quiet device (the ceiling is"
-    f" the mean of one second; {format_percent(MARGIN, signed=False)} above it are let pass), and"
+    f" the mean of one second; {format_share(MARGIN)} above it are let pass), and"
     " ask whether the drive's write cache survives a power cut.",
     "below-round-trip": "Do not believe the latency before you know why: repeat it on a quiet"
     " machine, and look for a pooler or proxy between generator and server.",
@@ -273,10 +272,9 @@ _NAMES = {
     CeilingKind.LOG_WRITE: "log write",
 }
 _NOTE = (
-    "Measured before the first block. A figure of the database above one of these is a finding. "
-    "Latency is the median; of forced writes the mean. The method that a configuration's commits"
-    " wait "
-    "for names the configuration."
+    "Measured before the first block. A figure of the database above one of these is a finding."
+    " Latency is the median; of forced writes the mean. The method that a configuration's commits"
+    " wait for names the configuration."
 )
 
 _LOG_NOTE = (
@@ -290,18 +288,19 @@ def ceiling_tables(analysis: CampaignAnalysis) -> tuple[Table, ...]:
     """Return the ceilings of this place as a table; none where there are none."""
     if not analysis.ceilings:
         return ()
-    columns = (
-        Column(name="ceiling"),
-        Column(name="of"),
-        number_column("rate", "1/s"),
-        number_column("latency", "µs"),
-        number_column("5 %", "µs"),
-        number_column("99 %", "µs"),
-        Column(name="holds for"),
-        Column(name="how, or why not"),
+    place = table_of(
+        analysis.ceilings,
+        ("ceiling", lambda each: _NAMES[each.kind]),
+        ("of", lambda each: each.subject or MISSING),
+        (number_column("rate", "1/s"), lambda each: rate(each.rate_per_s)),
+        (number_column("latency", "µs"), lambda each: microseconds(each.latency_s)),
+        (number_column("5 %", "µs"), lambda each: microseconds(each.fastest_s)),
+        (number_column("99 %", "µs"), lambda each: microseconds(each.p99_s)),
+        ("holds for", lambda each: enumeration(each.configurations) or MISSING),
+        ("how, or why not", lambda each: each.unknown or each.how),
+        title="Ceilings of this place",
+        note=_NOTE,
     )
-    rows = tuple(_row(ceiling) for ceiling in analysis.ceilings)
-    place = Table(title="Ceilings of this place", columns=columns, rows=rows, note=_NOTE)
     return (place, *_log_table(log_rates(analysis.ceilings, analysis.runs)))
 
 
@@ -309,44 +308,21 @@ def _log_table(rates: Sequence[LogRate]) -> tuple[Table, ...]:
     """Return the logs beside what their device takes; none where no log was written."""
     if not rates:
         return ()
-    columns = (
-        Column(name="configuration"),
-        Column(name="workload"),
-        number_column("log", "MiB/s"),
-        number_column("device, long writes", "MiB/s"),
-        number_column("share"),
-        Column(name="why not"),
+    table = table_of(
+        rates,
+        ("configuration", lambda each: each.configuration),
+        ("workload", lambda each: each.workload),
+        (number_column("log", "MiB/s"), lambda each: rate(each.bytes_per_s / MIB)),
+        (
+            number_column("device, long writes", "MiB/s"),
+            lambda each: rate(each.most_bytes_per_s and each.most_bytes_per_s / MIB),
+        ),
+        (number_column("share"), lambda each: proportion(each.share)),
+        ("why not", lambda each: each.absent or MISSING),
+        title="Bytes of the log beside what the device takes",
+        note=_LOG_NOTE,
     )
-    rows = tuple(
-        Row(
-            cells=(
-                each.configuration,
-                each.workload,
-                rate(each.bytes_per_s / MIB),
-                rate(None if each.most_bytes_per_s is None else each.most_bytes_per_s / MIB),
-                MISSING if each.share is None else format_percent(each.share, signed=False),
-                each.absent or MISSING,
-            )
-        )
-        for each in rates
-    )
-    title = "Bytes of the log beside what the device takes"
-    return (Table(title=title, columns=columns, rows=rows, note=_LOG_NOTE),)
-
-
-def _row(ceiling: Ceiling) -> Row:
-    return Row(
-        cells=(
-            _NAMES[ceiling.kind],
-            ceiling.subject or MISSING,
-            rate(ceiling.rate_per_s),
-            microseconds(ceiling.latency_s),
-            microseconds(ceiling.fastest_s),
-            microseconds(ceiling.p99_s),
-            enumeration(ceiling.configurations) or MISSING,
-            ceiling.unknown or ceiling.how,
-        )
-    )
+    return (table,)
 
 
 def ceilings_json(analysis: CampaignAnalysis) -> dict[str, Json]:

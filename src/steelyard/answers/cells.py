@@ -18,6 +18,7 @@ from steelyard.answers.observations import (
     Observations,
     ResultContrast,
     estimate_of,
+    median_latency_s,
     result_contrasts,
 )
 from steelyard.answers.published import (
@@ -35,7 +36,6 @@ from steelyard.answers.results import (
     SettingDifference,
     StallTest,
     ending,
-    specification,
 )
 from steelyard.core.campaign import CampaignPlan
 from steelyard.core.experiment import (
@@ -68,6 +68,7 @@ from steelyard.report.document import (
     number_column,
     percent,
     rate,
+    table_of,
 )
 from steelyard.stats.drift import stalled_slices, stalls_p_value
 from steelyard.stats.intervals import BoolArray, FloatArray, median_interval
@@ -339,11 +340,8 @@ def _costs(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> tu
     return max(start_s - plan.rounds * round_s, 0.0), round_s
 
 
-def instance_noise_json(analysis: CampaignAnalysis) -> dict[str, Json]:
-    """Return the two levels of noise of newly made servers, where they are known."""
-    found = analysis.answer(instance_noise)
-    if not found:
-        return {}
+def instance_noise_json(found: Sequence[InstanceNoise]) -> dict[str, Json]:
+    """Return the two levels of noise of newly made servers."""
     return {
         "instance_noise": [
             {
@@ -395,21 +393,12 @@ def _summary(
         cell=cell,
         runs=len(runs),
         tps=estimate_of(median_interval(np.exp(log_tps))),
-        latency_mean_s=_median_latency_s(runs),
+        latency_mean_s=median_latency_s(runs),
         validity=max((run.validity for run in runs), key=_WORST_LAST.index),
         stalled=stalled,
         findings=_distinct_findings(runs),
         percentiles=_printed_percentiles(runs),
     )
-
-
-def _median_latency_s(runs: Sequence[Run]) -> float | None:
-    reported = [
-        run.measurement.latency_mean_s
-        for run in runs
-        if run.measurement is not None and run.measurement.latency_mean_s is not None
-    ]
-    return float(np.median(reported)) if reported else None
 
 
 def _printed_percentiles(runs: Sequence[Run]) -> tuple[tuple[float, float], ...]:
@@ -587,7 +576,6 @@ def _published_figure(analysis: CampaignAnalysis, figures: PublishedFigures) -> 
     own = tuple(each.name for each in analysis.experiment.configurations)
     here = "one run per cell" if analysis.experiment.is_single_pass else "medians over blocks"
     return Figure(
-        specify=specification,
         identity="published",
         kind=ChartKind.SCALABILITY,
         title="Beside published figures of other hardware",
@@ -674,18 +662,14 @@ _NOTE = (
 
 def level_settings(analysis: CampaignAnalysis, attribution: Attribution, title: str) -> Section:
     """Return the settings that differ, with their values by level: combinations are too many."""
-    columns = (Column(name="setting"), Column(name="values"), Column(name="asked for"))
-    rows = tuple(
-        Row(
-            cells=(
-                difference.name,
-                _values(attribution, difference),
-                "yes" if difference.requested else "no",
-            )
-        )
-        for difference in analysis.settings
+    table = table_of(
+        analysis.settings,
+        ("setting", lambda each: each.name),
+        ("values", lambda each: _values(attribution, each)),
+        ("asked for", lambda each: "yes" if each.requested else "no"),
+        title=title,
+        note=_NOTE,
     )
-    table = Table(title=title, columns=columns, rows=rows, note=_NOTE)
     return Section(anchor="settings", title=title, blocks=(table,))
 
 

@@ -36,7 +36,7 @@ from steelyard.answers.observations import (
 from steelyard.answers.report import summary
 from steelyard.answers.result.compute import Pair, Terms, compare
 from steelyard.answers.result.section import verdicts_and_findings
-from steelyard.answers.results import FORMAT, CampaignAnalysis, Comparison, command_pairs, ending
+from steelyard.answers.results import CampaignAnalysis, Comparison, command_pairs, ending
 from steelyard.answers.scalability import scalability_curves
 from steelyard.answers.tables import comparison_section, settings_section
 from steelyard.core.campaign import CampaignPlan, CampaignRecord
@@ -51,24 +51,22 @@ from steelyard.core.target import (
 from steelyard.core.units import format_share
 from steelyard.report.document import (
     CONFIDENCE,
+    FORMAT,
     BulletList,
-    Column,
     Document,
     Json,
     KeyValues,
     Paragraph,
-    Row,
     Section,
-    Table,
     Tone,
-    bounds,
     effect_interval,
+    effect_json,
     effect_value,
     filled,
     load_json,
     number,
     number_column,
-    percent,
+    table_of,
     utc,
 )
 from steelyard.stats.intervals import FloatArray, welch_interval
@@ -391,9 +389,8 @@ def pair_findings(comparisons: Sequence[Comparison]) -> Iterator[Finding]:
             severity=Severity.WARNING,
             message=(
                 f"{comparison.configuration}: it lives on another instance than"
-                f" {comparison.baseline},"
-                f" {count(comparison.instances or 0, 'instance')} per side; the effect is that of"
-                " this pair of instances, whatever differs between them"
+                f" {comparison.baseline}, {count(comparison.instances or 0, 'instance')} per side;"
+                f" the effect is that of this pair of instances, whatever differs between them"
             ),
             remedy=(
                 "Compare the settings on one server; or use targets that Steelyard makes, anew for"
@@ -594,35 +591,23 @@ def _told(difference: Difference) -> tuple[str, str]:
 
 def _cells(pair: CampaignPair) -> Section:
     title = "Throughput of what both measured"
-    columns = (
-        Column(name="workload"),
-        Column(name="configuration"),
-        number_column("clients"),
-        number_column("threads", spare=True),
-        number_column("blocks", spare=True),
-        number_column("ratio - 1"),
-        number_column(f"{CONFIDENCE} interval"),
-        Column(name="so"),
+    table = table_of(
+        pair.cells,
+        ("workload", lambda each: each.cell.workload),
+        ("configuration", lambda each: each.configuration),
+        (number_column("clients"), lambda each: str(each.cell.load.clients)),
+        (number_column("threads", spare=True), lambda each: str(each.cell.load.threads)),
+        (
+            number_column("blocks", spare=True),
+            lambda each: f"{each.first_blocks} and {each.second_blocks}",
+        ),
+        (number_column("ratio - 1"), lambda each: effect_value(each.effect)),
+        (number_column(f"{CONFIDENCE} interval"), lambda each: effect_interval(each.effect)),
+        ("so", unpaired_word),
+        title=title,
+        note=_NOTE,
     )
-    rows = tuple(_cell_row(cell) for cell in pair.cells)
-    table = Table(title=title, columns=columns, rows=rows, note=_NOTE)
     return Section(anchor="unpaired", title=title, blocks=(table,))
-
-
-def _cell_row(cell: UnpairedCell) -> Row:
-    load = cell.cell.load
-    return Row(
-        cells=(
-            cell.cell.workload,
-            cell.configuration,
-            str(load.clients),
-            str(load.threads),
-            f"{cell.first_blocks} and {cell.second_blocks}",
-            effect_value(cell.effect),
-            effect_interval(cell.effect),
-            unpaired_word(cell),
-        )
-    )
 
 
 def unpaired_word(cell: UnpairedCell) -> str:
@@ -658,16 +643,12 @@ def across_summary(pair: CampaignPair) -> dict[str, Json]:
 
 
 def _cell_json(cell: UnpairedCell) -> dict[str, Json]:
-    low, high = bounds(cell.effect) or (None, None)
-    load = cell.cell.load
     return {
         "workload": cell.cell.workload,
         "configuration": cell.configuration,
-        **load_json(load),
+        **load_json(cell.cell.load),
         "blocks": [cell.first_blocks, cell.second_blocks],
-        "effect_percent": None if cell.effect is None else percent(cell.effect.value),
-        "low_percent": percent(low),
-        "high_percent": percent(high),
+        **effect_json(cell.effect),
         "word": unpaired_word(cell),
         "level": number(cell.level),
     }

@@ -287,19 +287,13 @@ def _note(found: Contract) -> str:
     return " ".join(filter(None, (_NOTE, "" if found.track is None else told[found.track])))
 
 
-def contract_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
-    """Return the contract as a section; nothing where there is none."""
-    found = analysis.answer(contract_of)
-    if found is None:
-        return ()
+def contract_section(_: CampaignAnalysis, found: Contract) -> tuple[Section, ...]:
+    """Return the contract as a section."""
     return (Section(anchor=ANCHOR, title="Contract", blocks=(contract_table(found),)),)
 
 
-def contract_json(analysis: CampaignAnalysis) -> dict[str, Json]:
-    """Return the contract for ``summary.json``, where there is one."""
-    found = analysis.answer(contract_of)
-    if found is None:
-        return {}
+def contract_json(found: Contract) -> dict[str, Json]:
+    """Return the contract for ``summary.json``."""
     return {
         "contract": {
             "track": None if found.track is None else found.track.value,

@@ -15,6 +15,7 @@ from steelyard.answers.observations import (
     Observations,
     ResultContrast,
     RunsOfBlock,
+    as_ratio,
     by_block,
     change,
     is_clear,
@@ -24,28 +25,31 @@ from steelyard.answers.observations import (
     side_means,
     subjects_of,
     sum_of,
+    total_of,
     whole_transactions,
 )
-from steelyard.answers.results import CampaignAnalysis, cell_name
+from steelyard.answers.results import CampaignAnalysis, place_name
 from steelyard.core.experiment import ONE, RATE, Experiment, Workload
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Quantity, Run
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import EngineName
-from steelyard.core.units import US_PER_S, format_percent
+from steelyard.core.units import US_PER_S
 from steelyard.report.document import (
     MISSING,
+    POINTWISE,
     Block,
-    Column,
     Paragraph,
-    Row,
     Section,
     Table,
-    bounds,
+    between,
     effect_interval,
     effect_value,
+    in_brackets,
     number_column,
+    proportion,
     significant,
+    table_of,
 )
 from steelyard.stats.intervals import FloatArray, robust_variation
 
@@ -220,16 +224,16 @@ def keep_ledger(seen: Observations, experiment: Experiment) -> Ledger | None:
         for cost in costs_of(experiment)
         if cost is not Cost.ROUND_TRIPS
     }
-    places = list(enumerate(seen.cells))
+    columns = range(len(seen.cells))
     return Ledger(
         cells=tuple(
             _cell(seen, values, (side, column), experiment)
-            for column, cell in places
+            for column in columns
             for side in range(len(seen.configurations))
         ),
         changes=tuple(
             _changes(seen, values, column, asked)
-            for column, _ in places
+            for column in columns
             for asked in result_contrasts(experiment)
         ),
     )
@@ -254,16 +258,12 @@ def quantities_of(cost: Cost) -> tuple[Quantity, ...]:
 def _value(runs: RunsOfBlock, *, cost: Cost, ramp_s: float) -> float | None:
     """Return a cost of one block: sums over its rounds, then their ratio."""
     parts = _SUMS.get(cost) or (Quantity(cost.value),)
-    dividend = sum_of([_total(run, part) for run in runs for part in parts])
+    dividend = sum_of([total_of(runs, part) for part in parts])
     if cost is Cost.READ_AMPLIFICATION:
-        divisor = sum_of([_total(run, Quantity.RELATION_READ_BYTES) for run in runs])
+        divisor = total_of(runs, Quantity.RELATION_READ_BYTES)
     else:
         divisor = sum_of([whole_transactions(run, ramp_s) for run in runs])
     return dividend / divisor if dividend is not None and divisor else None
-
-
-def _total(run: Run, quantity: Quantity) -> float | None:
-    return None if run.evidence is None else run.evidence.total(quantity)
 
 
 def _cell(
@@ -383,19 +383,7 @@ def _change(cost: Cost, values: FloatArray, asked: ResultContrast, family: int) 
     )
 
 
-def as_ratio(logs: Estimate) -> Estimate:
-    """Return an effect in ln as a relative change."""
-    return Estimate(
-        value=float(np.expm1(logs.value)),
-        low=None if logs.low is None else float(np.expm1(logs.low)),
-        high=None if logs.high is None else float(np.expm1(logs.high)),
-    )
-
-
 TITLE = f"What a {ONE} costs"
-POINTWISE = (
-    "Intervals are pointwise at 95 %, over blocks (none below 6), and take part in no verdict."
-)
 _WITHIN_BLOCKS = (
     f"Differences are taken within blocks: relative where both sides are above 0. {POINTWISE}"
 )
@@ -473,7 +461,8 @@ def cost_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     reasons = analysis.reasons
     if reasons is None:
         return ()
-    changes = [change for change in reasons.ledger.changes if is_largest(analysis, change)]
+    largest = analysis.experiment.largest_load
+    changes = [change for change in reasons.ledger.changes if change.cell.load == largest]
     absent = _in_none([each.costs for each in changes or reasons.ledger.cells])
     tables = [change_table(analysis, change, absent) for change in changes]
     if not changes:
@@ -490,11 +479,6 @@ def cost_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
 def cost_note(analysis: CampaignAnalysis) -> str:
     """Return what the figures are of."""
     return _NOTE_IN_TURNS if analysis.is_in_turns else _NOTE
-
-
-def is_largest(analysis: CampaignAnalysis, change: LedgerChange) -> bool:
-    """Return whether a comparison is one at the largest load."""
-    return change.cell.load == analysis.experiment.largest_load
 
 
 def _in_none(every: Sequence[Sequence[CostChange | CostLevel]]) -> Sequence[CostChange | CostLevel]:
@@ -514,53 +498,47 @@ def change_table(
 
     What is missing stands in the note, but for what is ``absent`` from all tables.
     """
-    columns = (
-        Column(name=f"per {ONE}"),
-        Column(name="unit"),
-        number_column(change.baseline),
-        number_column(change.configuration),
-        number_column("difference"),
-        number_column("95 % interval"),
-    )
-    told = [each for each in change.costs if each.change is not None]
-    place = f"{change.cell.workload}, {cell_name(analysis.experiment, change.cell.load)}"
-    return Table(
+    place = place_name(analysis.experiment, change.cell)
+    return table_of(
+        [each for each in change.costs if each.change is not None],
+        (f"per {ONE}", lambda each: KINDS[each.cost].label),
+        ("unit", lambda each: KINDS[each.cost].unit),
+        (number_column(change.baseline), lambda each: _written(each.cost, each.baseline)),
+        (number_column(change.configuration), lambda each: _written(each.cost, each.configuration)),
+        (number_column("difference"), _difference),
+        (number_column("95 % interval"), _interval),
         title=f"{place}: {change.configuration} against {change.baseline}",
-        columns=columns,
-        rows=tuple(_change_row(each) for each in told),
         note=" ".join(_missing(change.costs, absent)),
     )
 
 
-def _change_row(change: CostChange) -> Row:
-    kind = KINDS[change.cost]
-    relative = change.relative
-    return Row(
-        cells=(
-            kind.label,
-            kind.unit,
-            _written(kind, change.baseline),
-            _written(kind, change.configuration),
-            effect_value(change.change) if relative else _difference(kind, change.change),
-            effect_interval(change.change) if relative else _interval(kind, change.change),
-        )
-    )
+def _difference(each: CostChange) -> str:
+    if each.relative or each.change is None:
+        return effect_value(each.change)
+    return _moved(each.cost, each.change.value)
 
 
-def _written(kind: Kind, value: float | None) -> str:
-    return MISSING if value is None else significant(value * kind.factor)
+def _interval(each: CostChange) -> str:
+    if each.relative:
+        return effect_interval(each.change)
+    return in_brackets(each.change, partial(_moved, each.cost))
 
 
-def _difference(kind: Kind, change: Estimate | None) -> str:
-    return MISSING if change is None else significant(change.value * kind.factor, signed=True)
+def _moved(cost: Cost, value: float) -> str:
+    """Return a difference in the unit of a cost, with its sign."""
+    return significant(value * KINDS[cost].factor, signed=True)
 
 
-def _interval(kind: Kind, change: Estimate | None) -> str:
-    pair = bounds(change)
-    if pair is None:
-        return MISSING
-    low, high = (significant(end * kind.factor, signed=True) for end in pair)
-    return f"[{low}, {high}]"
+def _written(cost: Cost, value: float | None) -> str:
+    return MISSING if value is None else significant(value * KINDS[cost].factor)
+
+
+def _level_text(each: CostLevel) -> str:
+    return _written(each.cost, None if each.value is None else each.value.value)
+
+
+def _level_interval(each: CostLevel) -> str:
+    return between(each.value, partial(_written, each.cost))
 
 
 def _missing(
@@ -583,35 +561,15 @@ def _missing(
 def _level_table(
     analysis: CampaignAnalysis, ledger: CellLedger, absent: Sequence[CostChange | CostLevel]
 ) -> Table:
-    columns = (
-        Column(name=f"per {ONE}"),
-        Column(name="unit"),
-        number_column(ledger.configuration),
-        number_column("95 % interval"),
+    return table_of(
+        [each for each in ledger.costs if each.value is not None],
+        (f"per {ONE}", lambda each: KINDS[each.cost].label),
+        ("unit", lambda each: KINDS[each.cost].unit),
+        (number_column(ledger.configuration), _level_text),
+        (number_column("95 % interval"), _level_interval),
+        title=place_name(analysis.experiment, ledger.cell),
+        note=" ".join([POINTWISE, *_missing(ledger.costs, absent)]),
     )
-    rows = tuple(
-        Row(
-            cells=(
-                KINDS[each.cost].label,
-                KINDS[each.cost].unit,
-                _written(KINDS[each.cost], each.value.value),
-                _level_interval(KINDS[each.cost], each.value),
-            )
-        )
-        for each in ledger.costs
-        if each.value is not None
-    )
-    place = f"{ledger.cell.workload}, {cell_name(analysis.experiment, ledger.cell.load)}"
-    note = " ".join([POINTWISE, *_missing(ledger.costs, absent)])
-    return Table(title=place, columns=columns, rows=rows, note=note)
-
-
-def _level_interval(kind: Kind, value: Estimate | None) -> str:
-    pair = bounds(value)
-    if pair is None:
-        return MISSING
-    low, high = (significant(end * kind.factor) for end in pair)
-    return f"{low} to {high}"
 
 
 def _steadiness(ledger: Ledger) -> Sequence[Table]:
@@ -619,37 +577,29 @@ def _steadiness(ledger: Ledger) -> Sequence[Table]:
     cells = [each for each in ledger.cells if each.cost(Cost.SERVER_CPU).value is not None]
     if not cells:
         return ()
-    columns = (
-        Column(name="workload"),
-        Column(name="configuration"),
-        number_column("clients"),
-        number_column("CPU of the server", "µs"),
-        number_column("95 % interval", "µs"),
-        number_column("its variation"),
-        number_column(f"variation of {RATE}"),
-        number_column("CPU of the generator", "µs", spare=True),
+    table = table_of(
+        cells,
+        ("workload", lambda each: each.cell.workload),
+        ("configuration", lambda each: each.configuration),
+        (number_column("clients"), lambda each: str(each.cell.load.clients)),
+        (
+            number_column("CPU of the server", "µs"),
+            lambda each: _level_text(each.cost(Cost.SERVER_CPU)),
+        ),
+        (
+            number_column("95 % interval", "µs"),
+            lambda each: _level_interval(each.cost(Cost.SERVER_CPU)),
+        ),
+        (
+            number_column("its variation"),
+            lambda each: proportion(each.cost(Cost.SERVER_CPU).variation),
+        ),
+        (number_column(f"variation of {RATE}"), lambda each: proportion(each.tps_variation)),
+        (
+            number_column("CPU of the generator", "µs", spare=True),
+            lambda each: _level_text(each.cost(Cost.GENERATOR_CPU)),
+        ),
+        title=f"CPU per {ONE}, and how steady it is",
+        note=_STEADY_NOTE,
     )
-    rows = tuple(_steadiness_row(each) for each in cells)
-    title = f"CPU per {ONE}, and how steady it is"
-    return (Table(title=title, columns=columns, rows=rows, note=_STEADY_NOTE),)
-
-
-def _steadiness_row(ledger: CellLedger) -> Row:
-    server, generator = ledger.cost(Cost.SERVER_CPU), ledger.cost(Cost.GENERATOR_CPU)
-    kind = KINDS[Cost.SERVER_CPU]
-    return Row(
-        cells=(
-            ledger.cell.workload,
-            ledger.configuration,
-            str(ledger.cell.load.clients),
-            _written(kind, None if server.value is None else server.value.value),
-            _level_interval(kind, server.value),
-            _variation(server.variation),
-            _variation(ledger.tps_variation),
-            _written(kind, None if generator.value is None else generator.value.value),
-        )
-    )
-
-
-def _variation(value: float | None) -> str:
-    return MISSING if value is None else format_percent(value, signed=False)
+    return (table,)

@@ -33,21 +33,20 @@ from steelyard.core.units import format_bytes, format_share
 from steelyard.report.document import (
     Block,
     BulletList,
-    Column,
     Document,
     Json,
     KeyValues,
     Paragraph,
-    Row,
     Section,
     Table,
     Tone,
-    bounds,
     count,
     ended,
     interval,
     number,
     number_column,
+    table_of,
+    with_interval,
 )
 from steelyard.stats.intervals import highest_chance, ranked_median_interval
 
@@ -493,18 +492,6 @@ _READING = (
     " are those before the death at which the oldest lost write was acknowledged, 0 where none is"
     " lost. The chance is the exact upper bound at 95 % of a crash that loses something."
 )
-_COLUMNS = (
-    Column(name="mode"),
-    number_column("crashes"),
-    number_column("with a loss"),
-    number_column("acknowledged"),
-    number_column("lost writes"),
-    number_column("most", spare=True),
-    number_column("lost", "s"),
-    number_column("most", "s"),
-    number_column("chance at most", spare=True),
-    Column(name="may lose"),
-)
 
 
 def crash_document(test: CrashTest, summaries: Sequence[CrashSummary]) -> Document:
@@ -537,33 +524,32 @@ def _section(test: CrashTest, summaries: Sequence[CrashSummary], death: Death) -
 
 def crash_table(summaries: Sequence[CrashSummary], death: Death) -> Table:
     """Return the table of one kind of death, a row for each mode."""
-    rows = tuple(_row(each) for each in summaries if each.death is death)
-    return Table(title=_TITLES[death], columns=_COLUMNS, rows=rows, tone_column=2, note=_READING)
-
-
-def _row(each: CrashSummary) -> Row:
-    tone = Tone.BAD if each.is_broken else Tone.GOOD if each.losing == 0 else Tone.WARNING
-    cells = (
-        each.mode,
-        str(each.crashes),
-        str(each.losing),
-        f"{each.acknowledged:,.0f}",
-        _with_interval(each.lost, 0),
-        f"{each.most_lost:,}",
-        _with_interval(each.lost_s, 2),
-        f"{each.most_lost_s:.2f}",
-        format_share(each.chance_at_most),
-        each.promised.words,
+    return table_of(
+        (each for each in summaries if each.death is death),
+        ("mode", lambda each: each.mode),
+        (number_column("crashes"), lambda each: str(each.crashes)),
+        (number_column("with a loss"), lambda each: str(each.losing)),
+        (number_column("acknowledged"), lambda each: f"{each.acknowledged:,.0f}"),
+        (number_column("lost writes"), lambda each: with_interval(each.lost, "{:,.0f}".format)),
+        (number_column("most", spare=True), lambda each: f"{each.most_lost:,}"),
+        (number_column("lost", "s"), lambda each: with_interval(each.lost_s, "{:,.2f}".format)),
+        (number_column("most", "s"), lambda each: f"{each.most_lost_s:.2f}"),
+        (
+            number_column("chance at most", spare=True),
+            lambda each: format_share(each.chance_at_most),
+        ),
+        ("may lose", lambda each: each.promised.words),
+        title=_TITLES[death],
+        note=_READING,
+        tone=_tone,
+        tone_column=2,
     )
-    return Row(cells=cells, tone=tone)
 
 
-def _with_interval(estimate: Estimate, digits: int) -> str:
-    pair = bounds(estimate)
-    value = f"{estimate.value:,.{digits}f}"
-    if pair is None:
-        return value
-    return f"{value} [{pair[0]:,.{digits}f}, {pair[1]:,.{digits}f}]"
+def _tone(each: CrashSummary) -> Tone:
+    if each.is_broken:
+        return Tone.BAD
+    return Tone.GOOD if each.losing == 0 else Tone.WARNING
 
 
 def _findings(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[Block]:

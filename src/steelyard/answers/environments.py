@@ -18,11 +18,12 @@ from steelyard.answers.comparison import (
     across_summary,
     compare_campaigns,
 )
-from steelyard.answers.results import FORMAT, CellSummary
+from steelyard.answers.results import CellSummary
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError
 from steelyard.core.schedule import CellKey
 from steelyard.report.document import (
+    FORMAT,
     MISSING,
     Column,
     Document,
@@ -30,12 +31,12 @@ from steelyard.report.document import (
     Row,
     Section,
     Table,
+    between,
     bounds,
-    load_json,
+    cell_json,
     number,
     number_column,
     rate,
-    rate_interval,
     utc,
 )
 
@@ -237,15 +238,14 @@ def _figure(cell: CellSummary | None) -> str:
     if cell is None:
         return MISSING
     told = rate(cell.tps.value)
-    return told if bounds(cell.tps) is None else f"{told} ({rate_interval(cell.tps)})"
+    return told if bounds(cell.tps) is None else f"{told} ({between(cell.tps, rate)})"
 
 
 def environments_summary(found: Environments) -> dict[str, Json]:
     """Return the campaigns for programs; of two what they differ in stands at the top, too."""
     side_by_side: Json = [
         {
-            "workload": cell.workload,
-            **load_json(cell.load),
+            **cell_json(cell),
             "environments": [_figure_json(each, cell) for each in found.columns],
         }
         for cell in found.cells

@@ -43,13 +43,13 @@ from steelyard.core.schedule import Mode
 from steelyard.core.target import EngineName, RedisKubernetesTarget, RedisLocalTarget, Target
 from steelyard.core.units import format_duration, format_percent, format_utc, whole_minutes
 from steelyard.report.document import (
+    TONES,
     Block,
     FindingItem,
     FindingList,
     Json,
     Paragraph,
     Section,
-    Tone,
 )
 from steelyard.stats.drift import position_slope
 
@@ -247,13 +247,8 @@ def _visible_warmup(warmup: Sequence[WarmupCheck], plan: CampaignPlan | None) ->
 
 def _failed_transactions(seen: Observations) -> Iterator[Finding]:
     for configuration in seen.configurations:
-        measured = [
-            run.measurement
-            for (name, _), runs in seen.runs.items()
-            if name == configuration
-            for run in runs
-            if run.measurement is not None
-        ]
+        runs = seen.runs_of(configuration)
+        measured = [run.measurement for run in runs if run.measurement is not None]
         failed = sum(measurement.failed for measurement in measured)
         if failed:
             yield Finding(
@@ -332,9 +327,8 @@ def _advice(thrown: Sequence[BlockOutcome]) -> str:
     own = [block for block in thrown if block.cause not in ENVIRONMENT]
     if _under_one(own, _ONE_SIDED):
         return (
-            "They all fell under one configuration: look into its server's log in raw/, for what"
-            " it "
-            "brings about itself is not in the intervals."
+            "They all fell under one configuration: look into its server's log in raw/, for what it"
+            " brings about itself is not in the intervals."
         )
     if _under_one([b for b in thrown if b.cause in ENVIRONMENT], _ONE_SIDED_NEIGHBOURS):
         return (
@@ -635,14 +629,10 @@ NOTABLE_PHASE_S = 30.0  # a tenth of the default cycle: a guess
 
 def summarise_phases(seen: Observations) -> tuple[CheckpointPhase, ...]:
     """Return one summary per configuration; none where no run recorded its phase."""
-    runs = {name: _runs_of(seen, name) for name in seen.configurations}
+    runs = {name: seen.runs_of(name) for name in seen.configurations}
     if not any(run.checkpoint is not None for of_one in runs.values() for run in of_one):
         return ()
     return tuple(_summary(name, of_one) for name, of_one in runs.items())
-
-
-def _runs_of(seen: Observations, configuration: str) -> list[Run]:
-    return [run for (name, _), runs in seen.runs.items() if name == configuration for run in runs]
 
 
 def _summary(configuration: str, runs: Sequence[Run]) -> CheckpointPhase:
@@ -661,7 +651,7 @@ def _summary(configuration: str, runs: Sequence[Run]) -> CheckpointPhase:
 
 def phase_findings(seen: Observations, experiment: Experiment) -> Iterator[Finding]:
     """Yield a note for each result whose two sides began their runs in different phases."""
-    by_block = [_mean_ages(_runs_of(seen, name)) for name in seen.configurations]
+    by_block = [_mean_ages(seen.runs_of(name)) for name in seen.configurations]
     for asked in result_contrasts(experiment):
         name = asked.configuration
         mine, theirs = (
@@ -683,8 +673,7 @@ def phase_findings(seen: Observations, experiment: Experiment) -> Iterator[Findi
                 ),
                 remedy=(
                     "Where a configuration makes checkpoints rarer or more frequent this is a part"
-                    " of "
-                    "its effect; else cover whole cycles with `measure.rounds`."
+                    " of its effect; else cover whole cycles with `measure.rounds`."
                 ),
                 source="METHOD 12",
                 subject=name,
@@ -708,11 +697,6 @@ def _mean_ages(runs: Sequence[Run]) -> dict[int, float]:
 
 _RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _OF_LOSS = frozenset({"durability-traded", "persistence-traded"})
-_TONE = {
-    Severity.ERROR: Tone.ERROR,
-    Severity.WARNING: Tone.WARNING,
-    Severity.INFO: Tone.PLAIN,
-}
 
 
 def collected(analysis: CampaignAnalysis) -> tuple[Finding, ...]:
@@ -800,7 +784,7 @@ def _item(finding: Finding) -> FindingItem:
     named = finding.message.startswith(f"{finding.subject}:")
     return FindingItem(
         severity=finding.severity.value,
-        tone=_TONE[finding.severity],
+        tone=TONES[finding.severity],
         subject="" if named else finding.subject,
         message=finding.message,
         remedy=finding.remedy,

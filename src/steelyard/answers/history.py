@@ -12,14 +12,7 @@ from typing import Final
 import numpy as np
 
 from steelyard.answers.report import Listed
-from steelyard.answers.results import (
-    FORMAT,
-    CampaignAnalysis,
-    Comparison,
-    is_interim,
-    specification,
-    uncompared,
-)
+from steelyard.answers.results import CampaignAnalysis, Comparison, is_interim, uncompared
 from steelyard.core.errors import InputError
 from steelyard.core.experiment import Workload
 from steelyard.core.findings import Estimate
@@ -27,16 +20,15 @@ from steelyard.core.schedule import Load
 from steelyard.core.target import WorkWords
 from steelyard.core.units import format_percent
 from steelyard.report.document import (
+    FORMAT,
     MISSING,
     Block,
     BulletList,
     ChartKind,
-    Column,
     Document,
     Figure,
     Json,
     Paragraph,
-    Row,
     Section,
     Table,
     Tone,
@@ -49,6 +41,7 @@ from steelyard.report.document import (
     number_column,
     percent,
     rate,
+    table_of,
     utc,
 )
 from steelyard.stats.changes import HORIZON, LEAST_SIDE, Change, change_points, least_values
@@ -406,50 +399,39 @@ def _workload_section(together: Sequence[Series], place: int) -> Section:
 def _table(series: Series) -> Table:
     lineage = series.lineage
     changed = {change.place for change in series.changes}
-    columns = (
-        number_column("no."),
-        Column(name="started"),
-        Column(name="campaign"),
-        number_column("effect"),
-        number_column("interval"),
-        number_column("blocks", spare=True),
-        number_column("rates", f"{series.words.rate}, {lineage.loads[-1].label}", spare=True),
-        Column(name="marked"),
-    )
-    rows = tuple(
-        _row(place, point, changed=place in changed) for place, point in enumerate(series.points)
-    )
-    return Table(
+
+    def marks(numbered: tuple[int, Point]) -> str:
+        place, point = numbered
+        return "; ".join((*(("changed",) if place in changed else ()), *point.marks))
+
+    return table_of(
+        enumerate(series.points),
+        (number_column("no."), lambda each: str(each[0] + 1)),
+        ("started", lambda each: utc(each[1].started_at)),
+        ("campaign", lambda each: each[1].directory),
+        (number_column("effect"), lambda each: effect_value(each[1].effect)),
+        (number_column("interval"), lambda each: effect_interval(each[1].effect)),
+        (number_column("blocks", spare=True), lambda each: str(each[1].blocks)),
+        (
+            number_column("rates", f"{series.words.rate}, {lineage.loads[-1].label}", spare=True),
+            lambda each: _rates(each[1]),
+        ),
+        ("marked", marks),
         title=f"{lineage.configuration} against {lineage.baseline}, {lineage.machine}",
-        columns=columns,
-        rows=rows,
+        tone=lambda each: Tone.WARNING if each[0] in changed else Tone.PLAIN,
         tone_column=3,
     )
 
 
-def _row(place: int, point: Point, *, changed: bool) -> Row:
-    told = ("changed",) if changed else ()
-    levels = point.levels
-    return Row(
-        cells=(
-            str(place + 1),
-            utc(point.started_at),
-            point.directory,
-            effect_value(point.effect),
-            effect_interval(point.effect),
-            str(point.blocks),
-            MISSING if levels is None else " \N{RIGHTWARDS ARROW} ".join(map(rate, levels)),
-            "; ".join((*told, *point.marks)),
-        ),
-        tone=Tone.WARNING if changed else Tone.PLAIN,
-    )
+def _rates(point: Point) -> str:
+    arrow = " \N{RIGHTWARDS ARROW} "
+    return MISSING if point.levels is None else arrow.join(map(rate, point.levels))
 
 
 def _figure(together: Sequence[Series], identity: str, title: str) -> Figure:
     lineage = together[0].lineage
     names = dict.fromkeys(each.lineage.configuration for each in together)
     return Figure(
-        specify=specification,
         identity=identity,
         kind=ChartKind.HISTORY,
         title=title,

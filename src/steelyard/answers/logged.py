@@ -42,12 +42,12 @@ from steelyard.answers.latency.section import (
     level_text,
     tail_values,
 )
-from steelyard.answers.results import FORMAT, specification
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import LoggedInterval, RunLatency, Spread
 from steelyard.core.target import POSTGRES_WORDS
 from steelyard.core.units import MS_PER_S, US_PER_S
 from steelyard.report.document import (
+    FORMAT,
     MISSING,
     Block,
     ChartKind,
@@ -67,6 +67,7 @@ from steelyard.report.document import (
     number,
     number_column,
     rate,
+    table_of,
     utc,
 )
 from steelyard.stats.histogram import LARGEST, Histogram, bucket_bounds, from_text, values_needed
@@ -347,36 +348,32 @@ def _warnings(groups: Sequence[LoggedGroup | AggregatedGroup]) -> Iterator[str]:
 
 
 def _runs(groups: Sequence[LoggedGroup]) -> Table:
-    columns = (
-        Column(name="run"),
-        Column(name="loop"),
-        Column(name="began", spare=True),
-        number_column("time", "s"),
-        number_column("transactions"),
-        number_column("achieved", "1/s"),
-        number_column("skipped"),
-        number_column("failed"),
-        number_column("retried"),
-        number_column("retries", spare=True),
-    )
-    return Table(title="Runs", columns=columns, rows=tuple(map(_run_row, groups)), note=_RUN_NOTE)
-
-
-def _run_row(group: LoggedGroup) -> Row:
-    latency = group.latency
-    return Row(
-        cells=(
-            group.name,
-            "open" if group.open_loop else "closed",
-            utc(group.started_at),
-            f"{group.seconds:,.{1 if group.seconds >= 10 else 2}f}",
-            f"{group.transactions:,}",
-            rate(group.achieved_per_s),
-            f"{latency.skipped:,}" if group.open_loop else MISSING,
-            _failed(group),
-            f"{latency.retried:,}" if group.tells_retries else MISSING,
-            f"{latency.retries:,}" if group.tells_retries else MISSING,
-        )
+    return table_of(
+        groups,
+        ("run", lambda group: group.name),
+        ("loop", lambda group: "open" if group.open_loop else "closed"),
+        (Column(name="began", spare=True), lambda group: utc(group.started_at)),
+        (
+            number_column("time", "s"),
+            lambda group: f"{group.seconds:,.{1 if group.seconds >= 10 else 2}f}",
+        ),
+        (number_column("transactions"), lambda group: f"{group.transactions:,}"),
+        (number_column("achieved", "1/s"), lambda group: rate(group.achieved_per_s)),
+        (
+            number_column("skipped"),
+            lambda group: f"{group.latency.skipped:,}" if group.open_loop else MISSING,
+        ),
+        (number_column("failed"), _failed),
+        (
+            number_column("retried"),
+            lambda group: f"{group.latency.retried:,}" if group.tells_retries else MISSING,
+        ),
+        (
+            number_column("retries", spare=True),
+            lambda group: f"{group.latency.retries:,}" if group.tells_retries else MISSING,
+        ),
+        title="Runs",
+        note=_RUN_NOTE,
     )
 
 
@@ -424,7 +421,6 @@ def tail_figure(groups: Sequence[LoggedGroup]) -> Figure:
         for values in tail_values(group.tail)
     )
     return Figure(
-        specify=specification,
         identity="latency-tail",
         kind=ChartKind.LATENCY_TAIL,
         title="Distribution of latency, to its tail",

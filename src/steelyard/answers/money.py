@@ -2,15 +2,19 @@
 
 A level is the price of the rate that was measured, kept up for hours. Two sides are set against
 each other by the effect within blocks, never by their levels.
+
+What the provider of a server saw of it is here, too: its own counts, minute by minute, beside ours.
+They are of the whole instance, with everything that ran on it: of all configurations that it had.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, Grounds, cell_name
+from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, Grounds, place_name
 from steelyard.core.experiment import MANY, ONE, RATE, Experiment
-from steelyard.core.findings import Estimate
+from steelyard.core.findings import Estimate, Finding, Severity
+from steelyard.core.measurement import BILLED_REQUESTS, ProviderSeries
 from steelyard.core.money import (
     Rates,
     TransactionCost,
@@ -19,7 +23,7 @@ from steelyard.core.money import (
     transaction_cost,
 )
 from steelyard.core.schedule import CellKey
-from steelyard.core.units import format_duration, format_percent
+from steelyard.core.units import MS_PER_S, SECONDS_PER_MINUTE, format_bytes, format_duration
 from steelyard.report.document import (
     MISSING,
     Block,
@@ -30,14 +34,16 @@ from steelyard.report.document import (
     Section,
     Table,
     bounds,
+    cell_json,
     effect_interval,
+    effect_json,
+    effect_range,
     effect_value,
     enumeration,
-    load_json,
     number,
     number_column,
-    percent,
     rate,
+    table_of,
 )
 
 
@@ -59,6 +65,11 @@ class CellCost:
     value: TransactionCost | None
     low: float | None = None
     high: float | None = None
+
+    @property
+    def total(self) -> float | None:
+        """Return what a million cost in all; None where it is not known."""
+        return None if self.value is None else self.value.total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,9 +231,7 @@ def money_clause(analysis: CampaignAnalysis, result: Comparison) -> str:
         same = (each.configuration, each.workload) == (result.configuration, result.workload)
         if same and each.baseline == result.baseline and each.change is not None:
             pair = bounds(each.change)
-            between = (
-                f" ({' to '.join(format_percent(end) for end in pair)})" if pair is not None else ""
-            )
+            between = "" if pair is None else f" ({effect_range(*pair)})"
             price = _prices(analysis.experiment, result)
             return f"Cost of a {ONE}: {effect_value(each.change)}{between}{price}"
     return ""
@@ -265,38 +274,26 @@ def _how_to_read(found: Money) -> str:
 
 
 def _levels(experiment: Experiment, found: Money) -> Table:
-    return Table(
-        title=f"Cost per million {MANY}",
-        columns=(
-            Column(name="configuration"),
-            Column(name="cell"),
-            number_column(RATE),
+    return table_of(
+        found.cells,
+        ("configuration", lambda each: each.configuration),
+        ("cell", lambda each: place_name(experiment, each.cell)),
+        (number_column(RATE), lambda each: rate(each.tps)),
+        (
             number_column("an hour"),
-            number_column("a million"),
-            number_column("95 % interval", spare=True),
-            Column(name="of which", spare=True),
+            lambda each: format_money(each.rates.per_hour, each.rates.currency),
         ),
-        rows=tuple(Row(cells=_level(experiment, each)) for each in found.cells),
+        (number_column("a million"), lambda each: format_money(each.total, each.rates.currency)),
+        (number_column("95 % interval", spare=True), _between),
+        (Column(name="of which", spare=True), lambda each: "; ".join(_parts(each))),
+        title=f"Cost per million {MANY}",
     )
 
 
-def _level(experiment: Experiment, cost: CellCost) -> tuple[str, ...]:
-    currency = cost.rates.currency
-    between = (
-        f"{format_money(cost.low, '')} to {format_money(cost.high, '')}"
-        if cost.low is not None and cost.high is not None
-        else MISSING
-    )
-    total = None if cost.value is None else cost.value.total
-    return (
-        cost.configuration,
-        f"{cost.cell.workload}, {cell_name(experiment, cost.cell.load)}",
-        MISSING if cost.tps is None else rate(cost.tps),
-        format_money(cost.rates.per_hour, currency),
-        format_money(total, currency),
-        between,
-        "; ".join(_parts(cost)),
-    )
+def _between(cost: CellCost) -> str:
+    if cost.low is None or cost.high is None:
+        return MISSING
+    return f"{format_money(cost.low, '')} to {format_money(cost.high, '')}"
 
 
 def _parts(cost: CellCost) -> Iterator[str]:
@@ -307,27 +304,14 @@ def _parts(cost: CellCost) -> Iterator[str]:
 def _changes(found: Money) -> Iterator[Table]:
     if not found.changes:
         return
-    yield Table(
+    yield table_of(
+        found.changes,
+        ("configuration", lambda each: each.configuration),
+        ("workload", lambda each: each.workload),
+        (number_column("change"), lambda each: effect_value(each.change)),
+        (number_column("95 % interval"), lambda each: effect_interval(each.change)),
+        ("why not known", lambda each: each.missing),
         title=f"Cost of a {ONE} against the baseline",
-        columns=(
-            Column(name="configuration"),
-            Column(name="workload"),
-            number_column("change"),
-            number_column("95 % interval"),
-            Column(name="why not known"),
-        ),
-        rows=tuple(
-            Row(
-                cells=(
-                    each.configuration,
-                    each.workload,
-                    effect_value(each.change),
-                    effect_interval(each.change),
-                    each.missing,
-                )
-            )
-            for each in found.changes
-        ),
     )
 
 
@@ -348,12 +332,11 @@ def _cell_json(cost: CellCost) -> dict[str, Json]:
     parts = () if cost.value is None else cost.value.parts
     return {
         "configuration": cost.configuration,
-        "workload": cost.cell.workload,
-        **load_json(cost.cell.load),
+        **cell_json(cost.cell),
         "currency": cost.rates.currency,
         "prices": cost.rates.source,
         "per_hour": number(cost.rates.per_hour),
-        "per_million": number(None if cost.value is None else cost.value.total),
+        "per_million": number(cost.total),
         "low_per_million": number(cost.low),
         "high_per_million": number(cost.high),
         "parts_per_million": {name: number(amount) for name, amount in parts},
@@ -362,14 +345,11 @@ def _cell_json(cost: CellCost) -> dict[str, Json]:
 
 
 def _change_json(each: CostChange) -> dict[str, Json]:
-    low, high = bounds(each.change) or (None, None)
     return {
         "baseline": each.baseline,
         "configuration": each.configuration,
         "workload": each.workload,
-        "change_percent": None if each.change is None else percent(each.change.value),
-        "low_percent": percent(low),
-        "high_percent": percent(high),
+        **effect_json(each.change, "change"),
         "missing": each.missing or None,
     }
 
@@ -411,4 +391,133 @@ def cost_json(experiment: Experiment, seconds: float) -> dict[str, Json]:
             "currency": cost.currency or None,
             "missing": list(cost.missing),
         }
+    }
+
+
+_BALANCES: Final = ("BurstBalance", "EBSIOBalance%", "EBSByteBalance%", "CPUCreditBalance")
+_SPENT: Final = 0.02  # of a balance: less is how it breathes; a guess
+_SURPLUS: Final = "CPUSurplusCreditBalance"
+_GUIDE: Final = '"Amazon RDS User Guide", sections "DB instance storage" and "DB instance classes"'
+_SERIES_NOTE: Final = (
+    "By CloudWatch, from the first run to the end, of the whole instance: all configurations on it,"
+    " pauses between runs included. Averages of a minute, of credits of five. The last minutes may"
+    " be missing."
+)
+_LOAD_NOTE: Final = (
+    " db.load.avg is the mean number of active sessions by Performance Insights, all and by what"
+    " they waited for: one look a second, means of a minute."
+)
+_BILLED_NOTE: Final = (
+    f" {enumeration(BILLED_REQUESTS)} are what Aurora bills, sums of five minutes: units of its"
+    " own, no requests of a volume."
+)
+
+
+def provider_series(grounds: Grounds) -> tuple[ProviderSeries, ...]:
+    """Return what providers counted; empty where no server has one that does."""
+    return grounds.record.provider
+
+
+def provider_findings(grounds: Grounds) -> Iterator[Finding]:
+    """Yield balances that were spent: what was measured then is burst; and what is billed of it."""
+    for each in grounds.record.provider:
+        if each.metric in _BALANCES and each.values:
+            yield from _spent(each)
+        if each.metric == _SURPLUS and max(each.values, default=0.0) > 0.0:
+            yield Finding(
+                code="surplus-credits",
+                severity=Severity.WARNING,
+                message=f"{each.server}: up to {max(each.values):,.0f} CPU credits were spent"
+                " beyond what its class earns, and are billed",
+                remedy="Take a class whose CPUs are there at all times, or count them in its cost.",
+                source=_GUIDE,
+                subject="campaign",
+            )
+
+
+def _spent(each: ProviderSeries) -> Iterator[Finding]:
+    """Yield the fall of a balance from its first value to its least."""
+    first, least = each.values[0], min(each.values)
+    took_s = each.starts_s[each.values.index(least)] - each.starts_s[0]
+    if first - least <= _SPENT * first or took_s <= 0.0:
+        return
+    left = "it was used up"
+    if least > _SPENT * first:
+        left_s = least * took_s / (first - least)
+        left = f"at that pace the rest is gone in about {format_duration(left_s)}"
+    yield Finding(
+        code="credits-spent",
+        severity=Severity.WARNING,
+        message=f"{each.server}: {each.metric} fell from {_value_shown(each, first)} to"
+        f" {_value_shown(each, least)} in {format_duration(took_s)}: the load was beyond what"
+        f" lasts, and {left}",
+        remedy="What was measured is burst. Add `sustain` for longer than that, or ask for fewer"
+        " requests than the volume or class gives for good.",
+        source=_GUIDE,
+        subject="campaign",
+    )
+
+
+def provider_section(_: CampaignAnalysis, every: Sequence[ProviderSeries]) -> tuple[Section, ...]:
+    """Return a row for each metric, and what was not published, which is not 0."""
+    title = "What AWS saw"
+    columns = (
+        *(Column(name=name) for name in ("instance", "configurations", "metric")),
+        *(number_column(name) for name in ("mean", "least", "most", "last", "minutes")),
+    )
+    published = [each for each in every if each.values]
+    blocks: list[Block] = []
+    if published:
+        rows = tuple(Row(cells=_series_cells(each)) for each in published)
+        note = _SERIES_NOTE + (_BILLED_NOTE if any(each.is_billed for each in published) else "")
+        note += _LOAD_NOTE if any(each.unit == "sessions" for each in published) else ""
+        blocks.append(Table(title=title, columns=columns, rows=rows, note=note))
+    for server in dict.fromkeys(each.server for each in every):
+        missing = tuple(e.metric for e in every if e.server == server and not e.values)
+        if missing:
+            told = f"{server}: not published, which is not 0: {enumeration(missing)}."
+            blocks.append(Paragraph(text=told))
+    return (Section(anchor="provider", title=title, blocks=tuple(blocks)),)
+
+
+def _series_cells(each: ProviderSeries) -> tuple[str, ...]:
+    mean = sum(each.values) / len(each.values)
+    told = (mean, min(each.values), max(each.values), each.values[-1])
+    return (
+        each.server,
+        ", ".join(each.configurations),
+        each.metric,
+        *(_value_shown(each, value) for value in told),
+        f"{len(each.values) * each.period_s / SECONDS_PER_MINUTE:.0f}",
+    )
+
+
+def _value_shown(each: ProviderSeries, value: float) -> str:
+    match each.unit:
+        case "%":
+            return f"{value:.1f} %"
+        case "B" | "B/s":
+            return format_bytes(value) + each.unit.removeprefix("B")
+        case "s":
+            return f"{MS_PER_S * value:.3g} ms"
+        case "sessions":
+            return f"{value:.2f}"
+        case unit:
+            return f"{value:,.1f} {unit}".rstrip()
+
+
+def provider_json(every: Sequence[ProviderSeries]) -> dict[str, Json]:
+    """Return all points, s since the epoch and value."""
+    return {
+        "provider": [
+            {
+                "server": each.server,
+                "configurations": list(each.configurations),
+                "metric": each.metric,
+                "unit": each.unit,
+                "period_s": each.period_s,
+                "points": [list(point) for point in zip(each.starts_s, each.values, strict=True)],
+            }
+            for each in every
+        ]
     }

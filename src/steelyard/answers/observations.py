@@ -27,6 +27,7 @@ from steelyard.core.experiment import Attribution, AttributionKind, Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Evidence, Quantity, Run
 from steelyard.core.schedule import CellKey
+from steelyard.core.units import MIB
 from steelyard.stats.factorial import difference, main_effect, removed_last
 from steelyard.stats.intervals import (
     FloatArray,
@@ -49,7 +50,6 @@ class Observations:
         log_tps: Shape (blocks, configurations, cells), ln(1/s), blocks in run order; over all
             rounds of a start: the sum of their transactions over the sum of their seconds. In
             sub-blocks the ratio to the baseline of the same one, times the block's mean of that.
-        positions: Same shape: place of the run in its start, the mean one with several rounds.
         slices: Shape (blocks, rounds, configurations, cells), ln(1/s) of each run; of the
             baseline in sub-blocks that in the first.
         places: Same shape: place of each run in its start.
@@ -60,7 +60,6 @@ class Observations:
     configurations: tuple[str, ...]
     cells: tuple[CellKey, ...]
     log_tps: FloatArray
-    positions: FloatArray
     slices: FloatArray
     places: FloatArray
     runs: Mapping[tuple[str, CellKey], tuple[Run, ...]]
@@ -91,11 +90,15 @@ class Observations:
             self,
             cells=cells,
             log_tps=self.log_tps[..., kept],
-            positions=self.positions[..., kept],
             slices=self.slices[..., kept],
             places=self.places[..., kept],
             runs={key: runs for key, runs in self.runs.items() if key[1] in cells},
         )
+
+    def runs_of(self, configuration: str) -> list[Run]:
+        """Return the runs of a configuration, cell by cell."""
+        own = [runs for (name, _), runs in self.runs.items() if name == configuration]
+        return [run for runs in own for run in runs]
 
     def columns_of(self, workload: str) -> list[int]:
         """Return the places of a workload's cells along the last axis."""
@@ -120,7 +123,6 @@ class Observations:
             self,
             configurations=tuple(configurations),
             log_tps=self.log_tps[:, sides],
-            positions=self.positions[:, sides],
             slices=self.slices[:, :, sides],
             places=self.places[:, :, sides],
             runs={key: runs for key, runs in self.runs.items() if key[0] in configurations},
@@ -166,7 +168,6 @@ def observe(record: CampaignRecord) -> Observations:
         configurations=configurations,
         cells=cells,
         log_tps=log_tps[whole],
-        positions=taken.places.mean(axis=1)[whole],
         slices=taken.slices[whole],
         places=taken.places[whole],
         runs=_grouped(record, set(holes)),
@@ -468,6 +469,13 @@ def total_of(runs: Sequence[Run], quantity: Quantity) -> float | None:
     return sum_of([run.evidence.total(quantity) if run.evidence else None for run in runs])
 
 
+def median_latency_s(runs: Sequence[Run]) -> float | None:
+    """Return the median over runs of their mean latency; None when none reports it."""
+    taken = [run.measurement.latency_mean_s for run in runs if run.measurement is not None]
+    known = [seconds for seconds in taken if seconds is not None]
+    return float(np.median(known)) if known else None
+
+
 def transactions_of(runs: Sequence[Run]) -> float:
     """Return how many were counted in all of some runs."""
     return sum(run.measurement.transactions for run in runs if run.measurement is not None)
@@ -515,6 +523,15 @@ def change(differences: FloatArray) -> Estimate:
     return estimate_of(signed_rank_interval(differences, FIXED_ALPHA))
 
 
+def as_ratio(logs: Estimate) -> Estimate:
+    """Return an effect in ln as a relative change."""
+    return Estimate(
+        value=float(np.expm1(logs.value)),
+        low=None if logs.low is None else float(np.expm1(logs.low)),
+        high=None if logs.high is None else float(np.expm1(logs.high)),
+    )
+
+
 def is_clear(differences: FloatArray, family: int) -> bool:
     """Return whether the interval leaves out 0 also at a level shared by a whole family.
 
@@ -539,17 +556,17 @@ def estimate_of(interval: Interval) -> Estimate:
 
 def busy_fraction(seen: Evidence) -> float | None:
     """Return %util; of a device that serves many requests at once it says little."""
-    return _per(seen.total(Quantity.DEVICE_BUSY_S), seen.seconds)
+    return ratio_of_sums((seen,), Quantity.DEVICE_BUSY_S, None)
 
 
 def queue_length(seen: Evidence) -> float | None:
     """Return aqu-sz, the mean requests in flight."""
-    return _per(seen.total(Quantity.DEVICE_QUEUE_S), seen.seconds)
+    return ratio_of_sums((seen,), Quantity.DEVICE_QUEUE_S, None)
 
 
 def reads_per_s(seen: Evidence) -> float | None:
     """Return r/s."""
-    return _per(seen.total(Quantity.DEVICE_READS), seen.seconds)
+    return ratio_of_sums((seen,), Quantity.DEVICE_READS, None)
 
 
 def requests_per_s(seen: Evidence) -> float | None:
@@ -559,7 +576,7 @@ def requests_per_s(seen: Evidence) -> float | None:
 
 def read_size_bytes(seen: Evidence) -> float | None:
     """Return rareq-sz, the mean size of a read."""
-    return _per(seen.total(Quantity.DEVICE_READ_BYTES), seen.total(Quantity.DEVICE_READS))
+    return ratio_of_sums((seen,), Quantity.DEVICE_READ_BYTES, Quantity.DEVICE_READS)
 
 
 def wait_s(seen: Evidence) -> float | None:
@@ -583,7 +600,7 @@ class DeviceLimit:
     def words(self) -> str:
         """Return it with its units."""
         requests = f"{self.requests_per_s or 0.0:,.0f} requests/s"
-        moved = f"{(self.bytes_per_s or 0.0) / 2**20:,.1f} MiB/s"
+        moved = f"{(self.bytes_per_s or 0.0) / MIB:,.1f} MiB/s"
         if self.requests_per_s is None:
             return moved
         return requests if self.bytes_per_s is None else f"{requests} and {moved}"
@@ -596,6 +613,7 @@ class DeviceLimit:
         )
 
 
+ENOUGH_READ_BYTES: Final = 16 * MIB  # for a read amplification; a guess
 FULL: Final = 0.95  # of a second with a request in flight
 STEADY: Final = 0.05  # the middle half of the seconds, over their median
 QUEUED: Final = 2.0  # requests in flight: with fewer it is what one of them takes that is steady
@@ -662,9 +680,8 @@ def _requests(seen: Evidence) -> float | None:
     return _sum(seen, Quantity.DEVICE_READS, Quantity.DEVICE_WRITES)
 
 
-def _sum(seen: Evidence, one: Quantity, other: Quantity) -> float | None:
-    first, second = seen.total(one), seen.total(other)
-    return None if first is None or second is None else first + second
+def _sum(seen: Evidence, *quantities: Quantity) -> float | None:
+    return sum_of([seen.total(each) for each in quantities])
 
 
 def _per(dividend: float | None, divisor: float | None) -> float | None:
@@ -729,21 +746,9 @@ def watching(runs: Sequence[Run]) -> Watching | None:
 def _share(
     evidence: Sequence[Evidence], own_cpu_s: float | None, server_cpu_s: float | None
 ) -> float | None:
-    used = [_used_s(each) for each in evidence]
-    if own_cpu_s is None or any(seconds is None for seconds in used):
+    # Server, generator and Steelyard: the probes are a part of these.
+    used = (Quantity.SERVER_CPU_S, Quantity.GENERATOR_CPU_S, Quantity.STEELYARD_CPU_S)
+    whole = sum_of([_sum(each, *used) for each in evidence])
+    if own_cpu_s is None or not whole:
         return None
-    whole = sum(seconds for seconds in used if seconds is not None)
-    return (own_cpu_s + (server_cpu_s or 0.0)) / whole if whole else None
-
-
-def _used_s(evidence: Evidence) -> float | None:
-    """Return what server, generator and Steelyard used; the probes are a part of these."""
-    parts = [
-        evidence.total(quantity)
-        for quantity in (
-            Quantity.SERVER_CPU_S,
-            Quantity.GENERATOR_CPU_S,
-            Quantity.STEELYARD_CPU_S,
-        )
-    ]
-    return None if None in parts else sum(part for part in parts if part is not None)
+    return (own_cpu_s + (server_cpu_s or 0.0)) / whole

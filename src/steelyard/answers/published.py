@@ -21,15 +21,13 @@ from steelyard.core.schedule import Load
 from steelyard.core.units import MS_PER_S
 from steelyard.report.document import (
     MISSING,
-    Column,
     Json,
-    Row,
     Section,
-    Table,
     milliseconds,
     number,
     number_column,
     rate,
+    table_of,
 )
 
 
@@ -84,13 +82,6 @@ class RequestFigures:
     of_off: float | None
     mean_s: float | None
     p99_s: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedRequests:
-    """Both sides, command by command: first those of here in order, then those published."""
-
-    rows: tuple[RequestFigures, ...]
 
 
 SCALE_FACTOR = 100
@@ -196,16 +187,18 @@ _P99: Final = 0.99
 _COMMANDS: Final = {"set": "SET", "get": "GET", "ping_mbulk": "PING", "ping_inline": "PING"}
 
 
-def published_requests(grounds: Grounds) -> PublishedRequests | None:
-    """Return a campaign beside the published figures of Redis; None where none is its work."""
+def published_requests(grounds: Grounds) -> tuple[RequestFigures, ...]:
+    """Return a campaign beside the published figures of Redis; nothing where none is its work."""
     analysis = grounds.analysis
     return requests_beside_published(analysis.experiment, analysis.cells, analysis.latency)
 
 
 def requests_beside_published(
     experiment: Experiment, cells: Sequence[CellSummary], latency: LatencyAnalysis | None
-) -> PublishedRequests | None:
-    """Return a campaign beside the published figures; None where none is of the same work.
+) -> tuple[RequestFigures, ...]:
+    """Return a campaign beside the published figures; nothing where none is of the same work.
+
+    Command by command: first those of here in order, then those published.
 
     The same work is a test of redis-benchmark with 20 clients and no pipeline on one key of 180,000
     bytes. How many requests were made differs: 50,000 there, here as many as fill a slice.
@@ -215,7 +208,7 @@ def requests_beside_published(
         own = _own_requests(experiment, workload, cells, latency)
         if own:
             rows += [*own, *_published_requests(own[0].command)]
-    return PublishedRequests(rows=tuple(rows)) if rows else None
+    return tuple(rows)
 
 
 def _own_requests(
@@ -234,8 +227,6 @@ def _own_requests(
     rows = []
     for name in (t.name for t in experiment.configurations if t.name in found):
         cell = found[name]
-        levels = latency.of(name, cell.cell) if latency is not None else None
-        p99 = levels.at(_P99) if levels is not None else None
         rows.append(
             RequestFigures(
                 command=command,
@@ -245,7 +236,7 @@ def _own_requests(
                 per_s=cell.tps.value,
                 of_off=None if off is None else cell.tps.value / off.tps.value,
                 mean_s=cell.latency_mean_s,
-                p99_s=None if p99 is None or p99.value_s is None else p99.value_s.value,
+                p99_s=None if latency is None else latency.percentile_s(name, cell.cell, _P99),
             )
         )
     return rows
@@ -327,23 +318,29 @@ _CONFIGURATIONS = {
 }
 
 
-def requests_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
-    """Return the table beside the published figures of Redis, or nothing where there are none."""
-    figures = analysis.answer(published_requests)
-    if figures is None:
-        return ()
-    columns = (
-        Column(name="command"),
-        Column(name="where"),
-        Column(name="configuration"),
-        number_column("keys held", spare=True),
-        number_column("requests", unit="1/s"),
-        number_column("of AOF off"),
-        number_column("mean", unit="ms"),
-        number_column("p99", unit="ms"),
+def requests_section(
+    analysis: CampaignAnalysis, figures: Sequence[RequestFigures]
+) -> tuple[Section, ...]:
+    """Return the table beside the published figures of Redis."""
+    table = table_of(
+        figures,
+        ("command", lambda row: row.command),
+        ("where", lambda row: "published" if row.published else "here"),
+        ("configuration", _name),
+        (
+            number_column("keys held", spare=True),
+            lambda row: MISSING if row.held_keys is None else f"{row.held_keys:,}",
+        ),
+        (number_column("requests", unit="1/s"), lambda row: rate(row.per_s)),
+        (
+            number_column("of AOF off"),
+            lambda row: MISSING if row.of_off is None else f"{100.0 * row.of_off:.1f} %",
+        ),
+        (number_column("mean", unit="ms"), lambda row: milliseconds(row.mean_s)),
+        (number_column("p99", unit="ms"), lambda row: milliseconds(row.p99_s)),
+        title=_TITLE,
+        note=f"{_NOTE} {_here(analysis)}",
     )
-    rows = tuple(_row(row) for row in figures.rows)
-    table = Table(title=_TITLE, columns=columns, rows=rows, note=f"{_NOTE} {_here(analysis)}")
     return (Section(anchor="published", title=_TITLE, blocks=(table,)),)
 
 
@@ -355,27 +352,13 @@ def _here(analysis: CampaignAnalysis) -> str:
     return f"Here: medians of {slices} runs in blocks ordered by coin, not 50,000 requests{by}."
 
 
-def _row(row: RequestFigures) -> Row:
+def _name(row: RequestFigures) -> str:
     name = row.configuration
-    return Row(
-        cells=(
-            row.command,
-            "published" if row.published else "here",
-            _CONFIGURATIONS.get(name, name) if row.published else name,
-            MISSING if row.held_keys is None else f"{row.held_keys:,}",
-            rate(row.per_s),
-            MISSING if row.of_off is None else f"{100.0 * row.of_off:.1f} %",
-            milliseconds(row.mean_s),
-            milliseconds(row.p99_s),
-        )
-    )
+    return _CONFIGURATIONS.get(name, name) if row.published else name
 
 
-def requests_json(analysis: CampaignAnalysis) -> dict[str, Json]:
-    """Return the same table for programs; nothing where there is none."""
-    figures = analysis.answer(published_requests)
-    if figures is None:
-        return {}
+def requests_json(figures: Sequence[RequestFigures]) -> dict[str, Json]:
+    """Return the same table for programs."""
     rows: list[Json] = [
         {
             "command": row.command,
@@ -387,7 +370,7 @@ def requests_json(analysis: CampaignAnalysis) -> dict[str, Json]:
             "latency_mean_s": number(row.mean_s),
             "latency_p99_s": number(row.p99_s),
         }
-        for row in figures.rows
+        for row in figures
     ]
     return {"published_requests": rows}
 

@@ -16,7 +16,6 @@ from importlib.resources import files
 from typing import Any, Final
 
 from steelyard.answers import findings
-from steelyard.answers.amplification import read_figures, read_json, read_section
 from steelyard.answers.attribution import (
     analyse_attribution,
     attribution_json,
@@ -43,21 +42,31 @@ from steelyard.answers.contract import (
     with_marks,
 )
 from steelyard.answers.costs import cost_section
+from steelyard.answers.devices import (
+    device_json,
+    device_section,
+    devices_and_waits,
+    read_figures,
+    read_json,
+    read_section,
+)
 from steelyard.answers.durability.results import measured_lags
 from steelyard.answers.durability.section import durability_json, durability_section, trades_json
 from steelyard.answers.findings import finding_json, finding_section
 from steelyard.answers.gate import gate_json, gate_section
 from steelyard.answers.latency.results import percentile_name
 from steelyard.answers.latency.section import latency_json, latency_section
-from steelyard.answers.money import analyse_money, money_json, money_section
-from steelyard.answers.noise.compute import analyse_noise, noise_findings
-from steelyard.answers.noise.section import noise_json, noise_section
-from steelyard.answers.provider import (
+from steelyard.answers.money import (
+    analyse_money,
+    money_json,
+    money_section,
     provider_findings,
     provider_json,
     provider_section,
     provider_series,
 )
+from steelyard.answers.noise.compute import analyse_noise, noise_findings
+from steelyard.answers.noise.section import noise_json, noise_section
 from steelyard.answers.published import (
     beside_json,
     published_requests,
@@ -65,12 +74,6 @@ from steelyard.answers.published import (
     requests_section,
 )
 from steelyard.answers.reasons.section import reasons_json
-from steelyard.answers.reasons.waits import (
-    device_json,
-    device_section,
-    devices_and_waits,
-    waits_of,
-)
 from steelyard.answers.result.method import (
     command_section,
     design_pairs,
@@ -79,7 +82,6 @@ from steelyard.answers.result.method import (
 )
 from steelyard.answers.result.section import place_line, rankings, result_section
 from steelyard.answers.results import (
-    FORMAT,
     LABEL,
     CampaignAnalysis,
     CellSummary,
@@ -88,6 +90,7 @@ from steelyard.answers.results import (
     Grounds,
     SettingDifference,
     StallTest,
+    T,
     cell_name,
     ending,
     is_interim,
@@ -102,8 +105,14 @@ from steelyard.answers.scalability import (
     scalability_section,
 )
 from steelyard.answers.statements.compute import fit_of_statements, tallied, use_section, uses_json
-from steelyard.answers.statements.plans import plan_section, plans_json, traced
-from steelyard.answers.statements.section import statement_section, statements_json
+from steelyard.answers.statements.section import (
+    plan_section,
+    plans_json,
+    statement_section,
+    statements_json,
+    traced,
+    waits_of,
+)
 from steelyard.answers.sustained.compute import burst_findings
 from steelyard.answers.sustained.section import (
     sustained_json,
@@ -124,6 +133,7 @@ from steelyard.core.experiment import Configuration, Experiment
 from steelyard.core.findings import Finding
 from steelyard.core.units import format_bytes, format_duration
 from steelyard.report.document import (
+    FORMAT,
     MISSING,
     Align,
     Block,
@@ -139,12 +149,13 @@ from steelyard.report.document import (
     Table,
     Tone,
     bounds,
+    cell_json,
     count,
+    effect_json,
     enumeration,
     filled,
     load_json,
     number,
-    percent,
     share,
     utc,
     worded,
@@ -181,28 +192,51 @@ def _always(
     return lambda analysis: (section(analysis),)
 
 
+def _computed(
+    compute: Callable[[Grounds], T | None],
+    sections: Callable[[CampaignAnalysis, T], Sequence[Section]] = lambda *_: (),
+    json: Callable[[T], Mapping[str, Json]] = lambda _: {},
+    findings: Callable[[Grounds], Iterable[Finding]] = lambda _: (),
+    *,
+    shown: Shown = Shown.NOTHING,
+    single_pass: bool | None = None,
+) -> Answer:
+    """Return an answer that is told by what it computes, and not where that is nothing."""
+
+    def told(analysis: CampaignAnalysis) -> Sequence[Section]:
+        found = analysis.answer(compute)
+        return sections(analysis, found) if found else ()
+
+    def for_programs(analysis: CampaignAnalysis) -> Mapping[str, Json]:
+        found = analysis.answer(compute)
+        return json(found) if found else {}
+
+    return Answer(
+        compute=compute,
+        findings=findings,
+        sections=told,
+        json=for_programs,
+        shown=shown,
+        single_pass=single_pass,
+    )
+
+
 ANSWERS: Final = (
     Answer(sections=_always(result_section), shown=Shown.ALL, single_pass=False),
     Answer(sections=_always(pass_result), shown=Shown.ALL, single_pass=True),
     Answer(sections=what_lasts, shown=Shown.ALL, single_pass=True),
     Answer(sections=gate_section, json=gate_json, single_pass=False),
     Answer(sections=published_section, json=beside_json, shown=Shown.ALL),
-    Answer(
-        compute=analyse_noise,
-        findings=lambda grounds: noise_findings(grounds.analysis),
-        sections=noise_section,
-        json=noise_json,
+    _computed(
+        analyse_noise,
+        noise_section,
+        noise_json,
+        lambda grounds: noise_findings(grounds.analysis),
         shown=Shown.ALL,
         single_pass=False,
     ),
-    Answer(
-        compute=contract_of,
-        findings=contract_findings,
-        sections=contract_section,
-        json=contract_json,
-        shown=Shown.ALL,
-    ),
-    Answer(compute=instance_noise, json=instance_noise_json),
+    _computed(contract_of, contract_section, contract_json, contract_findings, shown=Shown.ALL),
+    _computed(instance_noise, json=instance_noise_json),
     Answer(
         compute=analyse_attribution,
         sections=attribution_section,
@@ -210,23 +244,18 @@ ANSWERS: Final = (
         shown=Shown.ALL,
         single_pass=False,
     ),
-    Answer(
-        compute=open_loops,
-        findings=lambda grounds: capacity_findings(grounds.record),
-        sections=capacity_section,
-        json=open_loops_json,
+    _computed(
+        open_loops,
+        capacity_section,
+        open_loops_json,
+        lambda grounds: capacity_findings(grounds.record),
         shown=Shown.ALL,
         single_pass=False,
     ),
     Answer(sections=chart_section),
     Answer(sections=_always(cell_section), shown=Shown.ALL),
     Answer(sections=_always(comparison_section), shown=Shown.ALL, single_pass=False),
-    Answer(
-        compute=published_requests,
-        sections=requests_section,
-        json=requests_json,
-        shown=Shown.ALL,
-    ),
+    _computed(published_requests, requests_section, requests_json, shown=Shown.ALL),
     Answer(sections=latency_section, json=latency_json, shown=Shown.ALL),
     Answer(
         compute=measured_lags,
@@ -234,14 +263,8 @@ ANSWERS: Final = (
         json=durability_json,
         shown=Shown.TABLES,  # the reasons are in the files
     ),
-    Answer(compute=traced, sections=plan_section, json=plans_json, shown=Shown.ALL),
-    Answer(
-        compute=tallied,
-        sections=use_section,
-        json=uses_json,
-        shown=Shown.TABLES,
-        single_pass=False,
-    ),
+    _computed(traced, plan_section, plans_json, shown=Shown.ALL),
+    _computed(tallied, use_section, uses_json, shown=Shown.TABLES, single_pass=False),
     Answer(
         compute=fit_of_statements,
         sections=statement_section,
@@ -252,27 +275,18 @@ ANSWERS: Final = (
     # `steelyard explain` shows the tables.
     Answer(sections=budget_section, json=reasons_json, shown=Shown.WORDS),
     Answer(sections=cost_section),
-    Answer(
-        compute=devices_and_waits,
-        sections=device_section,
-        json=device_json,
-        shown=Shown.ALL,
-    ),
-    Answer(compute=read_figures, sections=read_section, json=read_json, shown=Shown.ALL),
+    _computed(devices_and_waits, device_section, device_json, shown=Shown.ALL),
+    _computed(read_figures, read_section, read_json, shown=Shown.ALL),
     Answer(compute=analyse_money, sections=money_section, json=money_json),
-    Answer(
-        compute=provider_series,
-        findings=provider_findings,
-        sections=provider_section,
-        json=provider_json,
-        shown=Shown.TABLES,
+    _computed(
+        provider_series, provider_section, provider_json, provider_findings, shown=Shown.TABLES
     ),
     Answer(sections=timeline_section, json=phases_json),
-    Answer(
-        compute=scalability_curves,
-        findings=lambda grounds: scalability_findings(grounds.analysis),
-        sections=scalability_section,
-        json=scalability_json,
+    _computed(
+        scalability_curves,
+        scalability_section,
+        scalability_json,
+        lambda grounds: scalability_findings(grounds.analysis),
         shown=Shown.ALL,
         single_pass=False,
     ),
@@ -365,16 +379,13 @@ _POOLED: dict[str, Json] = {"clients": "pooled", "threads": None, "rate_per_s": 
 
 
 def _comparison(comparison: Comparison) -> dict[str, Json]:
-    load, effect = comparison.load, comparison.effect
-    low, high = bounds(effect) or (None, None)
+    load = comparison.load
     return {
         "baseline": comparison.baseline,
         "configuration": comparison.configuration,
         "workload": comparison.workload,
         **(_POOLED if load is None else load_json(load)),
-        "effect_percent": None if effect is None else percent(effect.value),
-        "low_percent": percent(low),
-        "high_percent": percent(high),
+        **effect_json(comparison.effect),
         "verdict": comparison.verdict.value,
         "blocks": comparison.blocks,
         "level": number(comparison.level),
@@ -406,8 +417,7 @@ def _cell(cell: CellSummary, *, in_turns: bool) -> dict[str, Json]:
     low, high = bounds(cell.tps) or (None, None)
     measured = cell.runs > 0
     return {
-        "workload": cell.cell.workload,
-        **load_json(cell.cell.load),
+        **cell_json(cell.cell),
         "configuration": cell.configuration,
         "runs": cell.runs,
         "tps": {
@@ -446,11 +456,6 @@ def _setting(analysis: CampaignAnalysis, difference: SettingDifference) -> dict[
     }
 
 
-def _has_rounds(plan: CampaignPlan) -> bool:
-    """Return whether the number of rounds is more than the one that always was."""
-    return plan.rounds_for is not RoundsFor.ONE
-
-
 def _design(analysis: CampaignAnalysis, plan: CampaignPlan) -> dict[str, Json]:
     rule, warm_up = plan.stopping, plan.warm_up
     return {
@@ -462,7 +467,7 @@ def _design(analysis: CampaignAnalysis, plan: CampaignPlan) -> dict[str, Json]:
         "restore": ", ".join(plan.means),
         **(
             {"rounds": plan.rounds, "rounds_reason": plan.rounds_reason}
-            if _has_rounds(plan)
+            if plan.rounds_for is not RoundsFor.ONE
             else {}
         ),
         "stopping": {

@@ -4,34 +4,19 @@ Effects are relative: 0.03 means 3 % more transactions per second than the basel
 those of verdicts, of how a campaign ended, of what a load is called; figures are drawn from here.
 """
 
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status
-from steelyard.core.experiment import Experiment
+from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Estimate, Finding, Validity, Verdict
 from steelyard.core.measurement import Fact, Run
 from steelyard.core.schedule import Ceiling, CellKey, Load, Mode
-from steelyard.stats.noise import LEAST_INSTANCES
-
-if TYPE_CHECKING:
-    from steelyard.answers.durability.results import (
-        ConfigurationDurability,
-        DurabilityTrade,
-    )
-    from steelyard.answers.latency.results import LatencyAnalysis
-    from steelyard.answers.observations import Observations
-    from steelyard.answers.reasons.compute import Reasons
-    from steelyard.answers.sustained.compute import SustainedSummary
-import shlex
-from collections.abc import Iterator
-
-from steelyard.core.experiment import Workload
 from steelyard.core.units import format_duration, format_percent
 from steelyard.report.document import (
     CONFIDENCE,
-    Figure,
     Tone,
     bounds,
     count,
@@ -40,9 +25,16 @@ from steelyard.report.document import (
     enumeration,
     share,
 )
+from steelyard.stats.noise import LEAST_INSTANCES
 from steelyard.stats.spending import has_many_cells
 
-FORMAT = 1  # of ``summary.json`` and of whatever else is printed for programs
+if TYPE_CHECKING:
+    from steelyard.answers.durability.results import ConfigurationDurability, DurabilityTrade
+    from steelyard.answers.latency.results import LatencyAnalysis
+    from steelyard.answers.observations import Observations
+    from steelyard.answers.reasons.compute import Reasons
+    from steelyard.answers.sustained.compute import SustainedSummary
+
 T = TypeVar("T")
 
 
@@ -243,7 +235,6 @@ class CampaignAnalysis:
     durability: "tuple[ConfigurationDurability, ...]" = ()
     warm_ups_s: tuple[float, ...] = ()
     answers: "Mapping[Computing, object]" = field(default_factory=dict)
-    format: int = 1
 
     def answer(self, computing: "Callable[[Grounds], T]") -> T | None:
         """Return what a registered answer computed; None where it was not computed."""
@@ -257,6 +248,11 @@ class CampaignAnalysis:
     def is_in_turns(self) -> bool:
         """Return whether its configurations alternate, so that runs were taken in turns."""
         return self.plan is not None and self.plan.mode is Mode.ALTERNATING
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the baseline, then the others in file order: the order of the colours."""
+        return (self.experiment.baseline, *self.experiment.contenders)
 
     @property
     def results(self) -> tuple[Comparison, ...]:
@@ -283,13 +279,6 @@ class Grounds:
 Computing = Callable[[Grounds], object]
 
 
-def specification(figure: Figure) -> str:
-    """Return a figure as Vega-Lite JSON."""
-    from steelyard.answers import chart_specs  # noqa: PLC0415 - imports Altair
-
-    return chart_specs.specification(figure)
-
-
 _TONE_OF = {
     Verdict.FASTER: Tone.GOOD,
     Verdict.SLOWER: Tone.BAD,
@@ -299,6 +288,8 @@ _TONE_OF = {
 
 
 LABEL = "single unrepeated pass"
+FIRST_LEVEL = "the first level"
+BURST_ONLY = "burst, not sustained"
 
 
 def blocks_of_all(analysis: CampaignAnalysis) -> str:
@@ -393,6 +384,19 @@ def _has_twin(experiment: Experiment, load: Load) -> bool:
     """Return whether other loads have as many clients on another number of threads."""
     threads = {other.threads for other in experiment.loads if other.clients == load.clients}
     return bool(threads - {load.threads})
+
+
+def place_name(experiment: Experiment, cell: CellKey) -> str:
+    """Return a cell by its workload and its load."""
+    return f"{cell.workload}, {cell_name(experiment, cell.load)}"
+
+
+def compared_names(analysis: CampaignAnalysis) -> tuple[str, ...]:
+    """Return what comparisons are between, the reference first: the order of their colours."""
+    attribution = analysis.experiment.attribution
+    if attribution is None:
+        return analysis.names
+    return (FIRST_LEVEL, *(factor.on for factor in attribution.factors))
 
 
 def cells_together(experiment: Experiment) -> str:
@@ -663,3 +667,19 @@ def command_pairs(experiment: Experiment) -> tuple[tuple[str, str], ...]:
         *(("runs", shlex.join(each.argv)) for each in named),
     )
     return tuple(dict.fromkeys(pairs))
+
+
+def one_key_label(experiment: Experiment) -> str:
+    """Return which workloads ask for a single key, in a sentence; empty where none does."""
+    names = tuple(
+        workload.name
+        for workload in experiment.workloads
+        if workload.redis is not None and workload.redis.space.keys == 1
+    )
+    if not names:
+        return ""
+    verb = "uses" if len(names) == 1 else "use"
+    return (
+        f"{enumeration(names)} {verb} one key: all requests go to the same value, which the caches"
+        " of the CPU hold; that says nothing of a key space."
+    )

@@ -6,19 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard.answers.observations import Observations
-from steelyard.answers.results import CampaignAnalysis, Grounds, specification
+from steelyard.answers.results import CampaignAnalysis, Grounds
 from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT, Experiment
 from steelyard.core.findings import Estimate, Finding, Severity
 from steelyard.core.schedule import CellKey, Load
-from steelyard.core.units import format_percent
+from steelyard.core.units import format_percent, format_share
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,
     ChartKind,
-    Column,
     Figure,
     Json,
-    Row,
     Section,
     Table,
     Tone,
@@ -28,7 +26,10 @@ from steelyard.report.document import (
     number,
     number_column,
     percent,
+    percent_interval,
     rate,
+    table_of,
+    with_interval,
 )
 from steelyard.stats.intervals import FloatArray, Interval, student_interval
 from steelyard.stats.scalability import (
@@ -285,9 +286,8 @@ def _misfit(curve: ScalabilityCurve) -> Finding:
         code="scalability-does-not-fit" if curve.refuted else "scalability-not-precise",
         severity=Severity.INFO,
         message=(
-            f"{_name(curve)}: the scalability law misses by up to "
-            f"{format_percent(curve.max_error, signed=False)}, {explained} "
-            f"(p = {curve.lack_of_fit_p:.2g}); the curve is drawn, N* is not told"
+            f"{_name(curve)}: the scalability law misses by up to {format_share(curve.max_error)},"
+            f" {explained} (p = {curve.lack_of_fit_p:.2g}); the curve is drawn, N* is not told"
         ),
         remedy=_BENT if curve.refuted else "More blocks make the points of the curve more precise.",
         source="METHOD 6, lack-of-fit test at 5 % and misses above 5 %",
@@ -310,46 +310,36 @@ _NOTE = (
 _ASIDE = 1.025  # factor between two configurations' points, so that they do not cover one another
 
 
-def scalability_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
-    """Return the curves with their numbers; nothing where loads or blocks are too few."""
-    curves = analysis.answer(scalability_curves)
-    if not curves:
-        return ()
+def scalability_section(
+    analysis: CampaignAnalysis, curves: Sequence[ScalabilityCurve]
+) -> tuple[Section, ...]:
+    """Return the curves with their numbers."""
     blocks = (_table(curves), _figure(analysis, curves))
     return (Section(anchor="scalability", title=TITLE, blocks=blocks),)
 
 
 def _table(curves: Sequence[ScalabilityCurve]) -> Table:
-    columns = (
-        Column(name="workload"),
-        Column(name="configuration"),
-        number_column("alpha", "%"),
-        number_column("beta", "%"),
-        number_column("N*", "clients"),
-        number_column(f"{RATE} at N*", RATE_UNIT, spare=True),
-        number_column("largest miss", spare=True),
-        Column(name="fit"),
-        number_column("falls from", "clients"),
-    )
-    rows = tuple(_row(curve) for curve in curves)
-    return Table(title=TITLE, columns=columns, rows=rows, tone_column=7, note=_NOTE)
-
-
-def _row(curve: ScalabilityCurve) -> Row:
-    peak = NO_PEAK if curve.fits and curve.peak_clients is None else _clients(curve.peak_clients)
-    return Row(
-        cells=(
-            _workload(curve),
-            curve.configuration,
-            _ranged(curve.alpha, 1),
-            _ranged(curve.beta, 3),
-            peak,
-            _rate_with_interval(curve.peak_tps),
-            format_percent(curve.max_error, signed=False),
-            _fit(curve),
-            "not seen" if curve.falling is None else str(curve.falling.load.clients),
+    return table_of(
+        curves,
+        ("workload", _workload),
+        ("configuration", lambda curve: curve.configuration),
+        (number_column("alpha", "%"), lambda curve: _ranged(curve.alpha, 1)),
+        (number_column("beta", "%"), lambda curve: _ranged(curve.beta, 3)),
+        (number_column("N*", "clients"), _peak),
+        (
+            number_column(f"{RATE} at N*", RATE_UNIT, spare=True),
+            lambda curve: _rate_with_interval(curve.peak_tps),
         ),
-        tone=Tone.PLAIN if curve.fits else Tone.WARNING,
+        (number_column("largest miss", spare=True), lambda curve: format_share(curve.max_error)),
+        ("fit", _fit),
+        (
+            number_column("falls from", "clients"),
+            lambda curve: "not seen" if curve.falling is None else str(curve.falling.load.clients),
+        ),
+        title=TITLE,
+        note=_NOTE,
+        tone=lambda curve: Tone.PLAIN if curve.fits else Tone.WARNING,
+        tone_column=7,
     )
 
 
@@ -372,7 +362,10 @@ def _ranged(estimate: Estimate, digits: int) -> str:
     return f"{value} [{low}, {high}]"
 
 
-def _clients(estimate: Estimate | None) -> str:
+def _peak(curve: ScalabilityCurve) -> str:
+    estimate = curve.peak_clients
+    if curve.fits and estimate is None:
+        return NO_PEAK
     if estimate is None or estimate.low is None:
         return MISSING
     if estimate.high is None:
@@ -381,16 +374,13 @@ def _clients(estimate: Estimate | None) -> str:
 
 
 def _rate_with_interval(estimate: Estimate | None) -> str:
-    pair = bounds(estimate)
-    if estimate is None or pair is None:
+    if estimate is None or bounds(estimate) is None:
         return MISSING
-    return f"{rate(estimate.value)} [{rate(pair[0])}, {rate(pair[1])}]"
+    return with_interval(estimate, rate)
 
 
 def _figure(analysis: CampaignAnalysis, curves: Sequence[ScalabilityCurve]) -> Figure:
-    experiment = analysis.experiment
     return Figure(
-        specify=specification,
         identity="scalability",
         kind=ChartKind.SCALABILITY,
         title="Throughput over clients with the fitted law",
@@ -401,13 +391,12 @@ def _figure(analysis: CampaignAnalysis, curves: Sequence[ScalabilityCurve]) -> F
         "configuration; the table above holds the parameters.",
         columns=("workload", "configuration", "fitted", "clients", "place", "tps", "low", "high"),
         rows=tuple(row for curve in curves for row in _rows(analysis, curve)),
-        configurations=(experiment.baseline, *experiment.contenders),
+        configurations=analysis.names,
     )
 
 
 def _rows(analysis: CampaignAnalysis, curve: ScalabilityCurve) -> Iterator[tuple[Value, ...]]:
-    experiment = analysis.experiment
-    names = (experiment.baseline, *experiment.contenders)
+    names = analysis.names
     aside = _ASIDE ** (names.index(curve.configuration) - (len(names) - 1) / 2)
     for points, factor in ((curve.fitted, 1.0), (curve.measured, aside)):
         for point in points:
@@ -419,10 +408,9 @@ def _rows(analysis: CampaignAnalysis, curve: ScalabilityCurve) -> Iterator[tuple
             )
 
 
-def scalability_json(analysis: CampaignAnalysis) -> dict[str, Json]:
-    """Return the curves for programs, where there are some."""
-    curves = analysis.answer(scalability_curves)
-    return {"scalability": [_curve_json(curve) for curve in curves]} if curves else {}
+def scalability_json(curves: Sequence[ScalabilityCurve]) -> dict[str, Json]:
+    """Return the curves for programs."""
+    return {"scalability": [_curve_json(curve) for curve in curves]}
 
 
 def _curve_json(curve: ScalabilityCurve) -> dict[str, Json]:
@@ -443,17 +431,9 @@ def _curve_json(curve: ScalabilityCurve) -> dict[str, Json]:
         "lack_of_fit_p": number(curve.lack_of_fit_p),
         "falls_from_clients": None if falling is None else falling.load.clients,
         "best_clients": None if falling is None else falling.best.clients,
-        "fall_percent": None if falling is None else _percent_json(falling.change),
+        "fall_percent": None if falling is None else percent_interval(falling.change),
         "measured": [
             {"clients": number(point.clients), "tps": interval(point.tps)}
             for point in curve.measured
         ],
-    }
-
-
-def _percent_json(estimate: Estimate) -> dict[str, Json]:
-    return {
-        "estimate": percent(estimate.value),
-        "low": percent(estimate.low),
-        "high": percent(estimate.high),
     }

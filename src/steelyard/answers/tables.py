@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import product
 
-from steelyard.answers.attribution import compared_names
 from steelyard.answers.ceilings import ceiling_tables
 from steelyard.answers.cells import level_settings
 from steelyard.answers.latency.results import LatencyAnalysis
 from steelyard.answers.result.section import rankings
 from steelyard.answers.results import (
+    BURST_ONLY,
     LABEL,
     CampaignAnalysis,
     CellSummary,
@@ -18,25 +18,24 @@ from steelyard.answers.results import (
     StallTest,
     cell_name,
     cells_together,
+    compared_names,
     load_name,
+    one_key_label,
     short_load,
-    specification,
     time_to_decide,
     tone_of,
     uncompared,
     verdict_sentence,
     verdict_word,
 )
-from steelyard.answers.stack.plan import one_key_label
-from steelyard.answers.sustained.compute import BURST_ONLY
 from steelyard.answers.turns import absolute_words
 from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT
-from steelyard.core.findings import Validity
 from steelyard.core.measurement import Fact, Run
-from steelyard.core.schedule import CellKey
+from steelyard.core.schedule import CellKey, Load
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,
+    TONES,
     Align,
     Block,
     ChartKind,
@@ -47,8 +46,8 @@ from steelyard.report.document import (
     Row,
     Section,
     Table,
-    Tone,
     Value,
+    between,
     bounds,
     count,
     effect_interval,
@@ -59,8 +58,8 @@ from steelyard.report.document import (
     p_value,
     present,
     rate,
-    rate_interval,
     share,
+    table_of,
 )
 from steelyard.stats.spending import has_many_cells
 
@@ -87,11 +86,6 @@ def _charts(*figures: Figure) -> tuple[Section, ...]:
     return (Section(anchor="charts", title="Charts", blocks=drawn),) if drawn else ()
 
 
-def _configurations(analysis: CampaignAnalysis) -> tuple[str, ...]:
-    """Return the baseline, then the others in file order: the order of the colours."""
-    return (analysis.experiment.baseline, *analysis.experiment.contenders)
-
-
 def _percent(fraction: float | None) -> float | None:
     value = present(fraction)
     return None if value is None else 100.0 * value
@@ -113,7 +107,6 @@ def _effects(analysis: CampaignAnalysis) -> Figure:
         marks += f"({cells_together(analysis.experiment)})"
     sentences = "; ".join(verdict_sentence(analysis, c) for c in analysis.results)
     return Figure(
-        specify=specification,
         identity="effects",
         kind=ChartKind.EFFECTS,
         title="Effects with their intervals",
@@ -162,21 +155,18 @@ def _effect_name(analysis: CampaignAnalysis, comparison: Comparison) -> str:
 def _loads(analysis: CampaignAnalysis) -> Figure:
     several = len(analysis.experiment.closed_loads) > 1
     return Figure(
-        specify=specification,
         identity="loads",
         kind=ChartKind.LOADS,
         title=f"{MANY_FIRST} per second over loads" if several else f"{MANY_FIRST} per second",
         caption=_load_caption(analysis),
-        alt=f"{MANY_FIRST} per second of "
-        f"{enumeration(_configurations(analysis))} by workload and load; the table of cells holds"
-        " the "
-        "same numbers.",
+        alt=f"{MANY_FIRST} per second of {enumeration(analysis.names)} by workload and load; the"
+        " table of cells holds the same numbers.",
         columns=(
             *("workload", "configuration", "row", "pooled", "text"),
             *("clients", "order", "place", "tps", "low", "high"),
         ),
         rows=tuple(_load_rows(analysis)),
-        configurations=_configurations(analysis),
+        configurations=analysis.names,
     )
 
 
@@ -190,7 +180,7 @@ def _load_caption(analysis: CampaignAnalysis) -> str:
 
 
 def _load_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
-    loads, names = analysis.experiment.closed_loads, _configurations(analysis)
+    loads, names = analysis.experiment.closed_loads, analysis.names
     for cell in analysis.cells:
         # What an open loop completes was asked for: it is no throughput of the server.
         if cell.cell.load.is_open or not cell.runs or present(cell.tps.value) is None:
@@ -201,7 +191,7 @@ def _load_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
         aside = min(_ASIDE, _ASIDE_IN_ALL / len(names)) * (
             names.index(cell.configuration) - (len(names) - 1) / 2
         )
-        interval = "no interval" if bounds(cell.tps) is None else f"({rate_interval(cell.tps)})"
+        interval = "no interval" if bounds(cell.tps) is None else f"({between(cell.tps, rate)})"
         text = f"{rate(cell.tps.value)} {interval}"
         yield (
             *(cell.cell.workload, cell.configuration, cell.configuration, False, text),
@@ -212,14 +202,12 @@ def _load_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
 
 def _blocks(analysis: CampaignAnalysis) -> Figure:
     return Figure(
-        specify=specification,
         identity="blocks",
         kind=ChartKind.BLOCKS,
         title="Block by block",
-        caption="Each dot is one block's effect, in run order; the line is their running mean, the "
-        f"shaded band the final {CONFIDENCE} interval (none before the first interim result). A"
-        " slope would "
-        "mean that the effect drifted.",
+        caption="Each dot is one block's effect, in run order; the line is their running mean, the"
+        f" shaded band the final {CONFIDENCE} interval (none before the first interim result). A"
+        " slope would mean that the effect drifted.",
         alt=f"Effect of each of {count(analysis.blocks, 'block')} in run order, by workload and "
         "configuration, with the running mean and the final interval.",
         columns=("workload", "configuration", "block", "log_ratio", "low", "high"),
@@ -248,7 +236,6 @@ def _strips(analysis: CampaignAnalysis) -> Figure:
         "" if every == 1 else f" Of {analysis.blocks} blocks every {_ordinal(every)} is drawn."
     )
     return Figure(
-        specify=specification,
         identity="strips",
         kind=ChartKind.STRIPS,
         title="Turn by turn" if analysis.is_in_turns else "Second by second",
@@ -258,7 +245,7 @@ def _strips(analysis: CampaignAnalysis) -> Figure:
         f" {count(len(analysis.runs), 'run')}, by workload and load, coloured by configuration.",
         columns=("workload", "load", "configuration", "run", "at", "tps", "ramp"),
         rows=tuple(_strip_rows(analysis, every)),
-        configurations=_configurations(analysis),
+        configurations=analysis.names,
     )
 
 
@@ -288,14 +275,7 @@ def _seconds(
     series = run.measurement.series if run.measurement is not None else ()
     if not series:
         return
-    yield (
-        *panel,
-        run.configuration,
-        place,
-        float(place),
-        None,
-        False,
-    )  # lifts the pen between runs
+    yield (*panel, run.configuration, place, float(place), None, False)  # lifts the pen
     ramp_s = 0.0 if run.turns else analysis.experiment.measure.ramp_s
     whole_s = series[-1].end_s
     for second in series:
@@ -306,18 +286,10 @@ def _seconds(
             yield (*panel, run.configuration, place, at, tps, in_ramp)
 
 
-_VALIDITY_TONE = {
-    Validity.VALID: Tone.PLAIN,
-    Validity.SUSPECT: Tone.WARNING,
-    Validity.INVALID: Tone.ERROR,
-}
-
-
 _CELL_NOTE = (
-    "Medians over the runs of complete blocks, with the signed-rank interval over blocks (none "
-    "below 6 blocks). They move with the machine: compare configurations by the table of"
-    " comparisons "
-    "only."
+    "Medians over the runs of complete blocks, with the signed-rank interval over blocks (none"
+    " below 6 blocks). They move with the machine: compare configurations by the table of"
+    " comparisons only."
 )
 _BRIEF = (
     "Effects are ratios within blocks, not of the medians under Cells: where the machine moved"
@@ -338,56 +310,37 @@ def comparison_section(analysis: CampaignAnalysis) -> Section:
         return Section(
             anchor="comparisons", title="Comparisons per cell", blocks=(Paragraph(text=text),)
         )
-    reference = compared_names(analysis)[0]
-    title = f"Comparisons per cell, against {reference}"
-    table = Table(
-        title=title,
-        columns=(
-            Column(name="workload"),
-            Column(name="configuration"),
-            number_column("clients"),
+    title = f"Comparisons per cell, against {compared_names(analysis)[0]}"
+    margin = analysis.experiment.stop.equivalence
+    table = table_of(
+        cells,
+        ("workload", lambda c: c.workload),
+        ("configuration", lambda c: c.configuration),
+        (number_column("clients"), lambda c: _clients(c.load)),
+        (
             number_column("threads", spare=True),
-            number_column(f"effect on {RATE}"),
-            number_column(f"{CONFIDENCE} interval"),
-            Column(name="verdict"),
-            number_column("blocks", spare=True),
-            number_column("more time", spare=True),
+            lambda c: MISSING if c.load is None else str(c.load.threads),
         ),
-        rows=tuple(_comparison_row(analysis, c) for c in cells),
-        tone_column=6,
+        (number_column(f"effect on {RATE}"), lambda c: effect_value(c.effect)),
+        (number_column(f"{CONFIDENCE} interval"), lambda c: effect_interval(c.effect)),
+        ("verdict", lambda c: verdict_word(c, margin)),
+        (number_column("blocks", spare=True), lambda c: str(c.blocks)),
+        (number_column("more time", spare=True), lambda c: time_to_decide(c) or MISSING),
+        title=title,
         note=_comparison_note(analysis),
         brief=_BRIEF,
+        tone=tone_of,
+        tone_column=6,
     )
-    return Section(
-        anchor="comparisons",
-        title=title,
-        blocks=(table, *_stall_blocks(analysis.stalls)),
-    )
+    blocks = (table, *_stall_blocks(analysis.stalls))
+    return Section(anchor="comparisons", title=title, blocks=blocks)
 
 
-def _comparison_row(analysis: CampaignAnalysis, comparison: Comparison) -> Row:
-    stop = analysis.experiment.stop
-    return Row(
-        cells=(
-            comparison.workload,
-            comparison.configuration,
-            *_load_cells(comparison),
-            effect_value(comparison.effect),
-            effect_interval(comparison.effect),
-            verdict_word(comparison, stop.equivalence),
-            str(comparison.blocks),
-            time_to_decide(comparison) or MISSING,
-        ),
-        tone=tone_of(comparison),
-    )
-
-
-def _load_cells(comparison: Comparison) -> tuple[str, str]:
-    load = comparison.load
+def _clients(load: Load | None) -> str:
+    """Return the clients of a load, with its rate where it has one."""
     if load is None:
-        return load_name(load), MISSING
-    rated = f" at {load.rate_label}" if load.is_open else ""
-    return f"{load.clients}{rated}", str(load.threads)
+        return load_name(load)
+    return f"{load.clients} at {load.rate_label}" if load.is_open else f"{load.clients}"
 
 
 def _comparison_note(analysis: CampaignAnalysis) -> str:
@@ -423,29 +376,24 @@ def _stall_blocks(stalls: tuple[StallTest, ...]) -> tuple[Block, ...]:
         return ()
     if not any(s.baseline_stalled or s.configuration_stalled for s in stalls):
         return (Paragraph(text="Stalls: no run stalled."),)
-    columns = (
-        Column(name="workload"),
-        Column(name="configuration"),
-        number_column("stalled runs"),
-        number_column("stalled runs of the baseline"),
-        Column(name="Fisher's exact test"),
+    table = table_of(
+        stalls,
+        ("workload", lambda s: s.workload),
+        ("configuration", lambda s: s.configuration),
+        (
+            number_column("stalled runs"),
+            lambda s: f"{s.configuration_stalled} of {s.configuration_runs}",
+        ),
+        (
+            number_column("stalled runs of the baseline"),
+            lambda s: f"{s.baseline_stalled} of {s.baseline_runs}",
+        ),
+        ("Fisher's exact test", lambda s: p_value(s.p_value)),
+        title="Stalls",
+        note="A run stalled if it fell far below its cell's median. The effects above discount"
+        " stalls.",
     )
-    rows = tuple(
-        Row(
-            cells=(
-                s.workload,
-                s.configuration,
-                f"{s.configuration_stalled} of {s.configuration_runs}",
-                f"{s.baseline_stalled} of {s.baseline_runs}",
-                p_value(s.p_value),
-            )
-        )
-        for s in stalls
-    )
-    note = (
-        "A run stalled if it fell far below its cell's median. The effects above discount stalls."
-    )
-    return (Table(title="Stalls", columns=columns, rows=rows, note=note),)
+    return (table,)
 
 
 def cell_section(analysis: CampaignAnalysis) -> Section:
@@ -496,31 +444,25 @@ def _lasting_row(analysis: CampaignAnalysis, cell: CellSummary) -> Row:
 
 def _cell_row(cell: CellSummary, latency: LatencyAnalysis | None) -> Row:
     load = cell.cell.load
-    rated = f" at {load.rate_label}" if load.is_open else ""
     measured = cell.runs > 0
+    # The section on latency says why a percentile is not told.
+    tail_s = () if latency is None else (latency.percentile_s(cell.configuration, cell.cell, 0.99),)
     return Row(
         cells=(
             cell.configuration,
             cell.cell.workload,
-            f"{load.clients}{rated}",
+            _clients(load),
             str(load.threads),
             str(cell.runs),
             rate(cell.tps.value) if measured else MISSING,
-            rate_interval(cell.tps) if measured else MISSING,
+            between(cell.tps, rate) if measured else MISSING,
             milliseconds(cell.latency_mean_s),
-            *(() if latency is None else (_tail(cell, latency),)),
+            *map(milliseconds, tail_s),
             cell.validity.value if measured else "not measured",
             str(cell.stalled) if measured else MISSING,
         ),
-        tone=_VALIDITY_TONE[cell.validity],
+        tone=TONES[cell.validity],
     )
-
-
-def _tail(cell: CellSummary, latency: LatencyAnalysis) -> str:
-    """Return the 99th percentile in ms, or a dash: the section on latency says why."""
-    levels = latency.of(cell.configuration, cell.cell)
-    found = None if levels is None else levels.at(0.99)
-    return MISSING if found is None or found.value_s is None else milliseconds(found.value_s.value)
 
 
 def settings_section(analysis: CampaignAnalysis) -> Section:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from steelyard.answers.observations import Observations, ResultContrast, result_contrasts
-from steelyard.answers.results import CampaignAnalysis, cell_name, specification
+from steelyard.answers.results import CampaignAnalysis, cell_name
 from steelyard.core.experiment import MANY, RATE, Experiment
 from steelyard.core.measurement import Evidence, Measurement, Quantity, Run, Series, WaitClass
 from steelyard.core.schedule import CellKey
@@ -196,7 +196,6 @@ def timeline_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     configurations = tuple(dict.fromkeys(line.configuration for line in lines))
     places = dict.fromkeys(_place(analysis, line) for line in lines)
     figure = Figure(
-        specify=specification,
         identity="timeline",
         kind=ChartKind.TIMELINE,
         title="One block, second by second",
@@ -208,7 +207,7 @@ def timeline_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         " over all blocks.",
         columns=("workload", "track", "configuration", "mark", "at", "line", "value", "top"),
         rows=tuple(_rows(analysis, lines, configurations)),
-        configurations=(analysis.experiment.baseline, *analysis.experiment.contenders),
+        configurations=analysis.names,
     )
     return (Section(anchor="timeline", title=TITLE, blocks=(figure,)),)
 

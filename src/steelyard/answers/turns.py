@@ -451,11 +451,6 @@ def seconds_words(turns: TurnTimes, slice_s: float) -> str:
     return f"{slice_s:g} s per configuration, cell and block{anew}; {counted_s:.3g} s of them count"
 
 
-def pausing_words(pausing: Pausing) -> str:
-    """Return what stands still while another has its turn, and what that gives up."""
-    return _PAUSED[pausing]
-
-
 def absolute_words(plan: CampaignPlan | None) -> str:
     """Return what figures of turns are not; empty of figures that were taken in one piece."""
     if plan is None or plan.mode is not Mode.ALTERNATING:
@@ -495,7 +490,7 @@ def turn_pairs(experiment: Experiment, turns: Sequence[WorkloadTurns]) -> Iterat
 def shared_pairs(pausing: Pausing | None, memory: SharedMemory | None) -> Iterator[tuple[str, str]]:
     """Yield what stands still and what all servers need, where it is known."""
     if pausing is not None:
-        yield "in pauses", pausing_words(pausing)
+        yield "in pauses", _PAUSED[pausing]
     if memory is not None:
         yield "memory", memory_words(memory)
 

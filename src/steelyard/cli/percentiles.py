@@ -24,7 +24,7 @@ from steelyard.answers.logged import (
     logged_document,
     logged_json,
 )
-from steelyard.answers.results import FORMAT, CampaignAnalysis, cell_name
+from steelyard.answers.results import CampaignAnalysis, cell_name
 from steelyard.cli import campaigns
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError, RecordError, quoted
@@ -35,6 +35,7 @@ from steelyard.gateways.files import write_text
 from steelyard.record.directory import read_campaign
 from steelyard.report.charts import INSTALL, on_white, render_chart
 from steelyard.report.document import (
+    FORMAT,
     ChartKind,
     Document,
     Figure,

@@ -94,8 +94,10 @@ def render_chart(figure: Figure) -> str | None:
         return None
     import vl_convert  # noqa: PLC0415 - an extra, and slow to import
 
+    from steelyard.report.chart_specs import specification  # noqa: PLC0415 - imports Altair
+
     # No address is allowed: a chart is drawn from its own rows or not at all.
-    drawn = vl_convert.vegalite_to_svg(figure.specify(figure), allowed_base_urls=[])
+    drawn = vl_convert.vegalite_to_svg(specification(figure), allowed_base_urls=[])
     identity = f"{figure.identity}-narrow" if figure.narrow else figure.identity
     return settle(drawn, identity=identity, title=figure.title, alt=figure.alt)
 

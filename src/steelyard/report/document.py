@@ -5,19 +5,21 @@ figure and the drawing of an interval hold plain numbers, because they become po
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
-from enum import Enum, StrEnum
-from typing import Any, TypeVar, cast
+from enum import StrEnum
+from functools import partial
+from typing import Any, Final, TypeVar
 
-from steelyard.core.findings import Estimate
-from steelyard.core.schedule import Load
+from steelyard.core.findings import Estimate, Severity, Validity
+from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import POSTGRES_WORDS, WorkWords
 from steelyard.core.units import (
     MS_PER_S,
     US_PER_S,
     format_duration,
     format_percent,
+    format_share,
     format_utc,
     printable,
 )
@@ -36,6 +38,16 @@ class Tone(StrEnum):
     WARNING = "warning"
     ERROR = "error"
     PLAIN = "plain"
+
+
+TONES: Final = {
+    Severity.ERROR: Tone.ERROR,
+    Severity.WARNING: Tone.WARNING,
+    Severity.INFO: Tone.PLAIN,
+    Validity.INVALID: Tone.ERROR,
+    Validity.SUSPECT: Tone.WARNING,
+    Validity.VALID: Tone.PLAIN,
+}
 
 
 class Align(StrEnum):
@@ -243,6 +255,35 @@ class Table:
     spare: bool = False
 
 
+def table_of(
+    items: Iterable[_T],
+    *columns: tuple[Column | str, Callable[[_T], str]],
+    title: str,
+    note: str = "",
+    brief: str = "",
+    tone: Callable[[_T], Tone] = lambda _: Tone.PLAIN,
+    tone_column: int | None = None,
+) -> Table:
+    """Return a table with a row for each item.
+
+    Args:
+        items: In the order of the rows.
+        *columns: Each head, or the name of one of texts, with what gives the text of its cells.
+        title: As in a table; so are ``note``, ``brief`` and ``tone_column``.
+        note: How to read it.
+        brief: What is said of that even in short.
+        tone: Gives the tone of a row.
+        tone_column: That the tone belongs to.
+    """
+    heads = tuple(head if isinstance(head, Column) else Column(name=head) for head, _ in columns)
+    rows = tuple(
+        Row(cells=tuple(text(each) for _, text in columns), tone=tone(each)) for each in items
+    )
+    return Table(
+        title=title, columns=heads, rows=rows, tone_column=tone_column, note=note, brief=brief
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """A chart to be drawn, with the numbers behind it.
@@ -254,7 +295,6 @@ class Figure:
         rows: The numbers, in drawing order.
         configurations: All configurations in file order, so that colours are the same in all
             charts.
-        specify: Returns the Vega-Lite JSON of the figure; imports what it takes when it is called.
         words: What the work is called, for axes.
         file: Where its drawing lies beside a text that cannot hold it; empty for nowhere.
         narrow: It is drawn for a phone: panels below one another, so that its texts stay legible.
@@ -268,7 +308,6 @@ class Figure:
     columns: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
     configurations: tuple[str, ...]
-    specify: Callable[["Figure"], str]
     words: WorkWords = POSTGRES_WORDS
     file: str = ""
     narrow: bool = False
@@ -401,21 +440,16 @@ def _reworded(part: Any, change: Callable[[str], str], of_figures: dict[str, Any
 
 def harmless(part: _T) -> _T:
     """Return a part of a document without what would steer a terminal."""
-    if isinstance(part, str) and not isinstance(part, Enum):
-        return cast("_T", printable(part))
-    if isinstance(part, tuple):
-        return cast("_T", tuple(map(harmless, part)))
-    if not is_dataclass(part) or isinstance(part, type):
-        return part
-    whole = {each.name: getattr(part, each.name) for each in fields(part)}
-    clean = {name: harmless(value) for name, value in whole.items()}
-    return part if clean == whole else replace(part, **clean)
+    return reworded(part, printable)
 
 
 MISSING = "–"  # noqa: RUF001 - a dash for "nothing here", not a minus
 
 # METHOD.md 3.3: the levels used keep the promise of 95 % with a margin, over all results.
 CONFIDENCE = "95 %"
+POINTWISE = (
+    "Intervals are pointwise at 95 %, over blocks (none below 6), and take part in no verdict."
+)
 _S_PER_H = 3600.0
 
 
@@ -437,12 +471,27 @@ def effect_range(low: float, high: float) -> str:
     return f"{format_percent(low)} to {format_percent(high)}"
 
 
+def between(estimate: Estimate | None, shown: Callable[[float], str]) -> str:
+    """Return an interval, ``4,273 to 10,083``, with each end as it is shown, or a dash."""
+    pair = bounds(estimate)
+    return MISSING if pair is None else " to ".join(map(shown, pair))
+
+
+def in_brackets(estimate: Estimate | None, shown: Callable[[float], str]) -> str:
+    """Return the same in brackets: ``[4,273, 10,083]``."""
+    pair = bounds(estimate)
+    return MISSING if pair is None else f"[{', '.join(map(shown, pair))}]"
+
+
+def with_interval(estimate: Estimate, shown: Callable[[float], str]) -> str:
+    """Return a value, and its interval in brackets where there is one."""
+    value = shown(estimate.value)
+    return value if bounds(estimate) is None else f"{value} {in_brackets(estimate, shown)}"
+
+
 def effect_interval(estimate: Estimate | None) -> str:
     """Return an interval in brackets, ``[+8.1 %, +16.9 %]``, or a dash."""
-    pair = bounds(estimate)
-    if pair is None:
-        return MISSING
-    return f"[{format_percent(pair[0])}, {format_percent(pair[1])}]"
+    return in_brackets(estimate, format_percent)
 
 
 def effect_value(estimate: Estimate | None) -> str:
@@ -464,10 +513,9 @@ def rate(value: float | None) -> str:
     return f"{value:,.{digits}f}"
 
 
-def rate_interval(estimate: Estimate) -> str:
-    """Return the interval of a rate, ``4,273 to 10,083``, or a dash."""
-    pair = bounds(estimate)
-    return MISSING if pair is None else f"{rate(pair[0])} to {rate(pair[1])}"
+def proportion(fraction: float | None) -> str:
+    """Return a part of a whole, which needs no sign, ``2.8 %``, or a dash."""
+    return MISSING if fraction is None else format_share(fraction)
 
 
 def milliseconds(seconds: float | None) -> str:
@@ -481,10 +529,7 @@ def milliseconds(seconds: float | None) -> str:
 
 def signed_ms(estimate: Estimate, *, plus: bool = False) -> str:
     """Return milliseconds with their interval: ``0.41 [0.39, 0.43]``."""
-    value, pair = _ms(estimate.value, plus=plus), bounds(estimate)
-    if pair is None:
-        return value
-    return f"{value} [{_ms(pair[0], plus=plus)}, {_ms(pair[1], plus=plus)}]"
+    return with_interval(estimate, partial(_ms, plus=plus))
 
 
 def _ms(seconds: float, *, plus: bool) -> str:
@@ -538,14 +583,21 @@ def significant(value: float, *, signed: bool = False) -> str:
     return f"{value:{sign}.{digits}f}"
 
 
-def part_ms(seconds: float, *, signed: bool = False) -> str:
-    """Return a part of a latency in ms, with four decimals at most; what is less is 0."""
+def part_ms(seconds: float | None, *, signed: bool = False) -> str:
+    """Return a part of a latency in ms, with four decimals at most, or a dash; less is 0."""
+    if seconds is None:
+        return MISSING
     value = seconds * MS_PER_S
     size = abs(value)
     if size < 0.00005:
         return "0"
     digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3 if size >= 0.1 else 4
     return f"{value:{'+' if signed else ''},.{digits}f}"
+
+
+def changed_ms(seconds: float) -> str:
+    """Return the change of a part of a latency in ms, with its sign."""
+    return part_ms(seconds, signed=True)
 
 
 def about(seconds: float) -> str:
@@ -558,6 +610,7 @@ def about(seconds: float) -> str:
     return f"{hours:.0f} h" if hours < 72.0 else f"{hours / 24.0:,.0f} days"
 
 
+FORMAT: Final = 1  # of ``summary.json`` and of whatever else is printed for programs
 _SIGNIFICANT = 12
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -585,6 +638,27 @@ def interval(estimate: Estimate | None) -> dict[str, Json] | None:
     }
 
 
+def percent_interval(estimate: Estimate | None) -> dict[str, Json] | None:
+    """Return the same of fractions, in percent."""
+    if estimate is None:
+        return None
+    return {
+        "estimate": percent(estimate.value),
+        "low": percent(estimate.low),
+        "high": percent(estimate.high),
+    }
+
+
+def effect_json(estimate: Estimate | None, name: str = "effect") -> dict[str, Json]:
+    """Return the keys of a relative effect: in percent, with both bounds or none."""
+    low, high = bounds(estimate) or (None, None)
+    return {
+        f"{name}_percent": None if estimate is None else percent(estimate.value),
+        "low_percent": percent(low),
+        "high_percent": percent(high),
+    }
+
+
 def worded(value: dict[str, Json], words: WorkWords) -> dict[str, Json]:
     """Return an object with an engine's words in all its texts; its keys are the same for all."""
     return {key: _worded(each, words) for key, each in value.items()}
@@ -608,3 +682,8 @@ def load_json(load: Load) -> dict[str, Json]:
         **({} if load.generators == 1 else {"generators": load.generators}),
         **({} if load.pipeline == 1 else {"pipeline": load.pipeline}),
     }
+
+
+def cell_json(cell: CellKey) -> dict[str, Json]:
+    """Return the keys by which a cell is told everywhere."""
+    return {"workload": cell.workload, **load_json(cell.load)}

@@ -6,15 +6,15 @@ import pytest
 from made_records import an_experiment
 from watched import both, seen
 
-from steelyard.answers.amplification import ReadCause, read_figures, read_json, read_section
 from steelyard.answers.campaign import analyse
+from steelyard.answers.devices import ReadCause, read_figures, read_section
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Environment, Evidence, Quantity, ServerEnvironment
 from steelyard.core.storage import Provision
 from steelyard.core.units import KIB, MIB
-from steelyard.report.document import BulletList, Table
+from steelyard.report.document import BulletList, Section, Table
 
 ONE_LOAD = an_experiment(loads=1)
 _HERE = Provision(block_bytes=4 * KIB, page_bytes=4 * KIB, read_ahead_bytes=128 * KIB)
@@ -61,6 +61,12 @@ def causes(analysis: CampaignAnalysis) -> list[ReadCause]:
     return [each.cause for each in found]
 
 
+def section_of(analysis: CampaignAnalysis) -> Section:
+    """Return the section."""
+    (section,) = read_section(analysis, analysis.answer(read_figures) or ())
+    return section
+
+
 @pytest.mark.parametrize(
     ("read", "place", "cause"),
     [
@@ -100,7 +106,7 @@ def test_the_report_names_the_cause_and_what_follows() -> None:
     analysis = analysed(
         reads(100, 100, 8), reads(100, 793, 64), _HERE, replace(_HERE, block_bytes=64 * KIB)
     )
-    (section,) = read_section(analysis)
+    section = section_of(analysis)
     assert section.anchor in [each.anchor for each in build_document(analysis).sections]
     table, told = section.blocks
     assert isinstance(table, Table)
@@ -112,15 +118,16 @@ def test_the_report_names_the_cause_and_what_follows() -> None:
     assert other["cause"] == "blocks"
     assert other["block_bytes"] == 64 * KIB
     quiet = analysed(reads(100, 100, 8), reads(100, 100, 8))
-    (section,) = read_section(quiet)
+    section = section_of(quiet)
     assert not any("effective_cache_size" in item for item in section.blocks[1].items)
 
 
 def test_where_little_was_read_or_counted_nothing_is_said() -> None:
     """Below 16 MiB in all blocks, where all was cached, without a counter, and unwatched."""
-    assert read_section(analysed(reads(1, 1, 8), reads(1, 1, 8))) == ()
-    assert read_json(analysed(None, None)) == {}
-    assert read_section(analysed(reads(1000, 50, 8), reads(1000, 50, 8))) == ()  # it was cached
+    few = analysed(reads(1, 1, 8), reads(1, 1, 8))
+    assert "read-amplification" not in [each.anchor for each in build_document(few).sections]
+    assert "read_amplification" not in summary(analysed(None, None))
+    assert causes(analysed(reads(1000, 50, 8), reads(1000, 50, 8))) == []  # it was cached
     only = analysed(reads(100, 100, 8), seen({Quantity.DEVICE_READ_BYTES: 100.0 * MIB}))
     found = only.answer(read_figures)
     assert found is not None
@@ -129,5 +136,5 @@ def test_where_little_was_read_or_counted_nothing_is_said() -> None:
 
 def test_a_place_that_is_not_known_is_told_so() -> None:
     """Records before it was kept, and servers elsewhere."""
-    (section,) = read_section(analysed(reads(100, 100, 8), reads(100, 793, 64), None, None))
+    section = section_of(analysed(reads(100, 100, 8), reads(100, 793, 64), None, None))
     assert section.blocks[0].rows[1].cells[-3:] == ("not known",) * 3

@@ -10,13 +10,12 @@ from turned_records import in_turns
 from watched import both, seen
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.reasons.waits import (
+from steelyard.answers.devices import (
     DEVICE_COLUMNS,
     DEVICES_TITLE,
     NOT_COUNTED,
     Device,
     DevicesAndWaits,
-    device_json,
     device_section,
     devices_and_waits,
 )
@@ -36,7 +35,7 @@ from steelyard.core.measurement import (
     Waits,
 )
 from steelyard.core.schedule import Mode
-from steelyard.report.document import MISSING, Figure, Paragraph, Table
+from steelyard.report.document import MISSING, Figure, Paragraph, Section, Table
 from support.recorded_iostat import SECONDS, printed_by_iostat, used_as_recorded
 
 ONE_LOAD = an_experiment(loads=1)
@@ -85,23 +84,31 @@ def told(record: CampaignRecord) -> tuple[CampaignAnalysis, DevicesAndWaits]:
     return analysis, found
 
 
+def section_of(analysis: CampaignAnalysis) -> Section:
+    """Return the section of an analysis that has one."""
+    found = analysis.answer(devices_and_waits)
+    assert found is not None
+    (section,) = device_section(analysis, found)
+    return section
+
+
 def table(analysis: CampaignAnalysis, title: str) -> Table:
     """Return a table of the section."""
-    (section,) = device_section(analysis)
+    section = section_of(analysis)
     return next(b for b in section.blocks if isinstance(b, Table) and b.title == title)
 
 
 def told_programs(analysis: CampaignAnalysis, key: str) -> list[Any]:
     """Return a list of ``summary.json``."""
-    found = device_json(analysis)[key]
+    found = summary(analysis)[key]
     assert isinstance(found, list)
     return found
 
 
 def words(analysis: CampaignAnalysis) -> str:
     """Return the paragraphs of the section."""
-    (section,) = device_section(analysis)
-    return " ".join(block.text for block in section.blocks if isinstance(block, Paragraph))
+    blocks = section_of(analysis).blocks
+    return " ".join(block.text for block in blocks if isinstance(block, Paragraph))
 
 
 def test_columns_are_those_of_iostat() -> None:
@@ -160,8 +167,7 @@ def test_without_a_device_there_is_a_reason_and_no_table() -> None:
     assert {each.blocks for each in found.devices} == {0}
     assert all(set(each.values.values()) == {None} for each in found.devices)
     assert "The device of the data: not counted: it has no block device." in words(analysis)
-    (section,) = device_section(analysis)
-    assert not any(isinstance(block, Table) for block in section.blocks)
+    assert not any(isinstance(block, Table) for block in section_of(analysis).blocks)
 
 
 @pytest.mark.parametrize(("blocks", "bounded"), [(1, False), (5, False), (6, True), (12, True)])
@@ -261,7 +267,7 @@ def test_runs_that_nobody_watched_have_no_section_and_no_keys() -> None:
     """A record of an older version: nothing is said of what was not asked for."""
     analysis = analyse(compared(6, experiment=ONE_LOAD))
     assert analysis.answer(devices_and_waits) is None
-    assert device_section(analysis) == ()
+    assert "devices" not in [each.anchor for each in build_document(analysis).sections]
     assert {"devices", "wait_events"}.isdisjoint(summary(analysis))
 
 

@@ -15,8 +15,8 @@ from watched_records import (
 )
 
 from fakes.evidence import Seen
+from steelyard.answers.budget.compute import Part
 from steelyard.answers.costs import Cost
-from steelyard.answers.latency.results import Part
 from steelyard.answers.observations import is_clear
 from steelyard.answers.reasons.compute import Explanation
 from steelyard.core.experiment import Layer, Setting

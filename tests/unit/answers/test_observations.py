@@ -26,8 +26,8 @@ def test_values_find_their_place(switch: SwitchCost) -> None:
 def test_positions_are_those_of_the_start() -> None:
     """Each start numbers its cells 0 to K - 1, the same for both configurations of a block."""
     seen = observe(compared(5))
-    assert (np.sort(seen.positions, axis=2) == np.arange(5)).all()
-    assert (seen.positions[:, 0] == seen.positions[:, 1]).all()
+    assert (np.sort(seen.places, axis=3) == np.arange(5)).all()
+    assert (seen.places[:, :, 0] == seen.places[:, :, 1]).all()
 
 
 def test_thrown_away_tries_do_not_count() -> None:

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.statements.plans import (
+from steelyard.answers.statements.section import (
     TracedStatement,
     chain,
     plan_section,
-    plans_json,
     traced,
 )
 from steelyard.core.measurement import StatementPlan
-from steelyard.report.document import BulletList, Paragraph, Table
+from steelyard.report.document import BulletList, Paragraph, Section, Table
 
 STATEMENT = "SELECT count(*) FROM orders\n WHERE customer = :c"
 INDEX = (
@@ -40,6 +40,12 @@ def told(*statements: dict[str, StatementPlan]) -> CampaignAnalysis:
     return replace(analyses.quick(), answers={traced: found})
 
 
+def section_of(analysis: CampaignAnalysis) -> Section:
+    """Return the section."""
+    (section,) = plan_section(analysis, analysis.answer(traced) or ())
+    return section
+
+
 def test_a_plan_is_told_from_its_leaves_to_its_root() -> None:
     """Nodes alone; their conditions and costs are not."""
     assert chain(a_plan(*SCAN)) == "Seq Scan on orders \N{RIGHTWARDS ARROW} Aggregate"
@@ -57,7 +63,7 @@ def test_plans_that_differ_are_shown_side_by_side() -> None:
     """Each configuration has a row; what is equal everywhere is only counted."""
     differ = {"now": a_plan(*INDEX), "changed": a_plan(*SCAN)}
     same = {"now": a_plan(*SCAN), "changed": a_plan(*SCAN)}
-    (section,) = plan_section(told(differ, same))
+    section = section_of(told(differ, same))
     lead, table = section.blocks
     assert isinstance(lead, Paragraph)
     assert lead.text == (
@@ -75,7 +81,7 @@ def test_equal_plans_are_one_sentence(trouble: str) -> None:
     """What is not known is no difference, and is said."""
     now = a_plan(*SCAN)
     other = a_plan(trouble=trouble) if trouble else now
-    (section,) = plan_section(told({"now": now, "changed": other}))
+    section = section_of(told({"now": now, "changed": other}))
     lead, *rest = section.blocks
     assert isinstance(lead, Paragraph)
     assert lead.text == "1 statement: each has the same plan in all configurations."
@@ -84,26 +90,24 @@ def test_equal_plans_are_one_sentence(trouble: str) -> None:
 
 def test_without_scripts_there_is_nothing() -> None:
     """No section, and no key for programs."""
-    assert plan_section(analyses.quick()) == ()
-    assert plans_json(analyses.quick()) == {}
+    assert "plans" not in [each.anchor for each in build_document(analyses.quick()).sections]
+    assert "plans" not in summary(analyses.quick())
 
 
 def test_programs_get_whole_plans() -> None:
     """All lines, and why there are none."""
-    found = plans_json(told({"now": a_plan(*INDEX), "changed": a_plan(trouble="gone")}))
-    assert found == {
-        "plans": [
-            {
-                "workload": "q",
-                "statement": STATEMENT,
-                "differ": False,
-                "plans": {
-                    "now": {"lines": list(INDEX), "trouble": None, "runs": []},
-                    "changed": {"lines": [], "trouble": "gone", "runs": []},
-                },
-            }
-        ]
-    }
+    found = summary(told({"now": a_plan(*INDEX), "changed": a_plan(trouble="gone")}))
+    assert found["plans"] == [
+        {
+            "workload": "q",
+            "statement": STATEMENT,
+            "differ": False,
+            "plans": {
+                "now": {"lines": list(INDEX), "trouble": None, "runs": []},
+                "changed": {"lines": [], "trouble": "gone", "runs": []},
+            },
+        }
+    ]
 
 
 # As PostgreSQL 18 prints it; the pages that planning took are no part of the execution.
@@ -132,7 +136,7 @@ AGAIN = (
 def test_what_was_executed_is_told_first_and_again() -> None:
     """Time and pages of the execution; a count that is missing is 0."""
     run = replace(a_plan(*INDEX), runs=(FIRST, AGAIN))
-    (section,) = plan_section(told({"now": run, "changed": replace(run, runs=())}))
+    section = section_of(told({"now": run, "changed": replace(run, runs=())}))
     (table,) = (block for block in section.blocks if isinstance(block, Table))
     assert [row.cells for row in table.rows] == [
         (
@@ -141,5 +145,5 @@ def test_what_was_executed_is_told_first_and_again() -> None:
             *("42", "0.071", "104", "0", "4", "108"),
         )
     ]
-    found = plans_json(told({"now": run}))
+    found = summary(told({"now": run}))
     assert found["plans"][0]["plans"]["now"]["runs"] == [list(FIRST), list(AGAIN)]

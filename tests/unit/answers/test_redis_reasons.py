@@ -3,9 +3,9 @@
 import pytest
 from redis_records import CLIENTS, Does, redis_experiment, redis_record
 
+from steelyard.answers.budget.compute import Part
 from steelyard.answers.campaign import analyse
 from steelyard.answers.costs import Cost, costs_of
-from steelyard.answers.latency.results import Part
 from steelyard.answers.reasons.compute import Reasons
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Quantity
@@ -27,7 +27,7 @@ def test_the_parts_are_what_the_thread_did_times_the_clients() -> None:
     does = Does(blocked_s=0.00003, forking_s=0.000004)
     budget = _reasons(redis_record(does, PLAIN)).budget
     cell = next(each for each in budget.cells if each.configuration == "t0")
-    found = {part.part: part.seconds.value for part in cell.parts}
+    found = {part: seconds.value for part, seconds in cell.parts.items()}
     assert found == {
         Part.EXECUTING: pytest.approx(CLIENTS * does.executing_s, rel=0.02),
         Part.SERVING: pytest.approx(CLIENTS * does.serving_s, rel=0.02),
@@ -96,8 +96,7 @@ def test_without_a_view_of_the_process_the_rest_is_not_split() -> None:
     (told,) = reasons.explanations
     assert told.parts == (Part.OFF_CPU,)
     assert "storage, or waiting for requests" in told.sentence
-    parts = {part.part for part in reasons.budget.cells[0].parts}
-    assert parts == {Part.EXECUTING, Part.SERVING, Part.OFF_CPU}
+    assert set(reasons.budget.cells[0].parts) == {Part.EXECUTING, Part.SERVING, Part.OFF_CPU}
 
 
 def test_a_server_that_does_not_tell_its_threads_apart_has_no_split() -> None:

@@ -37,7 +37,6 @@ def test_the_runs_of_a_start_count_as_one(switch: SwitchCost) -> None:
     assert seen.log_tps == pytest.approx(np.log(np.exp(log_tps).mean(axis=1)))
     assert seen.slices == pytest.approx(log_tps)
     assert seen.by_slice.shape == (24, 2, 2)
-    assert seen.positions == pytest.approx(seen.places.mean(axis=1))
     for block in seen.places:
         for side in range(2):
             assert len(np.unique(block[:, side])) == 6
@@ -49,7 +48,6 @@ def test_one_round_is_what_it_always_was() -> None:
     seen = observe(a_record(log_tps, an_experiment()))
     assert seen.log_tps == pytest.approx(log_tps, abs=1e-12)
     assert (seen.log_tps == seen.slices[:, 0]).all()
-    assert (seen.positions == seen.places[:, 0]).all()
 
 
 def test_a_start_that_did_nothing_stays_finite() -> None:

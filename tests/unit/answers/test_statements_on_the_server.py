@@ -9,9 +9,9 @@ from watched_records import DEFAULT, a_watched_record
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.observations import whole_transactions
-from steelyard.answers.report import build_document, summary_schema
+from steelyard.answers.report import build_document, summary, summary_schema
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.statements.compute import StatementTally, tallied, use_section, uses_json
+from steelyard.answers.statements.compute import StatementTally, tallied, use_section
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import COMMIT, Evidence, Run, StatementUse
 from steelyard.report.document import Paragraph, Table
@@ -135,12 +135,12 @@ def test_without_statements_there_is_nothing() -> None:
     """No section and no key, also where runs were watched."""
     analysis = analyse(a_watched_record(DEFAULT, DEFAULT))
     assert analysis.answer(tallied) == ()
-    assert use_section(analysis) == ()
-    assert uses_json(analysis) == {}
+    assert "Statements on the server" not in [s.title for s in build_document(analysis).sections]
+    assert "statement_uses" not in summary(analysis)
 
 
 def _section_of(analysis: CampaignAnalysis) -> list[object]:
-    (section,) = use_section(analysis)
+    (section,) = use_section(analysis, analysis.answer(tallied) or ())
     return list(section.blocks)
 
 
@@ -178,7 +178,7 @@ def test_few_blocks_are_not_told_as_no_difference() -> None:
 
 def test_programs_get_every_cell() -> None:
     """All loads, with units in the names."""
-    tallies = uses_json(analyse(compared()))["statement_uses"]
+    tallies = summary(analyse(compared()))["statement_uses"]
     assert isinstance(tallies, list)
     first = tallies[0]
     assert isinstance(first, dict)
@@ -195,7 +195,7 @@ def test_the_schema_describes_what_programs_get() -> None:
     """Every key of it, and no other."""
     schema = summary_schema()
     uses = {**schema["properties"]["statement_uses"], "$defs": schema["$defs"]}
-    told = uses_json(analyse(compared()))["statement_uses"]
+    told = summary(analyse(compared()))["statement_uses"]
     Draft7Validator(uses).validate(told)
     assert isinstance(told, list)
     assert isinstance(told[0], dict)

@@ -10,8 +10,8 @@ from watched import seen
 from steelyard.answers.campaign import analyse
 from steelyard.answers.costs import Cost, CostChange, Ledger, LedgerChange
 from steelyard.answers.observations import whole_transactions
-from steelyard.answers.reasons.waits import WaitCause, WaitReasoning, reason_waits, waits_of
 from steelyard.answers.statements.compute import StatementDifference, StatementFit
+from steelyard.answers.statements.section import WaitCause, WaitReasoning, reason_waits, waits_of
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Estimate

@@ -1,8 +1,7 @@
 """Campaigns whose cause was made on purpose: the evidence alone has to name it."""
 
-from steelyard.answers.budget.compute import BudgetChange
+from steelyard.answers.budget.compute import BudgetChange, Part
 from steelyard.answers.costs import Cost, CostChange
-from steelyard.answers.latency.results import Part
 from steelyard.answers.reasons.compute import Explanation
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.findings import Verdict

@@ -11,7 +11,7 @@ from jsonschema import Draft7Validator, ValidationError
 
 from fakes import summaries
 from steelyard.answers.report import summary_schema
-from steelyard.answers.results import FORMAT
+from steelyard.report.document import FORMAT
 from support.summary_page import PAGE, text
 
 _KEPT = sorted(

@@ -11,11 +11,11 @@ from altair.vegalite.v6.schema.core import load_schema
 from jsonschema import Draft7Validator
 
 from fakes import analyses, curves, histories, latencies, open_loops, reasons
-from steelyard.answers.chart_specs import specification
 from steelyard.answers.history import History, history_document
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.report import charts
+from steelyard.report.chart_specs import specification
 from steelyard.report.charts import render_chart, settle
 from steelyard.report.document import ChartKind, Figure
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, latencies
-from steelyard.answers.capacity.section import capacity_section
+from steelyard.answers.capacity.compute import open_loops
 from steelyard.answers.latency.results import Basis, LatencyAnalysis, PercentileLevel
 from steelyard.answers.latency.section import latency_section, level_text
 from steelyard.answers.report import build_document, summary
@@ -118,7 +118,7 @@ def test_a_sampled_log_is_told(tails: CampaignAnalysis) -> None:
 
 def test_the_schedule_is_told_once_and_of_open_loops_alone(tails: CampaignAnalysis) -> None:
     """Offered, achieved, skipped, late, lag and service time: one table in the whole report."""
-    assert capacity_section(tails) == ()
+    assert tails.answer(open_loops) is None
     found = build_document(latencies.open_loop())
     blocks = [block for section in found.sections for block in section.blocks]
     offered = [

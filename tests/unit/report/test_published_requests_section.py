@@ -4,14 +4,14 @@ import json
 from dataclasses import replace
 
 from fakes.analyses import quick
-from steelyard.answers.published import PublishedRequests, RequestFigures, published_requests
+from steelyard.answers.published import RequestFigures, published_requests
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal
 
 
-def figures() -> PublishedRequests:
+def figures() -> tuple[RequestFigures, ...]:
     """Return one configuration of each side."""
     own = RequestFigures(
         command="SET",
@@ -26,7 +26,7 @@ def figures() -> PublishedRequests:
     other = replace(
         own, configuration="longhorn-aof-on-data", published=True, p99_s=0.20186, of_off=0.0698
     )
-    return PublishedRequests(rows=(own, other))
+    return own, other
 
 
 def beside() -> CampaignAnalysis:

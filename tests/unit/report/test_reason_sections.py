@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 from fakes import analyses, reasons
-from steelyard.answers.budget.compute import Budget
+from steelyard.answers.budget.compute import Budget, Part
 from steelyard.answers.budget.section import Step, bars, path_figure, steps
 from steelyard.answers.costs import Ledger
-from steelyard.answers.latency.results import Part
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.report.document import Section, Table, part_ms, significant
@@ -146,7 +145,7 @@ def test_the_way_of_a_write_ends_at_its_latency() -> None:
         assert names.index("client") < names.index("server on a CPU") < names.index("WAL")
     assert len({each["top"] for each in rows}) == len({workload for workload, _ in panels})
     reading = tuple(
-        replace(each, parts=tuple(p for p in each.parts if p.part is not Part.WAL))
+        replace(each, parts={p: s for p, s in each.parts.items() if p is not Part.WAL})
         for each in cells
     )
     assert path_figure(analysis, reading) is None

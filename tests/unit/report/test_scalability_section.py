@@ -7,7 +7,7 @@ import pytest
 
 from fakes import analyses, curves
 from steelyard.answers.report import build_document, summary
-from steelyard.answers.scalability import scalability_section
+from steelyard.answers.scalability import scalability_curves, scalability_section
 from steelyard.core.target import POSTGRES_WORDS
 from steelyard.report.document import Figure, Section, Table, filled
 
@@ -15,7 +15,8 @@ from steelyard.report.document import Figure, Section, Table, filled
 @pytest.fixture
 def section() -> Section:
     """Return the section of a campaign with every kind of curve."""
-    (found,) = scalability_section(curves.scalability())
+    analysis = curves.scalability()
+    (found,) = scalability_section(analysis, analysis.answer(scalability_curves) or ())
     return filled(found, POSTGRES_WORDS)
 
 

@@ -6,15 +6,16 @@ import pytest
 
 from fakes import analyses, reasons, single_clients
 from steelyard.answers.reasons.section import Choice, explain_document, explain_json
-from steelyard.answers.reasons.waits import (
+from steelyard.answers.report import summary
+from steelyard.answers.statements.section import (
     WAITS_TITLE,
     WaitCause,
     WaitReasoning,
+    statement_section,
     wait_blocks,
+    waits_json,
     waits_of,
 )
-from steelyard.answers.report import summary
-from steelyard.answers.statements.section import statement_section, waits_json
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.report.document import BulletList

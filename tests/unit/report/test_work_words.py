@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, curves, latencies, open_loops, reasons, redis_campaigns
-from steelyard.answers.chart_specs import specification
 from steelyard.answers.reasons.section import Choice, explain_document
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core import experiment as work_words
 from steelyard.core.schedule import Load
 from steelyard.core.target import REDIS_WORDS
+from steelyard.report.chart_specs import specification
 from steelyard.report.document import Document, Figure, Table, filled
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal

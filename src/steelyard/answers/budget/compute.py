@@ -3,15 +3,20 @@
 By Little's law a class that holds so many sessions on average, at so many transactions per
 second, takes sessions / tps of each transaction. In a closed loop all clients together give
 clients / tps, so the parts of a block sum to its latency exactly.
+
+A server whose sessions say what they wait for is sampled. One that serves them all on one thread is
+not: there the thread's own account says where the time goes. A request waits while the thread is
+with others, so of the time between two answers, clients times, each part is the time that the
+thread spends so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 
 import numpy as np
 
-from steelyard.answers.latency.results import SAMPLED, THREAD_QUANTITIES, Part, thread_parts
 from steelyard.answers.observations import (
     WAITS,
     Observations,
@@ -21,10 +26,12 @@ from steelyard.answers.observations import (
     change,
     is_clear,
     level,
+    median_latency_s,
     reason_among,
     result_contrasts,
     side_means,
     sum_of,
+    total_of,
     whole_transactions,
 )
 from steelyard.core.experiment import Experiment
@@ -34,12 +41,66 @@ from steelyard.core.schedule import CellKey
 from steelyard.stats.intervals import FloatArray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartLevel:
-    """One part of a configuration's latency; the median over blocks with its interval, seconds."""
+class Part(StrEnum):
+    """A part of a transaction's time.
 
-    part: Part
-    seconds: Estimate
+    Attributes:
+        ON_CPU: The server's processes used a CPU, background ones too; by the kernel's account.
+        CPU_WAIT: In a run queue, or stopped by a quota; likewise. At least the rest of the class
+            ``cpu``, and what is more was sampled as waiting for the client.
+        CPU: The class of that name, where the kernel's account was not to be had.
+        EXECUTING: The main thread executed commands, by the server's own account.
+        SERVING: It used a CPU for everything else: reading and writing sockets, the protocol,
+            handing the log to the kernel.
+        FORKING: It stood still to fork.
+        BLOCKED: It was in uninterruptible sleep, sampled: it waited for storage.
+        OFF_CPU: It was off the CPU, and nobody could see whether for storage, for a CPU or for
+            the next request.
+        UNSEEN: What the samples do not cover; below 0 where they cover more than there was.
+    """
+
+    ON_CPU = "on_cpu"
+    CPU_WAIT = "waiting_for_cpu"
+    CPU = "cpu"
+    EXECUTING = "executing"
+    SERVING = "serving"
+    FORKING = "forking"
+    BLOCKED = "blocked"
+    IO = "io"
+    WAL = "wal"
+    LWLOCK = "lwlock"
+    LOCK = "lock"
+    REPLICATION = "replication"
+    OTHER = "other"
+    OFF_CPU = "off_cpu"
+    CLIENT = "client"
+    UNSEEN = "unseen"
+
+
+# Parts that are a class of sampled waits.
+_SAMPLED = {
+    Part.IO: WaitClass.IO,
+    Part.WAL: WaitClass.WAL,
+    Part.LWLOCK: WaitClass.LWLOCK,
+    Part.LOCK: WaitClass.LOCK,
+    Part.REPLICATION: WaitClass.REPLICATION,
+    Part.OTHER: WaitClass.OTHER,
+    Part.CLIENT: WaitClass.CLIENT,
+}
+_OF_THE_CPU = (Part.ON_CPU, Part.CPU_WAIT, Part.CPU)
+# What the main thread's account rests on.
+_THREAD_QUANTITIES = (
+    Quantity.MAIN_THREAD_CPU_S,
+    Quantity.COMMAND_S,
+    Quantity.FORK_S,
+    Quantity.MAIN_THREAD_BLOCKED_S,
+    Quantity.MAIN_THREAD_RUN_QUEUE_S,
+)
+
+
+def class_of(part: Part) -> WaitClass | None:
+    """Return the class of waits that a part is, or belongs to; None for what no sample saw."""
+    return WaitClass.CPU if part in _OF_THE_CPU else _SAMPLED.get(part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +111,8 @@ class CellBudget:
         latency: clients / tps, median over blocks with its interval, s; None when missing.
         measured_s: Mean latency as the generator reports it, of the whole run; None if not
             reported. It lacks the generator's own time between two transactions.
-        parts: Those that were ever seen; empty when missing. Medians need not sum exactly.
+        parts: Those that were ever seen, medians over blocks with their intervals, s; empty when
+            missing. Medians need not sum exactly.
         beyond_s: CPU time of the server per transaction that the samples of the classes ``cpu``
             and ``client`` do not cover, median over blocks: of background processes, or of
             sessions that came to wait before a late sample. None where it was not measured.
@@ -62,7 +124,7 @@ class CellBudget:
     cell: CellKey
     latency: Estimate | None
     measured_s: float | None
-    parts: tuple[PartLevel, ...]
+    parts: Mapping[Part, Estimate]
     blocks: int
     beyond_s: float | None = None
     missing: str = ""
@@ -102,13 +164,13 @@ class BudgetChange:
     baseline: str
     configuration: str
     cell: CellKey
-    start_s: float | None
-    end_s: float | None
-    change: Estimate | None
-    clear: bool
-    parts: tuple[PartChange, ...]
-    remainder_s: float
-    blocks: int
+    start_s: float | None = None
+    end_s: float | None = None
+    change: Estimate | None = None
+    clear: bool = False
+    parts: tuple[PartChange, ...] = ()
+    remainder_s: float = 0.0
+    blocks: int = 0
     missing: str = ""
 
     def part(self, part: Part) -> PartChange | None:
@@ -174,7 +236,7 @@ def _latencies(seen: Observations, ramp_s: float) -> _Latencies:
         classes={group: by_block(seen, partial(_in_class, group=group)) for group in WaitClass},
         server_cpu=totals(Quantity.SERVER_CPU_S),
         run_queue=totals(Quantity.SERVER_RUN_QUEUE_S),
-        main_thread={quantity: totals(quantity) for quantity in THREAD_QUANTITIES},
+        main_thread={quantity: totals(quantity) for quantity in _THREAD_QUANTITIES},
         in_flight=tuple(map(_in_flight, seen.cells)),
     )
 
@@ -217,7 +279,7 @@ def _session_seconds(run: Run, group: WaitClass) -> float | None:
 
 
 def _total(runs: RunsOfBlock, *, quantity: Quantity, ramp_s: float) -> float | None:
-    used = sum_of([run.evidence.total(quantity) if run.evidence else None for run in runs])
+    used = total_of(runs, quantity)
     transactions = sum_of([whole_transactions(run, ramp_s) for run in runs])
     return used / transactions if used is not None and transactions else None
 
@@ -226,10 +288,48 @@ def _split(latencies: _Latencies, column: int) -> _Split:
     """Return the parts of a cell; alike in all its blocks and configurations."""
     whole = latencies.whole[:, :, column]
     together = latencies.in_flight[column]
-    parts = thread_parts(whole, lambda spent: together * latencies.main_thread[spent][:, :, column])
+    spent = latencies.main_thread
+    parts = _thread_parts(whole, lambda quantity: together * spent[quantity][:, :, column])
     if parts is not None:
         return _Split(whole=whole, parts=_ever(parts, whole), beyond=np.full_like(whole, np.nan))
     return _sampled_split(latencies, column)
+
+
+def _thread_parts(
+    whole: FloatArray, spent: Callable[[Quantity], FloatArray]
+) -> dict[Part, FloatArray] | None:
+    """Return the parts of a latency by the main thread's account; None where there is none.
+
+    Args:
+        whole: The latency, s, of any shape; NaN where it is not known.
+        spent: What the thread spent on all requests that were in flight together, s, same shape.
+
+    Returns:
+        Parts that sum to the latency: the last one is the rest.
+    """
+    on_cpu_s = spent(Quantity.MAIN_THREAD_CPU_S)
+    known = np.isfinite(whole)
+    if not known.any() or not np.isfinite(on_cpu_s[known]).all():
+        return None
+    executing_s = np.minimum(_or_none(spent(Quantity.COMMAND_S)), on_cpu_s)
+    forking_s = np.minimum(_or_none(spent(Quantity.FORK_S)), on_cpu_s - executing_s)
+    parts = {
+        Part.EXECUTING: executing_s,
+        Part.FORKING: forking_s,
+        Part.SERVING: on_cpu_s - executing_s - forking_s,
+    }
+    blocked_s = spent(Quantity.MAIN_THREAD_BLOCKED_S)
+    queued_s = spent(Quantity.MAIN_THREAD_RUN_QUEUE_S)
+    seen = np.isfinite(blocked_s[known]).all() and np.isfinite(queued_s[known]).all()
+    if seen:
+        parts |= {Part.CPU_WAIT: queued_s, Part.BLOCKED: blocked_s}
+    rest = whole - sum(parts.values(), np.zeros_like(whole))
+    return {**parts, Part.CLIENT if seen else Part.OFF_CPU: rest}
+
+
+def _or_none(values: FloatArray) -> FloatArray:
+    """Return them with nothing where the server did not tell them apart."""
+    return np.where(np.isfinite(values), values, 0.0)
 
 
 def _sampled_split(latencies: _Latencies, column: int) -> _Split:
@@ -240,7 +340,7 @@ def _sampled_split(latencies: _Latencies, column: int) -> _Split:
     known = np.isfinite(whole)
     used = latencies.server_cpu[:, :, column]
     queued = latencies.run_queue[:, :, column]
-    parts = {part: latencies.classes[group][:, :, column] for part, group in SAMPLED.items()}
+    parts = {part: latencies.classes[group][:, :, column] for part, group in _SAMPLED.items()}
     room = cpu + parts[Part.CLIENT]
     if known.any() and np.isfinite(used[known]).all() and np.isfinite(queued[known]).all():
         # A session that its client has woken shows `ClientRead` until it gets a CPU, and on busy
@@ -277,10 +377,8 @@ def _cell(seen: Observations, split: _Split, place: tuple[int, int]) -> CellBudg
         configuration=configuration,
         cell=cell,
         latency=level(whole),
-        measured_s=_median_measured_s(runs),
-        parts=tuple(
-            PartLevel(part=part, seconds=seconds) for part, seconds in levels if seconds is not None
-        ),
+        measured_s=median_latency_s(runs),
+        parts={part: seconds for part, seconds in levels if seconds is not None},
         blocks=blocks,
         beyond_s=_median_s(split.beyond[:, side]),
         missing="" if blocks else _why_missing(runs),
@@ -290,12 +388,6 @@ def _cell(seen: Observations, split: _Split, place: tuple[int, int]) -> CellBudg
 def _median_s(values: FloatArray) -> float | None:
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else None
-
-
-def _median_measured_s(runs: Sequence[Run]) -> float | None:
-    reported = [run.measurement.latency_mean_s for run in runs if run.measurement is not None]
-    known = [seconds for seconds in reported if seconds is not None]
-    return float(np.median(known)) if known else None
 
 
 def _why_missing(runs: Sequence[Run]) -> str:
@@ -314,7 +406,12 @@ def _changed(seen: Observations, split: _Split, column: int, asked: ResultContra
     cell = seen.cells[column]
     if not shared.any():
         runs = [run for p in places for run in seen.runs[seen.configurations[p], cell]]
-        return _no_change(asked, cell, _why_missing(runs))
+        return BudgetChange(
+            baseline=asked.baseline,
+            configuration=asked.configuration,
+            cell=cell,
+            missing=_why_missing(runs),
+        )
     start, end = side_means(split.whole[shared], asked)
     parts = [
         _part_change(part, values[shared], asked, len(split.parts))
@@ -332,22 +429,6 @@ def _changed(seen: Observations, split: _Split, column: int, asked: ResultContra
         parts=tuple(sorted(parts, key=lambda part: -abs(part.change.value))),
         remainder_s=end_s - start_s - sum(part.change.value for part in parts),
         blocks=int(shared.sum()),
-    )
-
-
-def _no_change(asked: ResultContrast, cell: CellKey, missing: str) -> BudgetChange:
-    return BudgetChange(
-        baseline=asked.baseline,
-        configuration=asked.configuration,
-        cell=cell,
-        start_s=None,
-        end_s=None,
-        change=None,
-        clear=False,
-        parts=(),
-        remainder_s=0.0,
-        blocks=0,
-        missing=missing,
     )
 
 

@@ -6,21 +6,21 @@ terminals.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Final
 
-from steelyard.answers.budget.compute import BudgetChange, CellBudget, PartChange
-from steelyard.answers.costs import POINTWISE
-from steelyard.answers.latency.results import Part
+from steelyard.answers.budget.compute import BudgetChange, CellBudget, Part, PartChange
 from steelyard.answers.observations import Watching
 from steelyard.answers.reasons.compute import Explanation, Reasons
-from steelyard.answers.results import CampaignAnalysis, cell_name, specification
+from steelyard.answers.results import CampaignAnalysis, place_name
 from steelyard.core.experiment import MANY, ONE, RATE
 from steelyard.core.findings import Estimate
 from steelyard.core.target import EngineName
-from steelyard.core.units import MS_PER_S, format_duration, format_percent
+from steelyard.core.units import MS_PER_S, format_duration, format_share
 from steelyard.report.document import (
     MISSING,
+    POINTWISE,
     Block,
     BulletList,
     ChartKind,
@@ -31,11 +31,14 @@ from steelyard.report.document import (
     Section,
     Table,
     Value,
-    bounds,
+    between,
+    changed_ms,
     count,
     ended,
+    in_brackets,
     number_column,
     part_ms,
+    table_of,
 )
 
 PART_LABELS = {
@@ -123,17 +126,15 @@ def waterfall_figure(analysis: CampaignAnalysis, changes: Sequence[BudgetChange]
         return None
     told = "; ".join(_in_words(analysis, change) for change in drawn)
     return Figure(
-        specify=specification,
         identity="waterfall",
         kind=ChartKind.WATERFALL,
         title="From the baseline's latency to the configuration's",
-        caption=f"Mean latency of a {ONE} in ms, medians over blocks at the largest load; each"
-        " bar is the change of one part within blocks, the largest first. The table has the"
-        " intervals.",
+        caption=f"Mean latency of a {ONE} in ms, medians over blocks at the largest load; each bar"
+        " is the change of one part within blocks, the largest first. The table has the intervals.",
         alt=f"Waterfall of the parts of the latency. {told}.",
         columns=("workload", "configuration", "row", "start", "end", "whole", "text"),
         rows=tuple(row for change in drawn for row in _rows(change)),
-        configurations=(analysis.experiment.baseline, *analysis.experiment.contenders),
+        configurations=analysis.names,
     )
 
 
@@ -174,7 +175,7 @@ def path_figure(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> Figu
         for each in known
         if any(name == PART_LABELS[Part.WAL] for name, _ in _path(each))
     }
-    every = (analysis.experiment.baseline, *analysis.experiment.contenders)
+    every = analysis.names
     names = every[:_ON_THE_PATH]
     drawn = [e for e in known if e.cell.workload in writing and e.configuration in names]
     if not drawn:
@@ -187,7 +188,6 @@ def path_figure(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> Figu
         tops[each.cell.workload] = max(longest, tops.get(each.cell.workload, 0.0))
     further = f" The first {_ON_THE_PATH} configurations are drawn." if every != names else ""
     return Figure(
-        specify=specification,
         identity="write-path",
         kind=ChartKind.WATERFALL,
         title="The way of a write",
@@ -207,7 +207,7 @@ def path_figure(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> Figu
 
 def _path(budget: CellBudget) -> list[tuple[str, float]]:
     """Return what is not nothing of a latency, with its name, s, in the order of the way."""
-    found = {each.part: each.seconds.value for each in budget.parts}
+    found = {part: seconds.value for part, seconds in budget.parts.items()}
     whole = budget.latency.value if budget.latency is not None else 0.0
     least = _LEAST_SHARE * whole
     return [(PART_LABELS[part], found[part]) for part in _PATH if abs(found.get(part, 0.0)) > least]
@@ -225,7 +225,7 @@ def path_steps(budget: CellBudget) -> tuple[Step, ...]:
 
 
 def _in_words(analysis: CampaignAnalysis, change: BudgetChange) -> str:
-    place = f"{change.cell.workload}, {cell_name(analysis.experiment, change.cell.load)}"
+    place = place_name(analysis.experiment, change.cell)
     first, *_, last = steps(change)
     return f"{place}: from {first.end_ms:.3g} ms to {last.end_ms:.3g} ms"
 
@@ -282,16 +282,16 @@ def time_note(analysis: CampaignAnalysis) -> str:
 
 def explanation_line(analysis: CampaignAnalysis, explanation: Explanation) -> str:
     """Return an explanation with its comparison, as a sentence."""
-    place = cell_name(analysis.experiment, explanation.cell.load)
+    place = place_name(analysis.experiment, explanation.cell)
     who = f"{explanation.configuration} against {explanation.baseline}"
-    return ended(f"{explanation.cell.workload}, {place}, {who}: {explanation.sentence}")
+    return ended(f"{place}, {who}: {explanation.sentence}")
 
 
 def change_table(
     analysis: CampaignAnalysis, change: BudgetChange, *, with_bars: bool = False
 ) -> Table:
     """Return the parts of both sides with their differences; as a waterfall with bars."""
-    place = f"{change.cell.workload}, {cell_name(analysis.experiment, change.cell.load)}"
+    place = place_name(analysis.experiment, change.cell)
     drawn = bars(steps(change)) if with_bars else ()
     rows = [
         _whole_row(change),
@@ -321,16 +321,16 @@ def change_table(
 
 
 def _whole_row(change: BudgetChange) -> Row:
-    cells = (_ms(change.start_s), _ms(change.end_s))
+    cells = (part_ms(change.start_s), part_ms(change.end_s))
     return Row(cells=("latency", *cells, *_difference(change.change), MISSING))
 
 
 def _end_row(change: BudgetChange) -> Row:
-    return Row(cells=("latency", "", _ms(change.end_s), "", "", ""))
+    return Row(cells=("latency", "", part_ms(change.end_s), "", "", ""))
 
 
 def _part_row(change: BudgetChange, part: PartChange) -> Row:
-    cells = (_ms(part.baseline_s), _ms(part.configuration_s))
+    cells = (part_ms(part.baseline_s), part_ms(part.configuration_s))
     label = PART_LABELS[part.part]
     return Row(cells=(label, *cells, *_difference(part.change), _share(change, part)))
 
@@ -340,28 +340,18 @@ def _share(change: BudgetChange, part: PartChange) -> str:
     if change.change is None or not change.clear:
         return MISSING
     share = part.change.value / change.change.value
-    return format_percent(share, signed=False) if abs(share) >= _LEAST_SHARE else "0 %"
+    return format_share(share) if abs(share) >= _LEAST_SHARE else "0 %"
 
 
 def _remainder_rows(change: BudgetChange) -> tuple[Row, ...]:
-    told = part_ms(change.remainder_s, signed=True)
+    told = changed_ms(change.remainder_s)
     return (Row(cells=(REMAINDER, MISSING, MISSING, told, MISSING, MISSING)),)
 
 
 def _difference(change: Estimate | None) -> tuple[str, str]:
     if change is None:
         return MISSING, MISSING
-    pair = bounds(change)
-    told = (
-        MISSING
-        if pair is None
-        else f"[{part_ms(pair[0], signed=True)}, {part_ms(pair[1], signed=True)}]"
-    )
-    return part_ms(change.value, signed=True), told
-
-
-def _ms(seconds: float | None) -> str:
-    return MISSING if seconds is None else part_ms(seconds)
+    return changed_ms(change.value), in_brackets(change, changed_ms)
 
 
 def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> list[Table]:
@@ -369,21 +359,9 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
     split = [each for each in cells if each.parts]
     if not split:
         return []
-    parts = [part for part in Part if any(_level(each, part) is not None for each in split)]
-    columns = (
-        Column(name="workload"),
-        Column(name="configuration"),
-        number_column("clients"),
-        number_column("latency"),
-        number_column("95 % interval"),
-        *(number_column(PART_LABELS[part], spare=True) for part in parts),
-        number_column("as the generator tells it", spare=True),
-    )
-    rows = tuple(_cell_row(each, parts) for each in split)
+    parts = [part for part in Part if any(part in each.parts for each in split)]
     missing = [
-        f"{each.configuration}, {each.cell.workload},"
-        f" {cell_name(analysis.experiment, each.cell.load)}:"
-        f" {each.missing}"
+        f"{each.configuration}, {place_name(analysis.experiment, each.cell)}: {each.missing}"
         for each in cells
         if each.missing
     ]
@@ -395,8 +373,28 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
             *(ended(f"Not split: {text}") for text in missing),
         ]
     )
-    title = "Latency and its parts in all cells, ms"
-    return [Table(title=title, columns=columns, rows=rows, note=note)]
+    table = table_of(
+        split,
+        ("workload", lambda each: each.cell.workload),
+        ("configuration", lambda each: each.configuration),
+        (number_column("clients"), lambda each: str(each.cell.load.clients)),
+        (
+            number_column("latency"),
+            lambda each: part_ms(None if each.latency is None else each.latency.value),
+        ),
+        (number_column("95 % interval"), lambda each: between(each.latency, part_ms)),
+        *(
+            (number_column(PART_LABELS[part], spare=True), partial(_level_ms, part=part))
+            for part in parts
+        ),
+        (
+            number_column("as the generator tells it", spare=True),
+            lambda each: part_ms(each.measured_s),
+        ),
+        title="Latency and its parts in all cells, ms",
+        note=note,
+    )
+    return [table]
 
 
 def _cell_note(analysis: CampaignAnalysis) -> str:
@@ -408,8 +406,8 @@ def _cell_note(analysis: CampaignAnalysis) -> str:
 def _beyond(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> tuple[str, ...]:
     """Return where the server used more CPU than the samples cover, by a weight that matters."""
     told = [
-        f"{each.configuration}, {each.cell.workload},"
-        f" {cell_name(analysis.experiment, each.cell.load)}: {part_ms(each.beyond_s)} ms"
+        f"{each.configuration}, {place_name(analysis.experiment, each.cell)}:"
+        f" {part_ms(each.beyond_s)} ms"
         for each in cells
         if each.latency is not None
         and each.beyond_s is not None
@@ -422,25 +420,8 @@ def _beyond(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> tuple[st
     return (f"{lead} ({why}): {'; '.join(told)}.",)
 
 
-def _level(budget: CellBudget, part: Part) -> Estimate | None:
-    return next((each.seconds for each in budget.parts if each.part is part), None)
-
-
-def _cell_row(budget: CellBudget, parts: Iterable[Part]) -> Row:
-    pair = bounds(budget.latency)
-    interval = MISSING if pair is None else f"{_ms(pair[0])} to {_ms(pair[1])}"
-    levels = [_level(budget, part) for part in parts]
-    return Row(
-        cells=(
-            budget.cell.workload,
-            budget.configuration,
-            str(budget.cell.load.clients),
-            _ms(None if budget.latency is None else budget.latency.value),
-            interval,
-            *(MISSING if each is None else _ms(each.value) for each in levels),
-            _ms(budget.measured_s),
-        )
-    )
+def _level_ms(budget: CellBudget, part: Part) -> str:
+    return part_ms(budget.parts[part].value if part in budget.parts else None)
 
 
 def watching_lines(reasons: Reasons) -> list[Block]:
@@ -468,7 +449,7 @@ def _cost(watched: Watching) -> str:
     share = (
         ""
         if watched.share is None
-        else f", {format_percent(watched.share, signed=False)} of the CPU time used in these runs"
+        else f", {format_share(watched.share)} of the CPU time used in these runs"
     )
     runs = count(watched.runs, "run")
     return f"Watching {runs} cost {own} of CPU time here, and on the server {server}{share}."

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-
-import numpy as np
+from functools import partial
 
 from steelyard.answers.capacity.compute import (
     GoalContrast,
@@ -15,7 +14,7 @@ from steelyard.answers.capacity.compute import (
 from steelyard.answers.latency.results import MAXIMUM, Timed
 from steelyard.answers.latency.section import TITLE as LATENCY
 from steelyard.answers.latency.section import level_text
-from steelyard.answers.results import CampaignAnalysis, pool_name, short_pool, specification
+from steelyard.answers.results import CampaignAnalysis, pool_name, short_pool
 from steelyard.core.campaign import Capacity, CapacityPoint
 from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT, Experiment, LatencyGoal
 from steelyard.core.findings import Estimate
@@ -35,13 +34,17 @@ from steelyard.report.document import (
     Tone,
     Value,
     bounds,
+    cell_json,
     count,
+    in_brackets,
     interval,
-    load_json,
     number,
     number_column,
     percent,
+    proportion,
     rate,
+    table_of,
+    with_interval,
 )
 from steelyard.stats.capacity import CAPACITY_COVERAGE, Reached
 
@@ -102,11 +105,8 @@ def rate_answers(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
     return tuple(blocks)
 
 
-def capacity_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
-    """Return capacity, rates and goal in tables, and the chart; nothing without open loops."""
-    found = analysis.answer(open_loops)
-    if found is None:
-        return ()
+def capacity_section(analysis: CampaignAnalysis, found: OpenLoops) -> tuple[Section, ...]:
+    """Return capacity, rates and goal in tables, and the chart."""
     blocks: list[Block] = []
     if found.goal is not None and found.goals:
         blocks.append(_goal_table(analysis.experiment, found, found.goal))
@@ -131,8 +131,7 @@ def _capacity_sentence(capacity: Capacity) -> str:
 
 def per_s(estimate: Estimate) -> str:
     """Return a rate with its interval: ``1,234/s [1,200, 1,260]``."""
-    pair = bounds(estimate)
-    interval = "no interval" if pair is None else f"[{rate(pair[0])}, {rate(pair[1])}]"
+    interval = "no interval" if bounds(estimate) is None else in_brackets(estimate, rate)
     return f"{rate(estimate.value)}/s {interval}"
 
 
@@ -220,39 +219,29 @@ def _side(bound: float | None) -> float | None:
 
 
 def _goal_table(experiment: Experiment, found: OpenLoops, goal: LatencyGoal) -> Table:
-    columns = (
-        Column(name="workload"),
-        Column(name="configuration"),
-        number_column("clients"),
-        number_column("highest rate", "1/s"),
-        number_column(f"{CONFIDENCE} interval", "1/s"),
-        number_column("measured rates", "1/s", spare=True),
-        number_column("blocks", spare=True),
-    )
-    rows = tuple(_goal_row(experiment, each) for each in found.goals)
-    title = f"The highest rate with {goal.label}"
     notes = [_GOAL_NOTE, *(_goal_remark(experiment, each) for each in found.goals)]
-    return Table(title=title, columns=columns, rows=rows, note=" ".join(filter(None, notes)))
-
-
-def _goal_row(experiment: Experiment, goal: GoalRate) -> Row:
-    reached = goal.reached
-    measured = ", ".join(rate(value) for value in goal.rates_per_s)
-    return Row(
-        cells=(
-            goal.workload,
-            goal.configuration,
-            short_pool(experiment, goal.load),
-            NOT_ENOUGH if reached is None else _value(goal, reached),
-            MISSING if reached is None else _interval(goal, reached),
-            measured or MISSING,
-            str(goal.blocks),
+    return table_of(
+        found.goals,
+        ("workload", lambda each: each.workload),
+        ("configuration", lambda each: each.configuration),
+        (number_column("clients"), lambda each: short_pool(experiment, each.load)),
+        (number_column("highest rate", "1/s"), _value),
+        (number_column(f"{CONFIDENCE} interval", "1/s"), _interval),
+        (
+            number_column("measured rates", "1/s", spare=True),
+            lambda each: ", ".join(map(rate, each.rates_per_s)) or MISSING,
         ),
-        tone=Tone.PLAIN if reached is not None else Tone.WARNING,
+        (number_column("blocks", spare=True), lambda each: str(each.blocks)),
+        title=f"The highest rate with {goal.label}",
+        note=" ".join(filter(None, notes)),
+        tone=lambda each: Tone.PLAIN if each.reached is not None else Tone.WARNING,
     )
 
 
-def _value(goal: GoalRate, reached: Reached) -> str:
+def _value(goal: GoalRate) -> str:
+    reached = goal.reached
+    if reached is None:
+        return NOT_ENOUGH
     if reached.value is None:
         return "undecided"
     if math.isfinite(reached.value):
@@ -262,8 +251,9 @@ def _value(goal: GoalRate, reached: Reached) -> str:
     return f"below {rate(goal.rates_per_s[0])}"
 
 
-def _interval(goal: GoalRate, reached: Reached) -> str:
-    if reached.low is None or reached.high is None:
+def _interval(goal: GoalRate) -> str:
+    reached = goal.reached
+    if reached is None or reached.low is None or reached.high is None:
         return MISSING
     return f"{_low(goal, reached.low)} to {_high(goal, reached.high)}"
 
@@ -282,49 +272,37 @@ def _goal_remark(experiment: Experiment, goal: GoalRate) -> str:
 
 
 def _rate_table(analysis: CampaignAnalysis, found: OpenLoops) -> Table:
-    columns = (
-        Column(name="workload"),
-        Column(name="configuration"),
-        number_column("clients"),
-        number_column("offered", "1/s"),
-        number_column("achieved", "1/s"),
-        number_column("skipped"),
-        number_column("late"),
-        *(number_column(n, "ms", spare=(timed, share) != _NEEDED) for timed, share, n in _TIMES),
+    return table_of(
+        found.points,
+        ("workload", lambda point: point.cell.workload),
+        ("configuration", lambda point: point.configuration),
+        (
+            number_column("clients"),
+            lambda point: short_pool(analysis.experiment, point.cell.load),
+        ),
+        (number_column("offered", "1/s"), _offered),
+        (number_column("achieved", "1/s"), lambda point: _rated(point.achieved)),
+        (number_column("skipped"), lambda point: proportion(point.skipped)),
+        (number_column("late"), lambda point: proportion(point.late)),
+        *(
+            (number_column(n, "ms", spare=(timed, share) != _NEEDED), partial(_timed, timed, share))
+            for timed, share, n in _TIMES
+        ),
+        title="Rates",
+        note=_RATE_NOTE,
     )
-    rows = tuple(_rate_row(analysis, point) for point in found.points)
-    return Table(title="Rates", columns=columns, rows=rows, note=_RATE_NOTE)
 
 
-def _rate_row(analysis: CampaignAnalysis, point: RatePoint) -> Row:
+def _offered(point: RatePoint) -> str:
     load = point.cell.load
-    shown = "" if load.share is None else f" ({load.rate_label})"
-    return Row(
-        cells=(
-            point.cell.workload,
-            point.configuration,
-            short_pool(analysis.experiment, load),
-            f"{rate(point.offered_per_s)}{shown}",
-            _rated(point.achieved),
-            _share(point.skipped),
-            _share(point.late),
-            *(_timed(point, timed, share) for timed, share, _ in _TIMES),
-        )
-    )
-
-
-def _share(value: float | None) -> str:
-    return MISSING if value is None else format_percent(value, signed=False)
+    return f"{rate(point.offered_per_s)}{'' if load.share is None else f' ({load.rate_label})'}"
 
 
 def _rated(estimate: Estimate | None) -> str:
-    pair = bounds(estimate)
-    if estimate is None:
-        return MISSING
-    return rate(estimate.value) if pair is None else per_s(estimate).replace("/s", "")
+    return MISSING if estimate is None else with_interval(estimate, rate)
 
 
-def _timed(point: RatePoint, timed: Timed, share: float) -> str:
+def _timed(timed: Timed, share: float, point: RatePoint) -> str:
     return level_text(point.at(timed, share)) if point.levels else "not logged"
 
 
@@ -364,9 +342,7 @@ def _capacity_row(capacity: Capacity, point: CapacityPoint) -> Row:
 
 
 def _figure(analysis: CampaignAnalysis, found: OpenLoops) -> Figure:
-    experiment = analysis.experiment
     return Figure(
-        specify=specification,
         identity="capacity",
         kind=ChartKind.CAPACITY,
         title="Throughput of closed loops before the first block",
@@ -376,7 +352,7 @@ def _figure(analysis: CampaignAnalysis, found: OpenLoops) -> Figure:
         + " ".join(_capacity_sentence(capacity) for capacity in found.capacities),
         columns=("workload", "configuration", "clients", "tps", "low", "high", "capacity", "text"),
         rows=tuple(row for capacity in found.capacities for row in _rows(capacity)),
-        configurations=(experiment.baseline, *experiment.contenders),
+        configurations=analysis.names,
     )
 
 
@@ -390,11 +366,8 @@ def _rows(capacity: Capacity) -> Iterator[tuple[Value, ...]]:
     yield (*name, capacity.clients, capacity.tps.value, low, high, True, text)
 
 
-def open_loops_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+def open_loops_json(found: OpenLoops) -> dict[str, Json]:
     """Return the keys ``capacity``, ``rates`` and ``goal``, as far as there are any."""
-    found = analysis.answer(open_loops)
-    if found is None:
-        return {}
     told: dict[str, Json] = {}
     if found.capacities:
         told["capacity"] = [_capacity(capacity) for capacity in found.capacities]
@@ -430,8 +403,7 @@ def _capacity(capacity: Capacity) -> dict[str, Json]:
 
 def _point(point: RatePoint) -> dict[str, Json]:
     return {
-        "workload": point.cell.workload,
-        **load_json(point.cell.load),
+        **cell_json(point.cell),
         "configuration": point.configuration,
         "offered_per_s": number(point.offered_per_s),
         "achieved_per_s": interval(point.achieved),
@@ -500,8 +472,8 @@ def _contrasts(contrasts: Sequence[GoalContrast]) -> list[Json]:
             "clients": contrast.load.clients,
             "threads": contrast.load.threads,
             "effect_percent": _effect(contrast),
-            "low_percent": _relative(contrast.ratio.low),
-            "high_percent": _relative(contrast.ratio.high),
+            "low_percent": percent(_side(contrast.ratio.low)),
+            "high_percent": percent(_side(contrast.ratio.high)),
         }
         for contrast in contrasts
     ]
@@ -510,9 +482,5 @@ def _contrasts(contrasts: Sequence[GoalContrast]) -> list[Json]:
 def _effect(contrast: GoalContrast) -> float | None:
     """Return the difference, null where a block's rate beyond the measured ones may move it."""
     bounds = (contrast.ratio.low, contrast.ratio.high)
-    open_ended = any(bound is not None and not np.isfinite(bound) for bound in bounds)
-    return None if contrast.censored or open_ended else _relative(contrast.ratio.value)
-
-
-def _relative(bound: float | None) -> float | None:
-    return None if bound is None or not np.isfinite(bound) else percent(float(np.expm1(bound)))
+    open_ended = any(bound is not None and not math.isfinite(bound) for bound in bounds)
+    return None if contrast.censored or open_ended else percent(_side(contrast.ratio.value))

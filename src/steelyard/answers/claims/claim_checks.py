@@ -7,17 +7,14 @@ import numpy as np
 
 from steelyard.answers.claims.grounds import (
     LEVEL,
-    UNTOLD_FLOOR,
+    Case,
     Check,
-    Floor,
     Grade,
     Note,
     apart,
     asserted,
     by_configuration,
-    claim_note,
     contrast,
-    floor_of,
     halved,
     named,
     noise_levels,
@@ -26,14 +23,11 @@ from steelyard.answers.claims.grounds import (
 )
 from steelyard.answers.claims.statements import (
     Change,
-    Claim,
     Constant,
     Control,
-    Formula,
     LackingError,
     Noise,
     Order,
-    Publication,
     Same,
     Series,
     figure_of,
@@ -50,19 +44,12 @@ from steelyard.core.published import (
 from steelyard.core.units import format_percent
 from steelyard.report.document import count, effect_range
 
-_BURST: Final = "burst"
-
 
 def _sides(
-    publication: Publication, claim: Claim, change: Change | Same, names: Sequence[str]
+    case: Case, change: Change | Same, names: Sequence[str]
 ) -> list[tuple[PublishedRow, ...]]:
     return [
-        publication.rows_of(
-            claim.article,
-            workload=change.workload,
-            clients=change.clients,
-            configuration=name or "-",
-        )
+        case.rows(workload=change.workload, clients=change.clients, configuration=name or "-")
         for name in names
     ]
 
@@ -108,8 +95,8 @@ def _centre(
 # --- a stated change ---
 
 
-def _delta(publication: Publication, claim: Claim, change: Change) -> Iterator[Note]:
-    ours, theirs = _sides(publication, claim, change, (change.of, change.against))
+def _delta(case: Case, change: Change) -> Iterator[Note]:
+    ours, theirs = _sides(case, change, (change.of, change.against))
     metric = metric_of(change.metric)
     given = _ratio(ours, theirs, change.metric)
     levels = [_centre(side, change.metric).value for side in (ours, theirs)]
@@ -117,10 +104,10 @@ def _delta(publication: Publication, claim: Claim, change: Change) -> Iterator[N
     numbers = {"change_percent": 100.0 * (given.value - 1.0), "ratio": given.value}
     for stated in change.stated:
         follows = given.may_be(parse_ratio(stated))
-        where = "" if follows else _elsewhere(publication, claim, change, stated)
+        where = "" if follows else _elsewhere(case, change, stated)
         text = f"{told}, as stated" if follows else f"{told}, not {stated}{where}"
         grade = Grade.FOLLOWS if follows else Grade.CONTRADICTS
-        yield claim_note("stated-change", grade, text, claim, numbers)
+        yield case.note("stated-change", grade, text, numbers)
 
 
 def _pair(levels: Sequence[float], between: str, metric: Metric) -> str:
@@ -135,13 +122,11 @@ def _change(ratio: Printed) -> str:
     return format_percent(ratio.value - 1.0)
 
 
-def _elsewhere(publication: Publication, claim: Claim, change: Change, stated: str) -> str:
+def _elsewhere(case: Case, change: Change, stated: str) -> str:
     """Return which other reading of the same table gives the stated figure, if one does."""
     ratio = parse_ratio(stated)
     size = ratio - exactly(1.0)
-    found = by_configuration(
-        publication.rows_of(claim.article, workload=change.workload, clients=change.clients)
-    )
+    found = by_configuration(case.rows(workload=change.workload, clients=change.clients))
     ours, theirs = (found[name] for name in (change.of, change.against))
     back = _ratio(theirs, ours, change.metric)
     if size.may_be(exactly(1.0) - back) or size.may_be(back - exactly(1.0)):
@@ -164,15 +149,15 @@ def _elsewhere(publication: Publication, claim: Claim, change: Change, stated: s
     return ": no pair of this table gives it"
 
 
-def _several_figures(_: Publication, claim: Claim, change: Change) -> Iterator[Note]:
+def _several_figures(case: Case, change: Change) -> Iterator[Note]:
     if len(change.stated) > 1:
         told = named(change.stated)
         text = f"one quantity, {len(change.stated)} figures: {told}; one at most can be right"
-        yield claim_note("two-figures", Grade.CONTRADICTS, text, claim)
+        yield case.note("two-figures", Grade.CONTRADICTS, text)
 
 
-def _within_noise(publication: Publication, claim: Claim, change: Change) -> Iterator[Note]:
-    ours, theirs = _sides(publication, claim, change, (change.of, change.against))
+def _within_noise(case: Case, change: Change) -> Iterator[Note]:
+    ours, theirs = _sides(case, change, (change.of, change.against))
     interval = contrast(ours, theirs, LEVEL, change.metric)
     if interval is not None:
         low, high = (float(np.expm1(each)) for each in (interval.low, interval.high))
@@ -183,15 +168,13 @@ def _within_noise(publication: Publication, claim: Claim, change: Change) -> Ite
         )
         text += ", which includes no change" if inside else ""
         grade = Grade.UNDECIDED if inside else Grade.FOLLOWS
-        yield claim_note("within-noise", grade, text, claim)
+        yield case.note("within-noise", grade, text)
         return
     given = _ratio(ours, theirs, change.metric)
-    yield claim_note("one-run", Grade.LIMIT, _one_run(ours, theirs), claim)
-    floor = floor_of(publication, claim.article)
-    spread = UNTOLD_FLOOR if floor is None else floor.spread
-    if apart(given.value) <= spread:
-        text = f"{format_percent(given.value - 1.0)} is below the noise floor of {_told(floor)}"
-        yield claim_note("within-noise", Grade.UNDECIDED, text, claim)
+    yield case.note("one-run", Grade.LIMIT, _one_run(ours, theirs))
+    if apart(given.value) <= case.floor.spread:
+        text = f"{format_percent(given.value - 1.0)} is below the noise floor of {case.floor.words}"
+        yield case.note("within-noise", Grade.UNDECIDED, text)
 
 
 def _one_run(ours: Sequence[PublishedRow], theirs: Sequence[PublishedRow]) -> str:
@@ -201,32 +184,27 @@ def _one_run(ours: Sequence[PublishedRow], theirs: Sequence[PublishedRow]) -> st
     return f"{runs}: n = 1, no interval"
 
 
-def _told(floor: Floor | None) -> str:
-    if floor is None:
-        return f"{100 * UNTOLD_FLOOR:.0f} %, which is assumed where no study tells its own"
-    return f"{100 * floor.spread:.1f} % of a single run ({floor.origin})"
-
-
 # --- noise, sameness, controls ---
 
 
-def _noise(publication: Publication, claim: Claim, noise: Noise) -> Iterator[Note]:
-    levels = noise_levels(publication, claim.article, noise)
+def _noise(case: Case, noise: Noise) -> Iterator[Note]:
+    levels = noise_levels(case.publication, case.claim.article, noise)
     spread, metric = spread_of(levels), metric_of(noise.metric)
     text = (
         f"{_pair((min(levels), max(levels)), ' to ', metric)}: a spread of"
         f" {100.0 * spread:.1f} %, which is then the noise floor of a single run that was not"
-        f" repeated{_by_clients(publication, claim, noise)}"
+        f" repeated{_by_clients(case, noise)}"
     )
     numbers = {"spread_percent": 100.0 * spread}
-    yield claim_note("noise-floor", Grade.LIMIT, text, claim, numbers)
+    yield case.note("noise-floor", Grade.LIMIT, text, numbers)
 
 
-def _by_clients(publication: Publication, claim: Claim, noise: Noise) -> str:
-    clients = {row.clients for row in publication.rows if row.workload == noise.workload}
+def _by_clients(case: Case, noise: Noise) -> str:
+    every = case.publication.rows
+    clients = {row.clients for row in every if row.workload == noise.workload}
     spreads = {}
     for each in sorted(c for c in clients if c is not None):
-        rows = publication.rows_of(claim.article, workload=noise.workload, clients=each)
+        rows = case.rows(workload=noise.workload, clients=each)
         values = [f.value for r in rows if r.configuration in noise.among for f in _of(r, noise)]
         if len(values) == len(noise.among):
             spreads[each] = spread_of(values)
@@ -242,88 +220,78 @@ def _of(row: PublishedRow, noise: Noise) -> list[Printed]:
     return [] if figure is None else [figure]
 
 
-def _same(publication: Publication, claim: Claim, same: Same) -> Iterator[Note]:
-    first, *others = _sides(publication, claim, same, same.among)
+def _same(case: Case, same: Same) -> Iterator[Note]:
+    first, *others = _sides(case, same, same.among)
     metric = metric_of(same.metric)
-    floor = floor_of(publication, claim.article)
-    spread = UNTOLD_FLOOR if floor is None else floor.spread
     for name, rows in zip(same.among[1:], others, strict=True):
         ratio = _ratio(rows, first, same.metric)
         levels = [_centre(side, same.metric).value for side in (first, rows)]
         told = _pair(levels, " to ", metric)
         change = f"{told} ({format_percent(ratio.value - 1.0)}, {name})"
-        if apart(ratio.value) > spread:
-            text = f"{change}: a difference beyond the noise floor of {_told(floor)}"
-            yield claim_note("sameness", Grade.CONTRADICTS, text, claim)
+        if apart(ratio.value) > case.floor.spread:
+            text = f"{change}: a difference beyond the noise floor of {case.floor.words}"
+            yield case.note("sameness", Grade.CONTRADICTS, text)
         else:
             text = (
                 f"{change}, {format_percent(1.0 / ratio.value - 1.0)} the other way round: below"
-                f" the noise floor of {_told(floor)}, so it says nothing either way;"
+                f" the noise floor of {case.floor.words}, so it says nothing either way;"
                 " no clear difference is not equality"
             )
-            yield claim_note("sameness", Grade.UNDECIDED, text, claim)
+            yield case.note("sameness", Grade.UNDECIDED, text)
 
 
-def _control(publication: Publication, claim: Claim, control: Control) -> Iterator[Note]:
-    before = Formula(publication=publication, article=claim.article, text=control.before).value()
-    after = [
-        Formula(publication=publication, article=claim.article, text=text).value()
-        for text in control.after
-    ]
-    floor = floor_of(publication, claim.article)
-    spread = UNTOLD_FLOOR if floor is None else floor.spread
+def _control(case: Case, control: Control) -> Iterator[Note]:
+    before = case.value(control.before)
+    after = [case.value(text) for text in control.after]
     moved = [apart(each.value / before.value) for each in after if before.value > 0.0]
     least, most = (f(each.value for each in after) for f in (min, max))
     told = f"{control.workload} {rounded(before.value)} before, {rounded(least)} to"
     told += f" {rounded(most)} after ({', '.join(rounded(each.value) for each in after)})"
-    if max(moved, default=0.0) > spread:
+    if max(moved, default=0.0) > case.floor.spread:
         text = (
             f"{told}, although nothing that was changed can reach it: a negative control that"
-            f" moves beyond the noise floor of {_told(floor)}. The arms differ in something else"
+            f" moves beyond the noise floor of {case.floor.words}. The arms differ in something"
+            " else"
         )
-        yield claim_note("control-moves", Grade.CONTRADICTS, text, claim)
+        yield case.note("control-moves", Grade.CONTRADICTS, text)
     else:
-        text = f"{told}: the negative control stays within the noise floor of {_told(floor)}"
-        yield claim_note("control-moves", Grade.FOLLOWS, text, claim)
+        text = f"{told}: the negative control stays within the noise floor of {case.floor.words}"
+        yield case.note("control-moves", Grade.FOLLOWS, text)
 
 
 # --- shapes over loads ---
 
 
-def _loads(publication: Publication, claim: Claim, workload: str) -> list[int]:
-    study = publication.study_of(claim.article)
+def _loads(case: Case, workload: str) -> list[int]:
+    study_of = case.publication.study_of
     return sorted(
         {
             row.clients
-            for row in publication.rows
+            for row in case.publication.rows
             if row.workload == workload
             and row.clients is not None
-            and publication.study_of(row.study) == study
+            and study_of(row.study) == study_of(case.claim.article)
         }
     )
 
 
-def _cell(
-    publication: Publication, claim: Claim, workload: str, clients: int, name: str, metric: str
-) -> Printed | None:
+def _cell(case: Case, workload: str, clients: int, name: str, metric: str) -> Printed | None:
     """Return a figure; None where it was not published."""
-    rows = publication.rows_of(
-        claim.article, workload=workload, clients=clients, configuration=name
-    )
+    rows = case.rows(workload=workload, clients=clients, configuration=name)
     try:
         return figure_of(rows, metric)
     except LackingError:
         return None
 
 
-def _order(publication: Publication, claim: Claim, order: Order) -> Iterator[Note]:
+def _order(case: Case, order: Order) -> Iterator[Note]:
     metric = metric_of(order.metric)
     lost, compared = [], 0
     for workload in order.workloads:
-        for clients in _loads(publication, claim, workload):
-            best = _cell(publication, claim, workload, clients, order.best, order.metric)
+        for clients in _loads(case, workload):
+            best = _cell(case, workload, clients, order.best, order.metric)
             for name in order.others:
-                other = _cell(publication, claim, workload, clients, name, order.metric)
+                other = _cell(case, workload, clients, name, order.metric)
                 if best is None or other is None:
                     continue
                 compared += 1
@@ -339,12 +307,12 @@ def _order(publication: Publication, claim: Claim, order: Order) -> Iterator[Not
         raise LackingError(f"no cell holds {order.best} and another one")
     if lost:
         text = f"in {len(lost)} of {compared} cells another one is better: {'; '.join(lost)}"
-        yield claim_note("order", Grade.CONTRADICTS, text, claim)
+        yield case.note("order", Grade.CONTRADICTS, text)
     else:
-        yield claim_note("order", Grade.FOLLOWS, f"so it is in all {compared} cells", claim)
+        yield case.note("order", Grade.FOLLOWS, f"so it is in all {compared} cells")
 
 
-def _constant(publication: Publication, claim: Claim, constant: Constant) -> Iterator[Note]:
+def _constant(case: Case, constant: Constant) -> Iterator[Note]:
     metric = metric_of(constant.metric)
     least, most = (parse_printed(text) for text in (constant.least, constant.most))
     outside = compared = 0
@@ -352,10 +320,9 @@ def _constant(publication: Publication, claim: Claim, constant: Constant) -> Ite
     for workload in constant.workloads:
         for more, less in constant.pairs:
             found = {}
-            for clients in _loads(publication, claim, workload):
+            for clients in _loads(case, workload):
                 sides = [
-                    _cell(publication, claim, workload, clients, name, constant.metric)
-                    for name in (more, less)
+                    _cell(case, workload, clients, name, constant.metric) for name in (more, less)
                 ]
                 if sides[0] is not None and sides[1] is not None:
                     found[clients] = (sides[0] - sides[1]).times(metric.per_shown)
@@ -369,23 +336,20 @@ def _constant(publication: Publication, claim: Claim, constant: Constant) -> Ite
     if not compared:
         raise LackingError("no cell holds both configurations")
     text = f"outside in {outside} of {compared} cells. {'; '.join(lines)}"
-    yield claim_note("constant", Grade.CONTRADICTS if outside else Grade.FOLLOWS, text, claim)
+    yield case.note("constant", Grade.CONTRADICTS if outside else Grade.FOLLOWS, text)
 
 
 def _signed(value: float) -> str:
     return f"{halved(value, 1 if abs(value) >= 1 else 2):+}"
 
 
-def _series(publication: Publication, claim: Claim, series: Series) -> Iterator[Note]:
+def _series(case: Case, series: Series) -> Iterator[Note]:
     stated = [parse_printed(text) for text in series.stated]
     metric = metric_of(series.metric)
-    loads = _loads(publication, claim, series.workload)
+    loads = _loads(case, series.workload)
     columns: dict[str, list[Printed]] = {}
-    for name in dict.fromkeys(row.configuration for row in publication.rows):
-        cells = [
-            _cell(publication, claim, series.workload, clients, name, series.metric)
-            for clients in loads
-        ]
+    for name in dict.fromkeys(row.configuration for row in case.publication.rows):
+        cells = [_cell(case, series.workload, clients, name, series.metric) for clients in loads]
         whole = [cell for cell in cells if cell is not None]
         if len(whole) == len(stated):
             columns[name] = whole
@@ -396,35 +360,26 @@ def _series(publication: Publication, claim: Claim, series: Series) -> Iterator[
     }
     if _equal(scaled[series.of], stated):
         text = f"the table of {series.of} holds the same {len(stated)} figures"
-        yield claim_note("copied-column", Grade.FOLLOWS, text, claim)
+        yield case.note("copied-column", Grade.FOLLOWS, text)
         return
     copies = [name for name, column in scaled.items() if _equal(column, stated)]
     own = " ".join(rounded(cell.value).replace(",", "") for cell in scaled[series.of])
     whose = f"these are the figures of {named(copies)}; " if copies else ""
-    text = f"{whose}{series.of} has {own}{_latency_too(publication, claim, series, loads, copies)}"
-    yield claim_note("copied-column", Grade.CONTRADICTS, text, claim)
+    text = f"{whose}{series.of} has {own}{_latency_too(case, series, loads, copies)}"
+    yield case.note("copied-column", Grade.CONTRADICTS, text)
 
 
 def _equal(column: Sequence[Printed], stated: Sequence[Printed]) -> bool:
     return all(cell.may_be(each) for cell, each in zip(column, stated, strict=True))
 
 
-def _latency_too(
-    publication: Publication,
-    claim: Claim,
-    series: Series,
-    loads: Sequence[int],
-    copies: Sequence[str],
-) -> str:
+def _latency_too(case: Case, series: Series, loads: Sequence[int], copies: Sequence[str]) -> str:
     """Return that clients over the stated rates are the latencies of the same configuration."""
     if series.metric != "tps" or not copies:
         return ""
     metric = metric_of("latency_mean")
     implied = [exactly(n) / parse_printed(s) for n, s in zip(loads, series.stated, strict=True)]
-    cells = [
-        _cell(publication, claim, series.workload, clients, copies[0], metric.name)
-        for clients in loads
-    ]
+    cells = [_cell(case, series.workload, clients, copies[0], metric.name) for clients in loads]
     if not all(c is not None and c.may_be(i) for c, i in zip(cells, implied, strict=True)):
         return ""
     told = ", ".join(rounded(each.value * metric.per_shown) for each in implied)
@@ -434,14 +389,14 @@ def _latency_too(
     )
 
 
-def _averaged(_: Publication, claim: Claim, change: Change) -> Iterator[Note]:
+def _averaged(case: Case, change: Change) -> Iterator[Note]:
     parts = change.workload.split("+")
     if len(parts) > 1:
         text = (
             f"an average over {named([part.strip() for part in parts])}: different work makes no"
             " one number, and which of it weighs how much nobody chose"
         )
-        yield claim_note("averaged-workloads", Grade.LIMIT, text, claim)
+        yield case.note("averaged-workloads", Grade.LIMIT, text)
 
 
 COMPARISON_CHECKS: Final = (

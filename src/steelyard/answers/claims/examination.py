@@ -23,10 +23,10 @@ from steelyard.answers.claims.grounds import (
 from steelyard.answers.claims.statements import Change, Claim, Publication
 from steelyard.answers.claims.table_checks import TABLE_CHECKS
 from steelyard.answers.claims.tables import PublishedTable
-from steelyard.answers.results import FORMAT
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.published import Metric, Printed, PublishedRow, metric_of
 from steelyard.report.document import (
+    FORMAT,
     MISSING,
     Block,
     BulletList,
@@ -48,6 +48,7 @@ from steelyard.report.document import (
     number_column,
     percent,
     significant,
+    table_of,
 )
 from steelyard.stats.intervals import Interval, plain_median_interval, verdict_of
 
@@ -334,32 +335,23 @@ def _supports(examination: Examination) -> Iterator[Section]:
 
 
 def _table(found: Sequence[Supported]) -> Table:
-    columns = (
-        Column(name="workload"),
-        number_column("clients"),
-        Column(name="configuration"),
-        Column(name="against"),
-        number_column("runs"),
-        number_column("effect"),
-        number_column("interval"),
-        Column(name="verdict"),
+    return table_of(
+        found,
+        ("workload", lambda each: each.cell.workload),
+        (number_column("clients"), lambda each: _clients(each.cell.clients)),
+        ("configuration", lambda each: each.configuration),
+        ("against", lambda each: each.against),
+        (number_column("runs"), lambda each: str(each.runs)),
+        (number_column("effect"), lambda each: effect_value(each.effect)),
+        (number_column("interval"), lambda each: effect_interval(each.effect)),
+        ("verdict", lambda each: MISSING if each.verdict is None else each.verdict.value),
+        title="What the repeats support",
+        tone_column=7,
     )
-    rows = tuple(
-        Row(
-            cells=(
-                each.cell.workload,
-                MISSING if each.cell.clients is None else str(each.cell.clients),
-                each.configuration,
-                each.against,
-                str(each.runs),
-                effect_value(each.effect),
-                effect_interval(each.effect),
-                MISSING if each.verdict is None else each.verdict.value,
-            )
-        )
-        for each in found
-    )
-    return Table(title="What the repeats support", columns=columns, rows=rows, tone_column=7)
+
+
+def _clients(number: int | None) -> str:
+    return MISSING if number is None else str(number)
 
 
 def examination_json(examination: Examination) -> dict[str, Json]:
@@ -438,17 +430,18 @@ class _Level:
 
 def imported_document(rows: Sequence[PublishedRow], title: str) -> Document:
     """Return rows that were read in: a line for each quantity, with the runs behind it."""
-    columns = (
-        Column(name="configuration"),
-        Column(name="workload"),
-        number_column("clients"),
-        Column(name="quantity"),
-        number_column("runs"),
-        number_column("median"),
-        Column(name="unit"),
-        Column(name="interval (95 %)"),
+    table = table_of(
+        _levels(rows),
+        ("configuration", lambda level: level.row.configuration),
+        ("workload", lambda level: level.row.workload),
+        (number_column("clients"), lambda level: _clients(level.row.clients)),
+        ("quantity", _quantity),
+        (number_column("runs"), lambda level: str(len(level.values))),
+        (number_column("median"), lambda level: level.shown(level.interval.estimate)),
+        ("unit", lambda level: level.metric.unit),
+        ("interval (95 %)", lambda level: level.bounds),
+        title="",
     )
-    table = Table(title="", columns=columns, rows=tuple(map(_level_row, _levels(rows))))
     section = Section(anchor="results", title="Results", blocks=(table,), first=True)
     return Document(title=title, subtitle=count(len(rows), "row"), sections=(section,))
 
@@ -465,21 +458,9 @@ def _levels(rows: Sequence[PublishedRow]) -> Iterator[_Level]:
         yield _Level(row=row, metric=metric, values=tuple(value for _, value in values))
 
 
-def _level_row(level: _Level) -> Row:
-    row, statistic = level.row, level.row.statistic
-    name = level.metric.title
-    return Row(
-        cells=(
-            row.configuration,
-            row.workload,
-            MISSING if row.clients is None else str(row.clients),
-            f"{name}, {statistic}" if statistic else name,
-            str(len(level.values)),
-            level.shown(level.interval.estimate),
-            level.metric.unit,
-            level.bounds,
-        )
-    )
+def _quantity(level: _Level) -> str:
+    name, statistic = level.metric.title, level.row.statistic
+    return f"{name}, {statistic}" if statistic else name
 
 
 def imported_json(rows: Sequence[PublishedRow]) -> dict[str, Json]:

@@ -5,12 +5,12 @@ from typing import Final
 
 from steelyard.answers.claims.grounds import (
     LEVEL,
+    Case,
     Check,
     Grade,
     Note,
     asserted,
     by_configuration,
-    claim_note,
     named,
     rounded,
 )
@@ -18,88 +18,79 @@ from steelyard.answers.claims.statements import (
     Bound,
     Cause,
     Change,
-    Claim,
     Costs,
     Count,
     Counted,
-    Formula,
     LackingError,
     Need,
-    Publication,
     Same,
     Sum,
     Unchanged,
     figure_of,
 )
-from steelyard.core.published import Printed, metric_of, parse_printed
+from steelyard.core.published import metric_of, parse_printed
 
 _BURST: Final = "burst"
 
 
-def _count(publication: Publication, claim: Claim, counted: Count) -> Iterator[Note]:
-    rows = [row for row in publication.rows if row.study == counted.article]
+def _count(case: Case, counted: Count) -> Iterator[Note]:
+    rows = [row for row in case.publication.rows if row.study == counted.article]
     if not rows:
         raise LackingError(f"no table of {counted.article}")
     number = len(by_configuration(rows))
     text = f"{number} configurations have results, {counted.stated} are stated"
     grade = Grade.FOLLOWS if number == counted.stated else Grade.CONTRADICTS
-    yield claim_note("count", grade, text, claim, {"configurations": float(number)})
+    yield case.note("count", grade, text, {"configurations": float(number)})
 
 
-def _bound(publication: Publication, claim: Claim, bound: Bound) -> Iterator[Note]:
+def _bound(case: Case, bound: Bound) -> Iterator[Note]:
     metric = metric_of(bound.metric)
-    rows = publication.rows_of(
-        claim.article, workload=bound.workload, clients=bound.clients, configuration=bound.of
-    )
+    rows = case.rows(workload=bound.workload, clients=bound.clients, configuration=bound.of)
     figure = figure_of(rows, bound.metric).times(metric.per_shown)
     limit = parse_printed(bound.below)
     below = figure.low < limit.value
     text = f"the table says {rounded(figure.value)} {metric.unit}, the limit is {bound.below}"
-    yield claim_note("bound", Grade.FOLLOWS if below else Grade.CONTRADICTS, text, claim)
+    yield case.note("bound", Grade.FOLLOWS if below else Grade.CONTRADICTS, text)
 
 
-def _formula(publication: Publication, claim: Claim, text: str) -> Printed:
-    return Formula(publication=publication, article=claim.article, text=text).value()
-
-
-def _sum(publication: Publication, claim: Claim, asked: Sum) -> Iterator[Note]:
-    given = _formula(publication, claim, asked.formula)
+def _sum(case: Case, asked: Sum) -> Iterator[Note]:
+    given = case.value(asked.formula)
     told = f"{asked.name}: {_precise(given.value)} {asked.unit}"
     numbers = {"computed": given.value}
     if not asked.stated:
-        yield claim_note("stated-figure", Grade.FOLLOWS, told, claim, numbers)
+        yield case.note("stated-figure", Grade.FOLLOWS, told, numbers)
     elif given.may_be(stated := parse_printed(asked.stated)):
         rounding = f"from {_precise(given.low)} to {_precise(given.high)} by what was rounded"
         near = "" if stated.low <= given.value <= stated.high else f" ({rounding})"
         text = f"{told}{near}, as stated"
-        yield claim_note("stated-figure", Grade.FOLLOWS, text, claim, numbers)
+        yield case.note("stated-figure", Grade.FOLLOWS, text, numbers)
     else:
         text = f"{told}, not {asked.stated}"
-        yield claim_note("stated-figure", Grade.CONTRADICTS, text, claim, numbers)
+        yield case.note("stated-figure", Grade.CONTRADICTS, text, numbers)
 
 
 def _precise(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{2 if abs(value) >= 100 else 1}f}"
 
 
-def _two_sources(publication: Publication, claim: Claim, asked: Sum) -> Iterator[Note]:
+def _two_sources(case: Case, asked: Sum) -> Iterator[Note]:
     if not asked.other:
         return
-    one, two = (_formula(publication, claim, text) for text in (asked.formula, asked.other))
+    one, two = (case.value(text) for text in (asked.formula, asked.other))
     if not one.may_be(two):
         text = (
             f"two figures of one quantity: the other gives {_precise(two.value)} {asked.unit}"
-            f" ({_inputs(publication, claim, asked)})"
+            f" ({_inputs(case, asked)})"
         )
         numbers = {"computed_otherwise": two.value}
-        yield claim_note("two-figures", Grade.CONTRADICTS, text, claim, numbers)
+        yield case.note("two-figures", Grade.CONTRADICTS, text, numbers)
 
 
-def _inputs(publication: Publication, claim: Claim, asked: Sum) -> str:
+def _inputs(case: Case, asked: Sum) -> str:
     """Return the figures that the two formulas do not share."""
     names = [set(_braced(text)) for text in (asked.formula, asked.other)]
     told = sorted(names[0] ^ names[1])
-    values = [(name, _formula(publication, claim, f"{{{name}}}").value) for name in told]
+    values = [(name, case.value(f"{{{name}}}").value) for name in told]
     return ", ".join(f"{name}: {value:,.2f}" for name, value in values)
 
 
@@ -107,60 +98,60 @@ def _braced(text: str) -> list[str]:
     return [part.partition("}")[0] for part in text.split("{")[1:]]
 
 
-def _need(publication: Publication, claim: Claim, need: Need) -> Iterator[Note]:
-    given = _formula(publication, claim, need.given)
-    asked = [_formula(publication, claim, text) for text in need.asked]
+def _need(case: Case, need: Need) -> Iterator[Note]:
+    given = case.value(need.given)
+    asked = [case.value(text) for text in need.asked]
     most = max(each.value for each in asked)
     told = ", ".join(f"{each.value:,.0f}" for each in asked)
     text = f"{given.value:,.0f} {need.name} were given, {told} are needed"
     if most > given.value:
-        yield claim_note("need", Grade.CONTRADICTS, f"{text}: too few", claim)
+        yield case.note("need", Grade.CONTRADICTS, f"{text}: too few")
         return
     unused = 1.0 - most / given.value
     numbers = {"unused_percent": 100.0 * unused}
     grade = Grade.CONTRADICTS if unused > LEVEL else Grade.FOLLOWS
     text = f"{text}: {100.0 * unused:.0f} % of them are never used"
-    yield claim_note("need", grade, text, claim, numbers)
+    yield case.note("need", grade, text, numbers)
 
 
-def _costs(publication: Publication, claim: Claim, costs: Costs) -> Iterator[Note]:
+def _costs(case: Case, costs: Costs) -> Iterator[Note]:
     first, hours, second, other_hours = (
-        _formula(publication, claim, text).value
+        case.value(text).value
         for text in (costs.first, costs.first_hours, costs.second, costs.second_hours)
     )
     if hours == other_hours:
-        yield claim_note("periods-differ", Grade.FOLLOWS, f"both pay for {hours:g} hours", claim)
+        yield case.note("periods-differ", Grade.FOLLOWS, f"both pay for {hours:g} hours")
         return
     same = f"{first * other_hours / hours:,.2f}"
     if costs.same_hours:
-        same = f"{_formula(publication, claim, costs.same_hours).value:,.2f}"
+        same = f"{case.value(costs.same_hours).value:,.2f}"
     text = (
         f"{first:,.2f} pays for {hours:g} hours and {second:,.2f} for {other_hours:g}: for the same"
         f" {other_hours:g} hours it is {same} against {second:,.2f}"
     )
-    yield claim_note("periods-differ", Grade.CONTRADICTS, text, claim)
+    yield case.note("periods-differ", Grade.CONTRADICTS, text)
 
 
 # --- what a step changed, and what was measured ---
 
 
-def _several(publication: Publication, claim: Claim, each: Change | Same | Sum) -> Iterator[Note]:
+def _several(case: Case, each: Change | Same | Sum) -> Iterator[Note]:
     if not each.step:
         return
-    step = publication.step_of(claim.article, each.step)
+    step = case.step(each.step)
     if step.changed is None:
-        yield claim_note("several-changes", Grade.LIMIT, "what was changed is not told", claim)
+        yield case.note("several-changes", Grade.LIMIT, "what was changed is not told")
     elif len(step.changed) > 1:
         text = f"{_changes(step.changed)}: which of them did it, the figures cannot say"
-        yield claim_note("several-changes", Grade.LIMIT, text, claim)
+        yield case.note("several-changes", Grade.LIMIT, text)
 
 
 def _changes(changed: Sequence[str]) -> str:
     return f"{len(changed)} changes at once ({'; '.join(changed)})"
 
 
-def _cause(publication: Publication, claim: Claim, cause: Cause) -> Iterator[Note]:
-    step = publication.step_of(claim.article, cause.step)
+def _cause(case: Case, cause: Cause) -> Iterator[Note]:
+    step = case.step(cause.step)
     reasons = []
     if step.measured is None:
         reasons.append(f"nothing was measured that shows it ({step.repeated})")
@@ -174,76 +165,76 @@ def _cause(publication: Publication, claim: Claim, cause: Cause) -> Iterator[Not
         reasons.append(_changes(step.changed))
     if reasons:
         text = f"that it is {cause.cause}: {'; '.join(reasons)}"
-        yield claim_note("no-evidence", Grade.NO_EVIDENCE, text, claim)
+        yield case.note("no-evidence", Grade.NO_EVIDENCE, text)
     else:
         text = f"{cause.cause} alone was changed, and {cause.evidence} was measured"
-        yield claim_note("no-evidence", Grade.FOLLOWS, text, claim)
+        yield case.note("no-evidence", Grade.FOLLOWS, text)
 
 
-def _idle(publication: Publication, claim: Claim, cause: Cause) -> Iterator[Note]:
+def _idle(case: Case, cause: Cause) -> Iterator[Note]:
     if cause.idle is None:
         return
-    one, two = (_formula(publication, claim, text) for text in cause.idle)
+    one, two = (case.value(text) for text in cause.idle)
     if one.value <= two.value:
         names = [" ".join(_braced(text)) or text for text in cause.idle]
         text = (
             f"{names[0]} is {rounded(one.value)}, {names[1]} is {rounded(two.value)}: the one fits"
             " into the other, so what was raised beyond it cannot matter to this workload"
         )
-        yield claim_note("idle-setting", Grade.LIMIT, text, claim)
+        yield case.note("idle-setting", Grade.LIMIT, text)
 
 
-def _besides(publication: Publication, claim: Claim, cause: Cause) -> Iterator[Note]:
+def _besides(case: Case, cause: Cause) -> Iterator[Note]:
     told = []
     for name, text, unit in cause.besides:
-        formula = Formula(publication=publication, article=claim.article, text=text)
+        formula = case.formula(text)
         value = _precise(formula.value().value)
         told.append(f"{name} {value} {unit} (from {named(formula.inputs)})")
     if told:
         text = f"nothing separates it from another cause: {'; '.join(told)}"
-        yield claim_note("other-cause", Grade.NO_EVIDENCE, text, claim)
+        yield case.note("other-cause", Grade.NO_EVIDENCE, text)
 
 
-def _burst(publication: Publication, claim: Claim, cause: Cause) -> Iterator[Note]:
-    step = publication.step_of(claim.article, cause.step)
+def _burst(case: Case, cause: Cause) -> Iterator[Note]:
+    step = case.step(cause.step)
     stores = [part for part in step.changed or () if _BURST in part.casefold()]
     if stores:
         text = (
             f"{named(stores)} came with the step: what lasts while a store of credits is full need"
             " not last when it is empty, and no figure tells which it was"
         )
-        yield claim_note("burst-as-sustained", Grade.NO_EVIDENCE, text, claim)
+        yield case.note("burst-as-sustained", Grade.NO_EVIDENCE, text)
 
 
-def _unchanged(publication: Publication, claim: Claim, each: Unchanged) -> Iterator[Note]:
-    step = publication.step_of(claim.article, each.step)
+def _unchanged(case: Case, each: Unchanged) -> Iterator[Note]:
+    step = case.step(each.step)
     told = []
     for name, before, after in each.pairs:
-        one, two = (_formula(publication, claim, text) for text in (before, after))
+        one, two = (case.value(text) for text in (before, after))
         if not one.may_be(two):
             told.append(f"{name}: {rounded(one.value)} to {rounded(two.value)}")
     beside = f" Among them {'; '.join(told)}" if told else ""
     if told or len(step.changed or ()) > 1:
         text = f"{_changes(step.changed or ())}.{beside}"
-        yield claim_note("several-changes", Grade.CONTRADICTS, text, claim)
+        yield case.note("several-changes", Grade.CONTRADICTS, text)
     else:
-        yield claim_note("several-changes", Grade.FOLLOWS, "nothing else was changed", claim)
+        yield case.note("several-changes", Grade.FOLLOWS, "nothing else was changed")
 
 
-def _counted(publication: Publication, claim: Claim, each: Counted) -> Iterator[Note]:
-    step = publication.step_of(claim.article, each.step)
+def _counted(case: Case, each: Counted) -> Iterator[Note]:
+    step = case.step(each.step)
     units = [part for part in step.changed or () if part.casefold().startswith("unit of")]
     if units:
         text = (
             f"{named(units)} changed with the step, so {each.what} is not counted in the same unit"
             f" on both sides; beside it {_changes(step.changed or ())}"
         )
-        yield claim_note("units-differ", Grade.NO_EVIDENCE, text, claim)
+        yield case.note("units-differ", Grade.NO_EVIDENCE, text)
     if step.measured is None or "picture" in step.measured:
         text = f"no figure of it was published, only: {step.measured or 'nothing'}"
-        yield claim_note("no-evidence", Grade.NO_EVIDENCE, text, claim)
+        yield case.note("no-evidence", Grade.NO_EVIDENCE, text)
     elif not units:
-        yield claim_note("units-differ", Grade.FOLLOWS, "both sides count the same", claim)
+        yield case.note("units-differ", Grade.FOLLOWS, "both sides count the same")
 
 
 FIGURE_CHECKS: Final = (

@@ -11,20 +11,21 @@ import numpy as np
 
 from steelyard.answers.claims.statements import (
     Claim,
+    Formula,
     LackingError,
     Noise,
     Publication,
     figure_of,
 )
 from steelyard.core.errors import InputError
-from steelyard.core.published import PublishedRow
+from steelyard.core.published import Printed, PublishedRow, Step
 from steelyard.report.document import enumeration
 from steelyard.stats.intervals import Interval, block_interval, welch_interval
 
 LEVEL: Final = 0.05
 # Two runs of one system, each with the deviation between runs of a contended machine (6 %,
 # METHOD 2), differ by less in 95 % of cases: 1.96 x 0.06 x sqrt(2), rounded up.
-UNTOLD_FLOOR: Final = 0.17
+_UNTOLD_FLOOR: Final = 0.17
 
 
 class Grade(StrEnum):
@@ -79,15 +80,67 @@ class Check:
     examine: Callable[[Publication], Iterable[Note]]
 
 
-def claim_note(
-    check: str, grade: Grade, text: str, claim: Claim, numbers: dict[str, float] | None = None
-) -> Note:
-    """Return a note of a claim."""
-    return Note(check=check, grade=grade, text=text, claim=claim.id, numbers=numbers or {})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """How much single runs of equal conditions differ.
+
+    Attributes:
+        spread: The most over the least, minus 1.
+        origin: What says so; empty: it is assumed.
+    """
+
+    spread: float
+    origin: str = ""
+
+    @property
+    def words(self) -> str:
+        """Return it with what says so."""
+        if not self.origin:
+            return f"{100 * self.spread:.0f} %, which is assumed where no study tells its own"
+        return f"{100 * self.spread:.1f} % of a single run ({self.origin})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A claim, and what was published with it."""
+
+    publication: Publication
+    claim: Claim
+
+    def rows(
+        self, *, workload: str, clients: int | None = None, configuration: str = ""
+    ) -> tuple[PublishedRow, ...]:
+        """Return the rows of its study with one workload under one load."""
+        return self.publication.rows_of(
+            self.claim.article, workload=workload, clients=clients, configuration=configuration
+        )
+
+    def step(self, name: str) -> Step:
+        """Return a step of its study."""
+        return self.publication.step_of(self.claim.article, name)
+
+    def formula(self, text: str) -> Formula:
+        """Return a formula of its study's figures."""
+        return Formula(publication=self.publication, article=self.claim.article, text=text)
+
+    def value(self, formula: str) -> Printed:
+        """Return what a formula gives."""
+        return self.formula(formula).value()
+
+    @property
+    def floor(self) -> Floor:
+        """Return the noise floor of single runs in its study."""
+        return floor_of(self.publication, self.claim.article)
+
+    def note(
+        self, check: str, grade: Grade, text: str, numbers: dict[str, float] | None = None
+    ) -> Note:
+        """Return a note of it."""
+        return Note(check=check, grade=grade, text=text, claim=self.claim.id, numbers=numbers or {})
 
 
 _Asserted = TypeVar("_Asserted")
-Judge = Callable[[Publication, Claim, _Asserted], Iterable[Note]]
+Judge = Callable[[Case, _Asserted], Iterable[Note]]
 
 
 def asserted(kind: type[_Asserted], judge: Judge[_Asserted]) -> Callable[..., Iterator[Note]]:
@@ -100,35 +153,20 @@ def asserted(kind: type[_Asserted], judge: Judge[_Asserted]) -> Callable[..., It
         for claim in publication.claims:
             for assertion in claim.asserts:
                 if isinstance(assertion, kind):
-                    yield from _judged(judge, publication, claim, assertion)
+                    yield from _judged(judge, Case(publication=publication, claim=claim), assertion)
 
     return examine
 
 
-def _judged(
-    judge: Judge[_Asserted], publication: Publication, claim: Claim, assertion: _Asserted
-) -> Iterator[Note]:
+def _judged(judge: Judge[_Asserted], case: Case, assertion: _Asserted) -> Iterator[Note]:
     try:
-        yield from list(judge(publication, claim, assertion))
+        yield from list(judge(case, assertion))
     except LackingError as error:
         text = f"nothing was published to examine: {error.message}"
-        yield Note(check="no-evidence", grade=Grade.NO_EVIDENCE, text=text, claim=claim.id)
+        yield case.note("no-evidence", Grade.NO_EVIDENCE, text)
     except InputError as error:
         text = f"it cannot be computed: {error.message}"
-        yield Note(check="no-evidence", grade=Grade.NO_EVIDENCE, text=text, claim=claim.id)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Floor:
-    """How much single runs of equal conditions differ.
-
-    Attributes:
-        spread: The most over the least, minus 1.
-        origin: What says so.
-    """
-
-    spread: float
-    origin: str
+        yield case.note("no-evidence", Grade.NO_EVIDENCE, text)
 
 
 def spread_of(values: Sequence[float]) -> float:
@@ -142,8 +180,8 @@ def apart(ratio: float) -> float:
     return max(ratio, 1.0 / ratio) - 1.0 if ratio > 0.0 else float("inf")
 
 
-def floor_of(publication: Publication, article: str) -> Floor | None:
-    """Return the noise floor of single runs in a study; None where nothing says it.
+def floor_of(publication: Publication, article: str) -> Floor:
+    """Return the noise floor of single runs in a study; an assumed one where nothing says it.
 
     It is the largest spread among conditions that should be equal, and among those whose
     differences the authors themselves call noise.
@@ -152,9 +190,9 @@ def floor_of(publication: Publication, article: str) -> Floor | None:
 
 
 @lru_cache(maxsize=64)
-def _floor(publication: Publication, study: str) -> Floor | None:
+def _floor(publication: Publication, study: str) -> Floor:
     found = [*_called_noise(publication, study), *_should_be_equal(publication, study)]
-    return max(found, key=lambda each: each.spread, default=None)
+    return max(found, key=lambda each: each.spread, default=Floor(spread=_UNTOLD_FLOOR))
 
 
 def _called_noise(publication: Publication, study: str) -> Iterator[Floor]:
@@ -189,7 +227,7 @@ def _should_be_equal(publication: Publication, study: str) -> Iterator[Floor]:
         for group, rows in grouped(cell.rows, lambda row: row.equal_group).items():
             alone = all(len(runs) == 1 for runs in by_configuration(rows).values())
             if group and alone:
-                spread = spread_of([rate for row in rows if (rate := rate_of(row))])
+                spread = spread_of(rates_of(rows))
                 yield Floor(spread=spread, origin=f"`{group}`, which should be equal")
 
 
@@ -241,6 +279,11 @@ def rate_of(row: PublishedRow) -> float | None:
     """Return a row's rate, 1/s; None where it tells none above 0."""
     figure = row.figure("tps")
     return figure.value if figure is not None and figure.value > 0.0 else None
+
+
+def rates_of(rows: Sequence[PublishedRow]) -> list[float]:
+    """Return the rates of those rows that tell one."""
+    return [rate for row in rows if (rate := rate_of(row))]
 
 
 def contrast(

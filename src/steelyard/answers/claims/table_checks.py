@@ -6,7 +6,6 @@ from typing import Final
 import numpy as np
 
 from steelyard.answers.claims.grounds import (
-    UNTOLD_FLOOR,
     Cell,
     Check,
     Grade,
@@ -19,6 +18,7 @@ from steelyard.answers.claims.grounds import (
     grouped,
     named,
     rate_of,
+    rates_of,
     rounded,
     spread_of,
 )
@@ -215,9 +215,7 @@ def _equals(publication: Publication) -> Iterator[Note]:
         if group
     ]
     repeated = [cell for cell in cells if _is_repeated(cell)]
-    single = [
-        spread_of([r for row in c.rows if (r := rate_of(row))]) for c in cells if c not in repeated
-    ]
+    single = [spread_of(rates_of(cell.rows)) for cell in cells if cell not in repeated]
     if any(single):
         text = (
             f"conditions that should be equal differ by up to {100.0 * max(single):.1f} %: that is"
@@ -272,15 +270,14 @@ def _told_apart(
         low, high = (float(np.expm1(each)) for each in (interval.low, interval.high))
         return "" if low <= 0.0 <= high else f"by {effect_range(low, high)}"
     ratio = _mean_rate(sides[0]) / _mean_rate(sides[1])
-    floor = floor_of(publication, cell.study)
-    spread = UNTOLD_FLOOR if floor is None else floor.spread
+    spread = floor_of(publication, cell.study).spread
     if apart(ratio) <= spread:
         return ""
     return f"by {format_percent(ratio - 1.0)}, more than the {100 * spread:.1f} % of a single run"
 
 
 def _mean_rate(rows: Sequence[PublishedRow]) -> float:
-    return float(np.mean([rate for row in rows if (rate := rate_of(row))]))
+    return float(np.mean(rates_of(rows)))
 
 
 # --- units, times, statistics ---

@@ -457,11 +457,4 @@ def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment
 
 def _starts(seen: Observations, configuration: str) -> int:
     """Return in how many starts a configuration was measured."""
-    return len(
-        {
-            (run.block, run.attempt, run.start)
-            for (name, _), runs in seen.runs.items()
-            if name == configuration
-            for run in runs
-        }
-    )
+    return len({(run.block, run.attempt, run.start) for run in seen.runs_of(configuration)})

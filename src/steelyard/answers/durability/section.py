@@ -25,13 +25,14 @@ from steelyard.report.document import (
     Row,
     Section,
     Table,
+    cell_json,
     ended,
     enumeration,
-    load_json,
     milliseconds,
     number,
     number_column,
     rate,
+    table_of,
 )
 
 TITLE = "What may be lost of acknowledged commits"
@@ -61,14 +62,6 @@ _LAG = (
 _BY_THE_PRIMARY = (
     "Where the replica could not be asked the primary was, which hears of it once a second: then a"
     " second of writes is in it."
-)
-_LAG_COLUMNS = (
-    Column(name="configuration"),
-    Column(name="under"),
-    number_column("runs"),
-    number_column("usual most"),
-    number_column("is written in"),
-    number_column("most"),
 )
 _COMMITS = "commits"  # as in the words of ``Fate``
 _IN_WORDS = {
@@ -189,24 +182,24 @@ def _in_words(survival: Survival, noun: str) -> str:
 def _lags(analysis: CampaignAnalysis) -> Iterator[Table]:
     """Yield how far replicas were behind, which is what a death would have cost at that moment."""
     experiment, lags = analysis.experiment, analysis.answer(measured_lags) or ()
-    rows = tuple(
-        Row(
-            cells=(
-                each.configuration,
-                f"{each.cell.workload}, {short_load(experiment, each.cell.load)} clients",
-                str(each.runs),
-                format_bytes(each.usual_bytes),
-                format_latencies((each.usual_s,))[0],
-                format_bytes(each.most_bytes),
-            )
-        )
-        for each in lags
-    )
+    if not lags:
+        return
     alone = any(not each.compared for each in lags)
-    note = f"{_LAG} {_BY_THE_PRIMARY}" if alone else _LAG
-    if rows:
-        title = "How far replicas were behind under load"
-        yield Table(title=title, columns=_LAG_COLUMNS, rows=rows, note=note)
+
+    def under(each: ReplicaLag) -> str:
+        return f"{each.cell.workload}, {short_load(experiment, each.cell.load)} clients"
+
+    yield table_of(
+        lags,
+        ("configuration", lambda each: each.configuration),
+        ("under", under),
+        (number_column("runs"), lambda each: str(each.runs)),
+        (number_column("usual most"), lambda each: format_bytes(each.usual_bytes)),
+        (number_column("is written in"), lambda each: format_latencies((each.usual_s,))[0]),
+        (number_column("most"), lambda each: format_bytes(each.most_bytes)),
+        title="How far replicas were behind under load",
+        note=f"{_LAG} {_BY_THE_PRIMARY}" if alone else _LAG,
+    )
 
 
 def _lags_json(analysis: CampaignAnalysis) -> dict[str, Json]:
@@ -218,8 +211,7 @@ def _lags_json(analysis: CampaignAnalysis) -> dict[str, Json]:
 def _lag_json(each: ReplicaLag) -> dict[str, Json]:
     return {
         "configuration": each.configuration,
-        "workload": each.cell.workload,
-        **load_json(each.cell.load),
+        **cell_json(each.cell),
         "runs": each.runs,
         "most_bytes": number(each.most_bytes),
         "usual_bytes": number(each.usual_bytes),
@@ -276,8 +268,7 @@ def _configuration(each: ConfigurationDurability, *, redis: bool) -> dict[str, J
         },
         "write_latency": [
             {
-                "workload": latency.cell.workload,
-                **load_json(latency.cell.load),
+                **cell_json(latency.cell),
                 "mean_s": number(latency.mean_s),
                 **({"per_s": number(latency.per_s)} if redis else {}),
             }

@@ -30,6 +30,7 @@ from steelyard.answers.latency.results import (
 from steelyard.answers.observations import (
     Observations,
     ResultContrast,
+    as_ratio,
     change,
     is_clear,
     level,
@@ -200,7 +201,7 @@ def compare_percentiles(
             workload=cell.workload,
             load=cell.load,
             share=share,
-            change=_relative(change(differences)) if len(differences) else None,
+            change=as_ratio(change(differences)) if len(differences) else None,
             blocks=len(differences),
             clear=len(differences) > 1 and is_clear(differences, family),
             reason=reason,
@@ -375,9 +376,3 @@ def _difference(
         return none, _beyond(beyond[0])
     logs = [weight * np.log(pool.values_of(share)[rows]) for weight, pool in found]
     return np.asarray(np.sum(logs, axis=0)), ""
-
-
-def _relative(estimate: Estimate) -> Estimate:
-    """Return a difference of logarithms as a relative one."""
-    low, high = (None if x is None else float(np.expm1(x)) for x in (estimate.low, estimate.high))
-    return Estimate(value=float(np.expm1(estimate.value)), low=low, high=high)

@@ -7,7 +7,6 @@ a schedule is told in ``capacity``.
 import math
 from collections.abc import Iterator, Sequence
 
-from steelyard.answers.attribution import compared_names
 from steelyard.answers.latency.results import (
     MAXIMUM,
     SHARES,
@@ -26,17 +25,16 @@ from steelyard.answers.results import (
     CampaignAnalysis,
     Comparison,
     cell_name,
+    compared_names,
     contestants,
     durability_word,
     short_load,
-    specification,
 )
-from steelyard.answers.stack.plan import is_clipped, latency_label
 from steelyard.answers.turns import ABSOLUTE_LATENCY, CUT_LATENCY
-from steelyard.core.experiment import GENERATOR, MANY, ONE, RATE
+from steelyard.core.experiment import GENERATOR, MANY, ONE, RATE, Experiment, GeneratorName
 from steelyard.core.findings import Verdict
 from steelyard.core.schedule import CellKey, Pausing
-from steelyard.core.units import MS_PER_S, format_percent
+from steelyard.core.units import MS_PER_S, format_percent, format_share
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,
@@ -51,8 +49,9 @@ from steelyard.report.document import (
     Table,
     Tone,
     Value,
-    bounds,
+    cell_json,
     effect_interval,
+    effect_json,
     effect_value,
     enumeration,
     interval,
@@ -60,10 +59,9 @@ from steelyard.report.document import (
     milliseconds,
     number,
     number_column,
-    percent,
+    with_interval,
 )
 
-WINDOWS = "latency-windows"
 _MOST_PANELS = 6
 _MOST_POINTS = 6000  # as many as keep the page light
 _COLUMNS = ("workload", "load", "configuration", "percentile", "at", "latency")
@@ -78,11 +76,6 @@ def latency_figures(analysis: CampaignAnalysis, found: LatencyAnalysis) -> tuple
     """Return the pictures that have something to show."""
     figures = (_tails(analysis, found), _slices(analysis, found), _windows(analysis, found))
     return tuple(figure for figure in figures if figure.rows)
-
-
-def _configurations(analysis: CampaignAnalysis) -> tuple[str, ...]:
-    """Return the baseline, then the others in file order: the order of the colours."""
-    return (analysis.experiment.baseline, *analysis.experiment.contenders)
 
 
 def _shown(cells: Sequence[CellKey]) -> tuple[CellKey, ...]:
@@ -103,18 +96,17 @@ def _tails(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
     curves = [curve for curve in found.tails if curve.cell in shown]
     fewer = "" if len(shown) == len({c.cell for c in found.tails}) else " Largest loads alone."
     return Figure(
-        specify=specification,
         identity="latency-tail",
         kind=ChartKind.LATENCY_TAIL,
         title="Distribution of latency, to its tail",
-        caption=f"The share of all {MANY} that are not slower, blocks together; "
-        f"{TAIL_CAPTION}{fewer}",
-        alt=f"Cumulative distribution of latency of {enumeration(_configurations(analysis))} by"
+        caption=f"The share of all {MANY} that are not slower, blocks together; {TAIL_CAPTION}"
+        f"{fewer}",
+        alt=f"Cumulative distribution of latency of {enumeration(analysis.names)} by"
         f" workload and load, from the fastest {ONE} to beyond the 99.9th percentile; the"
         " table of levels holds the percentiles.",
         columns=TAIL_COLUMNS,
         rows=tuple(row for curve in curves for row in _tail_rows(analysis, curve)),
-        configurations=_configurations(analysis),
+        configurations=analysis.names,
     )
 
 
@@ -140,35 +132,32 @@ def tail_values(points: Sequence[TailPoint]) -> Iterator[tuple[bool, float, floa
 def _slices(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
     shown = _shown([moment.cell for moment in found.slices])
     return Figure(
-        specify=specification,
         identity="latency-slices",
         kind=ChartKind.LATENCY_OVER_TIME,
         title="Percentiles run by run",
         caption="Median (dots) and 99th percentile (triangles) of every run, runs in the order"
         f" they were made; a p99 of fewer than 1,000 {MANY} is not drawn. Logarithmic in"
         " milliseconds.",
-        alt=f"p50 and p99 of each run of {enumeration(_configurations(analysis))} in run order, by"
+        alt=f"p50 and p99 of each run of {enumeration(analysis.names)} in run order, by"
         " workload and load.",
         columns=_COLUMNS,
         rows=tuple(_moment_rows(analysis, found.slices, shown)),
-        configurations=_configurations(analysis),
+        configurations=analysis.names,
     )
 
 
 def _windows(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
     shown = _shown([moment.cell for moment in found.windows])
     return Figure(
-        specify=specification,
-        identity=WINDOWS,
+        identity="latency-windows",
         kind=ChartKind.LATENCY_OVER_TIME,
         title="Percentiles over the sustained runs",
         caption="Median, 95th and 99th percentile of every 10 s of each long run, over the seconds"
         " since its start. Logarithmic in milliseconds.",
-        alt=f"p50, p95 and p99 of windows of 10 s of {enumeration(_configurations(analysis))}, by"
-        " workload.",
+        alt=f"p50, p95 and p99 of windows of 10 s of {enumeration(analysis.names)}, by workload.",
         columns=_COLUMNS,
         rows=tuple(_moment_rows(analysis, found.windows, shown)),
-        configurations=_configurations(analysis),
+        configurations=analysis.names,
     )
 
 
@@ -232,9 +221,8 @@ _CHANGE_NOTE = (
     "Relative differences of the percentiles within blocks, Hodges-Lehmann with"
     f" {CONFIDENCE} intervals, each taken alone. Called lower or higher only where the interval"
     " leaves out zero also when its error is shared by all percentiles and cells of the"
-    " configuration"
-    f" (Bonferroni). They take no part in the verdicts, which are on {RATE}. A side with a block of"
-    f" less than 10 / (1 - q) {MANY} is not compared."
+    f" configuration (Bonferroni). They take no part in the verdicts, which are on {RATE}. A side"
+    f" with a block of less than 10 / (1 - q) {MANY} is not compared."
 )
 
 
@@ -265,9 +253,7 @@ def _printed(analysis: CampaignAnalysis) -> Iterator[Table]:
     yield Table(
         title=f"Percentiles that {GENERATOR} prints",
         columns=(
-            Column(name="workload"),
-            Column(name="configuration"),
-            number_column("clients"),
+            *(Column(name="workload"), Column(name="configuration"), number_column("clients")),
             *(number_column(percentile_name(share), "ms") for share in shares),
         ),
         rows=tuple(
@@ -276,12 +262,7 @@ def _printed(analysis: CampaignAnalysis) -> Iterator[Table]:
                     cell.cell.workload,
                     cell.configuration,
                     short_load(analysis.experiment, cell.cell.load),
-                    *(
-                        MISSING
-                        if (s := dict(cell.percentiles).get(share)) is None
-                        else milliseconds(s)
-                        for share in shares
-                    ),
+                    *(milliseconds(dict(cell.percentiles).get(share)) for share in shares),
                 )
             )
             for cell in cells
@@ -300,15 +281,43 @@ def _lead(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Paragr
     texts += [OPEN_LOOP] if True in kinds else []
     sampled = min((each.sampled for each in found.levels), default=1.0)
     if sampled < 1.0:
-        share = format_percent(sampled, signed=False)
+        share = format_share(sampled)
         texts.append(
             f"The logs hold {share} of the {MANY}, drawn by chance: the longest of all may"
             " not be among them."
         )
     texts += _of_turns(analysis)
-    texts += filter(None, (latency_label(analysis.experiment),))
+    texts += filter(None, (_latency_label(analysis.experiment),))
     if texts:
         yield Paragraph(text=" ".join(texts))
+
+
+# redis-benchmark.c, showLatencyReport: powers of two of the share that is left, and every 0.1 ms
+# up to 2 ms, every 1 ms after it; its histogram tells 8 us apart, and 0.1 %.
+_TABLES = (
+    "Latencies are those of redis-benchmark's tables: how many requests took no longer than each of"
+    " its steps. Counts are exact, and p50, p95 and p99 are within 8 µs or 0.4 %; any other"
+    " percentile (p90, p99.9) is rounded up to the next step. It counts a latency above 3 s as 3 s,"
+    " also in means."
+)
+_BATCH = (
+    " In a pipeline redis-benchmark takes the first answer of a batch for all of it: what the later"
+    " ones waited is in no latency."
+)
+_LONGEST_S = 3.0  # CONFIG_LATENCY_HISTOGRAM_MAX_VALUE of redis-benchmark.c
+
+
+def _latency_label(experiment: Experiment) -> str:
+    """Return how exact the latencies of the generator are; empty where a log tells each of them."""
+    if experiment.generator is not GeneratorName.REDIS_BENCHMARK:
+        return ""
+    piped = any(load.pipeline > 1 for load in experiment.loads)
+    return f"{_TABLES}{_BATCH if piped else ''}"
+
+
+def _is_clipped(experiment: Experiment, latency_s: float) -> bool:
+    """Return whether the generator counts so long a latency as its longest, however long it was."""
+    return experiment.generator is GeneratorName.REDIS_BENCHMARK and latency_s >= _LONGEST_S
 
 
 def _of_turns(analysis: CampaignAnalysis) -> list[str]:
@@ -366,7 +375,7 @@ def _level_row(analysis: CampaignAnalysis, each: LatencyLevels, *, scripts: bool
 def _longest(analysis: CampaignAnalysis, found: PercentileLevel | None) -> str:
     """Return the longest latency; where the generator tells none so long apart, as a bound."""
     value = None if found is None or found.value_s is None else found.value_s.value
-    bound = value is not None and is_clipped(analysis.experiment, value)
+    bound = value is not None and _is_clipped(analysis.experiment, value)
     return f"at least {level_text(found)}" if bound else level_text(found)
 
 
@@ -378,10 +387,8 @@ def level_text(found: PercentileLevel | None) -> str:
         return f"above {milliseconds(found.beyond_s)}"
     if found.value_s is None:
         return f"{NOT_ENOUGH} [{found.there:,} of {found.needed:,}]"
-    value, pair = milliseconds(found.value_s.value), bounds(found.value_s)
-    if pair is not None:
-        return f"{value} [{milliseconds(pair[0])}, {milliseconds(pair[1])}]"
-    return f"{value} [no interval]" if found.basis is Basis.TOGETHER else value
+    told = with_interval(found.value_s, milliseconds)
+    return f"{told} [no interval]" if found.basis is Basis.TOGETHER else told
 
 
 # --- differences ---
@@ -447,9 +454,7 @@ def _tone(called: set[str]) -> Tone:
 def _change_text(each: LatencyChange) -> str:
     if each.change is None:
         return NOT_ENOUGH if each.reason.startswith(NOT_ENOUGH) else MISSING
-    if bounds(each.change) is None:
-        return effect_value(each.change)
-    return f"{effect_value(each.change)} {effect_interval(each.change)}"
+    return with_interval(each.change, format_percent)
 
 
 _TOLD = 0.99
@@ -522,8 +527,7 @@ def latency_json(analysis: CampaignAnalysis) -> dict[str, Json]:
 
 def _levels_json(each: LatencyLevels) -> dict[str, Json]:
     return {
-        "workload": each.cell.workload,
-        **load_json(each.cell.load),
+        **cell_json(each.cell),
         "configuration": each.configuration,
         "of": each.timed.value,
         "script": each.script or None,
@@ -545,16 +549,13 @@ def _percentile(each: PercentileLevel) -> dict[str, Json]:
 
 
 def _change(each: LatencyChange) -> dict[str, Json]:
-    low, high = bounds(each.change) or (None, None)
     return {
         "baseline": each.baseline,
         "configuration": each.configuration,
         "workload": each.workload,
         **load_json(each.load),
         "percentile": percentile_name(each.share),
-        "change_percent": None if each.change is None else percent(each.change.value),
-        "low_percent": percent(low),
-        "high_percent": percent(high),
+        **effect_json(each.change, "change"),
         "called": each.called or None,
         "blocks": each.blocks,
         "reason": each.reason or None,

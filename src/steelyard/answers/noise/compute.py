@@ -150,12 +150,12 @@ class WorkloadFloor:
     workload: str
     noise: WorkloadNoise | None
     second_sd: Estimate | None
-    autocorrelation: Estimate | None
-    slice_sd: Estimate | None
-    restart_sd: Estimate | None
+    autocorrelation: Estimate | None = None
+    slice_sd: Estimate | None = None
+    restart_sd: Estimate | None = None
     walk_sd: Estimate | None
     trend_per_h: Estimate | None
-    restart_share: float | None
+    restart_share: float | None = None
     slice_s: float | None
     reaches: tuple[Reach, ...]
     missing: str = ""
@@ -604,9 +604,7 @@ def _workload(
         second_sd=None if parts is None else _estimate(parts.second_sd),
         autocorrelation=None if parts is None else _estimate(parts.autocorrelation),
         slice_sd=None if parts is None else _estimate(parts.slice_sd),
-        restart_sd=None
-        if parts is None or parts.restart_sd is None
-        else _estimate(parts.restart_sd),
+        restart_sd=None if parts is None else _estimate(parts.restart_sd),
         walk_sd=None if drift is None else _estimate(drift.walk_sd),
         trend_per_h=None if drift is None else _estimate(drift.trend_per_h),
         restart_share=None if parts is None else _restart_share(parts),
@@ -630,20 +628,14 @@ def _in_turns(
         workload=of.workload,
         noise=noise,
         second_sd=None if parts is None else _estimate(parts.second_sd),
-        autocorrelation=None,
-        slice_sd=None,
-        restart_sd=None,
         walk_sd=None if drift is None else _estimate(drift.walk_sd),
         trend_per_h=None if drift is None else _estimate(drift.trend_per_h),
-        restart_share=None,
         slice_s=design.best([noise]).slice_s if noise is not None and starts_tell else None,
         reaches=tuple(_reaches(of, floor, comparisons)),
         missing=missing,
         own_s=of.own_s,
         start_sd=None if parts is None else _estimate(parts.start_sd),
-        connection_sd=None
-        if parts is None or parts.connection_sd is None
-        else _estimate(parts.connection_sd),
+        connection_sd=None if parts is None else _estimate(parts.connection_sd),
         apart_sd=None if parts is None else _estimate(parts.apart_sd),
         start_share=None if parts is None else start_share(parts),
     )
@@ -708,7 +700,7 @@ def _reaches(of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison]) -> I
         scale = contrast_scale(contrasts)
         yield Reach(
             load=load,
-            contrast_sd=_estimate(scale),
+            contrast_sd=_ordered((scale.estimate, scale.low, scale.high)),
             seen=_seen(comparisons, of.workload, load),
             sights=tuple(_sight(of.experiment, floor, minutes, scale, load) for minutes in MINUTES),
         )
@@ -760,5 +752,7 @@ def _ordered(values: Sequence[float]) -> Estimate:
     return Estimate(value=estimate, low=low, high=high)
 
 
-def _estimate(interval: Interval) -> Estimate:
+def _estimate(interval: Interval | None) -> Estimate | None:
+    if interval is None:
+        return None
     return Estimate(value=interval.estimate, low=interval.low, high=interval.high)

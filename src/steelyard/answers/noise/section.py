@@ -11,18 +11,16 @@ from steelyard.answers.noise.compute import (
     Reach,
     Sight,
     WorkloadFloor,
-    analyse_noise,
 )
-from steelyard.answers.results import CampaignAnalysis, Comparison, cell_name, specification
+from steelyard.answers.results import CampaignAnalysis, Comparison, cell_name
 from steelyard.answers.turns import TAKEN
 from steelyard.core.campaign import LEAST_STARTS
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.schedule import Mode, TurnTimes
-from steelyard.core.units import format_duration, format_percent
+from steelyard.core.units import format_duration, format_percent, format_share
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,
-    Align,
     Block,
     BulletList,
     ChartKind,
@@ -40,8 +38,11 @@ from steelyard.report.document import (
     bounds,
     count,
     effect_value,
+    interval,
     number,
+    number_column,
     percent,
+    percent_interval,
     share,
 )
 
@@ -49,11 +50,10 @@ TITLE = "Noise"
 _WORTH = 0.1  # a guess: for less, another slice length is not worth a change
 _SEEN = "What this set-up can see"
 _SEES_NOTE = (
-    "What the experiment itself would reach when it ends after so many minutes, its preparation "
-    "included, at the level of its last interim result; in brackets what this campaign leaves"
-    " open. The "
-    "smallest effect is the one that nine of ten such campaigns would decide: the half-width over "
-    "0.6."
+    "What the experiment itself would reach when it ends after so many minutes, its preparation"
+    " included, at the level of its last interim result; in brackets what this campaign leaves"
+    " open. The smallest effect is the one that nine of ten such campaigns would decide: the"
+    " half-width over 0.6."
 )
 _CELL_NOTE = "At the level of simultaneous cells, which is smaller than that of the result."
 _PARTS_NOTE = (
@@ -86,8 +86,7 @@ _OTHER_NOTE = {
     True: "One by one is foretold from these runs, each compared with one of the next block, and "
     "from the length that its blocks would have.",
     False: "Alternating is foretold from what starts one by one say of it at most, else from the"
-    " assumed "
-    "noise of turns: measure it to know.",
+    " assumed noise of turns: measure it to know.",
 }
 _HALVES = (
     "With one run per start, slices and starts cannot be told apart: their sum is measured, and "
@@ -95,11 +94,8 @@ _HALVES = (
 )
 
 
-def noise_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
-    """Return what an A/A campaign measured; nothing for every other campaign."""
-    floor = analysis.answer(analyse_noise)
-    if floor is None:
-        return ()
+def noise_section(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Section, ...]:
+    """Return what an A/A campaign measured."""
     blocks: list[Block] = [_outcome(analysis, floor)]
     if floor.workloads:
         blocks += [
@@ -121,7 +117,7 @@ def _in_brief(workload: WorkloadFloor, decide: float) -> str:
     pooled = workload.reaches[0]
     told = [f"a block varies by {_bare(pooled.contrast_sd)}"]
     if pooled.seen is not None:
-        told.append(f"this campaign saw ±{format_percent(pooled.seen, signed=False)}")
+        told.append(f"this campaign saw ±{format_share(pooled.seen)}")
     sights = [sight for sight in pooled.sights if sight.visible is not None]
     enough = [s for s in sights if s.visible is not None and s.visible.value <= decide]
     if enough:
@@ -182,25 +178,18 @@ def _sight_table(
     analysis: CampaignAnalysis, title: str, reaches: Sequence[tuple[str, Reach]], note: str
 ) -> Table:
     columns = (
-        Column(name="workload"),
-        Column(name="load"),
-        Column(name="time", unit="min", align=Align.RIGHT),
-        Column(name="blocks", align=Align.RIGHT, spare=True),
-        Column(name="half-width of the interval", align=Align.RIGHT),
-        Column(name="smallest effect seen", align=Align.RIGHT),
+        *(Column(name="workload"), Column(name="load"), number_column("time", "min")),
+        number_column("blocks", spare=True),
+        *(number_column("half-width of the interval"), number_column("smallest effect seen")),
     )
-    rows = tuple(
-        Row(cells=(name, _load(analysis, reach), *_sight_cells(sight)))
-        for name, reach in reaches
-        for sight in reach.sights
-    )
-    return Table(title=title, columns=columns, rows=rows, note=note)
-
-
-def _sight_cells(sight: Sight) -> tuple[str, ...]:
-    half = "no interim result" if sight.half_width is None else f"±{_ranged(sight.half_width)}"
-    visible = MISSING if sight.visible is None else _ranged(sight.visible)
-    return str(sight.minutes), f"{sight.blocks:,}", half, visible
+    rows = []
+    for name, reach in reaches:
+        for sight in reach.sights:
+            half, seen = sight.half_width, sight.visible
+            width = "no interim result" if half is None else f"±{_ranged(half)}"
+            sizes = (str(sight.minutes), f"{sight.blocks:,}", width, _sized(seen))
+            rows.append(Row(cells=(name, _load(analysis, reach), *sizes)))
+    return Table(title=title, columns=columns, rows=tuple(rows), note=note)
 
 
 def _load(analysis: CampaignAnalysis, reach: Reach) -> str:
@@ -217,7 +206,7 @@ def _ranged(estimate: Estimate) -> str:
 
 def _number(fraction: float) -> str:
     """Return a percentage without its sign and unit; what rounds to nothing is 0."""
-    text = format_percent(fraction, signed=False).removesuffix(" %")
+    text = format_share(fraction).removesuffix(" %")
     return "0" if float(text) == 0.0 else text
 
 
@@ -231,13 +220,10 @@ def _design_table(floor: NoiseFloor) -> tuple[Table, ...]:
     columns = (
         Column(name="workload"),
         Column(name="design"),
-        Column(name="block", unit="s", align=Align.RIGHT, spare=True),
-        Column(name="one block varies by", align=Align.RIGHT),
-        *(
-            Column(name=f"half-width after {minutes} min", align=Align.RIGHT, spare=minutes > _LONG)
-            for minutes in MINUTES
-        ),
-        *(Column(name=f"{share(effect)} decided in", align=Align.RIGHT) for effect in EFFECTS),
+        number_column("block", "s", spare=True),
+        number_column("one block varies by"),
+        *(number_column(f"half-width after {m} min", spare=m > _LONG) for m in MINUTES),
+        *(number_column(f"{share(effect)} decided in") for effect in EFFECTS),
     )
     rows = tuple(Row(cells=_design_cells(each)) for each in floor.designs)
     note = f"{_DESIGN_NOTE} {_OTHER_NOTE[floor.mode is Mode.ALTERNATING]}"
@@ -249,7 +235,7 @@ def _design_cells(each: DesignSight) -> tuple[str, ...]:
         each.workload,
         f"{TAKEN[each.mode]}{'' if each.measured else ', foretold'}",
         f"{each.block_s:.1f}",
-        format_percent(each.contrast_sd, signed=False),
+        format_share(each.contrast_sd),
         *("no interim result" if half is None else f"±{_number(half)} %" for half in each.halves),
         *(MISSING if needed is None else about(needed) for needed in each.needed_s),
     )
@@ -267,14 +253,15 @@ def _part_table(floor: NoiseFloor) -> Table:
         ("one block, all loads", lambda w: _sized(w.reaches[0].contrast_sd)),
         ("this campaign's own half-width", _own),
     )
+    note = _PARTS_NOTE if floor.turns is None else _TURN_PARTS_NOTE
     return Table(
         title="What the noise is made of",
-        columns=(Column(name="part"), *(Column(name=n, align=Align.RIGHT) for n in names)),
+        columns=(Column(name="part"), *map(number_column, names)),
         rows=tuple(
             Row(cells=(name, *(text(workload) for workload in floor.workloads)))
             for name, text in lines
         ),
-        note=" ".join([_parts_note(floor), *dict.fromkeys(_remarks(floor))]),
+        note=" ".join([note, *dict.fromkeys(_remarks(floor))]),
     )
 
 
@@ -285,10 +272,6 @@ def _lines_in_starts(mode: Mode) -> tuple[tuple[str, Callable[[WorkloadFloor], s
         ("from slice to slice", lambda w: _sized(w.slice_sd)),
         ("from start to start", lambda w: _start(w, mode)),
     )
-
-
-def _parts_note(floor: NoiseFloor) -> str:
-    return _PARTS_NOTE if floor.turns is None else _TURN_PARTS_NOTE
 
 
 def _remarks(floor: NoiseFloor) -> Iterator[str]:
@@ -322,7 +305,7 @@ def _plain(estimate: Estimate | None) -> str:
 
 
 def _signed(estimate: Estimate | None) -> str:
-    pair = None if estimate is None else bounds(estimate)
+    pair = bounds(estimate)
     if estimate is None or pair is None:
         return MISSING
     low, high = (format_percent(end).removesuffix(" %") for end in pair)
@@ -337,7 +320,7 @@ def _start(workload: WorkloadFloor, mode: Mode) -> str:
 
 def _own(workload: WorkloadFloor) -> str:
     seen = workload.reaches[0].seen
-    return MISSING if seen is None else f"±{format_percent(seen, signed=False)}"
+    return MISSING if seen is None else f"±{format_share(seen)}"
 
 
 # --- what to use ---
@@ -372,7 +355,7 @@ def _slices(floor: NoiseFloor, starts: int) -> str:
             f"Keep slices of {present}: no other length narrows the intervals by {share(_WORTH)} "
             f"(the best is {best})."
         )
-    gain = format_percent(1.0 - floor.narrower, signed=False)
+    gain = format_share(1.0 - floor.narrower)
     return (
         f"Set measure.slice to {floor.advised_slice_s:g}s instead of {present}: intervals about "
         f"{gain} narrower in the same time."
@@ -403,7 +386,7 @@ def _turns(floor: NoiseFloor, turns: TurnTimes, starts: int) -> str:
             f" the intervals by {share(_WORTH)} (the best is {best}).{untold}"
         )
     more = "" if anew in (None, turns.reconnections) else f" and measure.reconnections to {anew}"
-    gain = format_percent(1.0 - floor.narrower, signed=False)
+    gain = format_share(1.0 - floor.narrower)
     return (
         f"Set measure.slice to {floor.advised_slice_s:g}s{more}: intervals about {gain} narrower in"
         f" the same time.{untold}"
@@ -413,7 +396,7 @@ def _turns(floor: NoiseFloor, turns: TurnTimes, starts: int) -> str:
 def _mode(floor: NoiseFloor) -> str:
     if floor.mode is Mode.ALTERNATING:
         shares = [
-            f"{format_percent(w.start_share, signed=False)} ({w.workload})"
+            f"{format_share(w.start_share)} ({w.workload})"
             for w in floor.workloads
             if w.start_share is not None
         ]
@@ -429,7 +412,7 @@ def _mode(floor: NoiseFloor) -> str:
             "cancels. It says nothing of comparisons that need restarts (--switch restart)."
         )
     shares = [
-        f"{format_percent(w.restart_share, signed=False)} ({w.workload})"
+        f"{format_share(w.restart_share)} ({w.workload})"
         for w in floor.workloads
         if w.restart_share is not None
     ]
@@ -465,7 +448,6 @@ def _figure(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Figure, ...]
     lines = "the dark line is the result over all loads, the grey ones are cells; " * several
     said = "; ".join(_said(workload) for workload in floor.workloads)
     figure = Figure(
-        specify=specification,
         identity="noise",
         kind=ChartKind.NOISE,
         title="Half-width against minutes",
@@ -475,7 +457,7 @@ def _figure(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Figure, ...]
         alt=f"Half-width of the interval against minutes, by workload. {said}.",
         columns=("workload", "row", "pooled", "minutes", "half", "low", "high"),
         rows=rows,
-        configurations=(analysis.experiment.baseline, *analysis.experiment.contenders),
+        configurations=analysis.names,
     )
     return (figure,)
 
@@ -496,22 +478,16 @@ def _figure_rows(analysis: CampaignAnalysis, floor: NoiseFloor) -> Iterator[tupl
 
 def _said(workload: WorkloadFloor) -> str:
     points = [
-        f"±{format_percent(sight.half_width.value, signed=False)} in {sight.minutes} min"
+        f"±{format_share(sight.half_width.value)} in {sight.minutes} min"
         for sight in workload.reaches[0].sights
         if sight.half_width is not None
     ]
     return f"{workload.workload}: {', '.join(points) or 'no interim result within two hours'}"
 
 
-def noise_json(analysis: CampaignAnalysis) -> dict[str, Json]:
-    """Return the noise floor for programs, where it was measured."""
-    floor = analysis.answer(analyse_noise)
-    return {} if floor is None else {"noise": _floor_json(floor)}
-
-
-def _floor_json(floor: NoiseFloor) -> dict[str, Json]:
-    """Return the noise floor as plain values; units are in the names."""
-    return {
+def noise_json(floor: NoiseFloor) -> dict[str, Json]:
+    """Return the noise floor for programs; units are in the names."""
+    told: dict[str, Json] = {
         "experiment": floor.name,
         "mode": floor.mode.value,
         "preparation_s": number(floor.preparation_s),
@@ -523,6 +499,7 @@ def _floor_json(floor: NoiseFloor) -> dict[str, Json]:
         "workloads": [_workload(workload) for workload in floor.workloads],
         **({"designs": [_design(each) for each in floor.designs]} if floor.designs else {}),
     }
+    return {"noise": told}
 
 
 def _advised(floor: NoiseFloor) -> dict[str, Json]:
@@ -555,13 +532,13 @@ def _design(each: DesignSight) -> dict[str, Json]:
 def _workload(workload: WorkloadFloor) -> dict[str, Json]:
     return {
         "workload": workload.workload,
-        "second_sd_percent": _percent(workload.second_sd),
-        "autocorrelation": _estimate(workload.autocorrelation),
-        "slice_sd_percent": _percent(workload.slice_sd),
-        "restart_sd_percent": _percent(workload.restart_sd),
+        "second_sd_percent": percent_interval(workload.second_sd),
+        "autocorrelation": interval(workload.autocorrelation),
+        "slice_sd_percent": percent_interval(workload.slice_sd),
+        "restart_sd_percent": percent_interval(workload.restart_sd),
         **_of_turns(workload),
-        "drift_sd_percent": _percent(workload.walk_sd),
-        "trend_percent_per_h": _percent(workload.trend_per_h),
+        "drift_sd_percent": percent_interval(workload.walk_sd),
+        "trend_percent_per_h": percent_interval(workload.trend_per_h),
         "restart_share": number(workload.restart_share),
         "best_slice_s": number(workload.slice_s),
         "not_measured": [] if workload.noise is None else list(workload.noise.assumed),
@@ -574,9 +551,9 @@ def _of_turns(workload: WorkloadFloor) -> dict[str, Json]:
     if workload.start_sd is None:
         return {}
     return {
-        "start_sd_percent": _percent(workload.start_sd),
-        "connection_sd_percent": _percent(workload.connection_sd),
-        "apart_sd_percent": _percent(workload.apart_sd),
+        "start_sd_percent": percent_interval(workload.start_sd),
+        "connection_sd_percent": percent_interval(workload.connection_sd),
+        "apart_sd_percent": percent_interval(workload.apart_sd),
         "start_share": number(workload.start_share),
     }
 
@@ -586,7 +563,7 @@ def _reach(reach: Reach) -> dict[str, Json]:
     return {
         "clients": "pooled" if load is None else load.clients,
         "threads": None if load is None else load.threads,
-        "contrast_sd_percent": _percent(reach.contrast_sd),
+        "contrast_sd_percent": percent_interval(reach.contrast_sd),
         "half_width_here_percent": percent(reach.seen),
         "expected": [_sight(sight) for sight in reach.sights],
     }
@@ -596,24 +573,6 @@ def _sight(sight: Sight) -> dict[str, Json]:
     return {
         "minutes": sight.minutes,
         "blocks": sight.blocks,
-        "half_width_percent": _percent(sight.half_width),
-        "smallest_visible_percent": _percent(sight.visible),
-    }
-
-
-def _percent(estimate: Estimate | None) -> Json:
-    return _scaled(estimate, 100.0)
-
-
-def _estimate(estimate: Estimate | None) -> Json:
-    return _scaled(estimate, 1.0)
-
-
-def _scaled(estimate: Estimate | None, factor: float) -> Json:
-    if estimate is None:
-        return None
-    return {
-        "estimate": number(factor * estimate.value),
-        "low": None if estimate.low is None else number(factor * estimate.low),
-        "high": None if estimate.high is None else number(factor * estimate.high),
+        "half_width_percent": percent_interval(sight.half_width),
+        "smallest_visible_percent": percent_interval(sight.visible),
     }

@@ -14,7 +14,7 @@ from steelyard.answers.outlook.compute import (
     SliceOutlook,
     WorkloadOutlook,
 )
-from steelyard.answers.results import FORMAT, command_pairs, looked_for, uncompared
+from steelyard.answers.results import command_pairs, looked_for, uncompared
 from steelyard.answers.turns import (
     measured_words,
     plan_json,
@@ -33,8 +33,9 @@ from steelyard.core.campaign import (
 from steelyard.core.errors import quoted
 from steelyard.core.experiment import MANY, Experiment
 from steelyard.core.schedule import Mode
-from steelyard.core.units import format_bytes, format_duration, format_percent
+from steelyard.core.units import format_bytes, format_duration, format_share
 from steelyard.report.document import (
+    FORMAT,
     MISSING,
     Align,
     Block,
@@ -77,8 +78,7 @@ _HOW_TO_READ = (
 )
 _PRECISION = (
     "With a precision asked for, no verdict ends the campaign: each interim result is judged by"
-    " itself, and"
-    " the campaign ends when the precision is reached, also before these times."
+    " itself, and the campaign ends when the precision is reached, also before these times."
 )
 _MANY_CELLS = (
     "Of so many cells the minutes are those of one that differs alone. Where several differ, the"
@@ -171,7 +171,7 @@ def _scope_sentences(each: WorkloadOutlook, found: CampaignOutlook) -> list[str]
     if each.synergies is not None:
         sentences.append(f"{names}, each synergy of two: {_reach(each.synergies)}")
     if each.precision_s is not None and found.experiment.stop.precision is not None:
-        asked = format_percent(found.experiment.stop.precision, signed=False)
+        asked = format_share(found.experiment.stop.precision)
         when = format_duration(each.precision_s)
         sentences.append(f"{names}, pooled: ±{asked} is reached after about {when}")
     return sentences
@@ -180,8 +180,8 @@ def _scope_sentences(each: WorkloadOutlook, found: CampaignOutlook) -> list[str]
 def _reach(scope: ScopeOutlook) -> str:
     if scope.smallest is None or scope.half_width is None:
         return "nothing, the budget ends before the first interim result"
-    least = format_percent(scope.smallest, signed=False)
-    width = format_percent(scope.half_width, signed=False)
+    least = format_share(scope.smallest)
+    width = format_share(scope.half_width)
     open_effects = [share(e.effect) for e in scope.effects if e.within_budget < 0.9]
     rest = f"; not {enumeration(tuple(open_effects))}" if open_effects else ""
     return f"effects of {least} and more{rest} (interval about ±{width} at the end)"
@@ -262,9 +262,9 @@ def _noise(found: CampaignOutlook) -> Section:
         name = enumeration(each.names)
         parts = _turn_parts(each.noise) if in_turns else _parts(each.noise)
         pairs.append((f"parts, {name}", parts + _not_measured(each, found.noise)))
-        deviations = [format_percent(each.pooled.contrast_sd, signed=False) + " pooled"]
+        deviations = [format_share(each.pooled.contrast_sd) + " pooled"]
         if each.cells is not None:
-            deviations.append(format_percent(each.cells.contrast_sd, signed=False) + " per cell")
+            deviations.append(format_share(each.cells.contrast_sd) + " per cell")
         pairs.append((f"one block varies by, {name}", ", ".join(deviations)))
         pairs.append(
             (f"turns, {name}", turns_sentence(each.slices))
@@ -316,7 +316,7 @@ def _not_measured(each: WorkloadOutlook, noise: NoiseProfile) -> str:
 
 
 def _deviation(log: float) -> str:
-    return format_percent(log, signed=False)
+    return format_share(log)
 
 
 def slice_sentence(slices: SliceOutlook) -> str:

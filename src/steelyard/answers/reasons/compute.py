@@ -11,9 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from steelyard.answers.budget.compute import Budget, BudgetChange, PartChange, split_latency
+from steelyard.answers.budget.compute import (
+    Budget,
+    BudgetChange,
+    Part,
+    PartChange,
+    class_of,
+    split_latency,
+)
 from steelyard.answers.costs import Cost, CostChange, Ledger, LedgerChange, keep_ledger
-from steelyard.answers.latency.results import Part, class_of
 from steelyard.answers.observations import (
     Observations,
     ResultContrast,
@@ -22,6 +28,7 @@ from steelyard.answers.observations import (
     device_limit,
     median_over,
     queue_length,
+    ratio_of_sums,
     reads_per_s,
     requests_per_s,
     result_contrasts,
@@ -35,7 +42,7 @@ from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Evidence, Quantity, Run
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import EngineName
-from steelyard.core.units import format_bytes, format_latencies, format_percent
+from steelyard.core.units import format_bytes, format_latencies, format_percent, format_share
 
 _LEAST_SHARE = 0.01  # of the time: less is not worth a word
 # Costs that a sentence may name beside the server's CPU time, and how.
@@ -45,89 +52,6 @@ NAMED_COSTS = {
     Cost.REPLICATION_BYTES: "bytes for replicas",
     Cost.DEVICE_FLUSHES: "flushes of the data device",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Persisting:
-    """What is known of both sides.
-
-    Attributes:
-        names: Of the baseline and the configuration.
-        evidence: Of their runs, likewise.
-        costs: How the ledger differs.
-    """
-
-    names: tuple[str, str]
-    evidence: tuple[Sequence[Evidence], Sequence[Evidence]]
-    costs: LedgerChange
-
-    def clear(self, *wanted: Cost) -> Iterator[CostChange]:
-        """Yield those of these costs that are clear."""
-        yield from (cost for cost in self.costs.costs if cost.cost in wanted and cost.clear)
-
-
-def logged(persisting: Persisting) -> Iterator[str]:
-    """Yield what a request writes into the log, and how often a flush goes through."""
-    for cost in persisting.clear(Cost.AOF_BYTES, Cost.DEVICE_FLUSHES):
-        yield cost_clause(cost)
-
-
-def held_up(persisting: Persisting, side: int) -> Iterator[str]:
-    """Yield what may hold the main thread up at the storage, on the side where it is held more."""
-    for cost in persisting.clear(Cost.AOF_DELAYED_FSYNCS):
-        yield cost_clause(cost)
-    yield from _shares(persisting, side)
-    worst_s = median_over(persisting.evidence[side], lambda e: e.level(Quantity.WORST_AOF_WRITE_S))
-    if worst_s:
-        who = persisting.names[side]
-        yield f"the longest write of the log under {who} took {format_latencies([worst_s])[0]}"
-
-
-def forked(persisting: Persisting, side: int) -> Iterator[str]:
-    """Yield how often a side forked, how long that took, and what its children copied."""
-    evidence = persisting.evidence[side]
-    forks = median_over(evidence, lambda each: each.total(Quantity.FORKS))
-    took_s = median_over(evidence, lambda each: each.total(Quantity.FORK_S))
-    if not forks or took_s is None:
-        return
-    copied = median_over(evidence, lambda each: each.level(Quantity.COPIED_BYTES))
-    copies = f", up to {format_bytes(copied)} copied" if copied else ""
-    yield (
-        f"{persisting.names[side]} forked {forks:g} times a run,"
-        f" {format_latencies([took_s / forks])[0]} each{copies}"
-    )
-
-
-def cost_clause(cost: CostChange) -> str:
-    """Return how one cost of a request differs."""
-    label = NAMED_COSTS[cost.cost]
-    return f"{label} per request {_number(cost.baseline)} to {_number(cost.configuration)}"
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "?"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-def _shares(persisting: Persisting, side: int) -> Iterator[str]:
-    """Yield for how much of a side's time the log was rewritten or a snapshot saved."""
-    told = {
-        Quantity.AOF_REWRITING_S: "the append-only file was being rewritten",
-        Quantity.RDB_SAVING_S: "a snapshot was being saved",
-    }
-    for quantity, what in told.items():
-        share = median_over(persisting.evidence[side], partial(_share, quantity))
-        if share is not None and share >= _LEAST_SHARE:
-            when = f"in {format_percent(share, signed=False)} of the time"
-            yield f"under {persisting.names[side]} {what} {when}"
-
-
-def _share(quantity: Quantity, evidence: Evidence) -> float | None:
-    seconds = evidence.total(quantity)
-    return None if seconds is None or evidence.seconds <= 0 else seconds / evidence.seconds
-
-
 NOTABLE_SHARE = 0.1  # of the change: less is not worth a word
 _GONE = 0.1  # of the baseline's part: less is called gone
 _EVENTS = 2  # that are named of a class
@@ -220,14 +144,13 @@ class _Case:
     engine: EngineName
     work: str  # what clients ask for, as a noun
 
-    @property
-    def persisting(self) -> Persisting:
-        """Return what is known of what both sides do for persistence."""
-        return Persisting(
-            names=(self.change.baseline, self.change.configuration),
-            evidence=(self.evidence(0), self.evidence(1)),
-            costs=self.costs,
-        )
+    def clear(self, *wanted: Cost) -> Iterator[CostChange]:
+        """Yield those of these costs that are clear."""
+        yield from (cost for cost in self.costs.costs if cost.cost in wanted and cost.clear)
+
+    def name(self, side: int) -> str:
+        """Return the name of the baseline (0) or of the configuration (1)."""
+        return self.change.configuration if side else self.change.baseline
 
     def evidence(self, side: int) -> list[Evidence]:
         """Return what was seen around the runs of the negative (0) or the positive side (1)."""
@@ -385,29 +308,89 @@ def _device(case: _Case, part: PartChange) -> Iterator[str]:
         return
     await_s = median_over(evidence, wait_s)
     each = "" if await_s is None else f", {format_latencies([await_s])[0]} each"
-    who = (case.change.baseline, case.change.configuration)[side]
     yield (
-        f"under {who} the data device was {format_percent(busy, signed=False)} busy with"
+        f"under {case.name(side)} the data device was {format_share(busy)} busy with"
         f" {requests:,.0f} requests/s{each}"
     )
 
 
 def _blocked(case: _Case, part: PartChange) -> Iterator[str]:
     """Yield what the storage was asked for where the main thread was held up more."""
-    yield from held_up(case.persisting, _larger_side(part))
+    yield from _held_up(case, _larger_side(part))
     yield from _device(case, part)
 
 
 def _cpu_wait(case: _Case, part: PartChange) -> Iterator[str]:
     """Yield how often a quota stopped the server, where it did."""
     side = _larger_side(part)
-    periods = median_over(case.evidence(side), _throttled_share)
+    share = partial(_per, above=Quantity.THROTTLED_PERIODS, below=Quantity.QUOTA_PERIODS)
+    periods = median_over(case.evidence(side), share)
     if periods:
-        who = (case.change.baseline, case.change.configuration)[side]
         yield (
-            f"a CPU quota stopped the server of {who} in"
-            f" {format_percent(periods, signed=False)} of its periods"
+            f"a CPU quota stopped the server of {case.name(side)} in {format_share(periods)} of"
+            " its periods"
         )
+
+
+def _logged(case: _Case) -> Iterator[str]:
+    """Yield what a request writes into the log, and how often a flush goes through."""
+    for cost in case.clear(Cost.AOF_BYTES, Cost.DEVICE_FLUSHES):
+        yield cost_clause(cost)
+
+
+def _held_up(case: _Case, side: int) -> Iterator[str]:
+    """Yield what may hold the main thread up at the storage, on the side where it is held more."""
+    for cost in case.clear(Cost.AOF_DELAYED_FSYNCS):
+        yield cost_clause(cost)
+    yield from _shares(case, side)
+    worst_s = median_over(case.evidence(side), lambda e: e.level(Quantity.WORST_AOF_WRITE_S))
+    if worst_s:
+        took = format_latencies([worst_s])[0]
+        yield f"the longest write of the log under {case.name(side)} took {took}"
+
+
+def _forked(case: _Case, side: int) -> Iterator[str]:
+    """Yield how often a side forked, how long that took, and what its children copied."""
+    evidence = case.evidence(side)
+    forks = median_over(evidence, lambda each: each.total(Quantity.FORKS))
+    took_s = median_over(evidence, lambda each: each.total(Quantity.FORK_S))
+    if not forks or took_s is None:
+        return
+    copied = median_over(evidence, lambda each: each.level(Quantity.COPIED_BYTES))
+    copies = f", up to {format_bytes(copied)} copied" if copied else ""
+    yield (
+        f"{case.name(side)} forked {forks:g} times a run,"
+        f" {format_latencies([took_s / forks])[0]} each{copies}"
+    )
+
+
+def cost_clause(cost: CostChange) -> str:
+    """Return how one cost of a request differs."""
+    label = NAMED_COSTS[cost.cost]
+    return f"{label} per request {_number(cost.baseline)} to {_number(cost.configuration)}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "?"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _shares(case: _Case, side: int) -> Iterator[str]:
+    """Yield for how much of a side's time the log was rewritten or a snapshot saved."""
+    told = {
+        Quantity.AOF_REWRITING_S: "the append-only file was being rewritten",
+        Quantity.RDB_SAVING_S: "a snapshot was being saved",
+    }
+    for quantity, what in told.items():
+        share = median_over(case.evidence(side), partial(_per, above=quantity, below=None))
+        if share is not None and share >= _LEAST_SHARE:
+            when = f"in {format_share(share)} of the time"
+            yield f"under {case.name(side)} {what} {when}"
+
+
+def _per(evidence: Evidence, above: Quantity, below: Quantity | None) -> float | None:
+    return ratio_of_sums((evidence,), above, below)
 
 
 _DETAILS: Mapping[Part, Callable[[_Case, PartChange], Iterator[str]]] = {
@@ -415,8 +398,8 @@ _DETAILS: Mapping[Part, Callable[[_Case, PartChange], Iterator[str]]] = {
     Part.IO: _io,
     Part.CPU_WAIT: _cpu_wait,
     Part.CPU: _cpu_wait,
-    Part.SERVING: lambda case, _part: logged(case.persisting),
-    Part.FORKING: lambda case, part: forked(case.persisting, _larger_side(part)),
+    Part.SERVING: lambda case, _part: _logged(case),
+    Part.FORKING: lambda case, part: _forked(case, _larger_side(part)),
     Part.BLOCKED: _blocked,
     Part.OFF_CPU: _blocked,
     # Its one event says nothing that its name does not say.
@@ -437,7 +420,7 @@ def _named_costs(case: _Case, parts: Sequence[PartChange]) -> Iterator[CostChang
     for cost in map(case.costs.cost, wanted):
         if cost.clear:
             yield cost
-    yield from case.persisting.clear(*_LOGGING.get(case.engine, ()))
+    yield from case.clear(*_LOGGING.get(case.engine, ()))
 
 
 def _cost_clause(cost: CostChange, work: str) -> str:
@@ -468,12 +451,6 @@ def _io_sessions(evidence: Evidence) -> float | None:
     if evidence.waits is None or group is None:
         return None
     return evidence.waits.sessions_in(group)
-
-
-def _throttled_share(evidence: Evidence) -> float | None:
-    periods = evidence.total(Quantity.QUOTA_PERIODS)
-    throttled = evidence.total(Quantity.THROTTLED_PERIODS)
-    return None if throttled is None or not periods else throttled / periods
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

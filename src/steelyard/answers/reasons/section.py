@@ -11,12 +11,17 @@ from steelyard.answers.costs import CellLedger, CostChange, LedgerChange, cost_n
 from steelyard.answers.costs import change_table as cost_table
 from steelyard.answers.observations import Watching
 from steelyard.answers.reasons.compute import Explanation, Reasons
-from steelyard.answers.reasons.waits import WAITS_TITLE, wait_blocks, waits_of
-from steelyard.answers.results import FORMAT, CampaignAnalysis, cell_name, ending, verdict_sentence
-from steelyard.answers.statements.section import measured_apart, waits_json
-from steelyard.core.findings import Estimate
+from steelyard.answers.results import CampaignAnalysis, ending, place_name, verdict_sentence
+from steelyard.answers.statements.section import (
+    WAITS_TITLE,
+    measured_apart,
+    wait_blocks,
+    waits_json,
+    waits_of,
+)
 from steelyard.core.schedule import CellKey
 from steelyard.report.document import (
+    FORMAT,
     Block,
     Document,
     Json,
@@ -24,9 +29,11 @@ from steelyard.report.document import (
     Section,
     Tone,
     bounds,
+    cell_json,
+    effect_json,
     ended,
     filled,
-    load_json,
+    interval,
     number,
     percent,
     utc,
@@ -52,11 +59,6 @@ def reasons_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     }
 
 
-def cell_json(cell: CellKey) -> dict[str, Json]:
-    """Return the keys by which a cell is told everywhere."""
-    return {"workload": cell.workload, **load_json(cell.load)}
-
-
 def _explanation(explanation: Explanation) -> dict[str, Json]:
     return {
         "baseline": explanation.baseline,
@@ -69,21 +71,14 @@ def _explanation(explanation: Explanation) -> dict[str, Json]:
     }
 
 
-def _estimate(estimate: Estimate | None) -> dict[str, Json] | None:
-    if estimate is None:
-        return None
-    low, high = bounds(estimate) or (None, None)
-    return {"estimate": number(estimate.value), "low": number(low), "high": number(high)}
-
-
 def _cell_budget(budget: CellBudget) -> dict[str, Json]:
     return {
         "configuration": budget.configuration,
         **cell_json(budget.cell),
         "blocks": budget.blocks,
-        "latency_s": _estimate(budget.latency),
+        "latency_s": interval(budget.latency),
         "latency_mean_s": number(budget.measured_s),
-        "parts_s": {each.part.value: _estimate(each.seconds) for each in budget.parts},
+        "parts_s": {part.value: interval(seconds) for part, seconds in budget.parts.items()},
         "cpu_beyond_class_s": number(budget.beyond_s),
         "missing": budget.missing or None,
     }
@@ -98,7 +93,7 @@ def budget_change(change: BudgetChange) -> dict[str, Json]:
         "blocks": change.blocks,
         "baseline_s": number(change.start_s),
         "configuration_s": number(change.end_s),
-        "change_s": _estimate(change.change),
+        "change_s": interval(change.change),
         "parts": [_part(part) for part in change.parts],
         "remainder_s": number(change.remainder_s) if change.parts else None,
         "missing": change.missing or None,
@@ -110,7 +105,7 @@ def _part(part: PartChange) -> dict[str, Json]:
         "part": part.part.value,
         "baseline_s": number(part.baseline_s),
         "configuration_s": number(part.configuration_s),
-        "change_s": _estimate(part.change),
+        "change_s": interval(part.change),
         "clear": part.clear,
     }
 
@@ -122,7 +117,7 @@ def _cell_ledger(ledger: CellLedger) -> dict[str, Json]:
         "tps_variation": number(ledger.tps_variation),
         "costs": {
             each.cost.value: {
-                **(_estimate(each.value) or {"estimate": None, "low": None, "high": None}),
+                **(interval(each.value) or {"estimate": None, "low": None, "high": None}),
                 "variation": number(each.variation),
                 "blocks": each.blocks,
                 "missing": each.missing or None,
@@ -143,23 +138,20 @@ def ledger_change(change: LedgerChange) -> dict[str, Json]:
 
 
 def _cost(change: CostChange) -> dict[str, Json]:
-    low, high = bounds(change.change) or (None, None)
-    value = None if change.change is None else change.change.value
-    told: dict[str, Json] = {
+    return {
         "baseline": number(change.baseline),
         "configuration": number(change.configuration),
-    }
-    if change.relative:
-        told |= {"change_percent": percent(value)}
-        told |= {"low_percent": percent(low), "high_percent": percent(high)}
-    else:
-        told |= {"difference": number(value), "low": number(low), "high": number(high)}
-    return {
-        **told,
+        **(effect_json(change.change, "change") if change.relative else _difference(change)),
         "clear": change.clear,
         "blocks": change.blocks,
         "missing": change.missing or None,
     }
+
+
+def _difference(change: CostChange) -> dict[str, Json]:
+    low, high = bounds(change.change) or (None, None)
+    value = None if change.change is None else change.change.value
+    return {"difference": number(value), "low": number(low), "high": number(high)}
 
 
 def watching_json(watched: Watching) -> dict[str, Json]:
@@ -244,7 +236,7 @@ def _waits(analysis: CampaignAnalysis) -> tuple[Section, ...]:
 
 def _comparison(analysis: CampaignAnalysis, reasons: Reasons, explanation: Explanation) -> Section:
     who = f"{explanation.configuration} against {explanation.baseline}"
-    place = cell_name(analysis.experiment, explanation.cell.load)
+    place = place_name(analysis.experiment, explanation.cell)
     budget = _budget_of(reasons, explanation)
     costs = next(each for each in reasons.ledger.changes if _is_of(each, explanation))
     blocks: list[Block] = [
@@ -255,7 +247,7 @@ def _comparison(analysis: CampaignAnalysis, reasons: Reasons, explanation: Expla
         blocks.append(change_table(analysis, budget, with_bars=True))
     table = cost_table(analysis, costs)
     blocks += [table] if table.rows else []
-    title = f"{explanation.cell.workload}, {place}: {who}"
+    title = f"{place}: {who}"
     return Section(anchor="comparison", title=title, blocks=tuple(blocks))
 
 

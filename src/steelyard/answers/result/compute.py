@@ -5,7 +5,7 @@ campaign and the simulator's.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from steelyard.answers.results import Comparison, early_note
 from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status, StoppingRule
 from steelyard.core.findings import Condition, Estimate, Outcome, Verdict
 from steelyard.core.schedule import Load
-from steelyard.core.units import SECONDS_PER_MINUTE, format_percent
+from steelyard.core.units import SECONDS_PER_MINUTE, format_share
 from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.intervals import (
     FloatArray,
@@ -83,7 +83,7 @@ def compare(
     """
     together = _simultaneous(contrasts, pair, loads, terms)
     result = compare_result(contrasts, pair, terms, depends_on_load=disagree(together))
-    return (result, *_with_discoveries(together, contrasts, terms))
+    return (result, *_with_discoveries(together, contrasts, pair, terms))
 
 
 def compare_result(
@@ -93,25 +93,10 @@ def compare_result(
     blocks = len(contrasts)
     pooled = pooled_contrasts(contrasts) if blocks else np.empty(0)
     level = result_level(terms.rule, blocks, is_last=terms.time_is_up)
-    weighed = _weigh(pooled, level, terms)
-    decided_early = terms.stopped_early and weighed.verdict.decided
-    return Comparison(
-        baseline=pair.baseline,
-        configuration=pair.configuration,
-        workload=pair.workload,
-        load=None,
-        effect=weighed.effect,
-        verdict=weighed.verdict,
-        no_practical_weight=weighed.no_practical_weight,
-        blocks=blocks,
-        level=level,
-        contrasts=tuple(pooled.tolist()),
-        depends_on_load=depends_on_load,
-        minutes_to_decide=_minutes_to_decide(weighed, terms),
-        note=early_note(weighed.verdict)
-        if decided_early
-        else _note(weighed, terms, terms.rule.first_look),
-    )
+    result = _compared(pooled, pair, None, level, terms)
+    decided_early = terms.stopped_early and result.verdict.decided
+    note = early_note(result.verdict) if decided_early else result.note
+    return replace(result, depends_on_load=depends_on_load, note=note)
 
 
 def _simultaneous(
@@ -120,12 +105,13 @@ def _simultaneous(
     is_last = terms.time_is_up
     level = cell_level(terms.rule, len(contrasts), len(loads), is_last=is_last)
     return tuple(
-        _cell(contrasts[:, column], pair, load, level, terms) for column, load in enumerate(loads)
+        _compared(contrasts[:, column], pair, load, level, terms)
+        for column, load in enumerate(loads)
     )
 
 
 def _with_discoveries(
-    together: tuple[Comparison, ...], contrasts: FloatArray, terms: Terms
+    together: tuple[Comparison, ...], contrasts: FloatArray, pair: Pair, terms: Terms
 ) -> tuple[Comparison, ...]:
     """Return the cells of a large family with those called different at their own level."""
     blocks, cells = len(contrasts), len(together)
@@ -141,7 +127,9 @@ def _with_discoveries(
         return together
     level = level_of(called)
     return tuple(
-        _at_level(cell, contrasts[:, column], level, terms) if p_values[column] <= level else cell
+        _compared(contrasts[:, column], pair, cell.load, level, terms)
+        if p_values[column] <= level
+        else cell
         for column, cell in enumerate(together)
     )
 
@@ -170,10 +158,12 @@ class _Weighed:
         return self.effect.high - self.effect.low
 
 
-def _cell(
+def _compared(
     contrasts: FloatArray, pair: Pair, load: Load | None, level: float | None, terms: Terms
 ) -> Comparison:
+    """Return a comparison by one number per block; ``load`` is None for a pooled one."""
     weighed = _weigh(contrasts, level, terms)
+    rule = terms.rule
     return Comparison(
         baseline=pair.baseline,
         configuration=pair.configuration,
@@ -186,13 +176,8 @@ def _cell(
         level=level,
         contrasts=tuple(contrasts.tolist()),
         minutes_to_decide=_minutes_to_decide(weighed, terms),
-        note=_note(weighed, terms, terms.rule.cell_first_look),
+        note=_note(weighed, terms, rule.first_look if load is None else rule.cell_first_look),
     )
-
-
-def _at_level(cell: Comparison, contrasts: FloatArray, level: float, terms: Terms) -> Comparison:
-    pair = Pair(baseline=cell.baseline, configuration=cell.configuration, workload=cell.workload)
-    return _cell(contrasts, pair, cell.load, level, terms)
 
 
 def _weigh(contrasts: FloatArray, level: float | None, terms: Terms) -> _Weighed:
@@ -248,7 +233,7 @@ def _limit(weighed: _Weighed, terms: Terms, first_look: int) -> str:
             f"{blocks} cannot bound the effect at the level of this interim result; more blocks can"
         )
     if _minutes_to_decide(weighed, terms) is None:
-        wanted = format_percent(terms.decide, signed=False)
+        wanted = format_share(terms.decide)
         return f"precise enough to decide an effect of {wanted}; one that is there is smaller"
     return ""
 

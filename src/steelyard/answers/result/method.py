@@ -15,10 +15,10 @@ from steelyard.answers.results import (
     blocks_of_all,
     cell_name,
     ending,
+    one_key_label,
     stopped_early,
     what_it_runs,
 )
-from steelyard.answers.stack.plan import asked, later, one_key_label
 from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
 from steelyard.core.campaign import (
     ANEW,
@@ -29,11 +29,19 @@ from steelyard.core.campaign import (
     WarmUpChoice,
     settling_s,
 )
-from steelyard.core.experiment import ONE, RATE, Experiment, Reset, SwitchCost, Workload
+from steelyard.core.experiment import (
+    ONE,
+    RATE,
+    Experiment,
+    RedisWork,
+    Reset,
+    SwitchCost,
+    Workload,
+)
 from steelyard.core.findings import Verdict
 from steelyard.core.schedule import Mode, Pausing
 from steelyard.core.target import EngineName
-from steelyard.core.units import format_duration, format_percent
+from steelyard.core.units import format_bytes, format_duration, format_percent, format_share
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,
@@ -218,10 +226,19 @@ def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
 
 def _without_cycle(experiment: Experiment, seconds: str) -> str:
     if experiment.engine is EngineName.REDIS:
-        return later(experiment)
+        return _later(experiment)
     return (
         f"The sustained rate: every run is a slice of {seconds}. What the server does more rarely"
         " may do something else over a longer time."
+    )
+
+
+def _later(experiment: Experiment) -> str:
+    """Return what slices of a Redis server do not show."""
+    return (
+        f"The sustained rate: every run is a slice of about {experiment.slices}. What comes later"
+        " or falls into some slices only, as a rewrite of the AOF, a snapshot with its fork, memory"
+        " that fills up or a burst credit that runs out, may do something else."
     )
 
 
@@ -270,9 +287,19 @@ def _untested(experiment: Experiment) -> str:
 
 def _asked(workload: Workload) -> str:
     if workload.redis is not None:
-        return asked(workload, workload.redis)
+        return _asked_of_redis(workload, workload.redis)
     size = "" if workload.scale_factor is None else f" at scale factor {workload.scale_factor}"
     return f"{workload.name} is {what_it_runs(workload) or 'unknown'}{size}"
+
+
+def _asked_of_redis(workload: Workload, work: RedisWork) -> str:
+    """Return what a workload asks for: test or command, keys, what is loaded, size of values."""
+    space = work.space
+    what = " ".join(work.command) or workload.builtin
+    keys = "one key" if space.keys == 1 else f"{space.keys:,} keys at random"
+    loaded = f"{count(space.loaded, 'key')} loaded" if space.loaded else "none loaded"
+    size = format_bytes(space.value_bytes)
+    return f"{workload.name} is {what} of redis-benchmark, {keys} ({loaded}), values of {size}"
 
 
 def _offered(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
@@ -334,9 +361,8 @@ def _turned(plan: CampaignPlan) -> Iterator[str]:
         " servers of the block in memory. What holds is the ratio."
     )
     yield (
-        "What acts by the clock: it goes on in the pauses, so what comes at times"
-        " (autovacuum, the background writer) came more often for the same work, in all"
-        " configurations."
+        "What acts by the clock: it goes on in the pauses, so what comes at times (autovacuum, the"
+        " background writer) came more often for the same work, in all configurations."
     )
     yield (
         "That no turn leaves anything to the next one (caches of the CPUs, pages of the kernel): in"
@@ -641,11 +667,9 @@ def _phase(phase: CheckpointPhase) -> str:
 
 def _instance_noise(noise: InstanceNoise) -> str:
     parts = noise.parts
-    sd, run_sd = (
-        format_percent(value, signed=False) for value in (parts.instance_sd, parts.run_sd)
-    )
+    sd, run_sd = (format_share(value) for value in (parts.instance_sd, parts.run_sd))
     ends = (parts.instance_low, parts.instance_high)
-    low, high = (format_percent(value, signed=False) for value in ends)
+    low, high = (format_share(value) for value in ends)
     return (
         f"{noise.workload}, {noise.configuration}: standard deviation {sd} between servers"
         f" [{low}, {high}] (95 %, {parts.instances} per side), {run_sd} between runs of one server;"

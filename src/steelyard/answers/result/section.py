@@ -114,7 +114,7 @@ _Sides = tuple[tuple[CellSummary, ...], ...]  # of baseline and configuration
 def _line(analysis: CampaignAnalysis, load: Load, sides: _Sides) -> str:
     parts = [f"{_way(*(rate(_rate(side)) for side in sides))} {RATE}"]
     # A percentile of several servers together is one of none of them.
-    tails = [_tail(analysis, *side) if len(side) == 1 else None for side in sides]
+    tails = [_tail_s(analysis, *side) if len(side) == 1 else None for side in sides]
     if None not in tails:
         parts.append(f"p99 {_way(*map(milliseconds, tails))}\N{NO-BREAK SPACE}ms")
     return f"{cell_name(analysis.experiment, load)}: {', '.join(parts)}"
@@ -153,12 +153,9 @@ def _has_rate(cell: CellSummary | None) -> TypeGuard[CellSummary]:
     return cell is not None and math.isfinite(cell.tps.value) and cell.tps.value > 0.0
 
 
-def _tail(analysis: CampaignAnalysis, cell: CellSummary) -> float | None:
-    levels = (
-        None if analysis.latency is None else analysis.latency.of(cell.configuration, cell.cell)
-    )
-    found = None if levels is None else levels.at(_TAIL)
-    return None if found is None or found.value_s is None else found.value_s.value
+def _tail_s(analysis: CampaignAnalysis, cell: CellSummary) -> float | None:
+    latency = analysis.latency
+    return None if latency is None else latency.percentile_s(cell.configuration, cell.cell, _TAIL)
 
 
 def place_line(analysis: CampaignAnalysis) -> str:

@@ -13,6 +13,7 @@ from steelyard.core.stack import JudgedRule, Origin, StackFacts, Visibility
 from steelyard.core.units import format_bytes, format_latencies, format_share
 from steelyard.report.document import (
     MISSING,
+    TONES,
     Block,
     BulletList,
     Column,
@@ -224,7 +225,6 @@ _SPECIAL: Final[Mapping[str, Callable[[Any], str]]] = {
 
 
 _RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
-_TONE = {Severity.ERROR: Tone.ERROR, Severity.WARNING: Tone.WARNING, Severity.INFO: Tone.PLAIN}
 _WORD = {Severity.ERROR: "[ERROR]", Severity.WARNING: "[WARN]", Severity.INFO: "[INFO]"}
 _MOST_NAMED = 8  # facts that are missing, in the short form
 
@@ -323,7 +323,7 @@ def _rule_item(rule: JudgedRule) -> FindingItem:
         said = [f"{rule.messages[0]} ({rule.title})"]
     return FindingItem(
         severity=f"{_WORD[rule.severity]} {rule.code}",
-        tone=_TONE[rule.severity],
+        tone=TONES[rule.severity],
         subject="",
         message="\n".join(said),
         remedy=_below(rule.why, rule.remedy, rule.source),

@@ -1,16 +1,21 @@
-"""Plans of the stack and of a split pair of Redis as documents, and notes on Redis requests.
+"""Plans of the stack and of a split pair of Redis as documents.
 
 A plan of the stack has arithmetic, topology, settings of each layer and files; one of a split pair
-has memory, settings of both, what may be lost and files. The notes say what a report of Redis
-tells of its requests, and how their latency was taken.
+has memory, settings of both, what may be lost and files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from steelyard.core.experiment import Experiment, GeneratorName, RedisWork, Workload
 from steelyard.core.linux import cpu_list
 from steelyard.core.redis import SplitDesign, SplitPlan
-from steelyard.core.stack import Knob, PlannedSetting, Site, StackPlan
+from steelyard.core.stack import (
+    ArithmeticLine,
+    Knob,
+    PlannedSetting,
+    RenderedFile,
+    Site,
+    StackPlan,
+)
 from steelyard.core.units import MIB, format_bytes
 from steelyard.report.document import (
     Block,
@@ -22,9 +27,8 @@ from steelyard.report.document import (
     Section,
     Table,
     Tone,
-    count,
-    enumeration,
     number_column,
+    table_of,
 )
 
 _MACHINES = {
@@ -49,10 +53,10 @@ def plan_document(plan: StackPlan, directory: str | None) -> Document:
     """
     request = plan.design.request
     sections = (
-        Section(anchor="arithmetic", title="Memory", blocks=(_arithmetic(plan),)),
+        Section(anchor="arithmetic", title="Memory", blocks=(_arithmetic(plan.design.arithmetic),)),
         Section(anchor="topology", title="Where it runs", blocks=tuple(_topology(plan))),
         Section(anchor="settings", title="What is set", blocks=tuple(_settings(plan))),
-        Section(anchor="files", title="Files", blocks=tuple(_files(plan, directory))),
+        Section(anchor="files", title="Files", blocks=tuple(_files(plan.files, directory))),
         Section(anchor="left", title="What stays as it is", blocks=tuple(_left(plan))),
         Section(anchor="assumptions", title="Assumptions", blocks=tuple(_assumptions(plan))),
     )
@@ -64,22 +68,19 @@ def plan_document(plan: StackPlan, directory: str | None) -> Document:
     )
 
 
-def _arithmetic(plan: StackPlan) -> Table:
-    rows = tuple(
-        Row(
-            cells=(
-                f"= {line.label}" if line.total else line.label,
-                f"{line.amount_bytes / 1024**2:+,.0f}"
-                if not line.total
-                else f"{line.amount_bytes / 1024**2:,.0f}",
-                line.why,
-            ),
-            tone=Tone.GOOD if line.total else Tone.PLAIN,
-        )
-        for line in plan.design.arithmetic
+def _arithmetic(lines: Sequence[ArithmeticLine]) -> Table:
+    return table_of(
+        lines,
+        ("line", lambda line: f"= {line.label}" if line.total else line.label),
+        (
+            number_column("memory", "MiB"),
+            lambda line: f"{line.amount_bytes / MIB:{',.0f' if line.total else '+,.0f'}}",
+        ),
+        ("why", lambda line: line.why),
+        title="Line by line",
+        tone=lambda line: Tone.GOOD if line.total else Tone.PLAIN,
+        tone_column=0,
     )
-    columns = (Column(name="line"), number_column("memory", "MiB"), Column(name="why"))
-    return Table(title="Line by line", columns=columns, rows=rows, tone_column=0)
 
 
 def _topology(plan: StackPlan) -> Iterator[Block]:
@@ -119,7 +120,7 @@ def _settings(plan: StackPlan) -> Iterator[Block]:
         if rows:
             yield Table(title=f"{layer}: on {machine}", columns=_COLUMNS, rows=tuple(rows))
     if not any(knob.kind.site is Site.SERVER for knob in plan.knobs):
-        rows = [_setting_row(setting) for setting in plan.design.postgres.settings]
+        rows = [_row(each.name, each.value, each) for each in plan.design.postgres.settings]
         yield Table(title="postgres: in these objects", columns=_COLUMNS, rows=tuple(rows))
 
 
@@ -145,10 +146,6 @@ def _step_row(name: str, knob: Knob) -> Row:
     told = f"To do: {knob.place}. {_why(knob)}"
     what = "a step" if name == knob.place else _short_name(name)
     return Row(cells=(what, "by you", knob.scope.value, told))
-
-
-def _setting_row(setting: PlannedSetting) -> Row:
-    return _row(setting.name, setting.value, setting)
 
 
 def _row(name: str, value: str, setting: Knob | PlannedSetting) -> Row:
@@ -177,12 +174,12 @@ def _why(setting: Knob | PlannedSetting) -> str:
     return f"{setting.reason}.{source}{effect}"
 
 
-def _files(plan: StackPlan, directory: str | None) -> Iterator[Block]:
+def _files(files: Sequence[RenderedFile], directory: str | None) -> Iterator[Block]:
     where = f"In {directory}/files:" if directory else "Not written; --out DIR writes them:"
     items = tuple(
         f"{file.name}{f' -> {file.path}' if file.path else ''}"
         f"{f' (check: {file.validated_by})' if file.validated_by else ''}"
-        for file in plan.files
+        for file in files
     )
     if items:
         yield BulletList(lead=where, items=items)
@@ -197,8 +194,6 @@ def _left(plan: StackPlan) -> Iterator[Block]:
     if plan.left:
         yield BulletList(lead="Not covered by this plan:", items=plan.left)
 
-
-_SETTING = (Column(name="setting"), Column(name="value"), Column(name="reason, source"))
 
 _PRIMARY = (
     "sh start.sh primary: asks the replica first. Where that holds data, the primary has it hold"
@@ -227,7 +222,7 @@ def split_document(plan: SplitPlan, directory: str | None) -> Document:
         Section(anchor="risks", title="What may be lost", blocks=(_risks(plan.design),)),
         Section(anchor="start", title="How they are started", blocks=(_start(),)),
         Section(anchor="left", title="What stays as it is", blocks=tuple(_left_by_split(plan))),
-        Section(anchor="files", title="Files", blocks=(_files_of_split(plan, directory),)),
+        Section(anchor="files", title="Files", blocks=tuple(_files(plan.files, directory))),
     )
     return Document(
         title="A plan for split persistence of Redis",
@@ -238,19 +233,7 @@ def split_document(plan: SplitPlan, directory: str | None) -> Document:
 
 
 def _room(design: SplitDesign) -> Iterator[Block]:
-    rows = tuple(
-        Row(
-            cells=(
-                f"= {line.label}" if line.total else line.label,
-                f"{line.amount_bytes / MIB:{',.0f' if line.total else '+,.0f'}}",
-                line.why,
-            ),
-            tone=Tone.GOOD if line.total else Tone.PLAIN,
-        )
-        for line in design.arithmetic
-    )
-    columns = (Column(name="line"), number_column("memory", "MiB"), Column(name="why"))
-    yield Table(title="Line by line", columns=columns, rows=rows, tone_column=0)
+    yield _arithmetic(design.arithmetic)
     disk = f"{format_bytes(design.storage_bytes)} for the replica: the append-only file doubles"
     more = "before it is rewritten, a rewrite and a full sync each write the data once more."
     yield BulletList(lead="Disk:", items=(f"{disk} {more}", "The primary's holds nothing to keep."))
@@ -264,13 +247,13 @@ def _settings_of_split(design: SplitDesign) -> Iterator[Table]:
         ("Both: each takes the other's part for a while", design.replica),
     ):
         shared = title.startswith("Both")
-        rows = [_setting_row_of_split(each) for each in settings if (each.name in both) is shared]
-        yield Table(title=title, columns=_SETTING, rows=tuple(rows))
-
-
-def _setting_row_of_split(setting: PlannedSetting) -> Row:
-    told = f"{setting.reason.rstrip(' .')}. [{setting.source}]"
-    return Row(cells=(setting.name, setting.value, told))
+        yield table_of(
+            [each for each in settings if (each.name in both) is shared],
+            ("setting", lambda each: each.name),
+            ("value", lambda each: each.value),
+            ("reason, source", lambda each: f"{each.reason.rstrip(' .')}. [{each.source}]"),
+            title=title,
+        )
 
 
 def _risks(design: SplitDesign) -> BulletList:
@@ -295,75 +278,3 @@ def _start() -> BulletList:
 def _left_by_split(plan: SplitPlan) -> Iterator[BulletList]:
     if plan.left:
         yield BulletList(lead="Rules that this plan does not serve:", items=plan.left)
-
-
-def _files_of_split(plan: SplitPlan, directory: str | None) -> BulletList:
-    where = f"In {directory}/files:" if directory else "Not written; --out DIR writes them:"
-    items = tuple(
-        f"{file.name}{f' (check: {file.validated_by})' if file.validated_by else ''}"
-        for file in plan.files
-    )
-    return BulletList(lead=where, items=items)
-
-
-# redis-benchmark.c, showLatencyReport: powers of two of the share that is left, and every 0.1 ms
-# up to 2 ms, every 1 ms after it; its histogram tells 8 us apart, and 0.1 %.
-_TABLES = (
-    "Latencies are those of redis-benchmark's tables: how many requests took no longer than each of"
-    " its steps. Counts are exact, and p50, p95 and p99 are within 8 µs or 0.4 %; any other"
-    " percentile (p90, p99.9) is rounded up to the next step. It counts a latency above 3 s as 3 s,"
-    " also in means."
-)
-_BATCH = (
-    " In a pipeline redis-benchmark takes the first answer of a batch for all of it: what the later"
-    " ones waited is in no latency."
-)
-_LONGEST_S = 3.0  # CONFIG_LATENCY_HISTOGRAM_MAX_VALUE of redis-benchmark.c
-
-
-def latency_label(experiment: Experiment) -> str:
-    """Return how exact the latencies of the generator are; empty where a log tells each of them."""
-    if experiment.generator is not GeneratorName.REDIS_BENCHMARK:
-        return ""
-    piped = any(load.pipeline > 1 for load in experiment.loads)
-    return f"{_TABLES}{_BATCH if piped else ''}"
-
-
-def is_clipped(experiment: Experiment, latency_s: float) -> bool:
-    """Return whether the generator counts so long a latency as its longest, however long it was."""
-    return experiment.generator is GeneratorName.REDIS_BENCHMARK and latency_s >= _LONGEST_S
-
-
-def one_key_label(experiment: Experiment) -> str:
-    """Return which workloads ask for a single key, in a sentence; empty where none does."""
-    names = tuple(
-        workload.name
-        for workload in experiment.workloads
-        if workload.redis is not None and workload.redis.space.keys == 1
-    )
-    if not names:
-        return ""
-    verb = "uses" if len(names) == 1 else "use"
-    return (
-        f"{enumeration(names)} {verb} one key: all requests go to the same value, which the caches"
-        " of the CPU hold; that says nothing of a key space."
-    )
-
-
-def asked(workload: Workload, work: RedisWork) -> str:
-    """Return what a workload asks for: test or command, keys, what is loaded, size of values."""
-    space = work.space
-    what = " ".join(work.command) or workload.builtin
-    keys = "one key" if space.keys == 1 else f"{space.keys:,} keys at random"
-    loaded = f"{count(space.loaded, 'key')} loaded" if space.loaded else "none loaded"
-    size = format_bytes(space.value_bytes)
-    return f"{workload.name} is {what} of redis-benchmark, {keys} ({loaded}), values of {size}"
-
-
-def later(experiment: Experiment) -> str:
-    """Return what slices of a Redis server do not show."""
-    return (
-        f"The sustained rate: every run is a slice of about {experiment.slices}. What"
-        " comes later or falls into some slices only, as a rewrite of the AOF, a snapshot with its"
-        " fork, memory that fills up or a burst credit that runs out, may do something else."
-    )

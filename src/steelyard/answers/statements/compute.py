@@ -13,15 +13,17 @@ which a transaction meets at its commit.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
-from steelyard.answers.costs import POINTWISE, SCRIPTS, as_ratio
+from steelyard.answers.costs import SCRIPTS
 from steelyard.answers.observations import (
     Observations,
     ResultContrast,
     RunsOfBlock,
+    as_ratio,
     change,
     estimate_of,
     is_clear,
@@ -30,14 +32,15 @@ from steelyard.answers.observations import (
     whole_transactions,
 )
 from steelyard.answers.published import published_latencies
-from steelyard.answers.results import CampaignAnalysis, Grounds, cell_name
+from steelyard.answers.results import CampaignAnalysis, Grounds, place_name
 from steelyard.core.experiment import ONE, Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK, Run, StatementUse
 from steelyard.core.schedule import CellKey
-from steelyard.core.units import format_percent
+from steelyard.core.units import format_share
 from steelyard.report.document import (
     MISSING,
+    POINTWISE,
     Block,
     Column,
     Json,
@@ -46,15 +49,17 @@ from steelyard.report.document import (
     Section,
     Table,
     bounds,
+    cell_json,
+    changed_ms,
     effect_interval,
     effect_value,
+    in_brackets,
     interval,
-    load_json,
     milliseconds,
     number,
     number_column,
-    part_ms,
     significant,
+    with_interval,
 )
 from steelyard.stats.intervals import FloatArray, signed_rank_interval
 from steelyard.stats.scalability import StatementCosts, fit_statements
@@ -235,10 +240,9 @@ def _times(
     """Return one statement; both sides have the shape (blocks, statements, figures)."""
     before, after = (side[:, place] for side in pair)
     differences = after[:, _SECONDS] - before[:, _SECONDS]
-    calls = (float(np.median(before[:, _CALLS])), float(np.median(after[:, _CALLS])))
     return StatementTimes(
         text=text,
-        calls=calls,
+        calls=(float(np.median(before[:, _CALLS])), float(np.median(after[:, _CALLS]))),
         shares=(_share(pair[0], place), _share(pair[1], place)),
         added=change(differences),
         clear=is_clear(differences, family),
@@ -269,10 +273,9 @@ def _per_call(before: FloatArray, after: FloatArray, figure: int) -> PerCall | N
     )
 
 
-def use_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+def use_section(analysis: CampaignAnalysis, every: Sequence[StatementTally]) -> tuple[Section, ...]:
     """Return what statements took at the largest load; nothing where no server told it."""
-    largest = analysis.experiment.largest_load
-    tallies = [each for each in analysis.answer(tallied) or () if each.cell.load == largest]
+    tallies = [each for each in every if each.cell.load == analysis.experiment.largest_load]
     if not tallies:
         return ()
     blocks: list[Block] = [Paragraph(text=_LEAD)]
@@ -292,8 +295,8 @@ def _is_control_uncounted(analysis: CampaignAnalysis, tallies: Sequence[Statemen
 
 
 def _blocks(analysis: CampaignAnalysis, tally: StatementTally) -> list[Block]:
-    load = cell_name(analysis.experiment, tally.cell.load)
-    names = f"{tally.cell.workload}, {load}: {tally.configuration} against {tally.baseline}"
+    place = place_name(analysis.experiment, tally.cell)
+    names = f"{place}: {tally.configuration} against {tally.baseline}"
     shown = [each for each in tally.statements if max(each.shares) > 0][:_SHOWN]
     return [
         Paragraph(text=_said(tally, names)),
@@ -304,21 +307,14 @@ def _blocks(analysis: CampaignAnalysis, tally: StatementTally) -> list[Block]:
 
 def _said(tally: StatementTally, names: str) -> str:
     clear = [each for each in tally.statements if each.clear]
-    whole = f"{names}: the time of all statements differs by {_ms(tally.added)} ms per {ONE}"
+    added = with_interval(tally.added, changed_ms)
+    whole = f"{names}: the time of all statements differs by {added} ms per {ONE}"
     if bounds(tally.added) is None:
         return f"{whole}; so few blocks have no interval, and nothing is called clear."
     if not clear:
         return f"{whole}; of no statement does the time clearly differ."
-    first = clear[0]
-    return f"{whole}; most of what is clear is `{first.title}` with {_ms(first.added)} ms."
-
-
-def _ms(estimate: Estimate) -> str:
-    pair = bounds(estimate)
-    told = part_ms(estimate.value, signed=True)
-    if pair is None:
-        return told
-    return f"{told} [{part_ms(pair[0], signed=True)}, {part_ms(pair[1], signed=True)}]"
+    first = with_interval(clear[0].added, changed_ms)
+    return f"{whole}; most of what is clear is `{clear[0].title}` with {first} ms."
 
 
 def _time_table(names: str, tally: StatementTally, shown: Sequence[StatementTimes]) -> Table:
@@ -342,17 +338,15 @@ def _time_table(names: str, tally: StatementTally, shown: Sequence[StatementTime
 
 def _time_row(each: StatementTimes) -> Row:
     call = each.per_call["seconds"]
-    first, second = each.shares
-    percents = (format_percent(share, signed=False) for share in (first, second))
     return Row(
         cells=(
             each.title,
-            ", ".join(significant(calls) for calls in each.calls),
-            ", ".join(percents),
+            ", ".join(map(significant, each.calls)),
+            ", ".join(map(format_share, each.shares)),
             milliseconds(None if call is None else call.baseline),
             milliseconds(None if call is None else call.configuration),
             MISSING if call is None else effect_value(call.change),
-            _ms(each.added),
+            with_interval(each.added, changed_ms),
         )
     )
 
@@ -384,25 +378,18 @@ def _call_rows(each: StatementTimes) -> Iterator[Row]:
 def _changed(found: PerCall) -> tuple[str, str]:
     if found.relative:
         return effect_value(found.change), effect_interval(found.change)
-    pair = bounds(found.change)
-    told = significant(found.change.value, signed=True)
-    if pair is None:
-        return told, MISSING
-    return told, f"[{significant(pair[0], signed=True)}, {significant(pair[1], signed=True)}]"
+    signed = partial(significant, signed=True)
+    return signed(found.change.value), in_brackets(found.change, signed)
 
 
-def uses_json(analysis: CampaignAnalysis) -> dict[str, Json]:
-    """Return all tallies, where there are any; units are in the names."""
-    tallies = analysis.answer(tallied) or ()
-    if not tallies:
-        return {}
+def uses_json(tallies: Sequence[StatementTally]) -> dict[str, Json]:
+    """Return all tallies; units are in the names."""
     return {
         "statement_uses": [
             {
                 "baseline": tally.baseline,
                 "configuration": tally.configuration,
-                "workload": tally.cell.workload,
-                **load_json(tally.cell.load),
+                **cell_json(tally.cell),
                 "blocks": tally.blocks,
                 "seconds_per_transaction": interval(tally.added),
                 "statements": [_statement_json(each) for each in tally.statements],
@@ -508,11 +495,11 @@ def fit_of_statements(grounds: Grounds) -> StatementFit | None:
 
 def published_costs() -> tuple[StatementCost, ...]:
     """Return the same fit of the published latencies: single runs, so without intervals."""
-    found = []
-    for environment, latency_s in published_latencies(tuple(SCRIPTS), clients=1).items():
-        fitted = _fit(np.array([latency_s]))
-        found.append(_cost(environment, None, *fitted))
-    return tuple(found)
+    found = published_latencies(tuple(SCRIPTS), clients=1)
+    return tuple(
+        _cost(environment, None, *_fit(np.array([latency_s])))
+        for environment, latency_s in found.items()
+    )
 
 
 def _columns(seen: Observations, experiment: Experiment) -> list[int] | None:

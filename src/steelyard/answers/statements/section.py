@@ -1,19 +1,39 @@
-"""What a statement and a commit cost a single client, beside the published case; also as values."""
+"""What a statement and a commit cost a single client, what that is made of, and plans that differ.
 
-from collections.abc import Sequence
+Wake-up or memory distance: how much of a statement's change can be the CPU's, at most. A CPU that
+waits for memory counts as busy. So distance of memory, like the clock, the work itself
+and the kernel's part of waking somebody up, shows as CPU time of server or load generator; what is
+no CPU time is waiting: for a CPU, for being woken up, for the network.
 
-from steelyard.answers.costs import SCRIPTS
-from steelyard.answers.reasons.waits import WaitReasoning, wait_blocks, waits_of
-from steelyard.answers.results import CampaignAnalysis
+Which statements the configurations run by different plans is what a DBA asks next. The plans are
+those that the servers gave before the first block (``systems.postgres.reader``).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from steelyard.answers.costs import SCRIPTS, Cost, CostChange, Ledger, LedgerChange
+from steelyard.answers.results import CampaignAnalysis, Grounds
 from steelyard.answers.statements.compute import (
     StatementCost,
     StatementDifference,
     StatementFit,
     fit_of_statements,
 )
-from steelyard.core.schedule import Ceiling, CeilingKind
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Estimate
+from steelyard.core.linux import recorded_suspects
+from steelyard.core.measurement import Fact, Quantity, Run, StatementPlan
+from steelyard.core.published import parse_plan
+from steelyard.core.schedule import Ceiling, CeilingKind, CellKey
+from steelyard.core.units import format_share
 from steelyard.report.document import (
     CONFIDENCE,
+    Align,
+    Block,
     BulletList,
     Column,
     Json,
@@ -21,20 +41,252 @@ from steelyard.report.document import (
     Row,
     Section,
     Table,
+    count,
+    enumeration,
     interval,
     milliseconds,
     number,
     number_column,
     signed_ms,
+    table_of,
 )
 
-TITLE = "Statements and commits at one client"
+# Guesses: below the first the CPU is called no cause, from the second on the main one.
+LITTLE_FRACTION = 0.25
+MOST_FRACTION = 0.5
+_ONE_STATEMENT = "select-only"
+_ON_CPU = (Cost.SERVER_CPU, Cost.GENERATOR_CPU)
+_QUEUED = (Cost.SERVER_RUN_QUEUE, Cost.GENERATOR_RUN_QUEUE)
+
+
+class WaitCause(StrEnum):
+    """What a change of every statement's latency is."""
+
+    WAITING = "waiting"  # wake-ups, the queue for a CPU, the network
+    CPU = "cpu"  # work, clock, distance of memory, the kernel waking somebody up
+    BOTH = "both"
+    UNDECIDED = "undecided"  # the range of CPU time reaches from one to another
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitReasoning:
+    """What is behind a sure change of every statement's latency, between two configurations.
+
+    Attributes:
+        per_statement_s: The change.
+        cpu_s: Change of the CPU time of server and load generator per transaction of select-only,
+            which is one statement: the range from one end of both intervals to the other, the
+            value alone where there are none; None when it is not known.
+        run_queue_s: Change of their waiting for a CPU of this machine; None likewise.
+        missing: Why the CPU time is not known; empty when it is.
+        one_node: The server's machine shows one memory node: nothing can be far; None: unknown.
+        suspects: What the record shows of the machine that makes wake-ups slow, a clause each.
+    """
+
+    baseline: str
+    configuration: str
+    cause: WaitCause
+    per_statement_s: Estimate
+    cpu_s: tuple[float, float] | None = None
+    run_queue_s: float | None = None
+    missing: str = ""
+    one_node: bool | None = None
+    suspects: tuple[str, ...] = ()
+
+    @property
+    def cpu_shares(self) -> tuple[float, float] | None:
+        """Return the least and the largest share of the change that CPU time can be."""
+        if self.cpu_s is None:
+            return None
+        shares = sorted(bound / self.per_statement_s.value for bound in self.cpu_s)
+        least, most = (min(1.0, max(0.0, share)) for share in shares)
+        return least, most
+
+
+def waits_of(grounds: Grounds) -> tuple[WaitReasoning, ...]:
+    """Return the same for a campaign; nothing where its statements were not fitted."""
+    analysis = grounds.analysis
+    return reason_waits(
+        analysis.answer(fit_of_statements),
+        None if analysis.reasons is None else analysis.reasons.ledger,
+        analysis.experiment,
+        analysis.runs,
+        analysis.facts,
+    )
+
+
+def reason_waits(
+    fit: StatementFit | None,
+    ledger: Ledger | None,
+    experiment: Experiment,
+    runs: Iterable[Run] = (),
+    facts: Iterable[Fact] = (),
+) -> tuple[WaitReasoning, ...]:
+    """Return a reasoning for each comparison in which the cost of a statement surely differs.
+
+    Args:
+        fit: Costs of statements and commits; None: there is nothing to reason about.
+        ledger: Of the campaign; None where no run was watched.
+        experiment: That was measured.
+        runs: That count: they say on which memory nodes the server's pages were.
+        facts: Of the campaign's machine; a record of an older version has none of wake-ups.
+    """
+    if fit is None:
+        return ()
+    every = ledger.changes if ledger is not None else ()
+    changes = [each for each in every if _is_one_statement(each.cell, experiment)]
+    node, suspects = _has_one_node(runs), recorded_suspects(facts)
+    return tuple(
+        replace(_reasoning(each, changes), one_node=node, suspects=suspects)
+        for each in fit.differences
+        if each.is_of_round_trips
+    )
+
+
+def _has_one_node(runs: Iterable[Run]) -> bool | None:
+    """Return whether no run could have pages on another node; None where nobody could look."""
+    watched = [run.evidence for run in runs if run.evidence is not None]
+    local = [each for each in watched if each.levels.get(Quantity.SERVER_HUGE_BYTES) is not None]
+    if not local or any("memory nodes" in gone.subject for each in local for gone in each.absent):
+        return None
+    return all(each.levels.get(Quantity.SERVER_REMOTE_NODE_FRACTION) is None for each in local)
+
+
+def _is_one_statement(cell: CellKey, experiment: Experiment) -> bool:
+    builtin = experiment.workload(cell.workload).builtin
+    return builtin == _ONE_STATEMENT and cell.load.clients == 1 and not cell.load.is_open
+
+
+def _reasoning(each: StatementDifference, changes: Sequence[LedgerChange]) -> WaitReasoning:
+    pair = each.baseline, each.configuration
+    found = next((c for c in changes if (c.baseline, c.configuration) == pair), None)
+    parts = [found.cost(cost) for cost in _ON_CPU] if found is not None else []
+    queued = [found.cost(cost) for cost in _QUEUED] if found is not None else []
+    told = WaitReasoning(
+        baseline=each.baseline,
+        configuration=each.configuration,
+        cause=WaitCause.UNKNOWN,
+        per_statement_s=each.per_statement_s,
+        cpu_s=_range(parts),
+        run_queue_s=_value(queued),
+        missing=_why_missing(parts),
+    )
+    return _with_cause(told)
+
+
+def _with_cause(told: WaitReasoning) -> WaitReasoning:
+    shares = told.cpu_shares
+    if shares is None:
+        return told
+    cause = WaitCause.UNDECIDED
+    if shares[1] <= LITTLE_FRACTION:
+        cause = WaitCause.WAITING
+    elif shares[0] >= MOST_FRACTION:
+        cause = WaitCause.CPU
+    elif shares[0] > LITTLE_FRACTION and shares[1] < MOST_FRACTION:
+        cause = WaitCause.BOTH
+    return replace(told, cause=cause)
+
+
+def _range(parts: Sequence[CostChange]) -> tuple[float, float] | None:
+    """Return the sum of all lower and of all upper bounds, in seconds."""
+    ranges = [bounds for part in parts if (bounds := _bounds(part)) is not None]
+    if not ranges or len(ranges) < len(parts):
+        return None
+    return sum(low for low, _ in ranges), sum(high for _, high in ranges)
+
+
+def _bounds(part: CostChange) -> tuple[float, float] | None:
+    if part.change is None or part.baseline is None:
+        return None
+    unit = part.baseline if part.relative else 1.0
+    value, low, high = part.change.value, part.change.low, part.change.high
+    return unit * (value if low is None else low), unit * (value if high is None else high)
+
+
+def _value(parts: Sequence[CostChange]) -> float | None:
+    """Return the sum of the changes, in seconds."""
+    values = [
+        part.change.value * (part.baseline if part.relative else 1.0)
+        for part in parts
+        if part.change is not None and part.baseline is not None
+    ]
+    return sum(values) if values and len(values) == len(parts) else None
+
+
+def _why_missing(parts: Sequence[CostChange]) -> str:
+    if not parts:
+        return "no run was watched"
+    return next((part.missing for part in parts if part.missing), "")
+
+
+WAITS_TITLE = "Wake-up or memory distance"
 _LEAD = (
+    f"{WAITS_TITLE}. A CPU that waits for memory counts as busy: distance of memory shows as CPU"
+    " time of server and load generator, as do the clock, the statement's work and the kernel's"
+    " part of waking up another CPU. What is none is waiting:"
+)
+_SUSPECTS = (
+    "What the record shows of the campaign's machine, as it was found at the start, that makes"
+    " wake-ups slow. A configuration that changes one of them can be the cause:"
+)
+_WAITING = (
+    "so it is waiting: being woken up (idle states, halted virtual CPUs, the hypervisor's"
+    " scheduler) or the network, and not distance of memory"
+)
+_VERDICTS = {
+    WaitCause.WAITING: _WAITING,
+    WaitCause.CPU: "so it is mainly work of the CPU, of whatever kind",
+    WaitCause.BOTH: "so part of it is waiting, and part work of the CPU, of whatever kind",
+    WaitCause.UNDECIDED: "so these runs do not tell whether it is waiting or work of the CPU",
+}
+_ONE_NODE = (
+    "; this machine shows one memory node, so none of it is distance of memory, unless a hypervisor"
+    " below spreads that over several"
+)
+
+
+def wait_blocks(waits: Sequence[WaitReasoning]) -> tuple[BulletList, ...]:
+    """Return a sentence for every comparison whose statements surely cost more or less.
+
+    And what the record shows of wake-ups, unless all of them are work of the CPU.
+    """
+    if not waits:
+        return ()
+    told = BulletList(lead=_LEAD, items=tuple(_sentence(each) for each in waits))
+    open_ones = (each for each in waits if each.cause is not WaitCause.CPU)
+    suspects = tuple(dict.fromkeys(clause for each in open_ones for clause in each.suspects))
+    return (told, BulletList(lead=_SUSPECTS, items=suspects)) if suspects else (told,)
+
+
+def _sentence(each: WaitReasoning) -> str:
+    change = signed_ms(each.per_statement_s, plus=True)
+    begun = f"{each.configuration} against {each.baseline}: each statement {change} ms"
+    shares = each.cpu_shares
+    if shares is None:
+        return f"{begun}; how much of it is CPU time is not known ({each.missing})."
+    least, most = (format_share(share) for share in shares)
+    told = f"at most {most}" if shares[0] <= 0.0 else f"{least} to {most}"
+    node = _ONE_NODE if each.one_node else ""
+    return f"{begun}, of which {told} is CPU time{_queue(each)}; {_VERDICTS[each.cause]}{node}."
+
+
+def _queue(each: WaitReasoning) -> str:
+    queued = each.run_queue_s
+    if queued is None:
+        return ""
+    sign = "-" if queued < 0 else "+"
+    return f", and {sign}{milliseconds(abs(queued))} ms is the queue for a CPU of this machine"
+
+
+TITLE = "Statements and commits at one client"
+_FIT_LEAD = (
     "Latency at one client is fitted, block by block, as a x statements + b x commit: select-only"
     " is 1 statement, simple-update 5 and a commit, tpcb-like 7 and a commit. Three points and two"
     " parameters leave one degree of freedom, so a small miss is weak evidence."
 )
-_NOTE = (
+_FIT_NOTE = (
     f"Centres over blocks with {CONFIDENCE} intervals, each taken alone; they take part in no"
     " verdict. The largest miss is that of the fit to the median latencies."
 )
@@ -47,14 +299,14 @@ _PUBLISHED_NOTE = (
 
 
 def statement_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
-    """Return both costs; nothing unless all three scripts ran with one client."""
+    """Return both costs, or nothing where they were not measured."""
     fit = analysis.answer(fit_of_statements)
     if fit is None:
         return ()
     words = tuple(_words(each) for each in fit.differences)
     blocks = (
-        Paragraph(text=_LEAD),
-        _costs(TITLE, fit.costs, _NOTE),
+        Paragraph(text=_FIT_LEAD),
+        _costs(TITLE, fit.costs, _FIT_NOTE),
         *((_differences(fit),) if fit.differences else ()),
         *((BulletList(lead="What the differences say:", items=words),) if words else ()),
         *wait_blocks(analysis.answer(waits_of) or ()),
@@ -89,10 +341,8 @@ def measured_apart(ceilings: Sequence[Ceiling]) -> tuple[BulletList, ...]:
 def _costs(title: str, costs: Sequence[StatementCost], note: str) -> Table:
     columns = (
         Column(name="configuration" if costs and costs[0].blocks else "environment"),
-        *(_right(script, spare=True) for script in SCRIPTS),
-        _right("each statement"),
-        _right("commit"),
-        _right("largest miss"),
+        *(number_column(script, "ms", spare=True) for script in SCRIPTS),
+        *(number_column(name, "ms") for name in ("each statement", "commit", "largest miss")),
     )
     rows = tuple(
         Row(
@@ -110,22 +360,16 @@ def _costs(title: str, costs: Sequence[StatementCost], note: str) -> Table:
 
 
 def _differences(fit: StatementFit) -> Table:
-    columns = (Column(name="configuration"), _right("each statement"), _right("commit"))
-    rows = tuple(
-        Row(
-            cells=(
-                f"{each.configuration} against {each.baseline}",
-                signed_ms(each.per_statement_s, plus=True),
-                signed_ms(each.per_commit_s, plus=True),
-            )
-        )
-        for each in fit.differences
+    return table_of(
+        fit.differences,
+        ("configuration", lambda each: f"{each.configuration} against {each.baseline}"),
+        (
+            number_column("each statement", "ms"),
+            lambda each: signed_ms(each.per_statement_s, plus=True),
+        ),
+        (number_column("commit", "ms"), lambda each: signed_ms(each.per_commit_s, plus=True)),
+        title="Differences, block by block",
     )
-    return Table(title="Differences, block by block", columns=columns, rows=rows)
-
-
-def _right(name: str, *, spare: bool = False) -> Column:
-    return number_column(name, "ms", spare=spare)
 
 
 def _words(each: StatementDifference) -> str:
@@ -202,4 +446,175 @@ def _cost(cost: StatementCost) -> dict[str, Json]:
         "per_statement_s": interval(cost.per_statement_s),
         "per_commit_s": interval(cost.per_commit_s),
         "residual_s": number(cost.residual_s),
+    }
+
+
+_ARROW: Final = re.compile(r"\s*->\s+")  # conditions may have one, too, but not in front
+_SHOWN: Final = 100  # characters of a statement
+_FIRST: Final = 2  # so many statements fit on the first screen
+_RUNS_NOTE: Final = (
+    "One execution each of the plan above, without an interval, before the first block, with values"
+    " from the middle of their ranges, and the same once more. Read is what was not in"
+    " shared_buffers, where statements before may have put it; the system may have had it cached,"
+    " unless a limit of memory held it back. EXPLAIN itself takes time for each row. summary.json"
+    " has the plans whole."
+)
+_PLAN_NOTE: Final = (
+    "Generic plans, for parameters that are not known, read once before the first block under the"
+    " settings in force. From the leaves to the root, without costs; summary.json has them whole."
+    " A server may run a statement by another plan where it knows the parameters."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedStatement:
+    """One statement and its plan in each configuration, by name."""
+
+    workload: str
+    statement: str
+    plans: Mapping[str, StatementPlan]
+
+    @property
+    def differs(self) -> bool:
+        """Return whether two configurations have different plans for it."""
+        known = [plan.lines for plan in self.plans.values() if not plan.trouble]
+        return len(set(known)) > 1
+
+    @property
+    def title(self) -> str:
+        """Return it in one line, cut to what can be read."""
+        text = " ".join(self.statement.split())
+        return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def traced(grounds: Grounds) -> tuple[TracedStatement, ...]:
+    """Return every statement of scripts whose plan any configuration told."""
+    environment = grounds.record.environment
+    found: dict[tuple[str, str], dict[str, StatementPlan]] = {}
+    for server in environment.servers if environment is not None else ():
+        for plan in server.plans:
+            found.setdefault((plan.workload, plan.statement), {})[server.configuration] = plan
+    return tuple(
+        TracedStatement(workload=workload, statement=statement, plans=plans)
+        for (workload, statement), plans in found.items()
+    )
+
+
+def chain(plan: StatementPlan) -> str:
+    """Return the nodes of a plan from its leaves to its root, or why it is not known."""
+    if plan.trouble:
+        return f"not known: {plan.trouble}"
+    return " \N{RIGHTWARDS ARROW} ".join(reversed([*_nodes(plan.lines)]))
+
+
+def _nodes(lines: tuple[str, ...]) -> Iterator[str]:
+    """Yield the nodes, the root first: the first line, and those behind an arrow."""
+    yield lines[0].strip()
+    for line in lines[1:]:
+        if arrow := _ARROW.match(line):
+            yield line[arrow.end() :].strip()
+
+
+def plan_section(
+    analysis: CampaignAnalysis, statements: Sequence[TracedStatement]
+) -> tuple[Section, ...]:
+    """Return the plans that differ, how many do not, and what was executed of them."""
+    if len(analysis.experiment.configurations) == 1:
+        return ()
+    differing = [each for each in statements if each.differs]
+    unknown = [
+        f"{each.title} ({name}): {plan.trouble}"
+        for each in statements
+        for name, plan in each.plans.items()
+        if plan.trouble
+    ]
+    blocks: list[Block] = [Paragraph(text=_plan_lead(len(statements), differing))]
+    if differing:
+        blocks.append(_plan_table(differing))
+    if unknown:
+        blocks.append(BulletList(lead="Plans that are not known:", items=tuple(unknown)))
+    blocks += _executed(statements)
+    first = 0 < len(differing) <= _FIRST
+    title = "Plans of the statements"
+    return (Section(anchor="plans", title=title, blocks=tuple(blocks), first=first),)
+
+
+def _plan_lead(number: int, differing: list[TracedStatement]) -> str:
+    same = number - len(differing)
+    if not differing:
+        return f"{count(number, 'statement')}: each has the same plan in all configurations."
+    workloads = enumeration(tuple(dict.fromkeys(each.workload for each in differing)))
+    rest = f"; {same} {_has(same)} the same plan in all configurations" if same else ""
+    return (
+        f"{len(differing)} of {count(number, 'statement')} {_has(len(differing))} different plans,"
+        f" in {workloads}{rest}."
+    )
+
+
+def _has(number: int) -> str:
+    return "has" if number == 1 else "have"
+
+
+def _plan_table(differing: list[TracedStatement]) -> Table:
+    columns = (Column(name="statement"), Column(name="configuration"), Column(name="plan"))
+    rows = tuple(
+        Row(cells=(each.title if place == 0 else "", name, chain(plan)))
+        for each in differing
+        for place, (name, plan) in enumerate(each.plans.items())
+    )
+    return Table(title="Plans that differ", columns=columns, rows=rows, note=_PLAN_NOTE)
+
+
+_READ: Final = {
+    "execution time": "{:,.3g}",
+    "buffers read": "{:,.0f}",
+    "buffers hit": "{:,.0f}",
+}
+
+
+def _executed(statements: Sequence[TracedStatement]) -> Iterator[Table]:
+    """Yield what the first execution took and read, and the one after it."""
+    rows = [
+        Row(cells=(each.title if place == 0 else "", name, *_of_runs(plan)))
+        for each in statements
+        for place, (name, plan) in enumerate(each.plans.items())
+        if plan.runs
+    ]
+    if rows:
+        columns = [Column(name="statement"), Column(name="configuration")]
+        for title, unit in (("execution", "ms"), ("read", "pages"), ("hit", "pages")):
+            columns += [
+                Column(name=f"{title}, {moment}", unit=unit, align=Align.RIGHT)
+                for moment in ("first", "again")
+            ]
+        title = "Executed by EXPLAIN (ANALYZE, BUFFERS)"
+        yield Table(title=title, columns=tuple(columns), rows=tuple(rows), note=_RUNS_NOTE)
+
+
+def _of_runs(plan: StatementPlan) -> Iterator[str]:
+    told = [parse_plan("\n".join(lines)) for lines in plan.runs]
+    for name, shown in _READ.items():
+        for run in told:  # a count that is missing is 0
+            yield shown.format(run[name][0].value if name in run else 0.0)
+
+
+def plans_json(statements: Sequence[TracedStatement]) -> dict[str, Json]:
+    """Return all plans as their lines."""
+    return {
+        "plans": [
+            {
+                "workload": each.workload,
+                "statement": each.statement,
+                "differ": each.differs,
+                "plans": {
+                    name: {
+                        "lines": list(plan.lines),
+                        "trouble": plan.trouble or None,
+                        "runs": [list(lines) for lines in plan.runs],
+                    }
+                    for name, plan in each.plans.items()
+                },
+            }
+            for each in statements
+        ]
     }

@@ -17,11 +17,11 @@ from typing import Final
 
 import numpy as np
 
-from steelyard.answers.results import Grounds
+from steelyard.answers.results import BURST_ONLY, Grounds
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.measurement import Quantity, SustainedRun, WaitClass
-from steelyard.core.units import format_duration, format_percent
+from steelyard.core.units import format_duration, format_share
 from steelyard.stats.capacity import LEAST_S, SKIPPED_S, CliffScan, consistency, scan_for_cliff
 from steelyard.stats.intervals import FloatArray
 
@@ -159,7 +159,6 @@ def calls_for_more(parts: Sequence[SustainedRun]) -> bool:
     return found is not None and found.calls_for_more
 
 
-BURST_ONLY: Final = "burst, not sustained"
 # Of Amazon EC2. Their CPU is fast on credits, and falls to 5 to 40 % of it without.
 _BURSTABLE: Final = re.compile(r"\((t2|t3|t3a|t4g)\.[a-z0-9]+\)")
 
@@ -196,10 +195,9 @@ def _beside(long: SustainedSummary, drop: BurstCliff) -> Finding:
         code="drop-beside-neighbours",
         severity=Severity.WARNING,
         message=(
-            f"{run.configuration}, {run.cell.workload}: the rate fell by"
-            f" {format_percent(scan.drop, signed=False)} after {drop.at_s:,.0f} s of the long run;"
-            " other processes took the CPU time that the server and the generator had less, so it"
-            " is no sign of burst credits"
+            f"{run.configuration}, {run.cell.workload}: the rate fell by {format_share(scan.drop)}"
+            f" after {drop.at_s:,.0f} s of the long run; other processes took the CPU time that the"
+            " server and the generator had less, so it is no sign of burst credits"
         ),
         remedy="Repeat it on a quiet machine: what lasts there was not measured.",
         source="the machine's CPU time by who used it, second by second",
@@ -213,11 +211,10 @@ def _cliff(long: SustainedSummary, cliff: BurstCliff, many: str) -> Finding:
         code="burst-cliff",
         severity=Severity.WARNING,
         message=(
-            f"{run.configuration}, {run.cell.workload}: the rate fell by"
-            f" {format_percent(scan.drop, signed=False)} after {cliff.at_s:,.0f} s of the long run"
-            f" ({cliff.at_low_s:,.0f} to {cliff.at_high_s:,.0f}),"
-            f" from {scan.burst:,.0f} to {scan.sustained:,.0f} {many} a second, and stayed"
-            f" there, as when burst credits have run out{_slices(cliff)}"
+            f"{run.configuration}, {run.cell.workload}: the rate fell by {format_share(scan.drop)}"
+            f" after {cliff.at_s:,.0f} s of the long run ({cliff.at_low_s:,.0f} to"
+            f" {cliff.at_high_s:,.0f}), from {scan.burst:,.0f} to {scan.sustained:,.0f} {many} a"
+            f" second, and stayed there, as when burst credits have run out{_slices(cliff)}"
         ),
         remedy=(
             f"{scan.sustained:,.0f} a second is what lasts: plan with it. To confirm a bucket of"
@@ -292,9 +289,8 @@ def _burst_only(
             severity=Severity.WARNING,
             message=(
                 f"{configuration.name}: {BURST_ONLY} ({', '.join(workloads)}): its burst credits"
-                " last"
-                f" {format_duration(lasts_s)} at full load by `burst_lasts`,"
-                f" and {_longest(longest)}"
+                f" last {format_duration(lasts_s)} at full load by `burst_lasts`, and"
+                f" {_longest(longest)}"
             ),
             remedy=f"Ask for `sustain: {_beyond(lasts_s)}` or longer{closed}, with full credits.",
             source="METHOD 7; `burst_lasts` of the experiment file",

@@ -6,11 +6,11 @@ from typing import Final
 
 from steelyard.answers.findings import finding_json
 from steelyard.answers.observations import sum_of
-from steelyard.answers.results import CampaignAnalysis, cell_name, specification
-from steelyard.answers.sustained.compute import BURST_ONLY, BurstCliff, SustainedSummary
+from steelyard.answers.results import BURST_ONLY, CampaignAnalysis, cell_name
+from steelyard.answers.sustained.compute import BurstCliff, SustainedSummary
 from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT
 from steelyard.core.measurement import Quantity, Series, SustainedRun
-from steelyard.core.units import MIB, MS_PER_S, format_duration, format_percent
+from steelyard.core.units import MIB, MS_PER_S, format_duration, format_share
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,
@@ -30,16 +30,17 @@ from steelyard.report.document import (
     milliseconds,
     number,
     number_column,
+    proportion,
     rate,
+    table_of,
 )
 
 TITLE = "Sustained runs"
 _NOTE = (
     "One long run per configuration and workload after the last block, at the largest load, over"
-    " whole"
-    " checkpoint cycles: not repeated, so there is no interval and no verdict, and they take no"
-    " part in the comparisons of slices. Variation is the standard deviation of the means of 10 s"
-    " over their mean; the worst is the least of these means."
+    " whole checkpoint cycles: not repeated, so there is no interval and no verdict, and they take"
+    " no part in the comparisons of slices. Variation is the standard deviation of the means of"
+    " 10 s over their mean; the worst is the least of these means."
 )
 _CLIFF_NOTE = (
     "A lasting drop, as when a bucket of burst credits is empty: the burst's rate before it, the"
@@ -92,41 +93,35 @@ def _lasts(each: SustainedSummary) -> str:
 
 
 def _table(analysis: CampaignAnalysis) -> Table:
-    columns = (
-        Column(name="workload"),
-        Column(name="configuration"),
-        Column(name="load", spare=True),
-        number_column("length"),
-        number_column(RATE, RATE_UNIT),
-        number_column("variation of 10 s"),
-        number_column("worst 10 s", "1/s"),
-        Column(name="cliff"),
-        number_column("mean latency", "ms", spare=True),
-        Column(name="validity"),
-    )
-    rows = tuple(_row(analysis, each) for each in analysis.sustained)
-    return Table(title=TITLE, columns=columns, rows=rows, tone_column=9, note=_note(analysis))
-
-
-def _row(analysis: CampaignAnalysis, each: SustainedSummary) -> Row:
-    run = each.run
-    latency = None if len(each.parts) > 1 or not run.measurement else run.measurement.latency_mean_s
-    varied = each.variation
-    return Row(
-        cells=(
-            run.cell.workload,
-            run.configuration,
-            cell_name(analysis.experiment, run.cell.load),
-            MISSING if each.seconds is None else format_duration(each.seconds),
-            rate(each.tps),
-            MISSING if varied is None else format_percent(varied, signed=False),
-            rate(each.worst_tps),
-            _cliff_word(each),
-            milliseconds(latency),
-            each.validity.value,
+    return table_of(
+        analysis.sustained,
+        ("workload", lambda each: each.run.cell.workload),
+        ("configuration", lambda each: each.run.configuration),
+        (
+            Column(name="load", spare=True),
+            lambda each: cell_name(analysis.experiment, each.run.cell.load),
         ),
-        tone=Tone.ERROR if run.measurement is None else Tone.PLAIN,
+        (
+            number_column("length"),
+            lambda each: MISSING if each.seconds is None else format_duration(each.seconds),
+        ),
+        (number_column(RATE, RATE_UNIT), lambda each: rate(each.tps)),
+        (number_column("variation of 10 s"), lambda each: proportion(each.variation)),
+        (number_column("worst 10 s", "1/s"), lambda each: rate(each.worst_tps)),
+        ("cliff", _cliff_word),
+        (number_column("mean latency", "ms", spare=True), _latency),
+        ("validity", lambda each: each.validity.value),
+        title=TITLE,
+        note=_note(analysis),
+        tone=lambda each: Tone.ERROR if each.run.measurement is None else Tone.PLAIN,
+        tone_column=9,
     )
+
+
+def _latency(each: SustainedSummary) -> str:
+    """Return the mean latency of a run of one part."""
+    measured = each.run.measurement
+    return milliseconds(None if len(each.parts) > 1 or not measured else measured.latency_mean_s)
 
 
 def _cliff_word(each: SustainedSummary) -> str:
@@ -199,7 +194,7 @@ def _cliff_row(each: SustainedSummary, cliff: BurstCliff) -> Row:
             each.run.configuration,
             rate(scan.burst),
             rate(scan.sustained),
-            format_percent(scan.drop, signed=False),
+            format_share(scan.drop),
             f"{cliff.at_s:,.0f}",
             f"{cliff.at_low_s:,.0f} to {cliff.at_high_s:,.0f}",
             f"{scan.least_capacity:,.0f}",
@@ -214,20 +209,17 @@ def _strips(analysis: CampaignAnalysis) -> tuple[Figure, ...]:
     rows = tuple(_strip_rows(analysis))
     if not rows:
         return ()
-    experiment = analysis.experiment
     every = _step(analysis)
     thinned = "" if every == 1 else f" One second in {every} is drawn."
     marked = any(each.cliff is not None for each in analysis.sustained)
     cliffs = " A shaded band is the interval of a burst cliff's time, the level lines are the"
     cliffs += " rates before and after it."
     figure = Figure(
-        specify=specification,
         identity="sustained",
         kind=ChartKind.STRIPS,
         title="Sustained runs, second by second",
         caption=f"{MANY_FIRST} per second of each long run, side by side in configuration order;"
-        " the "
-        f"faded start of each is the ramp, which does not count.{cliffs if marked else ''}"
+        f" the faded start of each is the ramp, which does not count.{cliffs if marked else ''}"
         f"{thinned}",
         alt="One-second rates of the long runs, by workload, coloured by configuration; the table "
         f"above holds their means and their worst ten seconds{_cliffs_told(analysis)}.",
@@ -236,7 +228,7 @@ def _strips(analysis: CampaignAnalysis) -> tuple[Figure, ...]:
             *("mark", "begin", "end"),
         ),
         rows=rows,
-        configurations=(experiment.baseline, *experiment.contenders),
+        configurations=analysis.names,
     )
     return (figure,)
 
@@ -244,8 +236,8 @@ def _strips(analysis: CampaignAnalysis) -> tuple[Figure, ...]:
 def _cliffs_told(analysis: CampaignAnalysis) -> str:
     return "".join(
         f"; {each.run.configuration}, {each.run.cell.workload} falls from"
-        f" {rate(each.cliff.scan.burst)}"
-        f" to {rate(each.cliff.scan.sustained)} per second after {each.cliff.at_s:,.0f} s"
+        f" {rate(each.cliff.scan.burst)} to {rate(each.cliff.scan.sustained)} per second after"
+        f" {each.cliff.at_s:,.0f} s"
         for each in analysis.sustained
         if each.cliff is not None
     )
@@ -373,21 +365,19 @@ def _device_figure(analysis: CampaignAnalysis) -> Iterator[Figure]:
     means = "" if step == 1 else f" Each step is the mean of about {step} s."
     left = f" The first {_MOST_SIDES} of {len(sides)} configurations are drawn."
     yield Figure(
-        specify=specification,
         identity="sustained-device",
         kind=ChartKind.TIMELINE,
         title="The device of the data in the sustained runs",
-        caption="Its reads and writes, on top of each other, how long one took (r_await and w_await"
-        " of iostat; 0 where there was none), requests in flight (aqu-sz) and the part of the time"
-        " with any (%util). The shaded start is the ramp. Each row has the same axis in all its"
-        " panels."
-        f"{means}{left if len(sides) > _MOST_SIDES else ''}",
+        caption="Its reads and writes, on top of each other, how long one took (r_await and"
+        " w_await of iostat; 0 where there was none), requests in flight (aqu-sz) and the part of"
+        " the time with any (%util). The shaded start is the ramp. Each row has the same axis in"
+        f" all its panels.{means}{left if len(sides) > _MOST_SIDES else ''}",
         alt="Requests, bytes, time of a request, requests in flight and busy share of the device of"
         f" the data over the seconds of the long runs of {enumeration(drawn)}, by workload; the"
         " table of devices holds their means.",
         columns=("workload", "track", "configuration", "mark", "at", "line", "value", "top"),
         rows=rows,
-        configurations=(analysis.experiment.baseline, *analysis.experiment.contenders),
+        configurations=analysis.names,
     )
 
 

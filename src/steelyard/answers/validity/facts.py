@@ -4,7 +4,7 @@ Events are work of the server that falls into some runs, so that one side of a c
 had more of it. Promises are what the settings in force say of the two sides' durability.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Final, TypeVar
@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from steelyard.answers.observations import Observations, ResultContrast, count, result_contrasts
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Configuration, Experiment
-from steelyard.core.findings import KEPT, Ruling, Threshold, broken, lacking
+from steelyard.core.findings import Ruling, Threshold, broken, lacking
 from steelyard.core.measurement import Evidence, Quantity, Run, ServerEnvironment
 from steelyard.core.schedule import Ceiling
 from steelyard.stats.drift import stalls_p_value
@@ -69,12 +69,7 @@ class CampaignFacts:
 
     def runs_of(self, configuration: str) -> tuple[Run, ...]:
         """Return the runs of a configuration that count, cell by cell."""
-        return tuple(
-            run
-            for (name, _), runs in self.seen.runs.items()
-            if name == configuration
-            for run in runs
-        )
+        return tuple(self.seen.runs_of(configuration))
 
     def sides(self) -> Iterator[Sides]:
         """Yield the two sides of every result, where both have runs."""
@@ -182,8 +177,6 @@ def events_differ(
                 " where runs of one start share an event: they count as independent)",
                 subject=sides.name,
             )
-        else:
-            yield KEPT
 
 
 def _with_event(runs: Runs, happened: Callable[[Evidence], bool | None]) -> tuple[int, int]:
@@ -200,9 +193,9 @@ def weighed(
     facts: CampaignFacts,
     asked: ResultContrast,
     promised: Callable[[str], _Promise | None],
-    traded: Callable[[tuple[str, _Promise], tuple[str, _Promise]], Ruling],
+    traded: Callable[[tuple[str, _Promise], tuple[str, _Promise]], Iterable[Ruling]],
     needed: str,
-) -> Ruling:
+) -> Iterator[Ruling]:
     """Rule on one comparison by what the servers of its sides promise.
 
     Args:
@@ -218,7 +211,6 @@ def weighed(
     ]
     mine, theirs = ({each for each in side if each is not None} for side in told)
     if any(None in side for side in told):
-        return lacking(needed)
-    if len(mine) > 1 or len(theirs) > 1:
-        return KEPT  # with factors another one decides it, on both sides alike
-    return traded((asked.configuration, mine.pop()), (asked.baseline, theirs.pop()))
+        yield lacking(needed)
+    elif len(mine) == len(theirs) == 1:  # else another factor decides it, on both sides alike
+        yield from traded((asked.configuration, mine.pop()), (asked.baseline, theirs.pop()))

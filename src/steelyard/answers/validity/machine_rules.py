@@ -13,6 +13,7 @@ import numpy as np
 
 from steelyard.answers.durability.compute import GIVEN_UP, keeps_commits
 from steelyard.answers.observations import (
+    ENOUGH_READ_BYTES,
     FULL,
     QUEUED,
     STEADY,
@@ -38,8 +39,6 @@ from steelyard.core.experiment import ONE, Configuration, Layer
 from steelyard.core.findings import (
     BESIDE_NEIGHBOUR,
     ENVIRONMENT,
-    KEPT,
-    NOTHING_TO_JUDGE,
     Judges,
     Ruling,
     Severity,
@@ -58,7 +57,6 @@ MEMORY_PRESSURE_SHARE: Final = 0.01
 SWAPPED_PER_S: Final = 10.0
 DISK_FREE_SHARE: Final = 0.10
 AMPLIFICATION: Final = 2.0
-ENOUGH_READ_BYTES: Final = 16 * MIB
 _MOST_ABSENCES: Final = 8
 MOST_RUNS: Final = 0.5  # what holds for more of them is the rule
 
@@ -68,8 +66,8 @@ def _throttled(facts: CampaignFacts) -> Iterator[Ruling]:
         name, runs = configuration.name, facts.runs_of(configuration.name)
         found = totals(runs, Quantity.QUOTA_PERIODS, Quantity.THROTTLED_PERIODS)
         if found is None:
-            limited = "cpus" in configuration.asked(Layer.CGROUP)
-            yield lacking("throttled_periods") if limited else NOTHING_TO_JUDGE
+            if "cpus" in configuration.asked(Layer.CGROUP):
+                yield lacking("throttled_periods")
         elif found[1] > 0:
             waited_s = totals(runs, Quantity.THROTTLED_S)
             waiting = f", {waited_s[0]:.1f} s in all" if waited_s else ""
@@ -79,8 +77,6 @@ def _throttled(facts: CampaignFacts) -> Iterator[Ruling]:
                 f" periods{waiting}",
                 subject=name,
             )
-        else:
-            yield KEPT
 
 
 def _memory_pressure(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -91,8 +87,6 @@ def _memory_pressure(facts: CampaignFacts) -> Iterator[Ruling]:
         elif share > MEMORY_PRESSURE_SHARE:
             message = f"{name}: something waited for memory in {format_share(share)} of the time"
             yield broken(message, subject=name)
-        else:
-            yield KEPT
 
 
 def _swapping(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -103,8 +97,6 @@ def _swapping(facts: CampaignFacts) -> Iterator[Ruling]:
         elif pages_per_s > SWAPPED_PER_S:
             message = f"{name}: the machine swapped {pages_per_s:.0f} pages a second"
             yield broken(message, subject=name)
-        else:
-            yield KEPT
 
 
 def _device_limit(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -124,8 +116,6 @@ def _device_limit(facts: CampaignFacts) -> Iterator[Ruling]:
                     remedy=_wanted(facts, name, place, limit),
                 )
                 break
-        else:
-            yield KEPT
 
 
 def _wanted(facts: CampaignFacts, name: str, place: int, limit: DeviceLimit) -> str:
@@ -156,8 +146,6 @@ def _disk_nearly_full(facts: CampaignFacts) -> Iterator[Ruling]:
             f" ({format_bytes(free)} of {format_bytes(size)})",
             subject="campaign",
         )
-    else:
-        yield KEPT
 
 
 def _disk(run: Run) -> tuple[float, float] | None:
@@ -177,22 +165,17 @@ def _read_amplification(facts: CampaignFacts) -> Iterator[Ruling]:
         )
         if found is None:
             yield lacking("device_read_bytes and relation_read_bytes")
-        elif found[0] < ENOUGH_READ_BYTES or found[1] <= 0:
-            yield NOTHING_TO_JUDGE
-        elif found[0] / found[1] > AMPLIFICATION:
+        elif found[0] >= ENOUGH_READ_BYTES and found[1] > 0 and found[0] / found[1] > AMPLIFICATION:
             yield broken(
                 f"{name}: the disk read {found[0] / found[1]:.1f} bytes for each that the server"
                 f" asked for ({format_bytes(found[0])} for {format_bytes(found[1])})",
                 subject=name,
             )
-        else:
-            yield KEPT
 
 
 def _huge_pages_tried(facts: CampaignFacts) -> Iterator[Ruling]:
     for configuration in facts.configurations:
         if configuration.asked_folded().get("huge_pages", "").lower() != "try":
-            yield NOTHING_TO_JUDGE
             continue
         status = facts.in_force(configuration.name).get("huge_pages_status", "")
         used = levels(facts.runs_of(configuration.name), Quantity.SERVER_HUGE_BYTES)
@@ -200,8 +183,6 @@ def _huge_pages_tried(facts: CampaignFacts) -> Iterator[Ruling]:
             yield lacking("huge_pages_status or server_huge_bytes")
         elif status == "off" or (used and max(used) == 0):
             yield _not_on_huge_pages(facts, configuration)
-        else:
-            yield KEPT
 
 
 def _not_on_huge_pages(facts: CampaignFacts, configuration: Configuration) -> Ruling:
@@ -227,7 +208,6 @@ def _shared_machine(facts: CampaignFacts) -> Iterator[Ruling]:
     local = all(configuration.target.is_here for configuration in facts.configurations)
     limits = [name for t in facts.configurations for name in t.asked(Layer.CGROUP)]
     if not local or any("cpuset" in name for name in limits):
-        yield NOTHING_TO_JUDGE
         return
     cpus = levels(facts.runs, Quantity.CPUS)
     per_s = rate(facts.runs, Quantity.GENERATOR_CPU_S)
@@ -289,10 +269,6 @@ def _beside_neighbours(facts: CampaignFacts) -> Iterator[Ruling]:
             remedy=_BESET if most else "None: `measure.neighbours: ignore` asks to note them only.",
         )
         yield ruling if most else replace(ruling, severity=Severity.INFO)
-    elif facts.watched:
-        yield KEPT
-    else:
-        yield NOTHING_TO_JUDGE
 
 
 _BESET: Final = (
@@ -311,9 +287,6 @@ def _by_code(codes: list[str]) -> str:
 
 def _probes_absent(facts: CampaignFacts) -> Iterator[Ruling]:
     watched = [run.evidence for run in facts.runs if run.evidence is not None]
-    if not watched:
-        yield NOTHING_TO_JUDGE
-        return
     absences = Counter(
         (absent.subject, absent.reason)
         for evidence in watched
@@ -322,7 +295,6 @@ def _probes_absent(facts: CampaignFacts) -> Iterator[Ruling]:
         if absent.subject != WAITS[0] or evidence.total(Quantity.MAIN_THREAD_CPU_S) is None
     )
     if not absences:
-        yield KEPT
         return
     told = [
         f"{subject} ({reason.rstrip('.')}; {number} of {count(len(watched), 'run')})"
@@ -549,8 +521,8 @@ def _cache_regime(facts: CampaignFacts) -> Iterator[Ruling]:
             *_hits_differ(hits, sides),
             *_reads_differ(reads, sides, facts.experiment.words.one),
         ]
-        subject = sides.name
-        yield broken(f"{subject}: {'; '.join(told)}", subject=subject) if told else KEPT
+        if told:
+            yield broken(f"{sides.name}: {'; '.join(told)}", subject=sides.name)
 
 
 def _hit_ratio(runs: Runs) -> float | None:
@@ -579,25 +551,23 @@ def _durability(facts: CampaignFacts) -> Iterator[Ruling]:
     for asked in result_contrasts(facts.experiment):
         for setting in GIVEN_UP:
             promised, traded = partial(_keeps, facts, setting), partial(_traded, setting)
-            yield weighed(facts, asked, promised, traded, f"{setting} in force")
+            yield from weighed(facts, asked, promised, traded, f"{setting} in force")
 
 
 def _keeps(facts: CampaignFacts, setting: str, configuration: str) -> bool | None:
     return keeps_commits(setting, facts.in_force(configuration))
 
 
-def _traded(setting: str, one: tuple[str, bool], other: tuple[str, bool]) -> Ruling:
+def _traded(setting: str, one: tuple[str, bool], other: tuple[str, bool]) -> Iterator[Ruling]:
     """Rule on one setting of two sides, by whether each keeps what was committed."""
     (weak, least), (strong, most) = sorted((one, other), key=lambda side: side[1])
-    if least == most:
-        return KEPT
-    return broken(f"{weak}: {setting} gives up durability that {strong} keeps", subject=weak)
+    if least != most:
+        yield broken(f"{weak}: {setting} gives up durability that {strong} keeps", subject=weak)
 
 
 def _fits_in_memory(facts: CampaignFacts) -> Iterator[Ruling]:
     why = _judges_storage(facts)
     if not why:
-        yield NOTHING_TO_JUDGE
         return
     sizes = levels(facts.runs, Quantity.DATABASE_BYTES)
     buffers = levels(facts.runs, Quantity.SHARED_BUFFERS_BYTES)
@@ -615,12 +585,10 @@ def _fits_in_memory(facts: CampaignFacts) -> Iterator[Ruling]:
         what, room = held[0]
         yield broken(
             f"the configurations differ in storage ({why}), and the data"
-            f" ({format_bytes(max(sizes))})"
-            f" fit in {what} ({format_bytes(room)}): reads do not reach it",
+            f" ({format_bytes(max(sizes))}) fit in {what} ({format_bytes(room)}): reads do not"
+            " reach it",
             subject="campaign",
         )
-    else:
-        yield KEPT
 
 
 def _judges_storage(facts: CampaignFacts) -> str:
@@ -646,8 +614,7 @@ STORAGE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         what="One side found its pages in shared_buffers, or without reading the disk, and the"
         " other did not.",
         why="Then the sides do different work. It may be the configuration's very effect; with"
-        " other"
-        " sizes of data or memory the effect is another one.",
+        " other sizes of data or memory the effect is another one.",
         thresholds=(
             Threshold(
                 value=HIT_RATIO_POINTS,
@@ -684,8 +651,7 @@ STORAGE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         judges=Judges.CAMPAIGN,
         severity=Severity.WARNING,
         what="The configurations differ in storage (`target.directory`, block throttles, settings"
-        " of"
-        " I/O), and the data fit in memory.",
+        " of I/O), and the data fit in memory.",
         why="Reads are then answered from memory whatever the storage is; only writes and syncs"
         " are judged.",
         thresholds=(

@@ -20,12 +20,9 @@ from steelyard.answers.validity.facts import (
     weighed,
 )
 from steelyard.core.findings import (
-    KEPT,
-    NOTHING_TO_JUDGE,
     Judges,
     Ruling,
     Severity,
-    State,
     Threshold,
     ValidityRule,
     broken,
@@ -52,8 +49,6 @@ def _evicted(facts: CampaignFacts) -> Iterator[Ruling]:
             limit = facts.in_force(name).get("maxmemory", "")
             at = f" at maxmemory {limit}" if limit else ""
             yield broken(f"{name}: {found[0]:,.0f} keys were evicted{at}", subject=name)
-        else:
-            yield KEPT
 
 
 def _missed(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -61,13 +56,9 @@ def _missed(facts: CampaignFacts) -> Iterator[Ruling]:
         found = totals(facts.runs_of(name), Quantity.KEYSPACE_MISSES, Quantity.KEYSPACE_HITS)
         if found is None:
             yield lacking("keyspace_misses and keyspace_hits")
-        elif sum(found) <= 0:
-            yield NOTHING_TO_JUDGE
-        elif found[0] / sum(found) > MISSED_SHARE:
+        elif sum(found) > 0 and found[0] / sum(found) > MISSED_SHARE:
             share = format_share(found[0] / sum(found))
             yield broken(f"{name}: {share} of the keys that were read did not exist", subject=name)
-        else:
-            yield KEPT
 
 
 def _network_bound(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -92,8 +83,6 @@ def _network_bound(facts: CampaignFacts) -> Iterator[Ruling]:
                 f" {format_share(executing)} of the main thread's CPU time: most of it moves bytes",
                 subject=name,
             )
-        else:
-            yield KEPT
 
 
 def _payload_bytes(runs: Runs) -> float | None:
@@ -113,8 +102,6 @@ def _swapped_out(facts: CampaignFacts) -> Iterator[Ruling]:
                 " memory: the rest may be swapped out",
                 subject=name,
             )
-        else:
-            yield KEPT
 
 
 def _resident_share(evidence: Evidence) -> float | None:
@@ -215,16 +202,6 @@ _LOG, _FLUSH, _SNAPSHOTS = "appendonly", "appendfsync", "save"
 _WHEN: Final = ((Death.POWER, "when the power fails"), (Death.KILL, "when the process is killed"))
 
 
-def _saves(facts: CampaignFacts) -> Iterator[Ruling]:
-    quantities = (Quantity.RDB_SAVING_S, Quantity.RDB_SAVES)
-    yield from _events(facts, quantities, "the saving of a snapshot")
-
-
-def _rewrites(facts: CampaignFacts) -> Iterator[Ruling]:
-    quantities = (Quantity.AOF_REWRITING_S, Quantity.AOF_REWRITES)
-    yield from _events(facts, quantities, "a rewrite of the append-only file")
-
-
 def _events(
     facts: CampaignFacts, quantities: tuple[Quantity, Quantity], what: str
 ) -> Iterator[Ruling]:
@@ -260,17 +237,14 @@ def _persistence(facts: CampaignFacts) -> Iterator[Ruling]:
     def promised(name: str) -> PromisedLoss | None:
         return _promised(facts.in_force(name), rates.get(name))
 
-    def traded(one: tuple[str, PromisedLoss], other: tuple[str, PromisedLoss]) -> Ruling:
+    def traded(one: tuple[str, PromisedLoss], other: tuple[str, PromisedLoss]) -> tuple[()]:
         trades = tuple(_trades(one, other))
-        if not trades:
-            return KEPT
-        found.setdefault(trades[0].weaker, []).extend(trades)
-        return broken("")
+        if trades:
+            found.setdefault(trades[0].weaker, []).extend(trades)
+        return ()
 
     for asked in result_contrasts(facts.experiment):
-        ruling = weighed(facts, asked, promised, traded, needed)
-        if ruling.state is not State.VIOLATED:
-            yield ruling
+        yield from weighed(facts, asked, promised, traded, needed)
     for weaker, trades in found.items():
         names = {each.weaker for each in trades}
         yield broken(f"{_traded_words(trades)}{_replicas(facts, names)}", subject=weaker)
@@ -322,16 +296,14 @@ def _forks_on_huge_pages(facts: CampaignFacts) -> Iterator[Ruling]:
         persists = _persists(facts.in_force(name))
         allowed = levels(facts.runs_of(name), Quantity.SERVER_TRANSPARENT_HUGE)
         if persists is False:
-            yield NOTHING_TO_JUDGE
-        elif persists is None or machine is None or not allowed:
+            continue
+        if persists is None or machine is None or not allowed:
             yield lacking("save and appendonly in force, transparent huge pages of the server")
         elif machine == "always" and max(allowed) > 0:
             yield broken(
                 f"{name}: it saves while the kernel gives it transparent huge pages (always)",
                 subject=name,
             )
-        else:
-            yield KEPT
 
 
 def _may_not_fork(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -339,13 +311,11 @@ def _may_not_fork(facts: CampaignFacts) -> Iterator[Ruling]:
     for name in facts.seen.configurations:
         persists = _persists(facts.in_force(name))
         if persists is False:
-            yield NOTHING_TO_JUDGE
-        elif persists is None or mode is None or not _is_here(facts, name):
+            continue
+        if persists is None or mode is None or not _is_here(facts, name):
             yield lacking("save and appendonly in force, vm.overcommit_memory of the server")
-        elif mode == _ALWAYS_ALLOWED:
-            yield KEPT
-        else:
-            yield _ruled_on_room(facts, name, mode)
+        elif mode != _ALWAYS_ALLOWED:
+            yield from _ruled_on_room(facts, name, mode)
 
 
 def _is_here(facts: CampaignFacts, name: str) -> bool:
@@ -355,19 +325,19 @@ def _is_here(facts: CampaignFacts, name: str) -> bool:
     return started or bool(levels(facts.runs_of(name), Quantity.SERVER_TRANSPARENT_HUGE))
 
 
-def _ruled_on_room(facts: CampaignFacts, name: str, mode: str) -> Ruling:
+def _ruled_on_room(facts: CampaignFacts, name: str, mode: str) -> Iterator[Ruling]:
     """Rule on a server that saves where the kernel may refuse the fork for that."""
     used = levels(facts.runs_of(name), Quantity.USED_MEMORY_BYTES)
     free = levels(facts.runs_of(name), Quantity.MEMORY_AVAILABLE_BYTES)
     if not used or not free:
-        return lacking("used_memory_bytes and memory_available_bytes")
-    if max(used) <= min(free):
-        return KEPT
-    return broken(
-        f"{name}: it saves with {format_bytes(max(used))} in use while {format_bytes(min(free))}"
-        f" were available, and vm.overcommit_memory is {mode}: the kernel may refuse the fork",
-        subject=name,
-    )
+        yield lacking("used_memory_bytes and memory_available_bytes")
+    elif max(used) > min(free):
+        yield broken(
+            f"{name}: it saves with {format_bytes(max(used))} in use while"
+            f" {format_bytes(min(free))} were available, and vm.overcommit_memory is {mode}: the"
+            " kernel may refuse the fork",
+            subject=name,
+        )
 
 
 def _fact(facts: CampaignFacts, name: str) -> str | None:
@@ -403,7 +373,11 @@ PERSISTENCE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         thresholds=BY_RUNS,
         remedy='Set `save: ""` on both sides, or ask for `sustain`, so that saves fall into all.',
         source="METHOD 3.6 (the test); Redis documentation, 'Redis persistence'",
-        judge=_saves,
+        judge=partial(
+            _events,
+            quantities=(Quantity.RDB_SAVING_S, Quantity.RDB_SAVES),
+            what="the saving of a snapshot",
+        ),
     ),
     ValidityRule(
         code="rewrites-differ",
@@ -415,7 +389,11 @@ PERSISTENCE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         thresholds=BY_RUNS,
         remedy="Set `auto-aof-rewrite-percentage: 0` on both sides, or ask for `sustain`.",
         source="METHOD 3.6 (the test); redis.conf, auto-aof-rewrite-percentage",
-        judge=_rewrites,
+        judge=partial(
+            _events,
+            quantities=(Quantity.AOF_REWRITING_S, Quantity.AOF_REWRITES),
+            what="a rewrite of the append-only file",
+        ),
     ),
     ValidityRule(
         code="persistence-traded",

@@ -26,8 +26,6 @@ from steelyard.answers.validity.machine_rules import MACHINE_RULES, STORAGE_RULE
 from steelyard.answers.validity.redis_rules import KEYSPACE_RULES, PERSISTENCE_RULES
 from steelyard.core.campaign import RUN_NEEDS, CampaignRecord, missing_for
 from steelyard.core.findings import (
-    KEPT,
-    NOTHING_TO_JUDGE,
     Finding,
     Judges,
     Ruling,
@@ -66,37 +64,27 @@ _BEYOND_POINTS: Final = Threshold(
 )
 
 
-def _still_warming(facts: CampaignFacts) -> Iterator[Ruling]:
-    return _judge(facts, (TurnChange.OVER_BLOCK,))
-
-
-def _carry_over(facts: CampaignFacts) -> Iterator[Ruling]:
-    return _judge(facts, CARRIED_OVER)
-
-
 def _writes_in_flight(facts: CampaignFacts) -> Iterator[Ruling]:
     for check in writes_after_switches(facts.seen, facts.experiment):
-        yield _judge_trace(check, _told_of_writes)
+        yield from _judge_trace(check, _told_of_writes)
 
 
 def _cache_pressure(facts: CampaignFacts) -> Iterator[Ruling]:
     for check in pages_from_devices(facts.seen, facts.experiment):
-        yield _judge_trace(check, _told_of_pages)
+        yield from _judge_trace(check, _told_of_pages)
 
 
-def _judge_trace(check: TraceCheck, told: Callable[[TraceCheck, str], str]) -> Ruling:
+def _judge_trace(check: TraceCheck, told: Callable[[TraceCheck, str], str]) -> Iterator[Ruling]:
     """Judge one; where too few of enough blocks have writes or reads at all, nothing is missing."""
     found = check.difference
-    if found is None and (check.of >= LEAST_BLOCKS or not check.blocks):
-        return NOTHING_TO_JUDGE
     if found is None:
-        return lacking(f"{count(LEAST_BLOCKS, 'block')} in turns; {check.of} are there")
-    if not is_suspect(found):
-        return KEPT
-    names = check.configuration, check.baseline
-    more, less = names if found.estimate > 0 else reversed(names)
-    message = f"{more}: under {check.workload} {told(check, less)}"
-    return broken(f"{message}, {count(check.blocks, 'block')})", subject=more)
+        if check.blocks and check.of < LEAST_BLOCKS:
+            yield lacking(f"{count(LEAST_BLOCKS, 'block')} in turns; {check.of} are there")
+    elif is_suspect(found):
+        names = check.configuration, check.baseline
+        more, less = names if found.estimate > 0 else reversed(names)
+        message = f"{more}: under {check.workload} {told(check, less)}"
+        yield broken(f"{message}, {count(check.blocks, 'block')})", subject=more)
 
 
 def _told_of_writes(check: TraceCheck, less: str) -> str:
@@ -136,8 +124,6 @@ def _judge(facts: CampaignFacts, changes: Sequence[TurnChange]) -> Iterator[Ruli
             yield lacking(f"{count(LEAST_BLOCKS, 'block')} in turns; {check.blocks} are there")
         elif check.is_suspect:
             yield broken(_message(check, check.change), subject=check.configuration)
-        else:
-            yield KEPT
 
 
 def _message(check: TurnCheck, change: Interval) -> str:
@@ -168,7 +154,7 @@ TURN_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         thresholds=(_BEYOND,),
         remedy="Repeat it with a longer `settling`: more is thrown away at the start of each turn.",
         source="METHOD 3.17",
-        judge=_carry_over,
+        judge=partial(_judge, changes=CARRIED_OVER),
     ),
     ValidityRule(
         code="still-warming",
@@ -182,7 +168,7 @@ TURN_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         remedy="Repeat it with a longer `measure.warm_up`. Where the experiment declares none, the"
         " blocks that follow warm up longer, in all configurations; those before stay in.",
         source="METHOD 3.17",
-        judge=_still_warming,
+        judge=partial(_judge, changes=(TurnChange.OVER_BLOCK,)),
     ),
     ValidityRule(
         code="writes-in-flight",
@@ -241,14 +227,6 @@ TRIP_FACTOR: Final = 1.5
 LEAST_TRIP_S: Final = 5e-5
 
 
-def _checkpoints(facts: CampaignFacts) -> Iterator[Ruling]:
-    yield from _events(facts, Quantity.CHECKPOINTS, "a checkpoint")
-
-
-def _autovacuums(facts: CampaignFacts) -> Iterator[Ruling]:
-    yield from _events(facts, Quantity.AUTOVACUUMS, "an autovacuum")
-
-
 def _events(facts: CampaignFacts, quantity: Quantity, what: str) -> Iterator[Ruling]:
     """Compare how many runs of the sides held an event."""
     return events_differ(facts, what, partial(_has_event, quantity), quantity.value)
@@ -272,7 +250,6 @@ def _trend(facts: CampaignFacts) -> Iterator[Ruling]:
             if change is not None:
                 by_block.setdefault(run.block, []).append(change)
         if len(by_block) < TREND_FROM:
-            yield NOTHING_TO_JUDGE
             continue
         changes = np.array([np.mean(of_block) for of_block in by_block.values()])
         found = block_interval(changes, TREND_LEVEL / len(every))
@@ -282,8 +259,6 @@ def _trend(facts: CampaignFacts) -> Iterator[Ruling]:
                 f" {format_percent(float(np.expm1(found.estimate)))} faster than the first",
                 subject=configuration,
             )
-        else:
-            yield KEPT
 
 
 def half_change(run: Run, ramp_s: float) -> float | None:
@@ -313,18 +288,14 @@ def _few_transactions(facts: CampaignFacts) -> Iterator[Ruling]:
             if name == configuration and any(run.measurement for run in runs)
         }
         if not cells:
-            yield NOTHING_TO_JUDGE
             continue
         cell = min(cells, key=lambda each: cells[each])
         if cells[cell] < FEW_TRANSACTIONS:
             yield broken(
                 f"{configuration}: half of the runs of {cell.workload}, {cell.load.label}, have at"
-                " most"
-                f" {cells[cell]:.0f} {facts.experiment.words.many}",
+                f" most {cells[cell]:.0f} {facts.experiment.words.many}",
                 subject=configuration,
             )
-        else:
-            yield KEPT
 
 
 def _round_trip(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -340,8 +311,6 @@ def _round_trip(facts: CampaignFacts) -> Iterator[Ruling]:
                 f" {sides.other} after {theirs * MS_PER_S:.3f} ms: each statement takes {apart}",
                 subject=sides.name,
             )
-        else:
-            yield KEPT
 
 
 def trips_differ(one_s: float, other_s: float) -> bool:
@@ -371,12 +340,11 @@ WORK_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         severity=Severity.WARNING,
         what="Checkpoints fell into more runs of one side than of the other.",
         why="A run with a checkpoint writes whole pages and waits for the disk. Where a"
-        " configuration"
-        " makes them rarer that is a part of its effect, at this length of a run.",
+        " configuration makes them rarer that is a part of its effect, at this length of a run.",
         thresholds=BY_RUNS,
         remedy="Cover whole checkpoint cycles with `measure.rounds`, or ask for `sustain`.",
         source="METHOD 3.6 (the test), METHOD 12",
-        judge=_checkpoints,
+        judge=partial(_events, quantity=Quantity.CHECKPOINTS, what="a checkpoint"),
     ),
     ValidityRule(
         code="autovacuum-differs",
@@ -388,7 +356,7 @@ WORK_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         thresholds=BY_RUNS,
         remedy="Restore the data per start (`measure.reset`), or ask for `sustain`.",
         source="METHOD 3.6 (the test)",
-        judge=_autovacuums,
+        judge=partial(_events, quantity=Quantity.AUTOVACUUMS, what="an autovacuum"),
     ),
     ValidityRule(
         code="trend-in-runs",
@@ -433,8 +401,7 @@ WORK_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         what="The round trip of an empty statement differs between the sides, as it was measured"
         " before the first block.",
         why="Every statement pays it. Where the configurations connect differently it is their"
-        " effect;"
-        " elsewhere the servers are not compared over the same way.",
+        " effect; elsewhere the servers are not compared over the same way.",
         thresholds=(
             Threshold(
                 value=TRIP_FACTOR,

@@ -1,53 +1,43 @@
-"""Waiting: for a CPU, for the device of the data, for what PostgreSQL names.
+"""Devices of the data: how they stood, what sessions waited for, and what is read beyond the need.
 
-Wake-up or memory distance: how much of a statement's change can be the CPU's, at most. A CPU that
-waits for memory counts as busy. So distance of memory, like the clock, the work itself
-and the kernel's part of waking somebody up, shows as CPU time of server or load generator; what is
-no CPU time is waiting: for a CPU, for being woken up, for the network.
-
-Devices and wait events: the columns of ``iostat -x`` and the ranked wait events of each
+Devices and wait events are the columns of ``iostat -x`` and the ranked wait events of each
 configuration and cell, as the record has them. They describe; no verdict rests on them.
+
+Read amplification is what a device reads for each byte that the server asks for, and why.
+PostgreSQL asks the operating system for pages. A file system reads whole blocks of its own, a
+kernel whole pages of its memory, and read-ahead what may come next. What is read beyond the need
+takes bandwidth, and room in the page cache.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 import numpy as np
 
-from steelyard.answers.costs import Cost, CostChange, Ledger, LedgerChange
 from steelyard.answers.observations import (
+    ENOUGH_READ_BYTES,
     WAITS,
     Observations,
     level,
     ratio_of_sums,
     reason_among,
     subjects_of,
+    sum_of,
     watched_blocks,
 )
 from steelyard.answers.results import CampaignAnalysis, Grounds, cell_name
-from steelyard.answers.statements.compute import (
-    StatementDifference,
-    StatementFit,
-    fit_of_statements,
-)
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
-from steelyard.core.linux import recorded_suspects
-from steelyard.core.measurement import (
-    Evidence,
-    Fact,
-    Quantity,
-    Run,
-    SustainedRun,
-    WaitClass,
-)
+from steelyard.core.measurement import Evidence, Quantity, SustainedRun, WaitClass
 from steelyard.core.schedule import CellKey
-from steelyard.core.units import KIB, MIB, format_percent, format_share
+from steelyard.core.storage import Provision
+from steelyard.core.units import KIB, MIB, format_bytes, format_share
 from steelyard.report.document import (
     MISSING,
+    POINTWISE,
     Block,
     BulletList,
     Column,
@@ -56,253 +46,18 @@ from steelyard.report.document import (
     Row,
     Section,
     Table,
-    bounds,
+    between,
+    cell_json,
     ended,
     enumeration,
     interval,
-    load_json,
     milliseconds,
     number,
     number_column,
     rate,
-    signed_ms,
     significant,
+    table_of,
 )
-
-# Guesses: below the first the CPU is called no cause, from the second on the main one.
-LITTLE_FRACTION = 0.25
-MOST_FRACTION = 0.5
-_ONE_STATEMENT = "select-only"
-_ON_CPU = (Cost.SERVER_CPU, Cost.GENERATOR_CPU)
-_QUEUED = (Cost.SERVER_RUN_QUEUE, Cost.GENERATOR_RUN_QUEUE)
-
-
-class WaitCause(StrEnum):
-    """What a change of every statement's latency is."""
-
-    WAITING = "waiting"  # wake-ups, the queue for a CPU, the network
-    CPU = "cpu"  # work, clock, distance of memory, the kernel waking somebody up
-    BOTH = "both"
-    UNDECIDED = "undecided"  # the range of CPU time reaches from one to another
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitReasoning:
-    """What is behind a sure change of every statement's latency, between two configurations.
-
-    Attributes:
-        per_statement_s: The change.
-        cpu_s: Change of the CPU time of server and load generator per transaction of select-only,
-            which is one statement: the range from one end of both intervals to the other, the
-            value alone where there are none; None when it is not known.
-        run_queue_s: Change of their waiting for a CPU of this machine; None likewise.
-        missing: Why the CPU time is not known; empty when it is.
-        one_node: The server's machine shows one memory node: nothing can be far; None: unknown.
-        suspects: What the record shows of the machine that makes wake-ups slow, a clause each.
-    """
-
-    baseline: str
-    configuration: str
-    cause: WaitCause
-    per_statement_s: Estimate
-    cpu_s: tuple[float, float] | None = None
-    run_queue_s: float | None = None
-    missing: str = ""
-    one_node: bool | None = None
-    suspects: tuple[str, ...] = ()
-
-    @property
-    def cpu_shares(self) -> tuple[float, float] | None:
-        """Return the least and the largest share of the change that CPU time can be."""
-        if self.cpu_s is None:
-            return None
-        shares = sorted(bound / self.per_statement_s.value for bound in self.cpu_s)
-        least, most = (min(1.0, max(0.0, share)) for share in shares)
-        return least, most
-
-
-def waits_of(grounds: Grounds) -> tuple[WaitReasoning, ...]:
-    """Return the same for a campaign; nothing where its statements were not fitted."""
-    analysis = grounds.analysis
-    return reason_waits(
-        analysis.answer(fit_of_statements),
-        None if analysis.reasons is None else analysis.reasons.ledger,
-        analysis.experiment,
-        analysis.runs,
-        analysis.facts,
-    )
-
-
-def reason_waits(
-    fit: StatementFit | None,
-    ledger: Ledger | None,
-    experiment: Experiment,
-    runs: Iterable[Run] = (),
-    facts: Iterable[Fact] = (),
-) -> tuple[WaitReasoning, ...]:
-    """Return a reasoning for each comparison in which the cost of a statement surely differs.
-
-    Args:
-        fit: Costs of statements and commits; None: there is nothing to reason about.
-        ledger: Of the campaign; None where no run was watched.
-        experiment: That was measured.
-        runs: That count: they say on which memory nodes the server's pages were.
-        facts: Of the campaign's machine; a record of an older version has none of wake-ups.
-    """
-    if fit is None:
-        return ()
-    changes = tuple(_at_one_client(ledger.changes if ledger is not None else (), experiment))
-    node, suspects = _has_one_node(runs), recorded_suspects(facts)
-    return tuple(
-        replace(_reasoning(each, changes), one_node=node, suspects=suspects)
-        for each in fit.differences
-        if each.is_of_round_trips
-    )
-
-
-def _has_one_node(runs: Iterable[Run]) -> bool | None:
-    """Return whether no run could have pages on another node; None where nobody could look."""
-    watched = [run.evidence for run in runs if run.evidence is not None]
-    local = [each for each in watched if each.levels.get(Quantity.SERVER_HUGE_BYTES) is not None]
-    if not local or any("memory nodes" in gone.subject for each in local for gone in each.absent):
-        return None
-    return all(each.levels.get(Quantity.SERVER_REMOTE_NODE_FRACTION) is None for each in local)
-
-
-def _at_one_client(
-    changes: Iterable[LedgerChange], experiment: Experiment
-) -> Iterator[LedgerChange]:
-    for change in changes:
-        if _is_one_statement(change.cell, experiment):
-            yield change
-
-
-def _is_one_statement(cell: CellKey, experiment: Experiment) -> bool:
-    builtin = experiment.workload(cell.workload).builtin
-    return builtin == _ONE_STATEMENT and cell.load.clients == 1 and not cell.load.is_open
-
-
-def _reasoning(each: StatementDifference, changes: Sequence[LedgerChange]) -> WaitReasoning:
-    pair = each.baseline, each.configuration
-    found = next((c for c in changes if (c.baseline, c.configuration) == pair), None)
-    parts = [found.cost(cost) for cost in _ON_CPU] if found is not None else []
-    queued = [found.cost(cost) for cost in _QUEUED] if found is not None else []
-    told = WaitReasoning(
-        baseline=each.baseline,
-        configuration=each.configuration,
-        cause=WaitCause.UNKNOWN,
-        per_statement_s=each.per_statement_s,
-        cpu_s=_range(parts),
-        run_queue_s=_value(queued),
-        missing=_why_missing(parts),
-    )
-    return _with_cause(told)
-
-
-def _with_cause(told: WaitReasoning) -> WaitReasoning:
-    shares = told.cpu_shares
-    if shares is None:
-        return told
-    cause = WaitCause.UNDECIDED
-    if shares[1] <= LITTLE_FRACTION:
-        cause = WaitCause.WAITING
-    elif shares[0] >= MOST_FRACTION:
-        cause = WaitCause.CPU
-    elif shares[0] > LITTLE_FRACTION and shares[1] < MOST_FRACTION:
-        cause = WaitCause.BOTH
-    return replace(told, cause=cause)
-
-
-def _range(parts: Sequence[CostChange]) -> tuple[float, float] | None:
-    """Return the sum of all lower and of all upper bounds, in seconds."""
-    ranges = [bounds for part in parts if (bounds := _bounds(part)) is not None]
-    if not ranges or len(ranges) < len(parts):
-        return None
-    return sum(low for low, _ in ranges), sum(high for _, high in ranges)
-
-
-def _bounds(part: CostChange) -> tuple[float, float] | None:
-    if part.change is None or part.baseline is None:
-        return None
-    unit = part.baseline if part.relative else 1.0
-    value, low, high = part.change.value, part.change.low, part.change.high
-    return unit * (value if low is None else low), unit * (value if high is None else high)
-
-
-def _value(parts: Sequence[CostChange]) -> float | None:
-    """Return the sum of the changes, in seconds."""
-    values = [
-        part.change.value * (part.baseline if part.relative else 1.0)
-        for part in parts
-        if part.change is not None and part.baseline is not None
-    ]
-    return sum(values) if values and len(values) == len(parts) else None
-
-
-def _why_missing(parts: Sequence[CostChange]) -> str:
-    if not parts:
-        return "no run was watched"
-    return next((part.missing for part in parts if part.missing), "")
-
-
-WAITS_TITLE = "Wake-up or memory distance"
-_LEAD = (
-    f"{WAITS_TITLE}. A CPU that waits for memory counts as busy: distance of memory shows as CPU"
-    " time of server and load generator, as do the clock, the statement's work and the kernel's"
-    " part of waking up another CPU. What is none is waiting:"
-)
-_SUSPECTS = (
-    "What the record shows of the campaign's machine, as it was found at the start, that makes"
-    " wake-ups slow. A configuration that changes one of them can be the cause:"
-)
-_WAITING = (
-    "so it is waiting: being woken up (idle states, halted virtual CPUs, the hypervisor's"
-    " scheduler) or the network, and not distance of memory"
-)
-_VERDICTS = {
-    WaitCause.WAITING: _WAITING,
-    WaitCause.CPU: "so it is mainly work of the CPU, of whatever kind",
-    WaitCause.BOTH: "so part of it is waiting, and part work of the CPU, of whatever kind",
-    WaitCause.UNDECIDED: "so these runs do not tell whether it is waiting or work of the CPU",
-}
-_ONE_NODE = (
-    "; this machine shows one memory node, so none of it is distance of memory, unless a hypervisor"
-    " below spreads that over several"
-)
-
-
-def wait_blocks(waits: Sequence[WaitReasoning]) -> tuple[BulletList, ...]:
-    """Return a sentence for every comparison whose statements surely cost more or less.
-
-    And what the record shows of wake-ups, unless all of them are work of the CPU.
-    """
-    if not waits:
-        return ()
-    told = BulletList(lead=_LEAD, items=tuple(_sentence(each) for each in waits))
-    open_ones = (each for each in waits if each.cause is not WaitCause.CPU)
-    suspects = tuple(dict.fromkeys(clause for each in open_ones for clause in each.suspects))
-    return (told, BulletList(lead=_SUSPECTS, items=suspects)) if suspects else (told,)
-
-
-def _sentence(each: WaitReasoning) -> str:
-    change = signed_ms(each.per_statement_s, plus=True)
-    begun = f"{each.configuration} against {each.baseline}: each statement {change} ms"
-    shares = each.cpu_shares
-    if shares is None:
-        return f"{begun}; how much of it is CPU time is not known ({each.missing})."
-    least, most = (format_share(share) for share in shares)
-    told = f"at most {most}" if shares[0] <= 0.0 else f"{least} to {most}"
-    node = _ONE_NODE if each.one_node else ""
-    return f"{begun}, of which {told} is CPU time{_queue(each)}; {_VERDICTS[each.cause]}{node}."
-
-
-def _queue(each: WaitReasoning) -> str:
-    queued = each.run_queue_s
-    if queued is None:
-        return ""
-    sign = "-" if queued < 0 else "+"
-    return f", and {sign}{milliseconds(abs(queued))} ms is the queue for a CPU of this machine"
 
 
 class Device(StrEnum):
@@ -618,16 +373,10 @@ _IN_TURNS: Final = (
 _IN_ONE_PIECE: Final = "Counters are of the whole run, ramp included; samples come after it."
 
 
-def device_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
-    """Return how devices stood and what sessions waited for; nothing where no run was watched."""
-    found = analysis.answer(devices_and_waits)
-    if found is None:
-        return ()
-    blocks: list[Block] = [
-        *_device_blocks(analysis, found.devices),
-        *_wait_table(analysis, found.waits),
-    ]
-    return (Section(anchor="devices", title=DEVICES_TITLE, blocks=tuple(blocks)),)
+def device_section(analysis: CampaignAnalysis, found: DevicesAndWaits) -> tuple[Section, ...]:
+    """Return how devices stood and what sessions waited for."""
+    blocks = (*_device_blocks(analysis, found.devices), *_wait_table(analysis, found.waits))
+    return (Section(anchor="devices", title=DEVICES_TITLE, blocks=blocks),)
 
 
 def _device_blocks(analysis: CampaignAnalysis, devices: Sequence[DeviceFigures]) -> Iterator[Block]:
@@ -649,7 +398,8 @@ def _device_blocks(analysis: CampaignAnalysis, devices: Sequence[DeviceFigures])
         device = ("WAL" if each.device is Device.WAL else "data",) if with_wal else ()
         cells = (_device_cell(each, column) for column in DEVICE_COLUMNS)
         rows.append(Row(cells=(*_place(analysis, each), *device, *cells)))
-    note = " ".join((_DEVICE_NOTE, _reach(analysis), *_not_counted_words(devices)))
+    reach = _IN_TURNS if analysis.is_in_turns else _IN_ONE_PIECE
+    note = " ".join((_DEVICE_NOTE, reach, *_not_counted_words(devices)))
     yield Table(title="Devices", columns=columns, rows=tuple(rows), note=note)
 
 
@@ -664,10 +414,6 @@ def _place(analysis: CampaignAnalysis, each: DeviceFigures | RankedWaits) -> tup
     load = cell_name(analysis.experiment, each.cell.load)
     load = f"{load}, long run" if each.sustained else load
     return each.cell.workload, load, each.configuration
-
-
-def _reach(analysis: CampaignAnalysis) -> str:
-    return _IN_TURNS if analysis.is_in_turns else _IN_ONE_PIECE
 
 
 def _not_counted_words(devices: Sequence[DeviceFigures]) -> Iterator[str]:
@@ -700,7 +446,7 @@ def _wait_table(analysis: CampaignAnalysis, waits: Sequence[RankedWaits]) -> Ite
         number_column("sessions"),
     )
     rows = tuple(row for each in shown for row in _wait_rows(analysis, each))
-    least = format_percent(_LEAST_SHOWN, signed=False)
+    least = format_share(_LEAST_SHOWN)
     left = f"At most {_MOST_SHOWN} of a configuration and from {least} on, at the largest load; the"
     left += " others are in summary.json."
     yield Table(
@@ -715,25 +461,20 @@ def _wait_rows(analysis: CampaignAnalysis, each: RankedWaits) -> Iterator[Row]:
     for event in each.events[:_MOST_SHOWN]:
         if event.share.value < _LEAST_SHOWN:
             return
-        pair = bounds(event.share)
-        ends = () if pair is None else (format_percent(end, signed=False) for end in pair)
         yield Row(
             cells=(
                 *place,
                 event.label,
-                format_percent(event.share.value, signed=False),
-                " to ".join(ends) or MISSING,
+                format_share(event.share.value),
+                between(event.share, format_share),
                 significant(event.sessions),
             )
         )
         place = ("", "", "")
 
 
-def device_json(analysis: CampaignAnalysis) -> dict[str, Json]:
-    """Return all figures and wait events, where runs were watched; units are in the names."""
-    found = analysis.answer(devices_and_waits)
-    if found is None:
-        return {}
+def device_json(found: DevicesAndWaits) -> dict[str, Json]:
+    """Return all figures and wait events; units are in the names."""
     return {
         "devices": [
             {
@@ -760,8 +501,7 @@ def device_json(analysis: CampaignAnalysis) -> dict[str, Json]:
 def _place_json(each: DeviceFigures | RankedWaits) -> dict[str, Json]:
     return {
         "configuration": each.configuration,
-        "workload": each.cell.workload,
-        **load_json(each.cell.load),
+        **cell_json(each.cell),
         "sustained": each.sustained,
         "blocks": each.blocks,
     }
@@ -774,4 +514,221 @@ def _event_json(event: WaitShare) -> dict[str, Json]:
         "class": event.group.value,
         "share": interval(event.share),
         "sessions": number(event.sessions),
+    }
+
+
+PAGE_BYTES: Final = 8 * KIB  # of PostgreSQL, unless it was built otherwise
+# So close to a unit a request is of that unit; below, little more was read than was asked for. With
+# nothing cached, requests were within 1 % of blocks of 16 and 64 KiB on one machine.
+_CLOSE: Final = 1.25
+_LEAST: Final = 0.1  # below, the page cache served nearly everything; a guess
+READ_TITLE: Final = "Read amplification"
+
+
+class ReadCause(StrEnum):
+    """What makes a device read more than the server asks for."""
+
+    NONE = "none"
+    BLOCKS = "blocks"  # of the file system
+    MEMORY_PAGES = "memory-pages"  # of the kernel
+    READ_AHEAD = "read-ahead"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFigures:
+    """What was read in a cell under one configuration; medians over blocks with intervals.
+
+    Attributes:
+        amplification: Bytes that the device read for each that the server asked for.
+        asked_bytes: By the server, per second.
+        device_bytes: By the device, per second.
+        request_bytes: Of one read of the device, on average.
+        place: What is known of the file system and the kernel.
+    """
+
+    configuration: str
+    cell: CellKey
+    amplification: Estimate
+    asked_bytes: Estimate
+    device_bytes: Estimate
+    request_bytes: Estimate
+    place: Provision
+
+    @property
+    def cause(self) -> ReadCause:
+        """Return what explains it, by the units in which each may read.
+
+        What was found in the page cache was asked for and not read, so where much is cached the
+        amplification is too small to tell, and nothing is said.
+        """
+        if self.amplification.value < _CLOSE:
+            return ReadCause.NONE
+        units = {
+            ReadCause.BLOCKS: self.place.block_bytes,
+            ReadCause.MEMORY_PAGES: self.place.page_bytes,
+        }
+        for cause, unit in units.items():
+            if unit is not None and unit > PAGE_BYTES and self._is_in_units_of(unit):
+                return cause
+        largest = max(PAGE_BYTES, *(unit or 0 for unit in units.values()))
+        if self.place.read_ahead_bytes and self.request_bytes.value > largest * _CLOSE:
+            return ReadCause.READ_AHEAD
+        return ReadCause.UNKNOWN
+
+    def _is_in_units_of(self, unit: int) -> bool:
+        return unit / _CLOSE <= self.request_bytes.value <= unit * _CLOSE
+
+
+def read_figures(grounds: Grounds) -> tuple[ReadFigures, ...]:
+    """Return what was read, in all cells in which a device read enough to judge by."""
+    environment = grounds.record.environment
+    servers = () if environment is None else environment.servers
+    places = {server.configuration: server.provision or Provision() for server in servers}
+    return tuple(
+        figures
+        for cell in grounds.seen.cells
+        for name in grounds.seen.configurations
+        if (figures := _reads_of(grounds, name, cell, places.get(name, Provision()))) is not None
+    )
+
+
+_COUNTED: Final = (Quantity.DEVICE_READ_BYTES, Quantity.RELATION_READ_BYTES, Quantity.DEVICE_READS)
+_READ, _ASKED, _READS = _COUNTED
+_RATIOS: Final = ((_READ, _ASKED), (_ASKED, None), (_READ, None), (_READ, _READS))
+
+
+def _reads_of(grounds: Grounds, name: str, cell: CellKey, place: Provision) -> ReadFigures | None:
+    blocks = [
+        block
+        for block in watched_blocks(grounds.seen, name, cell)
+        if all(ratio_of_sums(block, each, None) for each in _COUNTED)
+    ]
+    read = sum_of([run.total(_READ) for block in blocks for run in block])
+    if read is None or read < ENOUGH_READ_BYTES:
+        return None
+    amplification, asked_s, device_s, request = (
+        level(np.array([ratio_of_sums(block, above, below) for block in blocks], dtype=float))
+        for above, below in _RATIOS
+    )
+    if amplification is None or asked_s is None or device_s is None or request is None:
+        return None
+    if amplification.value < _LEAST:
+        return None
+    return ReadFigures(
+        configuration=name,
+        cell=cell,
+        amplification=amplification,
+        asked_bytes=asked_s,
+        device_bytes=device_s,
+        request_bytes=request,
+        place=place,
+    )
+
+
+def read_section(analysis: CampaignAnalysis, found: tuple[ReadFigures, ...]) -> tuple[Section, ...]:
+    """Return what devices read for what was asked for."""
+    table = _read_table(analysis.experiment, found)
+    causes = BulletList(lead=_LEAD, items=tuple(_told(found)))
+    return (Section(anchor="read-amplification", title=READ_TITLE, blocks=(table, causes)),)
+
+
+def _read_table(experiment: Experiment, found: Sequence[ReadFigures]) -> Table:
+    return table_of(
+        found,
+        ("workload", lambda each: each.cell.workload),
+        (Column(name="load", spare=True), lambda each: cell_name(experiment, each.cell.load)),
+        ("configuration", lambda each: each.configuration),
+        (number_column("amplification"), lambda each: significant(each.amplification.value)),
+        (number_column("95 % interval"), lambda each: between(each.amplification, significant)),
+        (number_column("asked for", "MiB/s"), lambda each: _mebibytes(each.asked_bytes.value)),
+        (number_column("read", "MiB/s"), lambda each: _mebibytes(each.device_bytes.value)),
+        (number_column("request", "KiB"), lambda each: _kibibytes(each.request_bytes.value)),
+        (number_column("file-system block"), lambda each: _size(each.place.block_bytes)),
+        (number_column("memory page", spare=True), lambda each: _size(each.place.page_bytes)),
+        (number_column("read-ahead", spare=True), lambda each: _size(each.place.read_ahead_bytes)),
+        title="Reads of the device",
+        note="Amplification is what the device of the data read over what the server asked the"
+        " operating system for, WAL left out; below 1 the rest was in the kernel's page cache. A"
+        f" request is one read of the device, on average. Medians over blocks. {POINTWISE}",
+    )
+
+
+def _size(value: int | None) -> str:
+    return "not known" if value is None else format_bytes(value)
+
+
+def _told(found: tuple[ReadFigures, ...]) -> Iterator[str]:
+    """Yield the cause for each configuration, at its largest amplification, and what follows."""
+    worst: dict[str, ReadFigures] = {}
+    for each in found:
+        known = worst.get(each.configuration)
+        if known is None or each.amplification.value > known.amplification.value:
+            worst[each.configuration] = each
+    for each in worst.values():
+        yield f"{each.configuration}: {_CAUSES[each.cause].format(**_words(each))}"
+    if any(each.cause in _WITH_EFFECTS for each in worst.values()):
+        yield _IN_THE_CACHE
+        yield _IN_BANDWIDTH
+
+
+def _words(each: ReadFigures) -> dict[str, str]:
+    return {
+        "amplification": significant(each.amplification.value),
+        "request": format_bytes(round(each.request_bytes.value)),
+        "block": _size(each.place.block_bytes),
+        "page": _size(each.place.page_bytes),
+        "ahead": _size(each.place.read_ahead_bytes),
+        "asked": format_bytes(PAGE_BYTES),
+    }
+
+
+_LEAD: Final = "At its largest, for each configuration:"
+_WITH_EFFECTS: Final = (ReadCause.BLOCKS, ReadCause.MEMORY_PAGES, ReadCause.READ_AHEAD)
+_CAUSES: Final = {
+    ReadCause.NONE: "the device read little more than the server asked for"
+    " ({amplification} bytes for one, {request} a request).",
+    ReadCause.BLOCKS: "{amplification} bytes for one, because the file system has blocks of"
+    " {block}: a miss of {asked} reads a whole one.",
+    ReadCause.MEMORY_PAGES: "{amplification} bytes for one, because the kernel has memory pages of"
+    " {page}: a miss of {asked} fills a whole one.",
+    ReadCause.READ_AHEAD: "{amplification} bytes for one in requests of {request}, larger than a"
+    " block ({block}) and a memory page ({page}): what fits is read-ahead (at most {ahead}). A"
+    " campaign with `linux: {{read_ahead: ...}}` would show it.",
+    ReadCause.UNKNOWN: "{amplification} bytes for one in requests of {request}. Neither blocks"
+    " ({block}) nor memory pages ({page}) are of that size: other programs, or other files on the"
+    " device, may have read, too.",
+}
+_IN_THE_CACHE: Final = (
+    "What is read beyond the need takes room in the page cache, which then holds fewer pages that"
+    " somebody wants: `effective_cache_size` should count what shared buffers hold and, of the"
+    " rest, the wanted part (one over the amplification)."
+)
+_IN_BANDWIDTH: Final = (
+    "A device that is limited in bytes per second reaches that limit sooner, by the amplification,"
+    " and one that is limited in requests does not. A random page then costs as many bytes as"
+    " several in sequence: `random_page_cost` should be higher than on the same device with small"
+    " blocks, where bytes are what is short."
+)
+
+
+def read_json(found: Sequence[ReadFigures]) -> dict[str, Json]:
+    """Return the same as plain values; units are in the names."""
+    return {
+        "read_amplification": [
+            {
+                "configuration": each.configuration,
+                "workload": each.cell.workload,
+                "clients": each.cell.load.clients,
+                "amplification": interval(each.amplification),
+                "asked_bytes_per_s": interval(each.asked_bytes),
+                "device_bytes_per_s": interval(each.device_bytes),
+                "request_bytes": interval(each.request_bytes),
+                "block_bytes": each.place.block_bytes,
+                "page_bytes": each.place.page_bytes,
+                "read_ahead_bytes": each.place.read_ahead_bytes,
+                "cause": each.cause.value,
+            }
+            for each in found
+        ]
     }

@@ -10,13 +10,13 @@ copies all that a chart holds whenever something is put around it.
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import altair as alt
 from altair.utils import schemapi
 
-from steelyard.answers.latency.section import WINDOWS
 from steelyard.report import charts as theme
 from steelyard.report.charts import colours, width_of
 from steelyard.report.document import ChartKind, Figure, Value
@@ -26,6 +26,7 @@ Record = dict[str, Value]
 Chart: TypeAlias = Any
 # A part of a Vega-Lite specification.
 Drawing: TypeAlias = dict[str, Any]
+Draw: TypeAlias = Callable[[Figure, "list[Panel]"], Drawing]
 
 CHARACTER_PX = 7.6  # of the widest common font at this size: a page may use another than we
 _MOST_IN_LINE = 6  # configurations; more are combinations of factors
@@ -124,6 +125,27 @@ def stacked(drawings: list[Drawing]) -> Drawing:
     return {"vconcat": drawings} | _SCALES_OF_THEIR_OWN
 
 
+def _one_by_one(draw: Callable[[Figure, Panel], Drawing]) -> Draw:
+    """Return what draws each panel and puts them one below the other."""
+    return lambda figure, panels: stacked([draw(figure, panel) for panel in panels])
+
+
+def _two_by_two(draw: Callable[[Figure, Panel, int], Drawing], half: int, whole: int) -> Draw:
+    """Return what draws each panel, two to a row; widths in pixels, of one in two and alone."""
+
+    def drawn(figure: Figure, panels: list[Panel]) -> Drawing:
+        width = panel_px(figure, panels, half=half, whole=whole)
+        return side_by_side(figure, [draw(figure, panel, width) for panel in panels])
+
+    return drawn
+
+
+def _per_second(figure: Figure) -> alt.Y:
+    """Return the axis of rates, from 0."""
+    axis = alt.Axis(title=f"{figure.words.many} per second", format="~s", tickCount=5)
+    return alt.Y("tps:Q", axis=axis, scale=alt.Scale(zero=True))
+
+
 def run_ticks(places: list[int]) -> Any:  # noqa: ANN401 - Undefined or places
     """Return the places of runs as an axis's ticks; where they are many, Vega's own choice.
 
@@ -132,18 +154,12 @@ def run_ticks(places: list[int]) -> Any:  # noqa: ANN401 - Undefined or places
     return places if len(places) <= _MOST_NAMED else alt.Undefined
 
 
-def capacity(figure: Figure, panels: list[Panel]) -> Drawing:
-    """Return a panel per workload: points with intervals, and a diamond where the capacity is."""
-    width = panel_px(figure, panels, half=375, whole=800)
-    return side_by_side(figure, [_panel(figure, panel, width=width) for panel in panels])
-
-
-def _panel(figure: Figure, panel: Panel, width: int) -> Drawing:
+def _capacity_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
+    """Return points with intervals, and a diamond where the capacity is."""
     clients: list[Any] = panel.values("clients")
     axis = alt.Axis(title="clients", values=clients, grid=False, format="d")
     x = alt.X("clients:Q", axis=axis, scale=alt.Scale(type="log", base=2, nice=False, padding=20))
-    y_axis = alt.Axis(title=f"{figure.words.many} per second", format="~s", tickCount=5)
-    y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
+    y = _per_second(figure)
     base = chart_of(panel).encode(x=x, color=colour_of(figure, legend=False))
     points = base.transform_filter("!datum.capacity")
     marked = base.transform_filter("datum.capacity")
@@ -199,9 +215,7 @@ def _waterfall_panel(panel: Panel, left: int, width: int, ticks: int) -> Drawing
     )
     # A change too small for a bar still has its place.
     tick = base.mark_tick(thickness=1.5, size=14, color=theme.INK).encode(x=alt.X("end:Q"), y=y)
-    text = base.mark_text(align="left", color=theme.INK, fontSize=12).encode(
-        x=alt.value(width + 12), y=y, text=alt.Text("text:N")
-    )
+    text = _numbers(base, y, width + 12)
     return layered(
         bar, tick, text, title=panel.title, width=width, height=_STAGE_PX * len(panel.values("row"))
     )
@@ -295,13 +309,8 @@ _SHAPES = {"p50": "circle", "p99": "triangle-up"}
 _DASHES = {"p50": [1, 0], "p95": [6, 3], "p99": [2, 2]}
 
 
-def tails(figure: Figure, panels: list[Panel]) -> Drawing:
-    """Return a distribution per cell, two panels to a row."""
-    width = panel_px(figure, panels, half=370, whole=800)
-    return side_by_side(figure, [_tail_panel(figure, panel, width=width) for panel in panels])
-
-
-def _tail_panel(figure: Figure, panel: Panel, *, width: int) -> Drawing:
+def _tail_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
+    """Return the distribution of a cell."""
     x = alt.X("latency:Q", axis=_log_axis("latency, ms", panel), scale=_log_scale())
     top: Any = max(panel.values("place"))
     marks = {name: place for name, place in _CAPACITY_MARKS.items() if place <= top}
@@ -320,12 +329,8 @@ def _tail_panel(figure: Figure, panel: Panel, *, width: int) -> Drawing:
     return layered(told, few, title=panel.title, width=width, height=230)
 
 
-def history(figure: Figure, panels: list[Panel]) -> Drawing:
-    """Return effects, then rates, campaign by campaign, for each machine."""
-    return stacked([_campaigns_panel(figure, panel) for panel in panels])
-
-
 def _campaigns_panel(figure: Figure, panel: Panel) -> Drawing:
+    """Return effects, or rates, campaign by campaign."""
     is_effect = panel.names[-1] == "effect"
     title = "campaigns, in the order of time" if panel.last else None
     axis = alt.Axis(title=title, grid=False, format="d", values=run_ticks(panel.values("at")))
@@ -354,10 +359,10 @@ def _campaigns_panel(figure: Figure, panel: Panel) -> Drawing:
     )
 
 
-def over_time(figure: Figure, panels: list[Panel]) -> Drawing:
+def _moments_panel(figure: Figure, panel: Panel) -> Drawing:
     """Return percentiles over runs as marks, over the seconds of long runs as lines."""
-    draw = _window_panel if figure.identity == WINDOWS else _slice_panel
-    return stacked([draw(figure, panel) for panel in panels])
+    draw = _window_panel if figure.identity == "latency-windows" else _slice_panel
+    return draw(figure, panel)
 
 
 def _slice_panel(figure: Figure, panel: Panel) -> Drawing:
@@ -442,10 +447,6 @@ def _ticks_below(figure: Figure) -> Any:  # noqa: ANN401 - Undefined or a number
     return 3 if figure.narrow else alt.Undefined
 
 
-def _effects(figure: Figure, panels: list[Panel]) -> Drawing:
-    return stacked([_effect_panel(figure, panel) for panel in panels])
-
-
 def _effect_panel(figure: Figure, panel: Panel) -> Drawing:
     told = f"difference in {figure.words.rate} against {figure.configurations[0]}"
     title = told if panel.last else None
@@ -526,7 +527,7 @@ def _loads(figure: Figure, panels: list[Panel]) -> Drawing:
     if all(len(panel.values("order")) == 1 for panel in panels):
         return stacked([_single_load_panel(figure, panel) for panel in panels])
     width = panel_px(figure, panels, half=375, whole=800)
-    drawn = [_load_panel(figure, panel, width=width) for panel in panels]
+    drawn = [_load_panel(figure, panel, width) for panel in panels]
     return side_by_side(figure, drawn, apart=130 if any(map(_crowded, panels)) else 84)
 
 
@@ -557,10 +558,8 @@ def _load_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
         labelExpr=f"{json.dumps(labels)}[indexof({json.dumps(orders)}, datum.value)]",
     )
     x = alt.X("place:Q", axis=axis, scale=alt.Scale(zero=False, padding=20, nice=False))
-    y_axis = alt.Axis(title=f"{figure.words.many} per second", format="~s", tickCount=5)
-    y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
-    colour = colour_of(figure, legend=True)
-    base = chart_of(panel).encode(color=colour)
+    y = _per_second(figure)
+    base = chart_of(panel).encode(color=colour_of(figure, legend=True))
     line = base.mark_line(strokeWidth=1.5, opacity=0.55).encode(x=x, y=y)
     rule = base.mark_rule(strokeWidth=2.5).encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     point = base.mark_point(filled=True, opacity=1, size=60).encode(x=x, y=y)
@@ -570,18 +569,12 @@ def _load_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
 # --- tps over clients, measured and fitted ---
 
 
-def _scalability(figure: Figure, panels: list[Panel]) -> Drawing:
-    width = panel_px(figure, panels, half=375, whole=800)
-    return side_by_side(figure, [_curve_panel(figure, panel, width=width) for panel in panels])
-
-
 def _curve_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     measured: list[Any] = [r["clients"] for r in panel.records if not r["fitted"]]
     axis = alt.Axis(title="clients", values=sorted(set(measured)), grid=False, format="d")
     scale = alt.Scale(type="log", base=2, nice=False, padding=20)
     x = alt.X("place:Q", axis=axis, scale=scale)
-    y_axis = alt.Axis(title=f"{figure.words.many} per second", format="~s", tickCount=5)
-    y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
+    y = _per_second(figure)
     base = chart_of(panel).encode(x=x, color=colour_of(figure, legend=True))
     law = base.transform_filter("datum.fitted")
     band = law.mark_area(opacity=0.16, line=False).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
@@ -593,12 +586,6 @@ def _curve_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
 
 
 # --- block by block ---
-
-
-def _blocks(figure: Figure, panels: list[Panel]) -> Drawing:
-    width = panel_px(figure, panels, half=380, whole=830)
-    drawn = [_block_panel(figure, panel, width=width) for panel in panels]
-    return side_by_side(figure, drawn)
 
 
 def _block_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
@@ -703,11 +690,6 @@ _MARKS = (1, 2, 3, 5)  # %, where people ask
 _PERCENT = "format(datum.value, '~g') + ' %'"
 
 
-def _noise(figure: Figure, panels: list[Panel]) -> Drawing:
-    width = panel_px(figure, panels, half=380, whole=830)
-    return side_by_side(figure, [_noise_panel(figure, panel, width=width) for panel in panels])
-
-
 def _noise_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     ends = [*panel.values("low"), *panel.values("high"), *_MARKS]
     axis = alt.Axis(title="minutes", values=panel.values("minutes"), format="d", grid=False)
@@ -751,16 +733,16 @@ def _ticks(ends: list[Any]) -> list[float]:
 
 
 _DRAW = {
-    ChartKind.EFFECTS: (_effects, ("workload",)),
+    ChartKind.EFFECTS: (_one_by_one(_effect_panel), ("workload",)),
     ChartKind.LOADS: (_loads, ("workload",)),
-    ChartKind.BLOCKS: (_blocks, ("workload", "configuration")),
+    ChartKind.BLOCKS: (_two_by_two(_block_panel, 380, 830), ("workload", "configuration")),
     ChartKind.STRIPS: (_strips, ("workload", "load")),
-    ChartKind.SCALABILITY: (_scalability, ("workload",)),
-    ChartKind.NOISE: (_noise, ("workload",)),
+    ChartKind.SCALABILITY: (_two_by_two(_curve_panel, 375, 800), ("workload",)),
+    ChartKind.NOISE: (_two_by_two(_noise_panel, 380, 830), ("workload",)),
     ChartKind.WATERFALL: (waterfall, ("workload", "configuration")),
     ChartKind.TIMELINE: (timeline, ("workload", "track", "configuration")),
-    ChartKind.CAPACITY: (capacity, ("workload",)),
-    ChartKind.LATENCY_TAIL: (tails, ("workload", "load")),
-    ChartKind.LATENCY_OVER_TIME: (over_time, ("workload", "load")),
-    ChartKind.HISTORY: (history, ("workload", "machine", "track")),
+    ChartKind.CAPACITY: (_two_by_two(_capacity_panel, 375, 800), ("workload",)),
+    ChartKind.LATENCY_TAIL: (_two_by_two(_tail_panel, 370, 800), ("workload", "load")),
+    ChartKind.LATENCY_OVER_TIME: (_one_by_one(_moments_panel), ("workload", "load")),
+    ChartKind.HISTORY: (_one_by_one(_campaigns_panel), ("workload", "machine", "track")),
 }
