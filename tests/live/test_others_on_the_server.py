@@ -6,7 +6,7 @@ import pytest
 from steelyard.core.outside import ServerAddress
 from steelyard.gateways.sql import PsycopgSql
 from steelyard.systems.postgres.cloudnative_pg.existing import CLIENTS
-from steelyard.systems.postgres.existing.readiness import MARK
+from steelyard.systems.postgres.existing.server import MARK
 from support.endpoint import ADMIN_PASSWORD, Server
 
 pytestmark = pytest.mark.live

@@ -23,7 +23,6 @@ from steelyard.places.agent.host import HostProcesses
 from steelyard.places.agent.programs import PausedElsewhere
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger, PausablePlatform, PausedPrograms
-from steelyard.systems.postgres.engine import RunningServer, read_running
 from steelyard.systems.postgres.existing.platform import (
     EndpointOptions,
     EndpointPlatform,
@@ -33,7 +32,13 @@ from steelyard.systems.postgres.existing.platform import (
     shown_settings,
 )
 from steelyard.systems.postgres.existing.server import STARTED_AT, DatasetNeeds, Means
-from steelyard.systems.postgres.factory import SESSION_CONTEXTS, Surroundings, endpoint_engine
+from steelyard.systems.postgres.factory import (
+    SESSION_CONTEXTS,
+    RunningServer,
+    Surroundings,
+    endpoint_engine,
+    read_running,
+)
 from steelyard.systems.postgres.settings import deviations
 from steelyard.systems.protocol import Dataset, Engine
 from steelyard.systems.redis.datasets import dataset_of, datasets_of, growth_bytes

@@ -37,10 +37,14 @@ from steelyard.places.aws import (
 )
 from steelyard.places.protocol import Ledger, PausedPrograms, PodSight
 from steelyard.systems.existing import SettingStore
-from steelyard.systems.postgres.engine import RunningServer, read_running
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.server import STARTED_AT, Means
-from steelyard.systems.postgres.factory import Surroundings, endpoint_engine
+from steelyard.systems.postgres.factory import (
+    RunningServer,
+    Surroundings,
+    endpoint_engine,
+    read_running,
+)
 from steelyard.systems.postgres.settings import SettingEntry, as_boolean, in_unit
 from steelyard.targets.differences import Room
 from steelyard.targets.endpoint import (

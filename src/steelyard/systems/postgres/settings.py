@@ -22,7 +22,7 @@ from steelyard.core.errors import Complaint, PreflightError
 from steelyard.core.experiment import Configuration, EffectiveSetting, Layer, Setting, SwitchCost
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge
-from steelyard.core.outside import Command, ServerAddress
+from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.units import MIB
 from steelyard.gateways.process import Processes
@@ -121,6 +121,18 @@ def empty_configuration() -> Iterator[Path]:
         yield empty
 
 
+def _told(
+    postgres: str, name: str, empty: Path, processes: Processes, option: str = ""
+) -> Completed:
+    """Return what a server program says of a setting's value; it starts nothing.
+
+    ``-C`` must come first: then even root may ask.
+    """
+    asked = ("-c", option) if option else ()
+    argv = (postgres, "-C", name, "-D", str(empty), *asked)
+    return processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+
+
 def undescribed(
     postgres: str, names: Sequence[str], empty: Path, processes: Processes
 ) -> Mapping[str, SettingEntry]:
@@ -128,19 +140,12 @@ def undescribed(
 
     ``--describe-config`` leaves out what is no part of a sample file, such as the settings for
     developers. What it takes to change them it does not tell, so a restart is assumed.
-
-    Args:
-        postgres: Path of the server program.
-        names: Not described by it.
-        empty: See ``empty_configuration``.
-        processes: Runs ``postgres -C``, which reads values and starts nothing.
     """
-    known = {}
-    for name in names:
-        argv = (postgres, "-C", name, "-D", str(empty))
-        if processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S).succeeded:
-            known[name] = SettingEntry(name=name, context="", group="", kind="")
-    return known
+    return {
+        name: SettingEntry(name=name, context="", group="", kind="")
+        for name in names
+        if _told(postgres, name, empty, processes).succeeded
+    }
 
 
 def switch_cost(names: Sequence[str], catalogue: Mapping[str, SettingEntry]) -> SwitchCost:
@@ -180,20 +185,11 @@ def refused_names(names: Sequence[str]) -> Mapping[str, str]:
 def check_values(
     postgres: str, settings: Sequence[Setting], empty: Path, processes: Processes
 ) -> Mapping[str, str]:
-    """Return what the server itself says against each value it refuses, by setting name.
-
-    Args:
-        postgres: Path of the server program.
-        settings: Asked for.
-        empty: See ``empty_configuration``.
-        processes: Runs ``postgres -C``, which reads values and starts nothing.
-    """
+    """Return what the server itself says against each value it refuses, by setting name."""
     refused = {}
     for setting in settings:
         option = f"{setting.name}={setting.value}"
-        # -C must come first: then even root may ask.
-        argv = (postgres, "-C", "port", "-D", str(empty), "-c", option)
-        completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+        completed = _told(postgres, "port", empty, processes, option)
         if not completed.succeeded:
             refused[setting.name] = _complaint(completed.stderr)
     return refused
@@ -204,16 +200,10 @@ def value_of(
 ) -> str | None:
     """Return a setting's value as the server itself writes it; None where it does not say.
 
-    Args:
-        postgres: Path of the server program.
-        name: Of the setting.
-        written: As asked for; None: its default.
-        empty: See ``empty_configuration``.
-        processes: Runs ``postgres -C``, which reads values and starts nothing.
+    It is asked for as it is written; None: its default.
     """
-    asked = () if written is None else ("-c", f"{name}={written}")
-    argv = (postgres, "-C", name, "-D", str(empty), *asked)
-    completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+    option = "" if written is None else f"{name}={written}"
+    completed = _told(postgres, name, empty, processes, option)
     return completed.stdout.strip() if completed.succeeded else None
 
 
@@ -229,6 +219,18 @@ def _complaint(stderr: str) -> str:
     """Return PostgreSQL's own message and hint without time stamp and level."""
     parts = re.findall(r"(?:FATAL|ERROR|HINT|DETAIL):\s+(.*)", stderr)
     return " ".join(parts) if parts else stderr.strip()
+
+
+def effective_setting(
+    name: object, value: object, unit: object, source: object = ""
+) -> EffectiveSetting:
+    """Return a setting from columns of pg_settings."""
+    return EffectiveSetting(
+        name=str(name),
+        value=str(value),
+        unit=None if unit is None else str(unit),
+        source=str(source),
+    )
 
 
 def deviations(asked: Sequence[Setting], effective: Sequence[EffectiveSetting]) -> tuple[str, ...]:
@@ -263,7 +265,7 @@ def _same(asked: str, actual: EffectiveSetting) -> bool:
     if wanted is not None and in_force is not None:
         return _close(wanted, in_force, converted=asked.strip()[-1].isalpha())
     word = asked.strip().lower()
-    return _SYNONYMS.get((actual.name, _BOOLEANS.get(word, word)), word) == actual.value.lower()
+    return _SYNONYMS.get((actual.name, as_boolean(word)), word) == actual.value.lower()
 
 
 def _chosen(asked: str, actual: EffectiveSetting) -> bool:
@@ -326,12 +328,7 @@ def is_in_force(name: str, asked: str, actual: EffectiveSetting) -> bool:
 
 
 def written(number: float, unit: str | None) -> str:
-    """Return a number of a server's unit as it is written in a configuration file.
-
-    Args:
-        number: In that unit.
-        unit: As of ``in_unit``.
-    """
+    """Return a number of a server's unit as it is written in a configuration file."""
     table, base, word = _scale(unit)
     if not table or number <= 0.0:
         whole = abs(number) < _WRITTEN_OUT and number == int(number)
@@ -435,26 +432,25 @@ _BESIDE: Final = 1.1
 def most_bytes(configuration: Configuration, clients: int) -> int:
     """Return about the most that a configuration's server takes under so many clients, in bytes."""
     asked = configuration.asked_folded()
-    buffers = _bytes(asked.get("shared_buffers"), unit=_PAGES, default=_DEFAULT_BUFFERS_BYTES)
     work = _bytes(asked.get("work_mem"), unit=_KILOBYTES, default=_DEFAULT_WORK_BYTES)
-    return round(_BESIDE * buffers) + clients * (work + _BACKEND_BYTES)
+    return _shared_bytes(asked) + clients * (work + _BACKEND_BYTES)
 
 
-def huge_bytes(configuration: Configuration) -> int:
+def huge_bytes(configuration: Configuration) -> int | None:
     """Return about what a configuration's server takes of a pool of huge pages.
 
-    0 where it may not.
+    0 where it may not; None where it takes what is there, and does without where nothing is.
     """
     asked = configuration.asked_folded()
-    if as_boolean(asked.get("huge_pages", "try")) != "on":
-        return 0
+    wanted = as_boolean(asked.get("huge_pages", "try"))
+    if wanted == "on":
+        return _shared_bytes(asked)
+    return 0 if wanted == "off" else None
+
+
+def _shared_bytes(asked: Mapping[str, str]) -> int:
     buffers = _bytes(asked.get("shared_buffers"), unit=_PAGES, default=_DEFAULT_BUFFERS_BYTES)
     return round(_BESIDE * buffers)
-
-
-def may_take_huge_pages(configuration: Configuration) -> bool:
-    """Return whether it takes huge pages where there are some, and does without where not."""
-    return as_boolean(configuration.asked_folded().get("huge_pages", "try")) not in ("on", "off")
 
 
 def _bytes(value: str | None, *, unit: tuple[str, int], default: int) -> int:
@@ -476,21 +472,13 @@ def refused_values(
     configuration: Configuration,
     installation: Installation,
     catalogue: Mapping[str, SettingEntry],
-    processes: Processes,
-) -> Iterator[Complaint]:
-    """Yield a complaint for each value that the server's own program refuses."""
-    with empty_configuration() as empty:
-        yield from refused_in(configuration, installation, catalogue, empty, processes)
-
-
-def refused_in(
-    configuration: Configuration,
-    installation: Installation,
-    catalogue: Mapping[str, SettingEntry],
     empty: Path,
     processes: Processes,
 ) -> Iterator[Complaint]:
-    """Yield the same with an empty configuration that is there, where the programs are."""
+    """Yield a complaint for each value that the server's own program refuses.
+
+    It is asked with an empty configuration, where the programs are.
+    """
     fixed = refused_names(list(configuration.asked()))
     known = {name.lower() for name in catalogue}
     settings = [

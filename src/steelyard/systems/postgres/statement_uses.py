@@ -21,7 +21,7 @@ from typing import Final
 from steelyard.core.errors import TargetError
 from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK, StatementUse
 from steelyard.gateways.sql import Row, SqlSession
-from steelyard.systems.postgres.existing.readiness import MARK
+from steelyard.systems.postgres.existing.server import MARK
 
 _FIRST: Final = 13  # with the WAL of each statement, and the execution apart from the planning
 _TOP_LEVEL_SINCE: Final = 14

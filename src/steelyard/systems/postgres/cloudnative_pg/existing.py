@@ -47,7 +47,7 @@ from steelyard.systems.postgres.cloudnative_pg.rollout import (
     Rollout,
     RolloutMeans,
 )
-from steelyard.systems.postgres.existing.readiness import MARK
+from steelyard.systems.postgres.existing.server import MARK
 
 _HIBERNATION: Final = "cnpg.io/hibernation"
 _FENCED: Final = "cnpg.io/fencedInstances"

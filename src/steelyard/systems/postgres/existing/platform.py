@@ -39,9 +39,9 @@ from steelyard.systems.existing import (
     OthersServer,
     ServerPlace,
     SettingStore,
+    require_no_campaign,
 )
-from steelyard.systems.postgres.existing import readiness
-from steelyard.systems.postgres.existing.readiness import undo
+from steelyard.systems.postgres.existing import server as readiness
 from steelyard.systems.postgres.existing.server import (
     COMMAND,
     STARTED_AT,
@@ -55,6 +55,7 @@ from steelyard.systems.postgres.existing.server import (
     SystemSettings,
     require_usable,
     restart,
+    undo,
     with_settings,
 )
 from steelyard.systems.postgres.pgbench import environment
@@ -112,11 +113,7 @@ class EndpointPlatform(OthersServer):
     """One running server.
 
     Args:
-        options: How it is used.
-        ledger: Is told before anything is made or changed.
-        means: To reach it, and to run the generator.
         place: Where it is; None: at the entrance of the options, and nothing else is known of it.
-        paused: As of every server of others.
     """
 
     def __init__(
@@ -202,7 +199,7 @@ class EndpointPlatform(OthersServer):
         readiness.require_writable(state, self._where)
         readiness.require_connections(state, self._options.clients, self._where)
         if self._options.settings and self._store is not None:
-            readiness.require_alone(state, self._where)
+            require_no_campaign(state.other_marks, self._where)
         if self._options.settings and self._store is self._alter_system:
             readiness.require_alter_system(state, self._where)
         self._require_database()
@@ -306,8 +303,7 @@ class EndpointPlatform(OthersServer):
         else:
             self._session = dict(settings)
             if restarts:
-                command, again = self._options.target.restart_command, self._place.entrance
-                restart(command, again(), self._means, again=again)
+                restart(self._options.target.restart_command, self._place.entrance, self._means)
         self._since = self._started_at()
         if restarts:
             self._await_generators()
@@ -402,12 +398,8 @@ class EndpointSessions(EndpointPlatform):
     What is made there is the server's own to undo, so that it is undone once.
 
     Args:
-        options: How the server is used.
-        ledger: As of the server.
-        means: To reach it.
         server: As a whole: it has the prepared data.
         number: Of the databases that this configuration writes into; None: all read the same ones.
-        paused: Its generators.
     """
 
     def __init__(
