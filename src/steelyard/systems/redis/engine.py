@@ -14,8 +14,8 @@ from steelyard.core.redis import changes_keys
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.units import MIB
 from steelyard.gateways.host import LOOPBACK, Clock, until
-from steelyard.gateways.redis import RedisDoor, RedisSession, opened
-from steelyard.systems.protocol import Dataset, PlainEngine, RunRequest, ServerReader
+from steelyard.gateways.redis import RedisDoor, RedisSession, opened, settings_like
+from steelyard.systems.protocol import Dataset, Engine, RunRequest, ServerReader
 from steelyard.systems.redis import reader as figures
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis import server as checks
@@ -63,17 +63,8 @@ class Generator:
     account: str | None
 
 
-class RedisEngine(PlainEngine):
-    """Redis servers under one load generator.
-
-    Args:
-        experiment: What will run.
-        programs: Server program of each configuration, by name.
-        catalogues: Settings each configuration's server knows, by configuration name.
-        generator: Puts the load on.
-        databases: Where the data sets are.
-        redis: Opens sessions.
-    """
+class RedisEngine(Engine):
+    """Redis servers under one load generator; programs and catalogues are by configuration name."""
 
     def __init__(
         self,
@@ -83,14 +74,13 @@ class RedisEngine(PlainEngine):
         *,
         generator: Generator,
         databases: Databases,
-        redis: RedisDoor,
     ) -> None:
         self._experiment = experiment
         self._programs = programs
         self._catalogues = catalogues
         self._generator = generator
         self._databases = databases
-        self._redis = redis
+        self._redis = databases.redis
         self._pace = Pace()
         self._names: dict[tuple[str, ...], str] = {}  # of what each command line measures
 
@@ -185,11 +175,7 @@ class RedisEngine(PlainEngine):
         configuration: str,  # noqa: ARG002 - by its protocol
         directory: Path | None = None,  # noqa: ARG002 - likewise
     ) -> None:
-        """Load a data set on a running server.
-
-        Raises:
-            TargetError: The server refuses, or it is gone.
-        """
+        """Load a data set on a running server."""
         self._databases.build(dataset, address)
 
     def missing_data(self, address: ServerAddress) -> tuple[str, ...]:
@@ -225,7 +211,7 @@ class RedisEngine(PlainEngine):
         """Return all settings that say something about the server."""
         session = self._redis.connect(address)
         try:
-            return settings.recorded(settings.read_settings(session))
+            return settings.recorded(settings_like(session, "*"))
         finally:
             session.close()
 
@@ -252,11 +238,7 @@ class RedisEngine(PlainEngine):
         return () if requests is None else self._commands(request, requests)
 
     def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
-        """Take from a run how fast the configuration's server is under this load.
-
-        Raises:
-            MeasurementError: It failed.
-        """
+        """Take from a run how fast the configuration's server is under this load."""
         done = measurement([benchmark.parse(each) for each in completed])
         self._pace.learn(_pace_key(request), round(done.transactions), done.seconds)
 
@@ -318,13 +300,7 @@ def _pace_key(request: RunRequest) -> PaceKey:
 
 
 class InstalledRedisEngine(RedisEngine):
-    """Servers that Steelyard starts from programs of this machine.
-
-    Args:
-        experiment: What will run.
-        trials: Of each configuration's server.
-        catalogues: As of every engine; so ``programs``, ``generator``, ``databases``, ``redis``.
-    """
+    """Servers that Steelyard starts from programs of this machine; of each there is a trial."""
 
     def __init__(
         self,
@@ -336,14 +312,8 @@ class InstalledRedisEngine(RedisEngine):
         generator: Generator,
         databases: Databases,
     ) -> None:
-        redis = databases.redis
         super().__init__(
-            experiment,
-            programs,
-            catalogues,
-            generator=generator,
-            databases=databases,
-            redis=redis,
+            experiment, programs, catalogues, generator=generator, databases=databases
         )
         self._trials = trials
 

@@ -25,8 +25,15 @@ from steelyard.core.measurement import Absence, Quantity
 from steelyard.core.outside import ServerAddress
 from steelyard.core.units import MS_PER_S, US_PER_S
 from steelyard.gateways.host import Clock, SystemClock
-from steelyard.gateways.redis import RedisDoor, RedisSession, Reply, ReplyError, parse_info
-from steelyard.systems.protocol import CountedAt, Waiting
+from steelyard.gateways.redis import (
+    RedisDoor,
+    RedisSession,
+    Reply,
+    ReplyError,
+    as_text,
+    parse_info,
+)
+from steelyard.systems.protocol import CountedAt, ServerReader, Waiting
 
 Told = Mapping[str, str]  # the lines of INFO, by name
 # Sums of lines, in these units.
@@ -197,7 +204,7 @@ def newest(entries: Reply) -> int:
 def event_names(latest: Reply) -> tuple[str, ...]:
     """Return the events that the latency monitor has seen and that count here."""
     rows = latest if isinstance(latest, list) else []
-    names = [_text(row[0]) for row in rows if isinstance(row, list) and row]
+    names = [as_text(row[0]) for row in rows if isinstance(row, list) and row]
     return tuple(name for name in names if name in KINDS)
 
 
@@ -214,10 +221,6 @@ def _entries(reply: Reply) -> Iterator[tuple[int, float]]:
     for entry in reply if isinstance(reply, list) else []:
         if isinstance(entry, Sequence) and len(entry) >= 3:
             yield int(entry[0]), float(entry[2])
-
-
-def _text(word: object) -> str:
-    return word.decode(errors="replace") if isinstance(word, bytes) else str(word)
 
 
 _POLL_S: Final = "0.1"
@@ -258,12 +261,7 @@ _COUNTS: Final = ("INFO", _SECTION)
 
 
 class CommandCounter:
-    """Counts the commands of a name, without its own.
-
-    Args:
-        session: On the server.
-        name: In small letters.
-    """
+    """Counts the commands of a name, in small letters, without its own."""
 
     def __init__(self, session: RedisSession, name: str) -> None:
         self._session = session
@@ -432,13 +430,10 @@ _SUMMED: Final = {
 }
 
 
-class RedisReader:
+class RedisReader(ServerReader):
     """Reads counters and what passes between them; what it does itself is not among them.
 
-    Args:
-        session: On the server.
-        clock: Tells looks apart.
-        replica: On a replica beside it; None: there is none to ask.
+    Its session has no process of its own; a replica beside it is asked, too, where there is one.
     """
 
     def __init__(
@@ -468,11 +463,6 @@ class RedisReader:
     def source(self) -> str:
         """Return what would be said of waits."""
         return "INFO"
-
-    @property
-    def pid(self) -> None:
-        """Return that a session has no process of its own."""
-        return
 
     @property
     def serving_pid(self) -> int | None:
@@ -522,9 +512,6 @@ class RedisReader:
             entries = self._asked("SLOWLOG", "GET", ENTRIES)
             found |= slow_commands(entries, after=self._slow)
         return {**found, **self._worst()}
-
-    def statements(self) -> None:
-        """Return nothing: it has no statements."""
 
     def close(self) -> None:
         """End the session; also from another thread, while a command hangs."""
