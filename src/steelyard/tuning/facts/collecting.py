@@ -42,7 +42,13 @@ from steelyard.tuning.facts.kubernetes import (
     wanted_of_kernel,
     with_files,
 )
-from steelyard.tuning.facts.linux import collect_linux, measure_wakeups, steal, with_finds
+from steelyard.tuning.facts.linux import (
+    collect_linux,
+    measure_wakeups,
+    pool_users,
+    steal,
+    with_finds,
+)
 from steelyard.tuning.facts.machine import device_places
 from steelyard.tuning.facts.servers import (
     RedisSight,
@@ -50,7 +56,6 @@ from steelyard.tuning.facts.servers import (
     collect_postgres,
     collect_redis,
     huge_mapping_bytes,
-    pool_users,
     processes_of,
     redis_address,
 )

@@ -66,9 +66,15 @@ from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse
 from steelyard.places.kubernetes.pods import ReadyWait, mortal_pod, restricted_container
 from steelyard.systems.postgres.cloudnative_pg.operator import CONTAINER
 from steelyard.tuning.facts.file import Found, hidden, origins_of, parsed, seen, unknown, values_of
-from steelyard.tuning.facts.linux import CPUS, NODES, POOLS, SYSCTL_PLACES
+from steelyard.tuning.facts.linux import (
+    CPUS,
+    HOLDING,
+    NODES,
+    POOLS,
+    SYSCTL_PLACES,
+    outside_of_pods,
+)
 from steelyard.tuning.facts.machine import DMI, VIRTIO
-from steelyard.tuning.facts.servers import HOLDING, outside_of_pods
 from steelyard.tuning.files.files import UNIT_PATH
 
 _QUEUE: Final = ("rotational", "read_ahead_kb", "scheduler", "write_cache")

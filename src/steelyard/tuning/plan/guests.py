@@ -38,7 +38,7 @@ from steelyard.tuning.plan.topology import (
     threads_per_core,
     whole_cores,
 )
-from steelyard.tuning.rules.domain_memory import FOR_GUESTS
+from steelyard.tuning.rules.domains import FOR_GUESTS
 
 # What a kernel takes of a machine's memory before it counts it: 64 bytes for each page of 4 KiB,
 # and itself. A guest of 256 MiB counted 217 MiB, one of 24 GiB 23.59 GiB.
