@@ -34,6 +34,7 @@ from steelyard.core.kubernetes import (
     MANAGED_BY,
     MANAGER,
     NODE,
+    SERVER_CONTAINER,
     STORAGE_CLASS,
     Manifest,
     ObjectRef,
@@ -53,7 +54,7 @@ from steelyard.places.kubernetes.undoing import (
     patch_for,
     strange,
 )
-from steelyard.systems.postgres.cloudnative_pg.operator import CONTAINER, instance_pods, state_of
+from steelyard.systems.postgres.cloudnative_pg.operator import instance_pods, state_of
 from steelyard.systems.postgres.existing import server as statements
 from steelyard.systems.postgres.existing.server import Means, in_system_file
 from steelyard.systems.postgres.settings import as_boolean, deviations, effective_setting
@@ -518,7 +519,7 @@ def _pods_of_before(pods: Sequence[Manifest], spec: Mapping[str, Any]) -> list[s
         str(pod["metadata"]["name"])
         for pod in pods
         for container in pod["spec"]["containers"]
-        if container["name"] == CONTAINER
+        if container["name"] == SERVER_CONTAINER
         if any(differences(asked, container.get("resources")))
     ]
 

@@ -35,6 +35,7 @@ from steelyard.core.kubernetes import (
     PROBE,
     REFUSED,
     ROLE,
+    SERVER_CONTAINER,
     STORAGE_CLASS,
     ContainerRef,
     Kind,
@@ -44,6 +45,7 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.core.linux import LinuxFacts, parse_cpu_list
 from steelyard.core.stack import (
+    UNIT_PATH,
     ClusterFacts,
     Kubelet,
     KubernetesFacts,
@@ -64,7 +66,6 @@ from steelyard.gateways.host import (
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
 from steelyard.places.kubernetes.pods import ReadyWait, mortal_pod, restricted_container
-from steelyard.systems.postgres.cloudnative_pg.operator import CONTAINER
 from steelyard.tuning.facts.file import Found, hidden, origins_of, parsed, seen, unknown, values_of
 from steelyard.tuning.facts.linux import (
     CPUS,
@@ -75,7 +76,6 @@ from steelyard.tuning.facts.linux import (
     outside_of_pods,
 )
 from steelyard.tuning.facts.machine import DMI, VIRTIO
-from steelyard.tuning.files.files import UNIT_PATH
 
 _QUEUE: Final = ("rotational", "read_ahead_kb", "scheduler", "write_cache")
 # What the kernel shows to everybody on its machine, in containers too.
@@ -626,7 +626,7 @@ def find_database(api: KubernetesApi, asked: AskedCluster) -> Database:
     if cluster is None and owner and api.knows(CLUSTER):
         cluster = api.read(ObjectRef(kind=CLUSTER, name=owner, namespace=namespace))
     names = [str(each["name"]) for each in pod["spec"]["containers"]]
-    container = CONTAINER if CONTAINER in names else names[0]
+    container = SERVER_CONTAINER if SERVER_CONTAINER in names else names[0]
     where = ContainerRef(namespace=namespace, pod=name, container=container)
     return Database(api=api, namespace=namespace, pod=pod, container=where, cluster=cluster)
 

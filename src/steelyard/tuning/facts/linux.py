@@ -25,7 +25,7 @@ from steelyard.core.linux import (
     wake_up_facts,
 )
 from steelyard.core.measurement import Fact
-from steelyard.core.stack import Origin, Visibility
+from steelyard.core.stack import UNIT_PATH, Origin, Visibility
 from steelyard.core.units import KIB, US_PER_S, parse_bytes
 from steelyard.gateways import trials
 from steelyard.gateways.host import Host, cpu_times, memory_bytes, parse_mounts
@@ -44,7 +44,6 @@ from steelyard.tuning.facts.file import (
     values_of,
 )
 from steelyard.tuning.facts.machine import balloon_fact, device_fact, identity_facts, virtualization
-from steelyard.tuning.files.files import UNIT_PATH
 
 _VM = {
     "swappiness": "/proc/sys/vm/swappiness",

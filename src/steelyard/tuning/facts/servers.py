@@ -17,9 +17,9 @@ from steelyard.gateways.host import GROUPS, Host, mount_of
 from steelyard.gateways.redis import (
     RedisDoor,
     RedisSession,
-    Reply,
     ReplyError,
     own_password,
+    settings_like,
     socket_path,
 )
 from steelyard.gateways.sql import Row, Sql, SqlSession
@@ -277,15 +277,9 @@ def collect_redis(door: RedisDoor, address: ServerAddress, host: Host) -> RedisS
 def _settings(session: RedisSession) -> dict[str, str] | str:
     """Return the settings in force; where this user may not ask for them, why."""
     try:
-        answer = session.command("CONFIG", "GET", "*")
+        return settings_like(session, "*")
     except ReplyError as error:
         return error.message
-    words = [_text(each) for each in answer] if isinstance(answer, list) else []
-    return dict(zip(words[::2], words[1::2], strict=False))
-
-
-def _text(word: Reply) -> str:
-    return word.decode(errors="replace") if isinstance(word, bytes) else str(word)
 
 
 def _number(told: Mapping[str, str], name: str) -> Found:

@@ -30,6 +30,9 @@ from steelyard.core.kubernetes import LATE, LOCAL_PATH, LONGHORN, OVERWRITTEN, R
 from steelyard.core.linux import cpu_list
 from steelyard.core.redis import DEFAULT_PORT, Role, SplitDesign, SplitServer
 from steelyard.core.stack import (
+    PROFILE_PATH,
+    SYSCTL_PATH,
+    UNIT_PATH,
     MachineDesign,
     Place,
     PlannedSetting,
@@ -256,10 +259,6 @@ def _shares(count: int, parts: int) -> list[int]:
     each = count // parts // MIB * MIB
     return [count - each * (parts - 1), *[each] * (parts - 1)]
 
-
-UNIT_PATH: Final = "/etc/systemd/system/steelyard-huge-pages.service"
-SYSCTL_PATH: Final = "/etc/sysctl.d/90-steelyard.conf"
-PROFILE_PATH: Final = "/etc/tuned/steelyard/tuned.conf"
 
 _THP: Final = "/sys/kernel/mm/transparent_hugepage/enabled"
 

@@ -15,6 +15,8 @@ from typing import Final
 from steelyard.core.errors import PreflightError, SteelyardError
 from steelyard.core.linux import LinuxFacts
 from steelyard.core.stack import (
+    PROFILE_PATH,
+    UNIT_PATH,
     Knob,
     KnobKind,
     MachineDesign,
@@ -29,7 +31,6 @@ from steelyard.core.stack import (
     StackRequest,
 )
 from steelyard.core.units import MIB, format_bytes
-from steelyard.tuning.files.files import PROFILE_PATH, UNIT_PATH
 from steelyard.tuning.plan.arithmetic import (
     POD_MARGIN,
     POOL_MARGIN,

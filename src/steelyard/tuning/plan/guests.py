@@ -85,7 +85,8 @@ def plan_guest(
         page_bytes=request.page_bytes,
     )
     place = place_domain(wanted, below, facts.domains or ())
-    linux = _guest_facts(facts.linux if facts.linux != below else None, wanted, place)
+    inside = facts.linux if facts.linux != below else None
+    linux = as_guest(inside or LinuxFacts(), wanted.vcpus, place.threads, wanted.memory_bytes)
     pool = PoolDesign(page_bytes=request.page_bytes, pages=pages, node=0)
     below_pool = replace(pool, pages=place.pool_pages, node=place.node.number)
     return GuestPlan(
@@ -166,24 +167,23 @@ def _domain(
     )
 
 
-def _guest_facts(seen: LinuxFacts | None, wanted: Wanted, place: DomainPlace) -> LinuxFacts:
-    """Return the guest as it will be; of the one that is there its disk and swap are kept."""
-    inside = seen or LinuxFacts()
-    cpus = tuple(range(wanted.vcpus))
-    cores = tuple(cpus[at : at + place.threads] for at in range(0, len(cpus), place.threads))
-    counted = counted_bytes(wanted.memory_bytes)
-    return LinuxFacts(
+def as_guest(inside: LinuxFacts, vcpus: int, threads: int, memory_bytes: int) -> LinuxFacts:
+    """Return a guest as it will be; of the one that is there its disk and swap are kept."""
+    cpus = tuple(range(vcpus))
+    counted = counted_bytes(memory_bytes)
+    return replace(
+        inside,
         virtualization="kvm",
         cpus=cpus,
-        siblings=cores,
-        smt=place.threads > 1,
+        allowed_cpus=None,
+        siblings=tuple(cpus[at : at + threads] for at in range(0, vcpus, threads)),
+        smt=threads > 1,
         memory_bytes=counted,
         nodes=(NumaNode(number=0, cpus=cpus, memory_bytes=counted),),
-        huge_page_bytes=inside.huge_page_bytes,
-        requested_huge_pages=inside.requested_huge_pages,
-        swap_bytes=inside.swap_bytes,
-        numa_balancing=inside.numa_balancing,
-        device=inside.device,
+        pools=(),
+        balloon=False,
+        governor=None,
+        scaling_driver=None,
     )
 
 

@@ -40,6 +40,7 @@ from steelyard.tuning.rules.rule import (
     huge_pages_of,
     is_guaranteed,
     lacking,
+    of_all,
     of_each,
     violated,
     violated_if,
@@ -74,10 +75,8 @@ def _wal_level(facts: StackFacts) -> Rulings:
     level = cluster.parameters.get("wal_level")
     if level is None:
         return violated("wal_level is left at the operator's default, logical")
-    return (
-        violated("wal_level is logical, and nothing is known to decode it")
-        if level == "logical"
-        else HOLDS
+    return violated_if(
+        level == "logical", "wal_level is logical, and nothing is known to decode it"
     )
 
 
@@ -85,10 +84,9 @@ def _apart(facts: StackFacts) -> Rulings:
     cluster = _cluster(facts)
     if cluster is None or cluster.instances < 2:
         return NOTHING
-    if cluster.anti_affinity == "required":
-        return HOLDS
-    return violated(
-        f"{cluster.instances} instances with podAntiAffinityType {cluster.anti_affinity}"
+    return violated_if(
+        cluster.anti_affinity != "required",
+        f"{cluster.instances} instances with podAntiAffinityType {cluster.anti_affinity}",
     )
 
 
@@ -169,26 +167,22 @@ def _wants_cpus(facts: StackFacts) -> tuple[PodFacts, ...]:
     return () if facts.intent.exclusive_cpus is False else database_pods(facts)
 
 
-def _guaranteed(facts: StackFacts) -> Rulings:
-    def check(pod: PodFacts) -> Rulings:
-        if not is_guaranteed(pod):
-            return violated(f"{pod.name}: requests and limits of CPU and memory are not equal")
-        if whole_cpus(pod) is None:
-            return violated(
-                f"{pod.name}: {pod.limits['cpu']} CPUs are no whole number: shared pool"
-            )
-        return HOLDS
-
-    return of_each(_wants_cpus(facts), check)
+def _guaranteed(pod: PodFacts) -> Rulings:
+    if not is_guaranteed(pod):
+        return violated(f"{pod.name}: requests and limits of CPU and memory are not equal")
+    if whole_cpus(pod) is None:
+        return violated(
+            f"{pod.name}: {pod.limits['cpu']} CPUs are no whole number: shared pool"
+        )
+    return HOLDS
 
 
 def _static(facts: StackFacts) -> Rulings:
     kubelet = _kubelet(facts)
     if kubelet is None or not facts.intent.exclusive_cpus:
         return NOTHING
-    if kubelet.cpu_manager_policy == "static":
-        return HOLDS
-    return violated(f"cpuManagerPolicy is {kubelet.cpu_manager_policy}: no CPU is exclusive")
+    policy = kubelet.cpu_manager_policy
+    return violated_if(policy != "static", f"cpuManagerPolicy is {policy}: no CPU is exclusive")
 
 
 def _exclusive(facts: StackFacts) -> Rulings:
@@ -363,7 +357,7 @@ RULES: Final[tuple[StackRule, ...]] = (
         remedy="Set requests equal to limits in every container, and whole CPUs.",
         source=_POLICIES,
         needs=("kubernetes.pods",),
-        judge=_guaranteed,
+        judge=of_all(_wants_cpus, _guaranteed),
     ),
     _rule(
         code="K8S002",
@@ -446,18 +440,11 @@ def _classes(facts: StackFacts) -> tuple[StorageClassFacts, ...]:
     return classes or ()
 
 
-def _one_replica(facts: StackFacts) -> Rulings:
-    def check(each: StorageClassFacts) -> Rulings:
-        if not is_strict(each):
-            return NOTHING
-        number = replicas(each)
-        return (
-            HOLDS
-            if number == "1"
-            else violated(f"{each.name}: strict-local with {number} replicas")
-        )
-
-    return of_each(_classes(facts), check)
+def _one_replica(each: StorageClassFacts) -> Rulings:
+    if not is_strict(each):
+        return NOTHING
+    number = replicas(each)
+    return violated_if(number != "1", f"{each.name}: strict-local with {number} replicas")
 
 
 def _replicated_once(facts: StackFacts) -> Rulings:
@@ -477,30 +464,19 @@ def _replicated_once(facts: StackFacts) -> Rulings:
     return of_each(_classes(facts), check)
 
 
-def _late_binding(facts: StackFacts) -> Rulings:
-    def check(each: StorageClassFacts) -> Rulings:
-        if not is_strict(each) and not is_node_bound(each):
-            return NOTHING
-        return (
-            HOLDS
-            if each.binding == LATE
-            else violated(f"{each.name}: volumeBindingMode {each.binding}")
-        )
-
-    return of_each(_classes(facts), check)
+def _late_binding(each: StorageClassFacts) -> Rulings:
+    if not is_strict(each) and not is_node_bound(each):
+        return NOTHING
+    return violated_if(each.binding != LATE, f"{each.name}: volumeBindingMode {each.binding}")
 
 
-def _second_engine(facts: StackFacts) -> Rulings:
-    def check(each: StorageClassFacts) -> Rulings:
-        if not is_longhorn(each):
-            return NOTHING
-        if each.parameters.get("dataEngine") != "v2":
-            return HOLDS
-        return violated(
-            f"{each.name}: its engine takes 1024 pages of 2 MiB and one core of every node"
-        )
-
-    return of_each(_classes(facts), check)
+def _second_engine(each: StorageClassFacts) -> Rulings:
+    if not is_longhorn(each):
+        return NOTHING
+    return violated_if(
+        each.parameters.get("dataEngine") == "v2",
+        f"{each.name}: its engine takes 1024 pages of 2 MiB and one core of every node",
+    )
 
 
 _OF_STORAGE: Final = ("kubernetes.storage_classes",)
@@ -517,7 +493,7 @@ STORAGE_RULES: Final[tuple[StackRule, ...]] = (
         remedy='Set numberOfReplicas: "1".',
         source=_PARAMETERS,
         needs=_OF_STORAGE,
-        judge=_one_replica,
+        judge=of_all(_classes, _one_replica),
     ),
     StackRule(
         code="LH002",
@@ -541,7 +517,7 @@ STORAGE_RULES: Final[tuple[StackRule, ...]] = (
         remedy=f"Set volumeBindingMode: {LATE}.",
         source=f"Kubernetes documentation, 'Storage Classes'; {_PARAMETERS}",
         needs=_OF_STORAGE,
-        judge=_late_binding,
+        judge=of_all(_classes, _late_binding),
     ),
     StackRule(
         code="LH004",
@@ -553,6 +529,6 @@ STORAGE_RULES: Final[tuple[StackRule, ...]] = (
         remedy="Add 1024 pages to the pool and reserve a core, or use dataEngine: v1.",
         source="Longhorn documentation, 'V2 Data Engine: Prerequisites'",
         needs=_OF_STORAGE,
-        judge=_second_engine,
+        judge=of_all(_classes, _second_engine),
     ),
 )

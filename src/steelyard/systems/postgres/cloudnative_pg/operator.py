@@ -33,6 +33,7 @@ from steelyard.core.kubernetes import (
     POD,
     QUOTA,
     REFUSED,
+    SERVER_CONTAINER,
     ContainerRef,
     Kind,
     Manifest,
@@ -261,7 +262,6 @@ def _listed(libraries: str) -> list[str]:
 
 
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
-CONTAINER: Final = "postgres"
 HEALTHY: Final = "Cluster in healthy state"
 _POD_ROLE: Final = "cnpg.io/podRole"
 _OPERATOR: Final = "cnpg.io/operatorVersion"
@@ -374,10 +374,10 @@ def state_of(ref: ObjectRef, cluster: Manifest, pods: tuple[Manifest, ...]) -> C
 def _instance(pod: Manifest) -> Instance:
     metadata, status = pod["metadata"], pod.get("status") or {}
     containers = status.get("containerStatuses") or ()
-    server: Mapping[str, Any] = next((c for c in containers if c["name"] == CONTAINER), {})
+    server: Mapping[str, Any] = next((c for c in containers if c["name"] == SERVER_CONTAINER), {})
     return Instance(
         where=ContainerRef(
-            namespace=metadata["namespace"], pod=metadata["name"], container=CONTAINER
+            namespace=metadata["namespace"], pod=metadata["name"], container=SERVER_CONTAINER
         ),
         uid=str(metadata.get("uid") or ""),
         node=str(pod["spec"].get("nodeName") or ""),
