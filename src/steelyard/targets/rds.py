@@ -23,6 +23,7 @@ from steelyard.core.outside import OnServer, Outside, Rented, ServerAddress, Ser
 from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision
 from steelyard.core.target import AuroraTarget, EndpointTarget, RdsTarget, RentedTarget
+from steelyard.core.units import in_unit
 from steelyard.gateways.aws import AwsApi
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import trouble_until
@@ -45,7 +46,7 @@ from steelyard.systems.postgres.factory import (
     endpoint_engine,
     read_running,
 )
-from steelyard.systems.postgres.settings import SettingEntry, as_boolean, in_unit
+from steelyard.systems.postgres.settings import SettingEntry, as_boolean
 from steelyard.targets.differences import Room
 from steelyard.targets.endpoint import (
     Endpoints,

@@ -20,6 +20,7 @@ from steelyard.core.experiment import (
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import Command, ServerAddress
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget
+from steelyard.core.units import in_unit, with_unit
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.systems.postgres import settings as checks
@@ -37,7 +38,6 @@ from steelyard.systems.postgres.settings import (
     SettingEntry,
     effective_setting,
     empty_configuration,
-    in_unit,
     parse_catalogue,
     read_catalogue,
     undescribed,
@@ -461,7 +461,7 @@ def _out_of_range(
         if number is None:
             yield _complaint(setting, f"is no number: {setting.value!r}", _written(limits.unit))
         elif not limits.low - 0.5 <= number <= limits.high + 0.5:
-            low, high = (checks.written(each, limits.unit) for each in (limits.low, limits.high))
+            low, high = (with_unit(each, limits.unit) for each in (limits.low, limits.high))
             yield _complaint(
                 setting,
                 f"is out of range: {setting.value!r}; the server takes {low} to {high}",

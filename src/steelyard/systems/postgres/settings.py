@@ -24,7 +24,7 @@ from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Load
-from steelyard.core.units import MIB
+from steelyard.core.units import MIB, in_unit
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.systems import existing as complaints
@@ -56,11 +56,6 @@ _BOOLEANS = {
     **dict.fromkeys(("on", "true", "yes", "1", "t", "y", "tr", "tru", "ye"), "on"),
     **dict.fromkeys(("off", "false", "no", "0", "f", "n", "of", "fa", "fal", "fals"), "off"),
 }
-_MEMORY_BYTES = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
-_TIME_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000}
-_TIME_US["d"] = 24 * _TIME_US["h"]
-_WRITTEN_OUT = 1e15  # beyond it nobody counts digits
-_QUANTITY = re.compile(r"^\s*([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Z]*)\s*$")
 # Words that the server shows as another: first in its list of the same meaning.
 _SYNONYMS = {
     ("wal_compression", "on"): "pglz",
@@ -290,53 +285,10 @@ def as_boolean(text: str) -> str:
     return _BOOLEANS.get(word, word)
 
 
-def in_unit(text: str, unit: str | None) -> float | None:
-    """Return the number that ``text`` means in the server's unit, or None if it is no number.
-
-    Args:
-        text: As written in a configuration file: ``2GB``, ``0.5``, ``5min``.
-        unit: The server's unit for the setting: ``8kB``, ``kB``, ``ms``; None for plain numbers.
-    """
-    if re.fullmatch(r"\s*0[xX][0-9a-fA-F]+\s*", text):
-        return float(int(text, 16))
-    match = _QUANTITY.match(text)
-    if not match:
-        return None
-    number, suffix = float(match[1]), match[2]
-    if not suffix:
-        return number
-    table, base, _ = _scale(unit)
-    return number * table[suffix] / base if suffix in table else None
-
-
-def _scale(unit: str | None) -> tuple[Mapping[str, int], int, str]:
-    """Return the units beside a server's unit, how much of the least it is, and its word.
-
-    No units, 1 and "" where it is no unit of memory or time.
-    """
-    parts = re.match(r"^([0-9]*)([a-zA-Z]+)$", unit or "")
-    for table in (_MEMORY_BYTES, _TIME_US) if parts else ():
-        if parts and parts[2] in table:
-            return table, int(parts[1] or 1) * table[parts[2]], parts[2]
-    return {}, 1, ""
-
-
 def is_in_force(name: str, asked: str, actual: EffectiveSetting) -> bool:
     """Return whether a value is the one that a setting has already, however it is written."""
     setting = Setting(layer=Layer.POSTGRES, name=name, value=asked)
     return not deviations((setting,), (actual,))
-
-
-def written(number: float, unit: str | None) -> str:
-    """Return a number of a server's unit as it is written in a configuration file."""
-    table, base, word = _scale(unit)
-    if not table or number <= 0.0:
-        whole = abs(number) < _WRITTEN_OUT and number == int(number)
-        return f"{number:.0f}" if whole else f"{number:g}"
-    amount = number * base
-    fitting = [each for each, size in table.items() if abs(amount) >= 0.9995 * size]
-    largest = max(fitting, key=lambda each: table[each], default=word)
-    return f"{amount / table[largest]:.4g}{largest}"
 
 
 # A setting whose effect at the beginning of a cycle says little about its effect at the end.

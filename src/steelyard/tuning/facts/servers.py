@@ -12,7 +12,7 @@ from steelyard.core.errors import TargetError
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import Origin, PostgresFacts, RedisFacts
 from steelyard.core.target import RedisEndpointTarget
-from steelyard.core.units import KIB
+from steelyard.core.units import KIB, in_unit
 from steelyard.gateways.host import GROUPS, Host, mount_of
 from steelyard.gateways.redis import (
     RedisDoor,
@@ -23,7 +23,6 @@ from steelyard.gateways.redis import (
     socket_path,
 )
 from steelyard.gateways.sql import Row, Sql, SqlSession
-from steelyard.systems.postgres.settings import in_unit
 from steelyard.systems.redis.existing.readiness import address_of
 from steelyard.tuning.facts.file import (
     Finds,

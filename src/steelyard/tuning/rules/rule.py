@@ -15,8 +15,14 @@ from steelyard.core import findings
 from steelyard.core.errors import InputError
 from steelyard.core.findings import KEPT, Rule, Ruling, State, broken
 from steelyard.core.stack import DomainFacts, JudgedRule, PodFacts, StackFacts, Visibility
-from steelyard.core.units import KIB, MIB, page_bytes_of, parse_quantity, parse_quantity_bytes
-from steelyard.systems.postgres.settings import in_unit
+from steelyard.core.units import (
+    KIB,
+    MIB,
+    in_unit,
+    page_bytes_of,
+    parse_quantity,
+    parse_quantity_bytes,
+)
 
 Rulings = tuple[Ruling, ...]
 Subject = TypeVar("Subject")
