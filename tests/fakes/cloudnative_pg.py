@@ -24,7 +24,7 @@ from steelyard.core.kubernetes import (
     Manifest,
     ObjectRef,
 )
-from steelyard.core.outside import ServerAddress
+from steelyard.core.outside import POSTGRES_MARK, ServerAddress
 from steelyard.gateways.sql import SqlSession
 from steelyard.systems.postgres.cloudnative_pg import existing as serving
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
@@ -271,8 +271,8 @@ class FakeOperator:
         first = str(parameters[0]) if parameters else ""
         standbys = self._instances(address) - 1
         ignored = [(n, v) for n, v in server.loaded.items() if v in self.ignored]
-        marks = {m for m in self.databases.values() if m and m.startswith(changed.MARK)}
-        foreign = [n for n, m in self.databases.items() if not (m or "").startswith(changed.MARK)]
+        marks = {m for m in self.databases.values() if m and m.startswith(POSTGRES_MARK)}
+        foreign = [n for n, m in self.databases.items() if not (m or "").startswith(POSTGRES_MARK)]
         answers: dict[str, list[Row]] = {
             "SELECT 1": [(1,)],
             rollout.SEEN: [(server.loaded.get(rollout.CHANGE),)],

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from steelyard.core.errors import TargetError
-from steelyard.core.outside import ServerAddress
+from steelyard.core.outside import POSTGRES_MARK, ServerAddress
 from steelyard.gateways import sql as gateway
 from steelyard.systems.postgres.existing import server as changed
 
@@ -63,7 +63,7 @@ class FakeEndpoint:
             self.loads += 1
             return [(True,)]
         first = str(parameters[0]) if parameters else ""
-        marks = {m for m in self.databases.values() if m and m.startswith(changed.MARK)}
+        marks = {m for m in self.databases.values() if m and m.startswith(POSTGRES_MARK)}
         table = first.strip('"')
         answers: dict[str, list[Row]] = {
             "SELECT 1": [(1,)],

@@ -15,7 +15,7 @@ from steelyard.core.experiment import Configuration, EffectiveSetting, Experimen
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import RedisLocalTarget
 from steelyard.gateways.process import Processes
-from steelyard.gateways.redis import RedisDoor, Reply, ReplyError
+from steelyard.gateways.redis import TLS, RedisDoor, Reply, ReplyError
 from steelyard.systems.redis import server as checks
 from steelyard.systems.redis.datasets import (
     Databases,
@@ -25,7 +25,6 @@ from steelyard.systems.redis.datasets import (
     fill_by_script,
 )
 from steelyard.systems.redis.engine import Generator, InstalledRedisEngine, RedisEngine
-from steelyard.systems.redis.redis_benchmark import tls_files
 from steelyard.systems.redis.server import (
     CONFIGURATION,
     WHILE_PREPARING,
@@ -229,7 +228,7 @@ def redis_endpoint_engine(
     """
     found = {server: _installation(server) for server in servers.values()}
     generator = find_generator(tuple(found.values()), surroundings)
-    if any(tls_files(address) is not None for address in addresses.values()):
+    if any(dict(address.parameters).get(TLS) == "on" for address in addresses.values()):
         _require_tls(generator.program, surroundings.processes)
     filling = partial(fill, beside=MARKERS)
     return running_engine(experiment, servers, generator, surroundings.redis, fill=filling)

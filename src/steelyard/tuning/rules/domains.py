@@ -1,4 +1,4 @@
-"""Rules of a virtual machine: its CPUs and memory on the hypervisor's, its definition, what is below.
+"""Rules of virtual machines: CPUs and memory on the hypervisor's, the definition, what is below.
 
 Of the definition: what was kept of it, disks, CPU model. Below are the hypervisor's CPUs: idle
 states, frequency.

@@ -16,7 +16,7 @@ from steelyard.core.errors import PreflightError, SteelyardError, TargetError
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.kubernetes import CLUSTER, SECRET, Manifest, ObjectRef, SecretRef
 from steelyard.core.measurement import Fact
-from steelyard.core.outside import ServerAddress, ServerInCluster
+from steelyard.core.outside import POSTGRES_MARK, ServerAddress, ServerInCluster
 from steelyard.core.storage import Provision
 from steelyard.core.target import (
     CloudNativePgTarget,
@@ -47,7 +47,6 @@ from steelyard.systems.postgres.cloudnative_pg.rollout import (
     Rollout,
     RolloutMeans,
 )
-from steelyard.systems.postgres.existing.server import MARK
 
 _HIBERNATION: Final = "cnpg.io/hibernation"
 _FENCED: Final = "cnpg.io/fencedInstances"
@@ -166,7 +165,7 @@ def require_alone(ref: ObjectRef, cluster: Manifest, sql: Sql, address: ServerAd
 
 
 def _others(app: str, sql: Sql, address: ServerAddress) -> Iterator[str]:
-    names = [str(row[0]) for row in sql.rows(address, OTHERS, [app, f"{MARK}%"])]
+    names = [str(row[0]) for row in sql.rows(address, OTHERS, [app, f"{POSTGRES_MARK}%"])]
     if names:
         yield f"it has the databases {', '.join(names)}"
     for database in ("postgres", app):
@@ -175,7 +174,7 @@ def _others(app: str, sql: Sql, address: ServerAddress) -> Iterator[str]:
             tables = int(str(sql.rows(inside, TABLES)[0][0]))
             if tables:
                 yield f"its database {database} has {tables} tables of users"
-    clients = [f"{count} of {user}" for user, count in sql.rows(address, CLIENTS, [MARK])]
+    clients = [f"{count} of {user}" for user, count in sql.rows(address, CLIENTS, [POSTGRES_MARK])]
     if clients:
         yield f"clients are connected ({', '.join(clients)})"
 

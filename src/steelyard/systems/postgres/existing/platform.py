@@ -17,7 +17,13 @@ from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Fact
-from steelyard.core.outside import Command, OnServer, ServerAddress, ServerProgram
+from steelyard.core.outside import (
+    POSTGRES_MARK,
+    Command,
+    OnServer,
+    ServerAddress,
+    ServerProgram,
+)
 from steelyard.core.storage import Provision
 from steelyard.core.target import EndpointTarget
 from steelyard.core.units import format_bytes
@@ -128,7 +134,7 @@ class EndpointPlatform(OthersServer):
         again = options.target.restart_command
         announcing = Announcing(
             place=here,
-            mark=f"{readiness.MARK}{options.campaign_id}",
+            mark=f"{POSTGRES_MARK}{options.campaign_id}",
             restart_command=again if options.restarts else (),
         )
         super().__init__(options.campaign_id, announcing, ledger, means.processes, paused)

@@ -20,7 +20,13 @@ from dataclasses import dataclass, replace
 
 from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.outside import Foreign, OnServer, SavedSetting, ServerAddress
+from steelyard.core.outside import (
+    POSTGRES_MARK,
+    Foreign,
+    OnServer,
+    SavedSetting,
+    ServerAddress,
+)
 from steelyard.core.target import EndpointTarget
 from steelyard.core.units import format_duration
 from steelyard.gateways.sql import Sql, reload
@@ -406,7 +412,6 @@ def in_system_file(
     return tuple(SavedSetting(name=name, value=found.get(name)) for name in folded)
 
 
-MARK = "steelyard campaign "
 _OUR_SESSIONS = 2  # one for our own checks, one to spare
 _STATE = """
 SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
@@ -460,7 +465,7 @@ def read_state(address: ServerAddress, sql: Sql, mark: str) -> ServerState:
         TargetError: It cannot be reached.
     """
     (row,) = sql.rows(address, _STATE, [mark])
-    marks = [str(found[0]) for found in sql.rows(address, _MARKED, [f"{MARK}%"])]
+    marks = [str(found[0]) for found in sql.rows(address, _MARKED, [f"{POSTGRES_MARK}%"])]
     role_limit = int(str(row[6]))
     left = int(str(row[5]))
     return ServerState(
@@ -701,7 +706,7 @@ def _drop_database(thing: OnServer, address: ServerAddress, sql: Sql) -> None:
 
 def _is_named_by(thing: OnServer) -> bool:
     """Return whether a database has the name that the campaign of the mark gives its own."""
-    token = token_of(thing.mark.removeprefix(MARK))
+    token = token_of(thing.mark.removeprefix(POSTGRES_MARK))
     return thing.database.removesuffix("_prepared").endswith(f"_{token}")
 
 
