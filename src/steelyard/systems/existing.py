@@ -352,11 +352,7 @@ class OthersServer(ServerElsewhere):
         content: Sequence[object],
         build: Callable[[ServerAddress], None],
     ) -> PreparedState:
-        """Refuse: nobody may remake what somebody else made.
-
-        Raises:
-            PreflightError: Always.
-        """
+        """Refuse: nobody may remake what somebody else made."""
         raise PreflightError(
             f"Steelyard did not make the server at {self._where} and cannot make it anew",
             hint=f"Use a target that Steelyard makes (`kind: {self._made_kind}`), or leave"

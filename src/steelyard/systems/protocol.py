@@ -26,6 +26,7 @@ from steelyard.core.measurement import (
     CheckpointAge,
     Measurement,
     RunLatency,
+    Second,
     StatementPlan,
     StatementUse,
     WaitClass,
@@ -267,6 +268,25 @@ class RunRequest:
     sampling: float = 1.0
     configuration: str = ""
     in_turns: Pausing | None = None
+
+
+def together(seconds: Sequence[Second]) -> Second:
+    """Return the intervals of several generators at the same time as one."""
+    return Second(
+        end_s=max(one.end_s for one in seconds),
+        transactions=round(sum(one.transactions for one in seconds), 3),
+        seconds=max(one.seconds for one in seconds),
+        latency_mean_s=mean_latency_s(seconds),
+        failed=sum(one.failed for one in seconds),
+    )
+
+
+def mean_latency_s(seconds: Sequence[Second]) -> float | None:
+    """Return the mean over all transactions of some intervals; None where none ended in them."""
+    timed = [one for one in seconds if one.latency_mean_s is not None and one.transactions > 0]
+    weight = sum(one.transactions for one in timed)
+    total_s = sum(one.transactions * (one.latency_mean_s or 0.0) for one in timed)
+    return total_s / weight if weight > 0 else None
 
 
 class TransactionLog(Protocol):

@@ -318,11 +318,7 @@ class PostgresEngine(Engine):
     def unknown(
         self, workload: Workload, address: ServerAddress, *, empty: bool, tables: bool
     ) -> tuple[tuple[str, str], ...]:
-        """Return what a server does not know of a workload's statements, as ``unknown_in``.
-
-        Raises:
-            TargetError: The server lets nobody in.
-        """
+        """Return what a server does not know of a workload's statements, as ``unknown_in``."""
         return tuple(unknown_in(workload, address, self._sql, empty=empty, tables=tables))
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:

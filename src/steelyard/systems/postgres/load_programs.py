@@ -555,11 +555,7 @@ class NamedProgram(PostgresLoad):
         return parse_run(command, completed[0], seconds=request.seconds, ramp_s=ramp_s)
 
     def processed(self, completed: Sequence[Completed]) -> int:
-        """Refuse: it counts a rate.
-
-        Raises:
-            MeasurementError: Always.
-        """
+        """Refuse: it counts a rate."""
         raise MeasurementError(f"{completed[0].argv[0]} does not count its transactions")
 
     def logs_transactions(self) -> bool:

@@ -508,12 +508,7 @@ class TransactionLogReader:
     def finish(self, *, ramp_s: float | None = None) -> TransactionLog:
         """Return all that was fed; a line without an end is not counted.
 
-        Args:
-            ramp_s: What ended before that is counted by second only; None: before the latest end
-                of the ramp that was told at first.
-
-        Raises:
-            MeasurementError: The ramp ended later than was told at first.
+        What ended before the ramp's end is counted by second only.
         """
         origin = self._settled(ramp_s)
         self._take(self._counted_or_held(self._whole))
@@ -619,11 +614,7 @@ class SeveralLogs:
         self._readers[min(place, len(self._readers) - 1)].feed(source, chunk)
 
     def finish(self, *, ramp_s: float | None = None) -> TransactionLog:
-        """Return what all of them wrote.
-
-        Raises:
-            MeasurementError: The ramp of one was over later than was told at first.
-        """
+        """Return what all of them wrote."""
         logs = [reader.finish(ramp_s=ramp_s) for reader in self._readers]
         return merge([log for log in logs if isinstance(log, TransactionLog)])
 

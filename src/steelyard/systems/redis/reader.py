@@ -269,12 +269,7 @@ class CommandCounter:
         self._reads = 0
 
     def read(self) -> CountedAt:
-        """Return how many there were so far, and when.
-
-        Raises:
-            MeasurementError: The server does not count commands.
-            TargetError: It is gone.
-        """
+        """Return how many there were so far, and when."""
         now, counts = self._session.pipeline((_NOW, _COUNTS))
         told = parse_info(counts)
         # One INFO less: it is counted when it is done.

@@ -597,11 +597,7 @@ class RedisEndpointPlatform(OthersServer):
         restart_by(self._options.restart_command, self._means, self._started_at, environment)
 
     def configure(self, settings: Mapping[str, str]) -> bool:
-        """Set a configuration's settings at once; nothing is left for the server to read.
-
-        Raises:
-            TargetError: As of ``start``.
-        """
+        """Set a configuration's settings at once; nothing is left for the server to read."""
         self._require_harmless()
         self._settings.change(settings, self._entrance)
         return False
