@@ -121,16 +121,6 @@ def summed(parts: list[Cells]) -> Cells:
     return Cells(keys=ordered[firsts], counts=np.add.reduceat(counts[order], firsts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
-    """The transactions of one script in one second, on one side of the ramp's end."""
-
-    second: int
-    ramped: bool
-    script: int
-    histogram: Histogram
-
-
 def keys_of(lines: Lines, buckets: IntArray, scripts: int) -> IntArray:
     """Return the cell of each transaction, where there are so many scripts."""
     keys = lines.second * 2
@@ -142,8 +132,8 @@ def keys_of(lines: Lines, buckets: IntArray, scripts: int) -> IntArray:
     return keys
 
 
-def slots(cells: Cells, scripts: int) -> Iterator[Slot]:
-    """Yield the histograms by second, side of the ramp's end and script, in this order."""
+def slots(cells: Cells, scripts: int) -> Iterator[tuple[int, bool, int, IntArray]]:
+    """Yield second, whether it is after the ramp, script and counts of buckets, in this order."""
     owners, buckets = np.divmod(cells.keys, BUCKETS)
     firsts = np.flatnonzero(np.diff(owners, prepend=owners[:1] - 1))
     for first, last in zip(firsts, np.append(firsts, len(owners))[1:], strict=True):
@@ -151,12 +141,7 @@ def slots(cells: Cells, scripts: int) -> Iterator[Slot]:
         counts = np.zeros(BUCKETS, np.int64)
         counts[buckets[first:last]] = cells.counts[first:last]
         second, ramped = divmod(place, 2)
-        yield Slot(
-            second=second,
-            ramped=bool(ramped),
-            script=script,
-            histogram=Histogram(counts=counts),
-        )
+        yield second, bool(ramped), script, counts
 
 
 SKIPPED = "skipped"
@@ -237,10 +222,9 @@ class TransactionLog:
         if not self.form.has_latencies:
             return None
         whole: dict[int, IntArray] = {}
-        for slot in slots(self.cells, len(self.form.scripts)):
-            if slot.ramped:
-                counts = whole.setdefault(slot.script, _NOWHERE.copy())
-                counts += slot.histogram.counts
+        for _, is_ramped, script, counts in slots(self.cells, len(self.form.scripts)):
+            if is_ramped:
+                whole[script] = whole.get(script, _NOWHERE) + counts
         ramped = [(each, n) for each, n in self.unsuccessful.items() if each.ramped]
         words: Counter[str] = Counter()
         for each, number in ramped:
@@ -270,9 +254,9 @@ class TransactionLog:
         """
         counted: dict[tuple[int, int], IntArray] = {}
         apart: dict[tuple[int, int], IntArray] = {}
-        for slot in slots(self.cells, len(self.form.scripts)):
-            place, found = (slot.second, slot.script), counted if slot.ramped else apart
-            found[place] = found.get(place, _NOWHERE) + slot.histogram.counts
+        for second, is_ramped, script, counts in slots(self.cells, len(self.form.scripts)):
+            found = counted if is_ramped else apart
+            found[second, script] = counts
         failed: Counter[tuple[int, int]] = Counter()
         skipped: Counter[tuple[int, int]] = Counter()
         for each, number in self.unsuccessful.items():
@@ -310,12 +294,12 @@ class TransactionLog:
         final = math.inf if self.end_s is None else math.ceil(self.end_s) - 1
         sums: dict[int, IntArray] = {}
         last = first
-        for slot in slots(self.cells, len(self.form.scripts)):
-            if slot.ramped:
-                second = int(min(slot.second, final))
-                window = (second - first) // length
-                sums[window] = sums.get(window, _NOWHERE) + slot.histogram.counts
-                last = max(last, second + 1)
+        for second, is_ramped, _, counts in slots(self.cells, len(self.form.scripts)):
+            if is_ramped:
+                ended = int(min(second, final))
+                window = (ended - first) // length
+                sums[window] = sums.get(window, _NOWHERE) + counts
+                last = max(last, ended + 1)
         count = max(sums, default=-1) + 1
         if count > 1 and last - first - (count - 1) * length < length / 2:
             count -= 1
