@@ -527,7 +527,7 @@ class PostgresCeilings:
         logs = ("--log", f"--log-prefix={directory / 'round-trip'}")
         command = Command(
             argv=(self._installations[0].program("pgbench"), *options, *logs),
-            environment=environment(address),
+            environment=pgbench.environment(address),
         )
         completed = self._processes.run(command, timeout_s=_TRIPS_WITHIN_S)
         if not completed.succeeded:

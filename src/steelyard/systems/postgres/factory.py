@@ -35,6 +35,7 @@ from steelyard.systems.postgres.server import (
     wheel_parts,
 )
 from steelyard.systems.postgres.settings import (
+    SESSION_CONTEXTS,
     SettingEntry,
     effective_setting,
     empty_configuration,
@@ -241,8 +242,6 @@ _NAME_IT: Final = (
     "Name the database that has it, with `allow_existing: true` in the target or --allow-existing,"
     " or make it by `prepare` scripts; or correct the script."
 )
-# Contexts that any user may set for own sessions, when they begin.
-SESSION_CONTEXTS = frozenset({"user", "backend"})
 _NEEDS_RESTART = "postmaster"
 _FIXED = "internal"
 

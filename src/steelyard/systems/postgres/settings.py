@@ -40,7 +40,8 @@ _SWITCH_COST = {
     "sighup": SwitchCost.RELOAD,
     "postmaster": SwitchCost.RESTART,
 }
-_OF_ANY_SESSION = frozenset({"user", "backend"})
+# Contexts that any user may set for own sessions, when they begin.
+SESSION_CONTEXTS = frozenset({"user", "backend"})
 # With these a configuration would take the server from the platform's hands; each with the way out.
 _FIXED_BY_STEELYARD = {
     "port": "Use `target: {port: ...}`.",
@@ -165,7 +166,7 @@ def beyond_sessions(names: Sequence[str], catalogue: Mapping[str, SettingEntry])
     return tuple(
         name
         for name in names
-        if name not in catalogue or catalogue[name].context not in _OF_ANY_SESSION
+        if name not in catalogue or catalogue[name].context not in SESSION_CONTEXTS
     )
 
 

@@ -14,9 +14,8 @@ from steelyard.core.redis import changes_keys
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.units import MIB
 from steelyard.gateways.host import LOOPBACK, Clock, until
-from steelyard.gateways.redis import RedisDoor, RedisSession, opened, settings_like
+from steelyard.gateways.redis import RedisSession, opened, settings_like
 from steelyard.systems.protocol import Dataset, Engine, RunRequest, ServerReader
-from steelyard.systems.redis import reader as figures
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis import server as checks
 from steelyard.systems.redis import settings
@@ -25,6 +24,7 @@ from steelyard.systems.redis.reader import (
     COUNTER_PATIENCE_S,
     CommandCounter,
     await_quiet,
+    lag_bytes,
     open_reader,
 )
 from steelyard.systems.redis.redis_benchmark import (
@@ -200,20 +200,14 @@ class RedisEngine(Engine):
             for name in sorted(names)
             if name in catalogue and catalogue[name].changeable
         ]
-        session = self._redis.connect(address)
-        try:
+        with opened(self._redis, address) as session:
             session.pipeline(wanted)
             await_quiet(session)
-        finally:
-            session.close()
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
         """Return all settings that say something about the server."""
-        session = self._redis.connect(address)
-        try:
+        with opened(self._redis, address) as session:
             return settings.recorded(settings_like(session, "*"))
-        finally:
-            session.close()
 
     def deviations(
         self, asked: Sequence[Setting], effective: Sequence[EffectiveSetting]
@@ -359,8 +353,7 @@ class RedisSuccession:
 
     def promote(self, replica: ServerAddress, clock: Clock) -> None:
         """Make a replica a primary, once its link is down: then it has read all there was."""
-        door: RedisDoor = self._program.redis
-        with opened(door, replica) as session:
+        with opened(self._program.redis, replica) as session:
 
             def has_noticed() -> bool:
                 return session.info("replication").get("master_link_status") == "down"
@@ -385,9 +378,9 @@ class OffsetWatch:
 
     def behind_bytes(self) -> int | None:
         """Return the difference of the offsets; the primary is asked first, so it may be 0."""
-        sent = figures.number(self._primary.info("replication"), "master_repl_offset")
-        applied = figures.number(self._replica.info("replication"), "slave_repl_offset")
-        return None if sent is None or applied is None else int(max(sent - applied, 0))
+        told = self._primary.info("replication")
+        lag = lag_bytes(told, self._replica.info("replication"))
+        return None if lag is None else int(lag)
 
     def close(self) -> None:
         """End both sessions."""

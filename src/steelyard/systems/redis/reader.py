@@ -143,6 +143,12 @@ def behind_bytes(told: Told) -> float | None:
     return None if sent is None or not known else max(sent - min(known), 0.0)
 
 
+def lag_bytes(told: Told, of_replica: Told) -> float | None:
+    """Return what a replica had not applied just after its primary was asked; None: not told."""
+    sent, applied = number(told, "master_repl_offset"), number(of_replica, "slave_repl_offset")
+    return None if sent is None or applied is None else max(sent - applied, 0.0)
+
+
 def _commands(told: Told) -> list[str]:
     return [name for name in told if name.startswith(_COMMAND)]
 
@@ -349,10 +355,9 @@ class Passing:
 
     def compare(self, told: Told, of_replica: Told) -> None:
         """Take what a replica says of itself just after its primary was asked."""
-        sent = number(told, "master_repl_offset")
-        applied = number(of_replica, "slave_repl_offset")
-        if sent is not None and applied is not None:
-            self._lag = max(sent - applied, 0.0, self._lag or 0.0)
+        lag = lag_bytes(told, of_replica)
+        if lag is not None:
+            self._lag = max(lag, self._lag or 0.0)
 
     def _begin(self, told: Told) -> None:
         """Start every sum that this server can have; one without the log has 0 of it."""
