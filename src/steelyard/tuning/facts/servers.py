@@ -18,6 +18,7 @@ from steelyard.gateways.redis import (
     RedisDoor,
     RedisSession,
     ReplyError,
+    opened,
     own_password,
     settings_like,
     socket_path,
@@ -249,11 +250,8 @@ def collect_redis(door: RedisDoor, address: ServerAddress, host: Host) -> RedisS
     Raises:
         TargetError: It cannot be reached, or does not let this user ask for INFO.
     """
-    session = door.connect(address)
-    try:
+    with opened(door, address) as session:
         told, asked = session.info("all"), _settings(session)
-    finally:
-        session.close()
     path = socket_path(address)
     name = str(path) if path is not None else f"{address.host}:{address.port}"
     process = _process(host, told) if _redis_may_be_here(address) else None

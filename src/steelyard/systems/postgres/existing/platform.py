@@ -58,7 +58,6 @@ from steelyard.systems.postgres.existing.server import (
     DatasetNeeds,
     Means,
     Naming,
-    SystemSettings,
     require_usable,
     restart,
     undo,
@@ -141,8 +140,9 @@ class EndpointPlatform(OthersServer):
         self._options = options
         self._means = means
         self._databases = self._databases_of(self._changes)
-        system = SystemSettings(options.settings, means.sql, self._changes.keep)
-        self._alter_system = AlterSystem(system, self._place.entrance, again, means)
+        self._alter_system = AlterSystem(
+            options.settings, means, self._place.entrance, again, self._changes.keep
+        )
         self._session: Mapping[str, str] = {}
         self._state: readiness.ServerState | None = None
 

@@ -319,45 +319,6 @@ def restart(
     restart_by(command, means, lambda: means.sql.rows(entrance(), STARTED_AT))
 
 
-class AlterSystem:
-    """The store that every server has: ``postgresql.auto.conf``.
-
-    Args:
-        settings: What of it the campaign changes.
-        entrance: Where the server is reached now.
-        restart_command: Of the user; empty: the server is never restarted.
-    """
-
-    def __init__(
-        self,
-        settings: "SystemSettings",
-        entrance: Callable[[], ServerAddress],
-        restart_command: tuple[str, ...],
-        means: Means,
-    ) -> None:
-        self._settings = settings
-        self._entrance = entrance
-        self._restart_command = restart_command
-        self._means = means
-
-    @property
-    def label(self) -> str:
-        """Return how settings are changed."""
-        return "by ALTER SYSTEM"
-
-    def change(self, settings: Mapping[str, str]) -> bool:
-        """Write settings; the server has yet to read them."""
-        self._settings.change(settings, self._entrance())
-        return self._settings.are_some
-
-    def activate(self, settings: Mapping[str, str], *, restarts: bool) -> None:
-        """Write settings, have them read, and restart the server where asked."""
-        if self.change(settings):
-            reload(self._entrance(), self._means.sql, self._means.clock)
-        if restarts:
-            restart(self._restart_command, self._entrance, self._means)
-
-
 # The last line for a setting is the one that counts; ALTER SYSTEM leaves one of each.
 _IN_FILE = """
 SELECT lower(name), setting FROM pg_file_settings
@@ -365,38 +326,59 @@ WHERE sourcefile LIKE '%postgresql.auto.conf' ORDER BY seqno
 """
 
 
-class SystemSettings:
-    """The settings that a campaign changes on one server.
+class AlterSystem:
+    """The store that every server has: ``postgresql.auto.conf``.
 
     Args:
         names: Of every setting that any configuration on this server asks for.
+        entrance: Where the server is reached now.
+        restart_command: Of the user; empty: the server is never restarted.
         keep: Called with what stood there, before the first change.
     """
 
     def __init__(
-        self, names: tuple[str, ...], sql: Sql, keep: Callable[[tuple[SavedSetting, ...]], None]
+        self,
+        names: tuple[str, ...],
+        means: Means,
+        entrance: Callable[[], ServerAddress],
+        restart_command: tuple[str, ...],
+        keep: Callable[[tuple[SavedSetting, ...]], None],
     ) -> None:
         self._names = names
-        self._sql = sql
+        self._means = means
+        self._entrance = entrance
+        self._restart_command = restart_command
         self._keep = keep
         self._before: tuple[SavedSetting, ...] | None = None
 
     @property
-    def are_some(self) -> bool:
-        """Return whether the campaign changes any."""
-        return bool(self._names)
+    def label(self) -> str:
+        """Return how settings are changed."""
+        return "by ALTER SYSTEM"
 
-    def change(self, asked: Mapping[str, str], address: ServerAddress) -> None:
-        """Write the settings of a configuration; those it does not ask for go back to what was."""
+    def change(self, settings: Mapping[str, str]) -> bool:
+        """Write settings; those that are not asked for go back to what was.
+
+        The server has yet to read them.
+        """
         if not self._names:
-            return
+            return False
+        address, sql = self._entrance(), self._means.sql
         if self._before is None:
-            before = in_system_file(self._names, self._sql, address)
+            before = in_system_file(self._names, sql, address)
             self._keep(before)
             self._before = before
-        by_name = {name.lower(): value for name, value in asked.items()}
+        by_name = {name.lower(): value for name, value in settings.items()}
         wanted = {saved.name: by_name.get(saved.name, saved.value) for saved in self._before}
-        self._sql.execute(address, [set_system(n, v) for n, v in wanted.items()])
+        sql.execute(address, [set_system(n, v) for n, v in wanted.items()])
+        return True
+
+    def activate(self, settings: Mapping[str, str], *, restarts: bool) -> None:
+        """Write settings, have them read, and restart the server where asked."""
+        if self.change(settings):
+            reload(self._entrance(), self._means.sql, self._means.clock)
+        if restarts:
+            restart(self._restart_command, self._entrance, self._means)
 
 
 def in_system_file(

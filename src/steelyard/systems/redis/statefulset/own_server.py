@@ -46,7 +46,7 @@ from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.core.units import format_duration
-from steelyard.gateways.redis import RedisDoor
+from steelyard.gateways.redis import RedisDoor, opened
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.made_server import (
     MadeInCluster,
@@ -569,11 +569,8 @@ class OwnServer(MadeServer[_There, ServerAsked]):
         )
 
     def _started_at(self) -> str | None:
-        session = self._means.door.connect(self._entrance())
-        try:
+        with opened(self._means.door, self._entrance()) as session:
             return session.info("server").get("run_id") or None
-        finally:
-            session.close()
 
     def _look_around(self) -> None:
         there = self._there
