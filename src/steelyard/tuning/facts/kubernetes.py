@@ -498,7 +498,7 @@ def storage_classes(classes: Iterable[Manifest]) -> tuple[StorageClassFacts, ...
             name=str(each["metadata"]["name"]),
             provisioner=str(each.get("provisioner") or ""),
             binding=str(each.get("volumeBindingMode") or "Immediate"),
-            parameters=_as_texts(each.get("parameters") or {}),
+            parameters=_texts(each.get("parameters") or {}),
         )
         for each in classes
     )
@@ -541,10 +541,6 @@ def kubelet_of(configz: str) -> Kubelet:
     if not isinstance(given, dict):
         raise ValueError("no kubeletconfig")  # noqa: TRY004 - what the callers of a parser expect
     return parse_kubelet(json.dumps(given))
-
-
-def _as_texts(value: Mapping[str, object]) -> dict[str, str]:
-    return {str(name): str(each) for name, each in value.items()}
 
 
 _CONFIGZ: Final = "/api/v1/nodes/{node}/proxy/configz"
@@ -665,8 +661,8 @@ def kubernetes_facts(
         "node": seen(database.node, "spec.nodeName of the pod"),
         "kubelet": _kubelet(database),
         "pods": pods,
-        "capacity": _of(status, lambda of: _as_texts(of["capacity"])),
-        "allocatable": _of(status, lambda of: _as_texts(of["allocatable"])),
+        "capacity": _of(status, lambda of: _texts(of["capacity"])),
+        "allocatable": _of(status, lambda of: _texts(of["allocatable"])),
         "storage_classes": _asked(
             "storage classes of the API", lambda: storage_classes(api.list(STORAGE_CLASS))
         ),

@@ -47,7 +47,6 @@ CHECKPOINTS: Final = "SELECT num_requested, num_timed FROM pg_stat_checkpointer"
 OLD_CHECKPOINTS: Final = "SELECT checkpoints_req, checkpoints_timed FROM pg_stat_bgwriter"
 _CHECKPOINTER_FROM: Final = 17
 _PATIENCE_S: Final = 20.0
-_LOOPBACK: Final = ("", "127.0.0.1", "::1")
 # They may hold passwords, and no rule asks for them; nor for what extensions keep (`a.b`).
 _SECRET: Final = re.compile(r"conninfo|command|passphrase|\.")
 _MAPPING: Final = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ", re.MULTILINE)
@@ -155,7 +154,7 @@ def _checkpoints(session: SqlSession, version: int) -> Finds:
 def _may_be_here(address: ServerAddress, own: object) -> bool:
     """Return whether a server's processes may be among ours; their ids must still fit."""
     by_socket = address.host.startswith(("/", "@"))
-    return by_socket or str(own) in _LOOPBACK[1:]
+    return by_socket or str(own) in _LOOPBACK
 
 
 def _postmaster(host: Host, backend: int) -> int | None:
@@ -209,7 +208,7 @@ _LAYER: Final = "redis"
 _TITLE: Final = "proc-title-template"  # Redis 6.2, as is FAILOVER, without which there is no fence
 _FENCE: Final = "by start.sh"
 _ON: Final = "yes"
-_LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _PROGRAMS: Final = ("redis", "valkey")
 _UNIT: Final = re.compile(r"/([^/\s]+\.service)(?:/|$)", re.MULTILINE)
 _UNITS: Final = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system")
@@ -318,7 +317,7 @@ def _fenced(asked: dict[str, str] | str) -> Found:
 
 def _redis_may_be_here(address: ServerAddress) -> bool:
     """Return whether a server's process may be among ours; its name must still fit."""
-    return socket_path(address) is not None or address.host in _LOOPBACK_HOSTS
+    return socket_path(address) is not None or address.host in _LOOPBACK
 
 
 def _process(host: Host, told: Mapping[str, str]) -> int | None:
