@@ -252,10 +252,7 @@ def _layers(request: StackRequest, facts: StackFacts, budget: Budget, shared_fil
             hint="Run `steelyard inspect --save facts.yaml` on it, and give --host-facts"
             " facts.yaml.",
         )
-    guest = plan_guest(request, facts, budget, below)
-    if request.place is not Place.CNPG:
-        return guest
-    return replace(guest, pod=pod_design(request, budget, guest.linux, shared_files))
+    return plan_guest(request, facts, budget, below, shared_files)
 
 
 def below_of(place: Place, facts: StackFacts) -> LinuxFacts | None:

@@ -3,7 +3,7 @@
 Of a domain that is there already a plan changes what it speaks of, and keeps all the rest.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from steelyard.core.errors import InputError, PreflightError
@@ -33,6 +33,7 @@ from steelyard.tuning.plan.topology import (
     DomainPlace,
     Wanted,
     place_domain,
+    pod_design,
     pool_pages,
     require_whole_cores,
     threads_per_core,
@@ -46,21 +47,14 @@ _OF_A_PAGE: Final = 64
 _KERNEL_BYTES: Final = 40 * MIB
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuestPlan(Layers):
-    """A virtual machine, its hypervisor, and the system inside.
-
-    Attributes:
-        linux: The guest as it will be: its cores, its node, its memory.
-    """
-
-    linux: LinuxFacts
-
-
 def plan_guest(
-    request: StackRequest, facts: StackFacts, budget: Budget, below: LinuxFacts
-) -> GuestPlan:
-    """Return the plan of a virtual machine for the database.
+    request: StackRequest,
+    facts: StackFacts,
+    budget: Budget,
+    below: LinuxFacts,
+    shared_files_bytes: int,
+) -> Layers:
+    """Return the plan of a virtual machine for the database, and of the pod inside where one is.
 
     Raises:
         PreflightError: No NUMA node of the hypervisor has room for it.
@@ -89,11 +83,11 @@ def plan_guest(
     linux = as_guest(inside or LinuxFacts(), wanted.vcpus, place.threads, wanted.memory_bytes)
     pool = PoolDesign(page_bytes=request.page_bytes, pages=pages, node=0)
     below_pool = replace(pool, pages=place.pool_pages, node=place.node.number)
-    return GuestPlan(
+    return Layers(
         hypervisor=hypervisor_design(below, facts, (below_pool,)),
         domain=_domain(request, wanted, place, below),
         machine=machine_design(linux, facts, (pool,), linux.cpus or ()),
-        linux=linux,
+        pod=pod_design(request, budget, linux, shared_files_bytes) if in_pod else None,
         lines=(*lines, *_node_lines(wanted, place)),
         assumptions=_assumptions(request, facts, below, wanted),
     )
