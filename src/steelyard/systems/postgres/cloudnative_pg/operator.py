@@ -367,7 +367,7 @@ def state_of(ref: ObjectRef, cluster: Manifest, pods: tuple[Manifest, ...]) -> C
         primary=str(status.get("currentPrimary") or ""),
         target=str(status.get("targetPrimary") or ""),
         instances=tuple(sorted(map(_instance, pods), key=lambda each: each.name)),
-        restarted_at=str(_annotations(cluster).get(RESTARTED_AT) or ""),
+        restarted_at=str(annotations_of(cluster).get(RESTARTED_AT) or ""),
     )
 
 
@@ -383,15 +383,16 @@ def _instance(pod: Manifest) -> Instance:
         node=str(pod["spec"].get("nodeName") or ""),
         is_ready=is_ready(pod),
         is_ending=bool(metadata.get("deletionTimestamp")),
-        restarted_at=str(_annotations(pod).get(RESTARTED_AT) or ""),
+        restarted_at=str(annotations_of(pod).get(RESTARTED_AT) or ""),
         crashes=int(server.get("restartCount") or 0),
         has_ended="terminated" in (server.get("state") or {}),
-        operator=str(_annotations(pod).get(_OPERATOR) or ""),
+        operator=str(annotations_of(pod).get(_OPERATOR) or ""),
         qos=str(status.get("qosClass") or ""),
     )
 
 
-def _annotations(manifest: Manifest) -> Mapping[str, Any]:
+def annotations_of(manifest: Manifest) -> Mapping[str, Any]:
+    """Return the annotations of an object."""
     return manifest["metadata"].get("annotations") or {}
 
 
