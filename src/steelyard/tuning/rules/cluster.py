@@ -103,10 +103,10 @@ def _budget(facts: StackFacts) -> Rulings:
     return HOLDS
 
 
-_NEEDS: Final = ("kubernetes.cluster",)
+_of_cluster = partial(StackRule, layers=("kubernetes",), needs=("kubernetes.cluster",))
 
 OPERATOR_RULES: Final[tuple[StackRule, ...]] = (
-    StackRule(
+    _of_cluster(
         code="CNPG001",
         layers=("kubernetes", "postgres"),
         severity=Severity.ERROR,
@@ -116,10 +116,9 @@ OPERATOR_RULES: Final[tuple[StackRule, ...]] = (
         remedy="Remove them; quote the values.",
         source="cloudnative-pg, pkg/postgres/configuration.go at b122f632,"
         " FixedConfigurationParameters",
-        needs=_NEEDS,
         judge=_own_parameters,
     ),
-    StackRule(
+    _of_cluster(
         code="CNPG002",
         layers=("kubernetes", "postgres"),
         severity=Severity.WARNING,
@@ -128,31 +127,26 @@ OPERATOR_RULES: Final[tuple[StackRule, ...]] = (
         detect="spec.postgresql.parameters.wal_level",
         remedy="Set wal_level: replica, or say that logical decoding is used.",
         source=_CONFIGURATION,
-        needs=_NEEDS,
         judge=_wal_level,
     ),
-    StackRule(
+    _of_cluster(
         code="CNPG003",
-        layers=("kubernetes",),
         severity=Severity.WARNING,
         title="Instances run on different nodes",
         why="the operator only prefers that by default: one node may hold them all",
         detect="spec.affinity.podAntiAffinityType",
         remedy="Set podAntiAffinityType: required.",
         source="CloudNativePG documentation, 'Scheduling'",
-        needs=_NEEDS,
         judge=_apart,
     ),
-    StackRule(
+    _of_cluster(
         code="CNPG004",
-        layers=("kubernetes",),
         severity=Severity.INFO,
         title="A disruption budget suits the number of instances",
         why="with one instance it blocks every drain; without one, several may go at once",
         detect="spec.enablePDB, spec.instances",
         remedy="Set enablePDB: false for a single instance, true for several.",
         source="CloudNativePG documentation, 'API Reference'",
-        needs=_NEEDS,
         judge=_budget,
     ),
 )
@@ -480,10 +474,11 @@ def _second_engine(each: StorageClassFacts) -> Rulings:
 
 
 _OF_STORAGE: Final = ("kubernetes.storage_classes",)
+_of_class = partial(StackRule, needs=_OF_STORAGE)
 _PARAMETERS: Final = "Longhorn documentation, 'Storage Class Parameters'"
 
 STORAGE_RULES: Final[tuple[StackRule, ...]] = (
-    StackRule(
+    _of_class(
         code="LH001",
         layers=("storage",),
         severity=Severity.ERROR,
@@ -492,10 +487,9 @@ STORAGE_RULES: Final[tuple[StackRule, ...]] = (
         detect="dataLocality and numberOfReplicas (3 by default) of the storage class",
         remedy='Set numberOfReplicas: "1".',
         source=_PARAMETERS,
-        needs=_OF_STORAGE,
         judge=of_all(_classes, _one_replica),
     ),
-    StackRule(
+    _of_class(
         code="LH002",
         layers=("storage", "kubernetes"),
         severity=Severity.WARNING,
@@ -507,7 +501,7 @@ STORAGE_RULES: Final[tuple[StackRule, ...]] = (
         needs=(*_OF_STORAGE, "kubernetes.cluster"),
         judge=_replicated_once,
     ),
-    StackRule(
+    _of_class(
         code="LH003",
         layers=("storage", "kubernetes"),
         severity=Severity.WARNING,
@@ -516,10 +510,9 @@ STORAGE_RULES: Final[tuple[StackRule, ...]] = (
         detect="volumeBindingMode of strict-local and node-local storage classes",
         remedy=f"Set volumeBindingMode: {LATE}.",
         source=f"Kubernetes documentation, 'Storage Classes'; {_PARAMETERS}",
-        needs=_OF_STORAGE,
         judge=of_all(_classes, _late_binding),
     ),
-    StackRule(
+    _of_class(
         code="LH004",
         layers=("storage", "linux"),
         severity=Severity.WARNING,
@@ -528,7 +521,6 @@ STORAGE_RULES: Final[tuple[StackRule, ...]] = (
         detect="dataEngine of the storage class",
         remedy="Add 1024 pages to the pool and reserve a core, or use dataEngine: v1.",
         source="Longhorn documentation, 'V2 Data Engine: Prerequisites'",
-        needs=_OF_STORAGE,
         judge=of_all(_classes, _second_engine),
     ),
 )

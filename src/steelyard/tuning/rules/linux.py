@@ -34,7 +34,7 @@ from steelyard.tuning.rules.rule import (
     violated_if,
 )
 
-_rule = partial(StackRule, layers=("linux",))
+_rule = partial(StackRule, layers=("linux",), needs=())
 _SPARE_SHARE: Final = 0.10  # a guess; with the next: what is left over on purpose
 _SPARE_BYTES: Final = 256 * MIB
 _EMULATOR: Final = "qemu"  # so begin the names of QEMU's processes
@@ -314,7 +314,6 @@ RULES: Final[tuple[StackRule, ...]] = (
         remedy="vm.swappiness = 1 in a file of /etc/sysctl.d, or no swap.",
         source="TuneD, profiles/postgresql/tuned.conf (vm.swappiness=3) and "
         "profiles/latency-performance/tuned.conf (vm.swappiness=10)",
-        needs=(),
         judge=_keeps_off_swap,
     ),
     _rule(
@@ -329,7 +328,6 @@ RULES: Final[tuple[StackRule, ...]] = (
         remedy="vm.dirty_bytes = 536870912 and vm.dirty_background_bytes = 67108864.",
         source="TuneD, profiles/postgresql/tuned.conf (vm.dirty_bytes, vm.dirty_background_bytes); "
         "Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_ratio",
-        needs=(),
         judge=_bounded_dirt,
     ),
     _rule(
@@ -541,7 +539,6 @@ CPU_RULES: Final[tuple[StackRule, ...]] = (
         remedy="Find who it is, and measure when it is quiet.",
         source="Linux, Documentation/filesystems/proc.rst, section 1.7 (steal); "
         "Documentation/accounting/psi.rst; the factor was measured",
-        needs=(),
         judge=_undisturbed,
     ),
     _rule(
@@ -558,7 +555,6 @@ CPU_RULES: Final[tuple[StackRule, ...]] = (
         "CPUCreditBalance and CPUSurplusCreditsCharged.",
         source='AWS, "Amazon EC2 User Guide", section "Burstable performance instances"; AWS, '
         '"Amazon RDS User Guide", section "DB instance class types" (T3 in unlimited mode)',
-        needs=(),
         judge=_steady_instance,
     ),
     _rule(

@@ -171,7 +171,7 @@ def _bounded_loss(server: RedisFacts) -> Rulings:
     return violated(f"{server.name}: takes writes while no replica is there to keep them")
 
 
-_rule = partial(StackRule, needs=("redis",))
+_rule = partial(StackRule, layers=("redis",), needs=("redis",))
 _PERSISTENCE: Final = "Redis documentation, 'Redis persistence'"
 
 RULES: Final[tuple[StackRule, ...]] = (
@@ -202,7 +202,6 @@ RULES: Final[tuple[StackRule, ...]] = (
     ),
     _rule(
         code="RED003",
-        layers=("redis",),
         severity=Severity.WARNING,
         title="The append-only file is flushed every second",
         why="always costs a flush per round of the event loop; no-appendfsync-on-rewrite loses up"
@@ -226,7 +225,6 @@ RULES: Final[tuple[StackRule, ...]] = (
     ),
     _rule(
         code="RED005",
-        layers=("redis",),
         severity=Severity.INFO,
         title="What may be lost is stated",
         why="snapshots alone lose what came since the last one: up to the longest save interval",
@@ -237,7 +235,6 @@ RULES: Final[tuple[StackRule, ...]] = (
     ),
     _rule(
         code="RED006",
-        layers=("redis",),
         severity=Severity.WARNING,
         title="What a primary does not keep, a replica keeps",
         why="copies in memory alone are gone when both lose their power",
@@ -248,7 +245,6 @@ RULES: Final[tuple[StackRule, ...]] = (
     ),
     _rule(
         code="RED007",
-        layers=("redis",),
         severity=Severity.INFO,
         title="A primary without persistence takes no writes while its replica is away",
         why="what is written then is in one memory alone, without a bound",
