@@ -10,7 +10,6 @@ from steelyard.core.findings import Severity
 from steelyard.core.stack import Kubelet, KubernetesFacts, PodFacts, StackFacts
 from steelyard.core.units import GIB, MIB, format_bytes, page_bytes_of, parse_quantity
 from steelyard.tuning.rules.rule import (
-    HOLDS,
     NOTHING,
     Rulings,
     StackRule,
