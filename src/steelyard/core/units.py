@@ -207,8 +207,12 @@ def page_bytes_of(resource: str) -> int | None:
 
 _MEMORY_BYTES: Final = {"B": 1, "kB": KIB, "MB": MIB, "GB": GIB, "TB": 1024 * GIB}
 _TIME_US: Final = {
-    **{"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000},
-    **{"h": 3_600_000_000, "d": 86_400_000_000},
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
 }
 _WRITTEN_OUT: Final = 1e15  # beyond it nobody counts digits
 _OF_SETTING: Final = re.compile(r"^\s*([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Z]*)\s*$")

@@ -457,7 +457,7 @@ class PostgresEngine(Engine):
             request, started_at=started_at, ramp_s=ramp_s, slice_s=slice_s, stretches=stretches
         )
 
-    def ceilings(self) -> PostgresCeilings:
+    def ceilings(self) -> "PostgresCeilings":
         """Return the tools to measure what a server can do at most."""
         installations = [program.installation for program in self._programs.values()]
         return PostgresCeilings(installations, processes=self._processes, sql=self._sql)

@@ -219,9 +219,7 @@ def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
         in_force[str(name).lower()] = seen
         shown[str(name).lower()] = str(text)
         if kind in ("integer", "real"):
-            bounds[str(name)] = Bounds(
-                unit=seen.unit, low=float(str(low)), high=float(str(high))
-            )
+            bounds[str(name)] = Bounds(unit=seen.unit, low=float(str(low)), high=float(str(high)))
     alterable: frozenset[str] = frozenset()
     if not superuser and version_numbers(str(version)) >= _GRANTED_FROM:
         alterable = frozenset(str(name).lower() for (name,) in sql.rows(address, _ALTERABLE))

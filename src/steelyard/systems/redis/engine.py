@@ -306,9 +306,7 @@ class InstalledRedisEngine(RedisEngine):
         generator: Generator,
         databases: Databases,
     ) -> None:
-        super().__init__(
-            experiment, programs, catalogues, generator=generator, databases=databases
-        )
+        super().__init__(experiment, programs, catalogues, generator=generator, databases=databases)
         self._trials = trials
 
     def complaints(self, configuration: str) -> tuple[Complaint, ...]:

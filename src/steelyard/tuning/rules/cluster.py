@@ -165,9 +165,7 @@ def _guaranteed(pod: PodFacts) -> Rulings:
     if not is_guaranteed(pod):
         return violated(f"{pod.name}: requests and limits of CPU and memory are not equal")
     if whole_cpus(pod) is None:
-        return violated(
-            f"{pod.name}: {pod.limits['cpu']} CPUs are no whole number: shared pool"
-        )
+        return violated(f"{pod.name}: {pod.limits['cpu']} CPUs are no whole number: shared pool")
     return HOLDS
 
 

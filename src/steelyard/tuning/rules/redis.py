@@ -111,9 +111,7 @@ def _room_to_fork(server: RedisFacts) -> Rulings:
         return lacking("redis.memory_limit")
     largest = in_bytes(server.maxmemory or "0")
     if largest == 0:
-        return violated(
-            f"{server.name}: no maxmemory, its container ends at {format_bytes(limit)}"
-        )
+        return violated(f"{server.name}: no maxmemory, its container ends at {format_bytes(limit)}")
     if largest is None or _forks(server) is None:
         return lacking("redis.maxmemory", "redis.save", "redis.appendonly", "redis.replicas")
     if not _forks(server) or largest <= MOST_OF_LIMIT * limit:
@@ -134,9 +132,7 @@ def _stated_loss(server: RedisFacts) -> Rulings:
     points = _save_points(server)
     if not points or server.appendonly:
         return HOLDS
-    return violated(
-        f"{server.name}: up to {format_duration(max(points))} of writes may be lost"
-    )
+    return violated(f"{server.name}: up to {format_duration(max(points))} of writes may be lost")
 
 
 def _kept_by_a_replica(facts: StackFacts) -> Rulings:

@@ -308,9 +308,7 @@ class Means(RestartMeans):
     load: HostSight | None = None
 
 
-def restart(
-    command: tuple[str, ...], entrance: Callable[[], ServerAddress], means: Means
-) -> None:
+def restart(command: tuple[str, ...], entrance: Callable[[], ServerAddress], means: Means) -> None:
     """Restart a server by its user's command and return when it answers where it is reached then.
 
     Raises:
