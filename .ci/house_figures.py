@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 350,
+    "files": 348,
     "longest file": 848,
-    "import edges": 2568,
+    "import edges": 2530,
     "modules with one importer": 22,
     "branches on kind or system": 12,
 }

@@ -24,15 +24,13 @@ from steelyard.core.kubernetes import (
     Manifest,
     ObjectRef,
 )
-from steelyard.core.outside import ServerAddress
+from steelyard.core.outside import POSTGRES_MARK, ServerAddress
 from steelyard.gateways.sql import SqlSession
 from steelyard.systems.postgres.cloudnative_pg import existing as serving
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as platform
 from steelyard.systems.postgres.cloudnative_pg import rollout
 from steelyard.systems.postgres.cloudnative_pg.operator import HEALTHY, RESTARTED_AT
-from steelyard.systems.postgres.existing import readiness
-from steelyard.systems.postgres.existing import readiness as undoing
 from steelyard.systems.postgres.existing import server as changed
 
 Row = tuple[object, ...]
@@ -273,8 +271,8 @@ class FakeOperator:
         first = str(parameters[0]) if parameters else ""
         standbys = self._instances(address) - 1
         ignored = [(n, v) for n, v in server.loaded.items() if v in self.ignored]
-        marks = {m for m in self.databases.values() if m and m.startswith(readiness.MARK)}
-        foreign = [n for n, m in self.databases.items() if not (m or "").startswith(readiness.MARK)]
+        marks = {m for m in self.databases.values() if m and m.startswith(POSTGRES_MARK)}
+        foreign = [n for n, m in self.databases.items() if not (m or "").startswith(POSTGRES_MARK)]
         answers: dict[str, list[Row]] = {
             "SELECT 1": [(1,)],
             rollout.SEEN: [(server.loaded.get(rollout.CHANGE),)],
@@ -292,13 +290,13 @@ class FakeOperator:
             serving.CLIENTS: self.clients,
             serving.IS_SUPERUSER: [(self.superuser,)],
             serving.PENDING: [(name,) for name in self.pending(server)],
-            readiness._STATE: [
+            changed._STATE: [
                 (False, False, 150020, self.superuser, True, 90, -1, "0", False, 0, True)
             ],
-            readiness._MARKED: [(mark,) for mark in marks],
+            changed._MARKED: [(mark,) for mark in marks],
             changed._IS_THERE: [(1,)] if first in self.databases else [],
-            undoing._DATABASE_MARK: ([(self.databases[first],)] if first in self.databases else []),
-            undoing._VERSION: [(150020,)],
+            changed._DATABASE_MARK: ([(self.databases[first],)] if first in self.databases else []),
+            changed._VERSION: [(150020,)],
         }
         return answers[statement]
 

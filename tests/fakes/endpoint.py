@@ -5,10 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from steelyard.core.errors import TargetError
-from steelyard.core.outside import ServerAddress
+from steelyard.core.outside import POSTGRES_MARK, ServerAddress
 from steelyard.gateways import sql as gateway
-from steelyard.systems.postgres.existing import readiness
-from steelyard.systems.postgres.existing import readiness as undoing
 from steelyard.systems.postgres.existing import server as changed
 
 Row = tuple[object, ...]
@@ -65,20 +63,20 @@ class FakeEndpoint:
             self.loads += 1
             return [(True,)]
         first = str(parameters[0]) if parameters else ""
-        marks = {m for m in self.databases.values() if m and m.startswith(readiness.MARK)}
+        marks = {m for m in self.databases.values() if m and m.startswith(POSTGRES_MARK)}
         table = first.strip('"')
         answers: dict[str, list[Row]] = {
             "SELECT 1": [(1,)],
-            readiness._STATE: [tuple(self.state)],
-            readiness._MARKED: [(mark,) for mark in marks],
+            changed._STATE: [tuple(self.state)],
+            changed._MARKED: [(mark,) for mark in marks],
             changed.STARTED_AT: [(self.starts,)],
             gateway._LOADED_AT: [(self.loads,)],
             changed._IN_FILE: list(self.file.items()),
             changed._IS_THERE: [(1,)] if first in self.databases else [],
             changed._MAY_CREATE: [(self.may_create,)],
-            undoing._TABLE_MARK: [(self.tables[table],)] if table in self.tables else [],
-            undoing._DATABASE_MARK: ([(self.databases[first],)] if first in self.databases else []),
-            undoing._VERSION: [(self.state[2],)],
+            changed._TABLE_MARK: [(self.tables[table],)] if table in self.tables else [],
+            changed._DATABASE_MARK: ([(self.databases[first],)] if first in self.databases else []),
+            changed._VERSION: [(self.state[2],)],
         }
         return answers[statement]
 

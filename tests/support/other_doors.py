@@ -17,7 +17,7 @@ from steelyard.gateways import doors  # noqa: E402
 from steelyard.gateways.host import SystemClock  # noqa: E402
 from steelyard.gateways.sql import PsycopgSql  # noqa: E402
 from steelyard.places.agent import host  # noqa: E402
-from steelyard.systems.postgres import engine  # noqa: E402
+from steelyard.systems.postgres import load_programs  # noqa: E402
 
 
 class SteppedClock(SystemClock):
@@ -31,7 +31,7 @@ class SteppedClock(SystemClock):
 
 if "STEELYARD_TEST_PATIENCE_S" in os.environ:
     patience_s = float(os.environ["STEELYARD_TEST_PATIENCE_S"])
-    engine._DEADLINE_BEYOND_RUN_S = patience_s
+    load_programs._DEADLINE_BEYOND_RUN_S = patience_s  # type: ignore[misc]
     doors.PsycopgSql = partial(PsycopgSql, patience_s=patience_s)  # type: ignore[assignment,misc]
 if "STEELYARD_TEST_LEASE_S" in os.environ:
     host.LEASE_S = int(os.environ["STEELYARD_TEST_LEASE_S"])  # type: ignore[misc]

@@ -4,9 +4,17 @@ import subprocess
 import sys
 from typing import Any
 
-from steelyard.core.kubernetes import CLUSTER, NODE, ContainerRef, Manifest, ObjectRef, ref_of
+from steelyard.core.kubernetes import (
+    CLUSTER,
+    NODE,
+    SERVER_CONTAINER,
+    ContainerRef,
+    Manifest,
+    ObjectRef,
+    ref_of,
+)
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.systems.postgres.cloudnative_pg.operator import CONTAINER, look
+from steelyard.systems.postgres.cloudnative_pg.operator import look
 from support.kubernetes import IMAGE, no_cluster, until
 
 HEALTHY_WITHIN_S = 600.0  # with a cold image on a machine that has other work
@@ -38,7 +46,7 @@ def start_cluster(api: KubernetesApi, manifest: Manifest) -> ContainerRef:
     until_healthy(api, ref)
     state = look(api, ref)
     assert state is not None
-    return ContainerRef(namespace=ref.namespace, pod=state.primary, container=CONTAINER)
+    return ContainerRef(namespace=ref.namespace, pod=state.primary, container=SERVER_CONTAINER)
 
 
 def until_healthy(api: KubernetesApi, ref: ObjectRef) -> None:

@@ -15,6 +15,8 @@ from steelyard.core.stack import (
     StackRequest,
 )
 from steelyard.core.units import GIB
+from steelyard.tuning.apply import applier
+from steelyard.tuning.apply.door import Check, KnobDoor
 
 
 def knob(kind: KnobKind, place: str, value: str, *, after: tuple[str, ...] = ()) -> Knob:
@@ -45,6 +47,12 @@ class MemoryLedger:
     def put_back(self, knob: Knob) -> None:
         """Forget it."""
         del self.snapshots[knob.place]
+
+
+def turn(knob: Knob, door: KnobDoor, ledger: MemoryLedger) -> Check:
+    """Turn a knob and return whether it is in effect; what is in effect already is left alone."""
+    before = door.verify(knob)
+    return before if before.holds else applier.turn(knob, door, ledger)
 
 
 def stack_plan(*knobs: Knob, huge_pages: int = 0) -> StackPlan:

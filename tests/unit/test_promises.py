@@ -18,9 +18,8 @@ import pytest
 from steelyard.campaign.file.form import experiment_schema
 from steelyard.cli.main import cli
 from steelyard.core.errors import ExitCode
-from steelyard.core.outside import REDIS_MARK
+from steelyard.core.outside import POSTGRES_MARK, REDIS_MARK
 from steelyard.record import tables
-from steelyard.systems.postgres.existing import readiness
 from steelyard.systems.postgres.existing import server as statements
 from support.examples import EXAMPLES
 
@@ -92,7 +91,7 @@ def _columns() -> str:
 
 
 def _marks() -> str:
-    mark = f"{readiness.MARK}0a1b2c"
+    mark = f"{POSTGRES_MARK}0a1b2c"
     lines = (
         statements.mark_database("bench", mark),
         *statements.mark_tables(["pgbench_accounts"], mark),

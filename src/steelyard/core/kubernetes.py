@@ -30,6 +30,7 @@ IMAGE_REFERENCE: Final = re.compile(
 )
 
 OF_CLUSTER: Final = "cnpg.io/cluster"  # label of everything that the operator makes for a Cluster
+SERVER_CONTAINER: Final = "postgres"  # of a Cluster's pods
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGER: Final = "steelyard"
 CAMPAIGN: Final = "steelyard/campaign"

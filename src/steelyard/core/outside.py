@@ -201,6 +201,7 @@ class Companion:
     settings: Mapping[str, str]
 
 
+POSTGRES_MARK: Final = "steelyard campaign "  # so begin comments on what Steelyard made there
 REDIS_MARK: Final = "steelyard:"  # so begins what Steelyard calls its own on a Redis server
 
 

@@ -637,6 +637,12 @@ class StackDesign:
     assumptions: tuple[str, ...] = field(default=())
 
 
+# Where files of a plan belong on a machine.
+UNIT_PATH: Final = "/etc/systemd/system/steelyard-huge-pages.service"
+SYSCTL_PATH: Final = "/etc/sysctl.d/90-steelyard.conf"
+PROFILE_PATH: Final = "/etc/tuned/steelyard/tuned.conf"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedFile:
     """A ready file of a plan.

@@ -2,11 +2,14 @@
 
 Quantities as Kubernetes writes them are ``500m`` of a CPU, ``6500Mi`` of memory.
 Source: Kubernetes API reference, "Quantity" (``resource.Quantity``).
+
+Settings of PostgreSQL have units of their own, such as ``8kB``. Source: its documentation, "Setting
+Parameters".
 """
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Final
@@ -200,3 +203,59 @@ def page_bytes_of(resource: str) -> int | None:
         return parse_quantity_bytes(resource.removeprefix(_PREFIX)) or None
     except InputError:
         return None
+
+
+_MEMORY_BYTES: Final = {"B": 1, "kB": KIB, "MB": MIB, "GB": GIB, "TB": 1024 * GIB}
+_TIME_US: Final = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+_WRITTEN_OUT: Final = 1e15  # beyond it nobody counts digits
+_OF_SETTING: Final = re.compile(r"^\s*([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Z]*)\s*$")
+
+
+def in_unit(text: str, unit: str | None) -> float | None:
+    """Return what a PostgreSQL setting's text means in a unit of the server; None: no number.
+
+    Args:
+        text: As written in a configuration file: ``2GB``, ``0.5``, ``5min``.
+        unit: The server's unit for the setting: ``8kB``, ``kB``, ``ms``; None for plain numbers.
+    """
+    if re.fullmatch(r"\s*0[xX][0-9a-fA-F]+\s*", text):
+        return float(int(text, 16))
+    match = _OF_SETTING.match(text)
+    if not match:
+        return None
+    number, suffix = float(match[1]), match[2]
+    if not suffix:
+        return number
+    table, base, _ = _scale(unit)
+    return number * table[suffix] / base if suffix in table else None
+
+
+def _scale(unit: str | None) -> tuple[Mapping[str, int], int, str]:
+    """Return the units beside a server's unit, how much of the least it is, and its word.
+
+    No units, 1 and "" where it is no unit of memory or time.
+    """
+    parts = re.match(r"^([0-9]*)([a-zA-Z]+)$", unit or "")
+    for table in (_MEMORY_BYTES, _TIME_US) if parts else ():
+        if parts and parts[2] in table:
+            return table, int(parts[1] or 1) * table[parts[2]], parts[2]
+    return {}, 1, ""
+
+
+def with_unit(number: float, unit: str | None) -> str:
+    """Return a number in a unit of a PostgreSQL server as a configuration file has it."""
+    table, base, word = _scale(unit)
+    if not table or number <= 0.0:
+        whole = abs(number) < _WRITTEN_OUT and number == int(number)
+        return f"{number:.0f}" if whole else f"{number:g}"
+    amount = number * base
+    fitting = [each for each, size in table.items() if abs(amount) >= 0.9995 * size]
+    largest = max(fitting, key=lambda each: table[each], default=word)
+    return f"{amount / table[largest]:.4g}{largest}"

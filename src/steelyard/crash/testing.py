@@ -33,8 +33,12 @@ from steelyard.places.local.platform import Beside
 from steelyard.places.local.server import LocalServer, staged
 from steelyard.systems.existing import NumberedWriter, NumberedWrites, ReplicaWatch, Succession
 from steelyard.systems.postgres.pgbench import NumberedRows
-from steelyard.systems.postgres.server import PostgresProgram, find_installation, wheel_parts
-from steelyard.systems.protocol import residue_of
+from steelyard.systems.postgres.server import (
+    PostgresProgram,
+    find_installation,
+    shared_memory_residue,
+    wheel_parts,
+)
 from steelyard.systems.redis.datasets import NumberedKeys
 from steelyard.systems.redis.engine import RedisSuccession
 from steelyard.systems.redis.server import RedisProgram, find_redis
@@ -260,7 +264,7 @@ def dead(server: LocalServer, death: Death, under_load_s: float, means: Means) -
     )
     try:
         clock.sleep(under_load_s)
-        residue = residue_of(server.data)
+        residue = shared_memory_residue(server.data)
         end = means.ground.die(server, death)
         _freed(residue, means)
     except BaseException:
@@ -278,7 +282,7 @@ def dead(server: LocalServer, death: Death, under_load_s: float, means: Means) -
 
 def ended(server: LocalServer, means: Means) -> None:
     """Kill what may still run, and free what it had of the kernel."""
-    residue = residue_of(server.data)
+    residue = shared_memory_residue(server.data)
     server.kill()
     _freed(residue, means)
 

@@ -93,6 +93,25 @@ def parse_info(answer: Reply) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+def as_text(word: Reply) -> str:
+    """Return a word of an answer as a text."""
+    return word.decode(errors="replace") if isinstance(word, bytes) else str(word)
+
+
+def settings_like(session: RedisSession, *patterns: str) -> dict[str, str]:
+    """Return the settings of these names, one question each: several at once are of 7.0.
+
+    Raises:
+        TargetError: The server is gone, or the user may not use CONFIG.
+    """
+    found = dict[str, str]()
+    for pattern in patterns:
+        answer = session.command("CONFIG", "GET", pattern)
+        words = [as_text(word) for word in answer] if isinstance(answer, list) else []
+        found |= dict(zip(words[::2], words[1::2], strict=True))
+    return found
+
+
 def socket_path(address: ServerAddress) -> Path | None:
     """Return the Unix socket of an address; None where it is reached by TCP.
 

@@ -76,7 +76,10 @@ class SettingStore(Protocol):
 
 
 class ServerPlace(Protocol):
-    """The place of one server that is there already."""
+    """The place of one server that is there already; what has a body is so where nothing is known.
+
+    Then what can be known the server says itself.
+    """
 
     @property
     def label(self) -> str:
@@ -86,7 +89,7 @@ class ServerPlace(Protocol):
     @property
     def inside(self) -> ServerInCluster | None:
         """Return how it is found again in its cluster; None where it is in none."""
-        ...
+        return None
 
     def entrance(self) -> ServerAddress:
         """Return where it is reached now.
@@ -99,33 +102,32 @@ class ServerPlace(Protocol):
     def store(self, own_file: SettingStore) -> SettingStore | None:
         """Return where its settings are changed for everyone; None: nowhere.
 
-        Args:
-            own_file: As with every server, in its own file; a superuser may.
+        As with every server it is its own file, where a superuser may.
         """
-        ...
+        return own_file
 
     def require_ready(self) -> None:
         """Raise a PreflightError when the place keeps the server from being measured."""
-        ...
+        return
 
     def sight(self) -> PodSight | None:
         """Return what of its pod can be watched; None where it is in none."""
-        ...
+        return None
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the place."""
-        ...
+        return ()
 
     def findings(self) -> tuple[Finding, ...]:
         """Return what is worth knowing of the place."""
-        ...
+        return ()
 
     def leave(self) -> None:
         """Put back what was changed there beside the server's own files."""
-        ...
+        return
 
 
-class Anywhere:
+class Anywhere(ServerPlace):
     """A server of which nothing is known but its address."""
 
     def __init__(self, entrance: ServerAddress) -> None:
@@ -137,36 +139,9 @@ class Anywhere:
         port = f":{self._entrance.port}" if self._entrance.port else ""
         return f"{self._entrance.host}{port}"
 
-    @property
-    def inside(self) -> ServerInCluster | None:
-        """Return None: its address is all that is needed."""
-        return None
-
     def entrance(self) -> ServerAddress:
         """Return where libpq found it."""
         return self._entrance
-
-    def store(self, own_file: SettingStore) -> SettingStore | None:
-        """Return the server's own file."""
-        return own_file
-
-    def require_ready(self) -> None:
-        """Look at nothing: what can be known the server says itself."""
-
-    def sight(self) -> PodSight | None:
-        """Return None: server and generator are in no cluster."""
-        return None
-
-    def facts(self) -> tuple[Fact, ...]:
-        """Return nothing."""
-        return ()
-
-    def findings(self) -> tuple[Finding, ...]:
-        """Return nothing."""
-        return ()
-
-    def leave(self) -> None:
-        """Put back nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,12 +162,9 @@ class Announcing:
 
 
 class Changes:
-    """The changes of one campaign on one server.
+    """The changes of one campaign on one server; the ledger is told before each.
 
-    Args:
-        announcing: How they are written down.
-        ledger: Is told before each.
-        undo: Undoes one thing on the server that is reached there now.
+    ``undo`` undoes one thing on the server that is reached there now.
     """
 
     def __init__(
@@ -289,12 +261,8 @@ def unseen(where: str) -> Finding:
 def require_no_campaign(marks: Sequence[str], where: str) -> None:
     """Raise when another campaign may be changing the settings.
 
-    Args:
-        marks: Of other campaigns, found on the server.
-        where: What the server is called.
-
     Raises:
-        PreflightError: There are such marks.
+        PreflightError: There are marks of others on the server.
     """
     if marks:
         raise PreflightError(
@@ -317,8 +285,6 @@ class OthersServer(ServerElsewhere):
     Args:
         campaign_id: Names the directory of this machine where scripts and logs go.
         announcing: How changes on the server are written down, and where it is.
-        ledger: Is told before anything is made or changed.
-        processes: To run the generator.
         paused: Generators that take turns with those of other servers; None: they cannot.
     """
 
@@ -334,9 +300,8 @@ class OthersServer(ServerElsewhere):
         self._place = announcing.place
         self._mark = announcing.mark
         self._changes = Changes(announcing, ledger, self._undo)
-        self._since: object = (
-            None  # the start of the server under which a configuration is in force
-        )
+        # The start of the server under which a configuration is in force.
+        self._since: object = None
 
     @property
     def _where(self) -> str:
@@ -387,11 +352,7 @@ class OthersServer(ServerElsewhere):
         content: Sequence[object],
         build: Callable[[ServerAddress], None],
     ) -> PreparedState:
-        """Refuse: nobody may remake what somebody else made.
-
-        Raises:
-            PreflightError: Always.
-        """
+        """Refuse: nobody may remake what somebody else made."""
         raise PreflightError(
             f"Steelyard did not make the server at {self._where} and cannot make it anew",
             hint=f"Use a target that Steelyard makes (`kind: {self._made_kind}`), or leave"
@@ -447,9 +408,7 @@ class OthersServer(ServerElsewhere):
 def named_in(names: Sequence[str], fixed: Mapping[str, str]) -> Mapping[str, str]:
     """Return those of the names that are fixed, as they were given, with what to do instead.
 
-    Args:
-        names: Of settings; they do not differ by case.
-        fixed: What to do instead, by name in lower case.
+    They do not differ by case; the fixed ones are in lower case.
     """
     folded = {name: name.lower() for name in names}
     return {name: fixed[low] for name, low in folded.items() if low in fixed}
@@ -466,12 +425,8 @@ def too_few_connections(
 ) -> Iterator[Complaint]:
     """Yield a complaint when the clients do not fit into what a server lets in.
 
-    Args:
-        configuration: Of the server.
-        loads: Of the experiment.
-        limit: The setting that limits its connections, in small letters.
-        default: Of that setting.
-        kept: Connections that are not for clients.
+    The setting that limits its connections is named in small letters, with its default and how
+    many are kept from clients.
     """
     text = configuration.asked_folded().get(limit, str(default))
     clients = max(load.clients for load in loads)
@@ -586,14 +541,8 @@ class ServiceMeans:
     load: LoadPods = field(default_factory=LoadPods)
 
 
-class ServicePlace:
-    """The place of a server behind a Service; the pod there may be another from time to time.
-
-    Args:
-        found: The Service, as it is found again after a death.
-        means: To reach it.
-        database: To connect to.
-    """
+class ServicePlace(ServerPlace):
+    """The place of a server behind a Service; the pod there may be another from time to time."""
 
     def __init__(
         self, found: ServerInCluster, means: ServiceMeans, database: str = ENTRANCE
@@ -648,16 +597,8 @@ class ServicePlace:
             pod_port=pod.port,
         )
 
-    def store(self, own_file: SettingStore) -> SettingStore | None:
-        """Return the server's own file."""
-        return own_file
-
     def require_ready(self) -> None:
-        """Look for the pod.
-
-        Raises:
-            PreflightError: There is none.
-        """
+        """Look for the pod."""
         self._pod = None
         _ = self.pod
 
@@ -669,13 +610,6 @@ class ServicePlace:
         """Return where it is."""
         facts = {"service": self.label, "pod": self.pod.where.pod, "node": self.pod.node}
         return tuple(Fact(name=n, value=v, subject="endpoint") for n, v in facts.items() if v)
-
-    def findings(self) -> tuple[Finding, ...]:
-        """Return nothing: the run's evidence says what is worth knowing of the pod."""
-        return ()
-
-    def leave(self) -> None:
-        """Put back nothing: what was changed is in the server's own file."""
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """What the runner asks of a database system, whichever it is.
 
 An engine supplies command lines, parsers and SQL-level knowledge for one server program; a
-platform runs them. A reader says what a running server tells of itself and can do at most.
+platform runs them. A reader says what a running server tells of itself and can do at most. What
+has a body here is how it is where a database system has nothing of the kind.
 """
 
 import signal
@@ -25,6 +26,7 @@ from steelyard.core.measurement import (
     CheckpointAge,
     Measurement,
     RunLatency,
+    Second,
     StatementPlan,
     StatementUse,
     WaitClass,
@@ -32,7 +34,11 @@ from steelyard.core.measurement import (
 from steelyard.core.outside import Command, Completed, ServerAddress, ServerProgram
 from steelyard.core.schedule import Load, Pausing, Stretch
 from steelyard.gateways.host import Clock
-from steelyard.systems.postgres.server import shared_memory_residue
+
+# Of those that are ended together: when the first is gone the others are killed.
+_ENDED = (-signal.SIGTERM, -signal.SIGKILL)
+_DEADLINE_BEYOND_RUN_S = 60.0
+_DEADLINE_FACTOR = 10.0  # a guess: so much slower than it was a moment ago may a server become
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,26 +101,26 @@ class ServerReader(Protocol):
     @property
     def pid(self) -> int | None:
         """Return the process of the session on the server; None where it has none of its own."""
-        ...
+        return None
 
     @property
     def serving_pid(self) -> int | None:
         """Return the process whose first thread serves all sessions; None where none does."""
-        ...
+        return None
 
     @property
     def answering_s(self) -> float | None:
         """Return the server's CPU time that went into answers so far, where it counts that."""
-        ...
+        return None
 
     @property
     def absent(self) -> tuple[Absence, ...]:
         """Return what this version or this role does not show."""
         ...
 
-    def skip(self, seconds: float) -> None:
+    def skip(self, seconds: float) -> None:  # noqa: ARG002 - nothing is summed up
         """Take note that for so long nothing went on: what is summed over time leaves it out."""
-        ...
+        return
 
     def waits(self) -> Sequence[Waiting]:
         """Return what the generator's sessions do now; also those that wait for their client."""
@@ -134,7 +140,7 @@ class ServerReader(Protocol):
 
     def statements(self) -> tuple[StatementUse, ...] | None:
         """Return what each statement has used since an arbitrary start; None where not told."""
-        ...
+        return None
 
     def close(self) -> None:
         """End the session; also from another thread, while a statement hangs."""
@@ -162,11 +168,8 @@ class CeilingTools(Protocol):
     ) -> tuple[float, ...]:
         """Return the seconds of each round trip of an empty statement on the quickest connection.
 
-        Args:
-            address: Of the server.
-            connections: One after another.
-            most: How many round trips on each at most.
-            most_s: Seconds for all of them.
+        Connections come one after another; each has so many round trips at most, all of them
+        together so many seconds.
         """
         ...
 
@@ -175,10 +178,7 @@ class CeilingTools(Protocol):
     ) -> tuple[float, ...]:
         """Return the same from the host that the load comes from, as the generator logs them.
 
-        Args:
-            address: Of the server.
-            most: How many.
-            directory: Of this machine, for the generator's files.
+        The generator's files are in a directory of this machine.
         """
         ...
 
@@ -270,25 +270,41 @@ class RunRequest:
     in_turns: Pausing | None = None
 
 
+def together(seconds: Sequence[Second]) -> Second:
+    """Return the intervals of several generators at the same time as one."""
+    return Second(
+        end_s=max(one.end_s for one in seconds),
+        transactions=round(sum(one.transactions for one in seconds), 3),
+        seconds=max(one.seconds for one in seconds),
+        latency_mean_s=mean_latency_s(seconds),
+        failed=sum(one.failed for one in seconds),
+    )
+
+
+def mean_latency_s(seconds: Sequence[Second]) -> float | None:
+    """Return the mean over all transactions of some intervals; None where none ended in them."""
+    timed = [one for one in seconds if one.latency_mean_s is not None and one.transactions > 0]
+    weight = sum(one.transactions for one in timed)
+    total_s = sum(one.transactions * (one.latency_mean_s or 0.0) for one in timed)
+    return total_s / weight if weight > 0 else None
+
+
 class TransactionLog(Protocol):
-    """What the generator's logs of one run say.
-
-    Attributes:
-        transactions: Successful ones in all lines, ramp included, as logged: not scaled up.
-        damaged: Lines that are not understood.
-        truncated: Files whose last line has no end.
-    """
+    """What the generator's logs of one run say."""
 
     @property
-    def transactions(self) -> int:  # noqa: D102 - see the class
+    def transactions(self) -> int:
+        """Return the successful ones in all lines, ramp included, as logged: not scaled up."""
         ...
 
     @property
-    def damaged(self) -> int:  # noqa: D102
+    def damaged(self) -> int:
+        """Return the lines that are not understood."""
         ...
 
     @property
-    def truncated(self) -> tuple[str, ...]:  # noqa: D102
+    def truncated(self) -> tuple[str, ...]:
+        """Return the files whose last line has no end."""
         ...
 
     @property
@@ -362,15 +378,15 @@ class Programs(Protocol):
 
     def check_flags(self) -> None:
         """Raise an InputError for generator flags that Steelyard sets itself."""
-        ...
+        return
 
-    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
+    def complaints(self, configuration: str) -> tuple[Complaint, ...]:  # noqa: ARG002 - nothing of the kind
         """Return what the server itself would refuse, without starting it."""
-        ...
+        return ()
 
     def findings(self) -> tuple[Finding, ...]:
         """Return what is worth knowing of the programs."""
-        ...
+        return ()
 
 
 class SettingsOf(Protocol):
@@ -388,29 +404,29 @@ class SettingsOf(Protocol):
         """Whether two configurations mean the same by these settings, written differently."""
         ...
 
-    def shown_now(self, configuration: str, names: Sequence[str]) -> Mapping[str, str]:
+    def shown_now(self, configuration: str, names: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - likewise
         """Return what a server that is there has of these settings now, as it shows them."""
-        ...
+        return {}
 
-    def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+    def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
         """Return those of these settings whose effect is one of the clock, not of the work.
 
         Background writing comes at times; a server that stands still in between meets it more
         often for the same work.
         """
-        ...
+        return ()
 
-    def beyond_sessions(self, configuration: str, names: Sequence[str]) -> tuple[str, ...]:
+    def beyond_sessions(self, configuration: str, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
         """Return those of these settings that no user can have for own sessions alone."""
-        ...
+        return tuple(names)
 
-    def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:
+    def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
         """Return those of these settings of a session that cost or spare other sessions work."""
-        ...
+        return ()
 
-    def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+    def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
         """Return those of these settings whose effect changes over a checkpoint cycle."""
-        ...
+        return ()
 
 
 class DataOf(Protocol):
@@ -427,23 +443,19 @@ class DataOf(Protocol):
         configuration: str,
         directory: Path | None = None,
     ) -> None:
-        """Make a dataset on a running server.
+        """Make a dataset on a running server, with the programs of a configuration.
 
-        Args:
-            dataset: What to make.
-            address: The server.
-            configuration: Whose programs make it.
-            directory: Where a command of the dataset works; None: where we do.
+        A command of the dataset works in the directory; None: where we do.
         """
         ...
 
-    def missing_data(self, address: ServerAddress) -> tuple[str, ...]:
+    def missing_data(self, address: ServerAddress) -> tuple[str, ...]:  # noqa: ARG002 - likewise
         """Return a sentence for each data set that a server has not as it was prepared.
 
         Asked of a server that was just started on restored data; empty where a server that
         answers is sure to have them.
         """
-        ...
+        return ()
 
     def writes(self) -> bool:
         """Return whether any workload may change the data."""
@@ -453,13 +465,13 @@ class DataOf(Protocol):
         """Return whether a workload leaves the data as they are, for certain."""
         ...
 
-    def keep_templates(self, address: ServerAddress) -> None:
+    def keep_templates(self, address: ServerAddress) -> None:  # noqa: ARG002 - likewise
         """Put the prepared data aside on a running server, to copy them from there."""
-        ...
+        raise TargetError("this server keeps no templates of its data")
 
     def restore_from_templates(self, address: ServerAddress) -> None:
         """Bring every data set back from its template on a running server."""
-        ...
+        self.keep_templates(address)
 
 
 class Room(Protocol):
@@ -469,16 +481,16 @@ class Room(Protocol):
         """Return about the most memory that a configuration's server takes with its data."""
         ...
 
-    def huge_page_bytes(self, configuration: str) -> int | None:
+    def huge_page_bytes(self, configuration: str) -> int | None:  # noqa: ARG002 - likewise
         """Return what a configuration's server takes of a pool of huge pages.
 
         0: nothing; None: what it finds there.
         """
-        ...
+        return 0
 
     def ceilings(self) -> CeilingTools | None:
         """Return the tools to measure what a server can do at most; None where there are none."""
-        ...
+        return None
 
 
 class RunningServer(Protocol):
@@ -491,14 +503,12 @@ class RunningServer(Protocol):
         """
         ...
 
-    def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> bool:
+    def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> bool:  # noqa: ARG002 - likewise
         """Load the data of all datasets into the server's memory; return whether it was done.
 
-        Args:
-            address: Of the server.
-            most_bytes: Where they are larger nothing is loaded: so for all servers of a campaign.
+        Where they are larger than so much nothing is loaded: so for all servers of a campaign.
         """
-        ...
+        return True
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
         """Return all settings as a new session sees them."""
@@ -510,13 +520,13 @@ class RunningServer(Protocol):
         """Return a sentence for each setting that is not in force as asked."""
         ...
 
-    def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:
+    def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:  # noqa: ARG002 - likewise
         """Return the length of the checkpoint cycle in force; None where it is not shown."""
-        ...
+        return None
 
-    def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:
+    def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:  # noqa: ARG002 - likewise
         """Return where a running server stands in its checkpoint cycle."""
-        ...
+        return CheckpointAge(seconds=None, unknown="the server has no checkpoint cycle")
 
     def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
         """Open a session that reads what the server says of itself while a workload runs.
@@ -533,7 +543,7 @@ class LoadProgram(Protocol):
     @property
     def turns_end_signal(self) -> int:
         """Return the signal at which a generator that is taken in turns ends."""
-        ...
+        return signal.SIGTERM
 
     def connected_within_s(self, completed: Sequence[Completed]) -> float:
         """Return how long generators that ended by that signal took to open all connections.
@@ -543,11 +553,17 @@ class LoadProgram(Protocol):
         Raises:
             MeasurementError: One of them failed before.
         """
-        ...
+        for each in completed:
+            if each.exit_status not in _ENDED:
+                raise MeasurementError(
+                    f"{Path(each.argv[0]).name} exited with {each.exit_status} in its turns:"
+                    f" {each.cause()}"
+                )
+        return 0.0
 
     def deadline_s(self, seconds: float) -> float:
         """Return when a run of that length is given up."""
-        ...
+        return seconds * _DEADLINE_FACTOR + _DEADLINE_BEYOND_RUN_S
 
     def parse_run(
         self,
@@ -578,20 +594,20 @@ class LoadProgram(Protocol):
 
     def logs_transactions(self) -> bool:
         """Return whether the generator can log every transaction; else ``latency`` tells them."""
-        ...
+        return False
 
     def counts_by_log(self) -> bool:
         """Return whether it prints nothing that counts: every run has a log, which tells it all."""
-        ...
+        return False
 
     def log_reader(
         self,
         request: RunRequest,
         *,
-        started_at: float | Sequence[float],
-        ramp_s: float,
-        slice_s: float | None = None,
-        stretches: Sequence[Stretch] = (),
+        started_at: float | Sequence[float],  # noqa: ARG002 - likewise
+        ramp_s: float,  # noqa: ARG002 - likewise
+        slice_s: float | None = None,  # noqa: ARG002 - likewise
+        stretches: Sequence[Stretch] = (),  # noqa: ARG002 - likewise
     ) -> LogReader:
         """Return what reads the logs of a run.
 
@@ -604,7 +620,7 @@ class LoadProgram(Protocol):
             stretches: When the generator ran, of a run that is taken in turns: then what counts is
                 told by them, and latencies are without the pauses.
         """
-        ...
+        raise MeasurementError(f"the generator logs nothing of {request.workload.name}")
 
 
 class Generators(LoadProgram, Protocol):
@@ -614,17 +630,17 @@ class Generators(LoadProgram, Protocol):
         """Return where the generator connects: the ``socket`` itself, or ``tcp`` beside it."""
         ...
 
-    def pilot(self, request: RunRequest) -> tuple[Command, ...]:
+    def pilot(self, request: RunRequest) -> tuple[Command, ...]:  # noqa: ARG002 - likewise
         """Return what has to run first so that the length of the run can be asked for.
 
         Asked again after each, with what ``learn`` was told; empty when enough is known, and for
         a generator that takes a time.
         """
-        ...
+        return ()
 
-    def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
+    def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:  # noqa: ARG002 - likewise
         """Take from what was run how fast the configuration's server is under this load."""
-        ...
+        return
 
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return the command line of each generator for one run; they are started together."""
@@ -638,152 +654,10 @@ class Generators(LoadProgram, Protocol):
         """
         ...
 
-    def latency(self, completed: Sequence[Completed]) -> RunLatency | None:
+    def latency(self, completed: Sequence[Completed]) -> RunLatency | None:  # noqa: ARG002 - likewise
         """Return the latencies of a run by what the generators printed; None where they do not."""
-        ...
+        return None
 
 
 class Engine(Programs, SettingsOf, DataOf, Room, RunningServer, Generators, Protocol):
     """One database system under one generator, in all its roles."""
-
-
-class PlainEngine:
-    """What an engine may leave out: how it is where a database system has nothing of the kind."""
-
-    def check_flags(self) -> None:
-        """Refuse no flag of the generator."""
-
-    def complaints(self, configuration: str) -> tuple[Complaint, ...]:  # noqa: ARG002 - by its protocol
-        """Return none: what the server would refuse shows when it starts."""
-        return ()
-
-    def findings(self) -> tuple[Finding, ...]:
-        """Return none."""
-        return ()
-
-    def missing_data(self, address: ServerAddress) -> tuple[str, ...]:  # noqa: ARG002 - likewise
-        """Return none: a server that answers has its data."""
-        return ()
-
-    def huge_page_bytes(self, configuration: str) -> int | None:  # noqa: ARG002 - likewise
-        """Return 0: it knows no such pool."""
-        return 0
-
-    def shown_now(self, configuration: str, names: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - likewise
-        """Return none: nothing is told of what there was."""
-        return {}
-
-    def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
-        """Return none."""
-        return ()
-
-    def beyond_sessions(self, configuration: str, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
-        """Return all: a setting holds for everybody."""
-        return tuple(names)
-
-    def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
-        """Return none: no session has a setting of its own."""
-        return ()
-
-    def keep_templates(self, address: ServerAddress) -> None:  # noqa: ARG002 - likewise
-        """Refuse: a server has no copies of its data.
-
-        Raises:
-            TargetError: Always.
-        """
-        raise TargetError("this server keeps no templates of its data")
-
-    def restore_from_templates(self, address: ServerAddress) -> None:
-        """Refuse likewise."""
-        self.keep_templates(address)
-
-    def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
-        """Return none: there is no cycle."""
-        return ()
-
-    def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:  # noqa: ARG002 - likewise
-        """Return None: there is no cycle."""
-        return None
-
-    def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:  # noqa: ARG002 - likewise
-        """Return that there is no cycle."""
-        return CheckpointAge(seconds=None, unknown="the server has no checkpoint cycle")
-
-    def prewarm(
-        self,
-        address: ServerAddress,  # noqa: ARG002 - likewise
-        *,
-        most_bytes: int | None = None,  # noqa: ARG002
-    ) -> bool:
-        """Do nothing: a server that answers has all its data in memory."""
-        return True
-
-    def pilot(self, request: RunRequest) -> tuple[Command, ...]:  # noqa: ARG002 - likewise
-        """Return none: the generator takes a time."""
-        return ()
-
-    def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
-        """Do nothing: no pilot runs."""
-
-    @property
-    def turns_end_signal(self) -> int:
-        """Return the signal that ends the generator at once: what it would print is no use."""
-        return signal.SIGTERM
-
-    def connected_within_s(self, completed: Sequence[Completed]) -> float:
-        """Return 0.0: the generator does not tell it.
-
-        Raises:
-            MeasurementError: One ended by itself.
-        """
-        for each in completed:
-            if each.exit_status not in _ENDED:
-                raise MeasurementError(
-                    f"{Path(each.argv[0]).name} exited with {each.exit_status} in its turns:"
-                    f" {each.cause()}"
-                )
-        return 0.0
-
-    def deadline_s(self, seconds: float) -> float:
-        """Return when a run of that length is given up."""
-        return seconds * _DEADLINE_FACTOR + _DEADLINE_BEYOND_RUN_S
-
-    def logs_transactions(self) -> bool:
-        """Return that the generator logs none of them."""
-        return False
-
-    def counts_by_log(self) -> bool:
-        """Return that it does not: the generator prints what it did."""
-        return False
-
-    def latency(self, completed: Sequence[Completed]) -> RunLatency | None:  # noqa: ARG002 - likewise
-        """Return None: the generators print no distribution."""
-        return None
-
-    def log_reader(
-        self,
-        request: RunRequest,
-        *,
-        started_at: float | Sequence[float],
-        ramp_s: float,
-        slice_s: float | None = None,
-        stretches: Sequence[Stretch] = (),
-    ) -> LogReader:
-        """Refuse: nothing is logged."""
-        raise NotImplementedError
-
-    def ceilings(self) -> CeilingTools | None:
-        """Return None: there are no tools."""
-        return None
-
-
-# Of those that are ended together: when the first is gone the others are killed.
-_ENDED = (-signal.SIGTERM, -signal.SIGKILL)
-_DEADLINE_BEYOND_RUN_S = 60.0
-_DEADLINE_FACTOR = 10.0  # a guess: so much slower than it was a moment ago may a server become
-
-
-def residue_of(data: Path) -> tuple[Command, ...]:
-    """Return the commands that free what the server of a data directory left when it was killed."""
-    command = shared_memory_residue(data)
-    return () if command is None else (command,)

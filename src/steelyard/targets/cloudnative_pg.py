@@ -40,11 +40,16 @@ from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
     ClusterMeans,
     ClusterOptions,
 )
-from steelyard.systems.postgres.engine import RunningServer, dataset_of, read_running
+from steelyard.systems.postgres.engine import PostgresCeilings, dataset_of
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.server import Means
-from steelyard.systems.postgres.factory import EndpointEngine, InImageEngine, Surroundings
-from steelyard.systems.postgres.reader import PostgresCeilings
+from steelyard.systems.postgres.factory import (
+    EndpointEngine,
+    InImageEngine,
+    RunningServer,
+    Surroundings,
+    read_running,
+)
 from steelyard.systems.protocol import Dataset
 from steelyard.targets.differences import Room, switch_cost
 from steelyard.targets.endpoint import (

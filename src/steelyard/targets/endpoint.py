@@ -23,7 +23,6 @@ from steelyard.places.agent.host import HostProcesses
 from steelyard.places.agent.programs import PausedElsewhere
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger, PausablePlatform, PausedPrograms
-from steelyard.systems.postgres.engine import RunningServer, read_running
 from steelyard.systems.postgres.existing.platform import (
     EndpointOptions,
     EndpointPlatform,
@@ -33,8 +32,13 @@ from steelyard.systems.postgres.existing.platform import (
     shown_settings,
 )
 from steelyard.systems.postgres.existing.server import STARTED_AT, DatasetNeeds, Means
-from steelyard.systems.postgres.factory import SESSION_CONTEXTS, Surroundings, endpoint_engine
-from steelyard.systems.postgres.settings import deviations
+from steelyard.systems.postgres.factory import (
+    RunningServer,
+    Surroundings,
+    endpoint_engine,
+    read_running,
+)
+from steelyard.systems.postgres.settings import beyond_sessions, deviations
 from steelyard.systems.protocol import Dataset, Engine
 from steelyard.systems.redis.datasets import dataset_of, datasets_of, growth_bytes
 from steelyard.systems.redis.existing.platform import RedisEndpointOptions, RedisEndpointPlatform
@@ -283,8 +287,7 @@ def fit_sessions(
     Then nothing is changed for anybody else.
     """
     names = settings_on(experiment, target)
-    contexts = {server.catalogue[name].context for name in names if name in server.catalogue}
-    if not contexts or not contexts <= SESSION_CONTEXTS or not set(names) <= set(server.catalogue):
+    if not names or beyond_sessions(names, server.catalogue):
         return False
     if any(name.startswith(_OF_VACUUM) for name in names):
         return False

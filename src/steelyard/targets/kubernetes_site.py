@@ -29,7 +29,7 @@ from steelyard.core.target import (
     KubernetesPlace,
     RedisKubernetesTarget,
 )
-from steelyard.core.units import GIB, MIB, format_bytes, parse_quantity_bytes
+from steelyard.core.units import GIB, MIB, format_bytes, in_unit, parse_quantity_bytes
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
@@ -38,7 +38,6 @@ from steelyard.places.kubernetes.generators import GeneratorPlan
 from steelyard.places.kubernetes.job import job_name
 from steelyard.places.kubernetes.permissions import Permission, Purpose, needed
 from steelyard.places.protocol import Ledger, PausablePlatform, Platform
-from steelyard.systems.postgres.settings import in_unit
 from steelyard.systems.protocol import Dataset, Engine
 from steelyard.systems.redis.datasets import datasets_of
 from steelyard.targets.differences import Room

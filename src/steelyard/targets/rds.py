@@ -23,6 +23,7 @@ from steelyard.core.outside import OnServer, Outside, Rented, ServerAddress, Ser
 from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision
 from steelyard.core.target import AuroraTarget, EndpointTarget, RdsTarget, RentedTarget
+from steelyard.core.units import in_unit
 from steelyard.gateways.aws import AwsApi
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import trouble_until
@@ -37,11 +38,15 @@ from steelyard.places.aws import (
 )
 from steelyard.places.protocol import Ledger, PausedPrograms, PodSight
 from steelyard.systems.existing import SettingStore
-from steelyard.systems.postgres.engine import RunningServer, read_running
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.server import STARTED_AT, Means
-from steelyard.systems.postgres.factory import Surroundings, endpoint_engine
-from steelyard.systems.postgres.settings import SettingEntry, as_boolean, in_unit
+from steelyard.systems.postgres.factory import (
+    RunningServer,
+    Surroundings,
+    endpoint_engine,
+    read_running,
+)
+from steelyard.systems.postgres.settings import SettingEntry, as_boolean
 from steelyard.targets.differences import Room
 from steelyard.targets.endpoint import (
     Endpoints,

@@ -13,7 +13,7 @@ from steelyard.core.experiment import EffectiveSetting, Experiment, Setting, Swi
 from steelyard.core.measurement import Absence, Measurement, Quantity
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import DatabaseSystem, EngineName, WorkWords
-from steelyard.systems.protocol import Dataset, PlainEngine, RunRequest, Waiting
+from steelyard.systems.protocol import Dataset, Engine, RunRequest, Waiting
 
 TOY = DatabaseSystem(
     name=EngineName("toy"),
@@ -130,7 +130,7 @@ class ToyReader:
         """Do nothing: no session stays open."""
 
 
-class ToyEngine(PlainEngine):
+class ToyEngine(Engine):
     """Toys under toy-load."""
 
     def __init__(self, experiment: Experiment, programs: Path, account: str | None) -> None:

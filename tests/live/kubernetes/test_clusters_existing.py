@@ -16,8 +16,8 @@ from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.existing import reached
 from steelyard.systems.postgres.cloudnative_pg.existing import ExistingCluster
 from steelyard.systems.postgres.cloudnative_pg.rollout import ROLLED_WITHIN_S, ClusterWait
-from steelyard.systems.postgres.existing.readiness import undo as undo_on_server
 from steelyard.systems.postgres.existing.server import Means
+from steelyard.systems.postgres.existing.server import undo as undo_on_server
 from support.kubernetes import namespace_in
 from support.live_clusters import (
     PROGRAM,

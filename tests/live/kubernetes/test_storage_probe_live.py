@@ -15,7 +15,7 @@ from steelyard.gateways.sql import PsycopgSql
 from steelyard.places.kubernetes import pods as waiting
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.volumes import StorageQuestion, probe_storage
-from steelyard.systems.postgres.reader import PostgresCeilings
+from steelyard.systems.postgres.engine import PostgresCeilings
 from support.kubernetes import IMAGE, left_of, namespace_in
 
 # Each worker has another one: what is left of a campaign is looked for in the whole cluster.

@@ -13,8 +13,7 @@ from steelyard.core.errors import LeftBehindError, PreflightError, SteelyardErro
 from steelyard.core.outside import Foreign, OnServer, ServerAddress
 from steelyard.core.target import EndpointTarget
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
-from steelyard.systems.postgres.existing.readiness import undo
-from steelyard.systems.postgres.existing.server import GENERATOR_TABLES, DatasetNeeds, Means
+from steelyard.systems.postgres.existing.server import GENERATOR_TABLES, DatasetNeeds, Means, undo
 
 _TABLES = DatasetNeeds(name="steelyard_s1", tables=True, scripts=False)
 _BEFORE = {"work_mem": "5MB", "other": "on"}

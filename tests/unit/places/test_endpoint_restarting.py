@@ -37,7 +37,7 @@ def test_a_death_during_a_restart_leaves_no_file_behind(
         ls {tmp_path}; exit 4
     """
     with pytest.raises(TargetError, match="exited with 3: nothing is left"):
-        restart(("sh", "-c", script), _ADDRESS, means)
+        restart(("sh", "-c", script), lambda: _ADDRESS, means)
 
 
 class _Patient(SystemProcesses):
@@ -70,7 +70,7 @@ def _hanging(monkeypatch: pytest.MonkeyPatch, script: str, awaited: Path) -> tup
     processes = _Patient(awaited)
     means = Means(sql=FakeSql({STARTED_AT: [("monday",)]}), processes=processes, clock=FakeClock())
     with pytest.raises(TargetError, match="the restart command did not end within") as caught:
-        restart(("sh", "-c", script), _ADDRESS, means)
+        restart(("sh", "-c", script), lambda: _ADDRESS, means)
     return caught.value.hint, processes
 
 

@@ -1,12 +1,14 @@
 """Recorded output of real programs, by version."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.core.errors import TargetError
 from steelyard.core.outside import Completed
+from steelyard.systems.postgres.transaction_log import TransactionLog
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 VERSIONS = (15, 16, 18)
@@ -34,6 +36,14 @@ class Recording:
             stdout=base.with_suffix(".stdout").read_text(),
             stderr=base.with_suffix(".stderr").read_text(),
         )
+
+
+def words_of(log: TransactionLog) -> Counter[str]:
+    """Return how many transactions had a word in place of their time, the ramp included."""
+    found: Counter[str] = Counter()
+    for each, number in log.unsuccessful.items():
+        found[each.word] += number
+    return found
 
 
 def recordings() -> tuple[Recording, ...]:

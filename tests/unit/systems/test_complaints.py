@@ -72,6 +72,6 @@ def test_a_value_is_tried_however_its_setting_is_spelled(name: str, tmp_path: Pa
     installation = Installation(programs=tmp_path, root=tmp_path, version="15.18")
     known = {"TimeZone": SettingEntry(name="TimeZone", context="user", group="", kind="STRING")}
     asked = _with(asks(**{name: "nowhere"}))
-    (found,) = postgres.refused_in(asked, installation, known, tmp_path, processes)
+    (found,) = postgres.refused_values(asked, installation, known, tmp_path, processes)
     assert found.setting == name
     assert found.message == "PostgreSQL 15.18 refuses this value: no such zone"

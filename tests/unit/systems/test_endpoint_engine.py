@@ -22,7 +22,8 @@ from steelyard.core.experiment import (
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import EndpointTarget
-from steelyard.systems.postgres import engine as running
+from steelyard.systems.postgres import engine as reloading
+from steelyard.systems.postgres import factory as running
 from steelyard.systems.postgres import server as installation
 from steelyard.systems.postgres.factory import EndpointEngine, Surroundings
 from steelyard.systems.postgres.reader import unknown_in
@@ -336,7 +337,7 @@ def test_the_database_that_is_measured_in_is_the_one_that_is_asked(
 def test_a_reload_is_asked_for_where_the_rights_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those on functions are a database's: in one that Steelyard made nobody has granted any."""
     engine, asked = _engine(_server(superuser=False)), []
-    monkeypatch.setattr(running, "reload", lambda address, *_: asked.append(address.database))
+    monkeypatch.setattr(reloading, "reload", lambda address, *_: asked.append(address.database))
     own = replace(_ADDRESS, database="steelyard_s1_night")
     engine.reload(own, "a", FakeClock())
     assert asked == [_ADDRESS.database]

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import pytest
+from recorded import words_of
 
 from steelyard.core.schedule import Stretch
 from steelyard.stats.histogram import from_text, histogram_of
@@ -119,7 +120,7 @@ def assert_as_drawn(log: TransactionLog, made: Drawn) -> None:
     """Every figure is what was counted by hand."""
     assert +Counter(log.counted) == made.counted
     assert log.transactions == made.succeeded
-    assert log.failed == dict(made.failed)
+    assert words_of(log) == made.failed
     latency = log.run_latency(windows_s=None)
     assert latency.failed == {word: n for word, n in made.failed_in_turns.items() if n}
     assert [each.script for each in latency.scripts] == ["reads", "writes"]

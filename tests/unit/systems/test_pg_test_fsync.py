@@ -13,7 +13,7 @@ from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.outside import ServerAddress
 from steelyard.systems.postgres import server as installations
-from steelyard.systems.postgres.reader import PostgresCeilings
+from steelyard.systems.postgres.engine import PostgresCeilings
 from steelyard.systems.postgres.server import Installation
 from steelyard.systems.protocol import SyncRate
 

@@ -91,14 +91,13 @@ def test_ready_means_that_a_query_is_answered() -> None:
 
 def test_the_memory_of_a_killed_server_is_found(tmp_path: Path) -> None:
     """Line 7 of postmaster.pid names the segment; without it there is nothing to free."""
-    assert shared_memory_residue(tmp_path) is None
+    assert shared_memory_residue(tmp_path) == ()
     pid_file = tmp_path / "postmaster.pid"
     pid_file.write_text("77\n/data\n1795289041\n5433\n/run\n127.0.0.1\n  5433001   98305\nready\n")
-    command = shared_memory_residue(tmp_path)
-    assert command is not None
+    (command,) = shared_memory_residue(tmp_path)
     assert command.argv == ("ipcrm", "--shmem-id", "98305")
     pid_file.write_text("77\n/data\n")
-    assert shared_memory_residue(tmp_path) is None
+    assert shared_memory_residue(tmp_path) == ()
 
 
 @pytest.mark.parametrize(

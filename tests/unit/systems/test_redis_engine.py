@@ -89,7 +89,6 @@ def _engine(
         databases=Databases(
             datasets=datasets_of(experiment.workloads), redis=door, persisted=False
         ),
-        redis=door,
     )
     return engine, session
 

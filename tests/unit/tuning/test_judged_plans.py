@@ -11,6 +11,7 @@ from steelyard.answers.stack.plan import plan_document
 from steelyard.core.errors import PreflightError
 from steelyard.core.linux import IdleState, LinuxFacts, PoolUser
 from steelyard.core.stack import (
+    UNIT_PATH,
     DomainFacts,
     Origin,
     Place,
@@ -22,7 +23,7 @@ from steelyard.core.stack import (
 )
 from steelyard.core.units import GIB, KIB, MIB
 from steelyard.tuning.facts.linux import pool_facts
-from steelyard.tuning.files.files import UNIT_PATH, huge_page_unit
+from steelyard.tuning.files.files import huge_page_unit
 from steelyard.tuning.plan import foreseen as foresight
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import knobs_of

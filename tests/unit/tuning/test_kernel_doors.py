@@ -11,9 +11,9 @@ from steelyard.core.errors import (
     TargetError,
 )
 from steelyard.core.stack import Knob, KnobKind
-from steelyard.tuning.apply.applier import put_back, turn
+from steelyard.tuning.apply.applier import put_back
 from steelyard.tuning.apply.kernel import kernel_doors
-from support.stack import MemoryLedger, knob
+from support.stack import MemoryLedger, knob, turn
 
 _SWAPPINESS = knob(KnobKind.SYSCTL, "vm.swappiness", "1")
 _THP_FILE = "/sys/kernel/mm/transparent_hugepage/enabled"

@@ -10,12 +10,9 @@ from pathlib import Path
 import pytest
 
 from fakes import stack_designs
-from steelyard.core.stack import PoolDesign
+from steelyard.core.stack import PROFILE_PATH, SYSCTL_PATH, UNIT_PATH, PoolDesign
 from steelyard.core.units import GIB, MIB
 from steelyard.tuning.files.files import (
-    PROFILE_PATH,
-    SYSCTL_PATH,
-    UNIT_PATH,
     huge_page_unit,
     machine_files,
     pool_path,

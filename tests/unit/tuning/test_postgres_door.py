@@ -15,7 +15,7 @@ from steelyard.core.stack import KnobKind
 from steelyard.core.units import MIB
 from steelyard.gateways.sql import Row
 from steelyard.systems.postgres.existing.server import Means
-from steelyard.tuning.apply.applier import put_back, turn
+from steelyard.tuning.apply.applier import put_back
 from steelyard.tuning.apply.huge_pages import (
     HugePageNeed,
     MemoryMapping,
@@ -23,7 +23,7 @@ from steelyard.tuning.apply.huge_pages import (
     huge_page_mapping,
 )
 from steelyard.tuning.apply.servers import PostgresDoor
-from support.stack import MemoryLedger, knob
+from support.stack import MemoryLedger, knob, turn
 
 _ON = knob(KnobKind.POSTGRES, "huge_pages", "on")
 _NEED = HugePageNeed(pages=80, page_bytes=PAGE_BYTES, counted_by="counted by the test")

@@ -9,7 +9,7 @@ from steelyard.core.findings import State
 from steelyard.core.linux import IdleState, LinuxFacts, NumaNode, PingPong
 from steelyard.core.stack import DomainFacts, Origin, StackFacts, Visibility
 from steelyard.core.units import GIB
-from steelyard.tuning.facts.machine import wake_ups
+from steelyard.tuning.rules.bench import wake_ups
 from support.judged_rules import HOLDS, NOTHING, judged, said
 
 SLOW = PingPong(same_cpu_s=5e-6, across_s=40e-6, across_p99_s=135e-6)

@@ -77,10 +77,9 @@ from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory, is_held, read_campaign, read_standing
 from steelyard.record.journal import Created, Removed
 from steelyard.systems.existing import reached
-from steelyard.systems.postgres.existing import readiness as undoing
-from steelyard.systems.postgres.existing.readiness import undo
-from steelyard.systems.postgres.existing.server import Means
-from steelyard.systems.protocol import residue_of
+from steelyard.systems.postgres.existing import server as undoing
+from steelyard.systems.postgres.existing.server import Means, undo
+from steelyard.systems.postgres.server import shared_memory_residue
 from steelyard.systems.redis.existing import platform as redis_undoing
 from steelyard.systems.redis.existing.platform import undo_on_redis
 from steelyard.systems.redis.existing.readiness import RedisMeans
@@ -283,7 +282,7 @@ def undo_thing(thing: Outside, doors: Doors) -> None:
 
 def _free_shared_memory(directory: Path, doors: Doors) -> None:
     for data in directory.glob("*/data"):
-        for command in residue_of(data):
+        for command in shared_memory_residue(data):
             with suppress(SteelyardError):  # without ipcrm it stays until the machine restarts
                 doors.processes.run(command, timeout_s=10)
 

@@ -1,30 +1,41 @@
-"""PostgreSQL as the runner sees it, and a running server asked through SQL."""
+"""PostgreSQL as the runner sees it, and what its servers can do at most.
 
+That is measured by empty statements and pg_test_fsync, whose output of 15 and 18 was recorded
+(``tests/recordings/pg_test_fsync``). Only its first table counts, one 8 KiB write: that is what a
+commit of one client waits for. The tables after it take four times as long and say nothing about
+commits.
+"""
+
+import re
 import secrets
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from steelyard.core.errors import Complaint, TargetError
 from steelyard.core.experiment import EffectiveSetting, Experiment, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
-from steelyard.core.measurement import CheckpointAge, Measurement, RunLatency, StatementPlan
+from steelyard.core.measurement import CheckpointAge, Measurement, StatementPlan
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.redis import stored_key
 from steelyard.core.schedule import Stretch
+from steelyard.core.units import US_PER_S
 from steelyard.gateways.host import LOOPBACK, Clock
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql, reload
 from steelyard.systems.postgres import pgbench, settings
-from steelyard.systems.postgres import settings as checkpoints
-from steelyard.systems.postgres import settings as checks
-from steelyard.systems.postgres import settings as memory
 from steelyard.systems.postgres.load_programs import filled, load_program, values_of_server
-from steelyard.systems.postgres.reader import PostgresCeilings, open_reader, plans_of, unknown_in
-from steelyard.systems.postgres.server import Installation, PostgresProgram, version_numbers
+from steelyard.systems.postgres.reader import open_reader, plans_of, unknown_in
+from steelyard.systems.postgres.server import Installation, PostgresProgram, find_program
 from steelyard.systems.postgres.settings import SettingEntry
-from steelyard.systems.protocol import Dataset, LogReader, RunRequest, ServerReader
+from steelyard.systems.protocol import (
+    Dataset,
+    Engine,
+    LogReader,
+    RunRequest,
+    ServerReader,
+    SyncRate,
+)
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
 _EFFECTIVE = (
@@ -48,11 +59,10 @@ WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') AND c.re
 """
 
 
-class PostgresEngine:
+class PostgresEngine(Engine):
     """PostgreSQL servers under the newest pgbench at hand.
 
     Args:
-        experiment: What will run.
         programs: Server program of each configuration, by name.
         catalogues: Settings each configuration's binary knows, by configuration name.
         account: Account for programs that Steelyard starts as root.
@@ -118,11 +128,12 @@ class PostgresEngine:
         asked = self._experiment.configuration(configuration)
         installation = self.program(configuration).installation
         catalogue = self._catalogues[configuration]
-        return (
-            *checks.fixed_settings(asked),
-            *checks.refused_values(asked, installation, catalogue, self._processes),
-            *checks.too_few_connections(asked, self._experiment.loads),
-        )
+        with settings.empty_configuration() as empty:
+            return (
+                *settings.fixed_settings(asked),
+                *settings.refused_values(asked, installation, catalogue, empty, self._processes),
+                *settings.too_few_connections(asked, self._experiment.loads),
+            )
 
     def check_flags(self) -> None:
         """Raise where the load generator cannot do what is asked of it."""
@@ -131,7 +142,7 @@ class PostgresEngine:
     def findings(self) -> tuple[Finding, ...]:
         """Return which versions Steelyard's own tests do not run."""
         installations = dict.fromkeys(p.installation for p in self._programs.values())
-        found = (checks.version_finding(installation) for installation in installations)
+        found = (settings.version_finding(installation) for installation in installations)
         return tuple(finding for finding in found if finding is not None)
 
     def tools(self) -> Mapping[str, str]:
@@ -161,10 +172,6 @@ class PostgresEngine:
                 for n, a, b in pairs
             )
 
-    def shown_now(self, configuration: str, names: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - by its protocol
-        """Return nothing: its server is not there yet."""
-        return {}
-
     def datasets(self) -> tuple[Dataset, ...]:
         """Return the distinct data sets of all workloads, in workload order."""
         found = {dataset_of(workload).name: dataset_of(workload) for workload in self._workloads}
@@ -186,19 +193,15 @@ class PostgresEngine:
         """Return about the most memory that a configuration's server takes with its data."""
         clients = max(load.clients for load in self._experiment.loads)
         data = sum(dataset.expected_bytes for dataset in self.datasets())
-        return memory.most_bytes(self._experiment.configuration(configuration), clients) + data
+        return settings.most_bytes(self._experiment.configuration(configuration), clients) + data
 
     def huge_page_bytes(self, configuration: str) -> int | None:
-        """Return what a configuration's server takes of a pool of huge pages.
-
-        None: what is there.
-        """
-        asked = self._experiment.configuration(configuration)
-        return None if memory.may_take_huge_pages(asked) else memory.huge_bytes(asked)
+        """Return what a configuration's server takes of a pool of huge pages."""
+        return settings.huge_bytes(self._experiment.configuration(configuration))
 
     def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these settings whose effect is one of the clock, not of the work."""
-        return checkpoints.timed_settings(names)
+        return settings.timed_settings(names)
 
     def beyond_sessions(self, configuration: str, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these settings that no user can have for own sessions alone."""
@@ -206,7 +209,7 @@ class PostgresEngine:
 
     def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these settings of a session that cost or spare other sessions work."""
-        return checkpoints.paid_by_others(names)
+        return settings.paid_by_others(names)
 
     def build(
         self,
@@ -215,11 +218,7 @@ class PostgresEngine:
         configuration: str,
         directory: Path | None = None,
     ) -> None:
-        """Make a data set: database, generator's tables, own scripts, vacuum and analyse.
-
-        Raises:
-            TargetError: The server refuses, or a script fails.
-        """
+        """Make a data set: database, generator's tables, own scripts, vacuum and analyse."""
         if dataset.name not in dict(address.databases):
             self._sql.execute(address, [f'CREATE DATABASE "{dataset.name}"'])
         own = address.at(dataset.name)
@@ -275,21 +274,17 @@ class PostgresEngine:
                 else "Correct the script, or look at the server's log.",
             )
 
-    def missing_data(self, address: ServerAddress) -> tuple[str, ...]:  # noqa: ARG002 - by its protocol
-        """Return nothing: it starts with all of its data directory, or not."""
-        return ()
-
     def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these settings whose effect changes over a checkpoint cycle."""
-        return checkpoints.cycle_settings(names)
+        return settings.cycle_settings(names)
 
     def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:
         """Return the checkpoint_timeout in force."""
-        return checkpoints.cycle_s(effective)
+        return settings.cycle_s(effective)
 
     def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:
         """Return where a running server stands in its checkpoint cycle."""
-        return checkpoints.checkpoint_age(address, self._sql)
+        return settings.checkpoint_age(address, self._sql)
 
     def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> bool:
         """Read the data of all data sets into the server's memory, if they are not larger."""
@@ -313,11 +308,7 @@ class PostgresEngine:
         return sum(int(str(each)) for each in sizes)
 
     def plans(self, address: ServerAddress) -> tuple[StatementPlan, ...]:
-        """Return the plans of the statements of all scripts, under the settings in force there.
-
-        Raises:
-            TargetError: The server lets nobody in.
-        """
+        """Return the plans of the statements of all scripts, under the settings in force there."""
         return tuple(
             plan
             for workload in self._workloads
@@ -327,11 +318,7 @@ class PostgresEngine:
     def unknown(
         self, workload: Workload, address: ServerAddress, *, empty: bool, tables: bool
     ) -> tuple[tuple[str, str], ...]:
-        """Return what a server does not know of a workload's statements, as ``unknown_in``.
-
-        Raises:
-            TargetError: The server lets nobody in.
-        """
+        """Return what a server does not know of a workload's statements, as ``unknown_in``."""
         return tuple(unknown_in(workload, address, self._sql, empty=empty, tables=tables))
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
@@ -343,14 +330,8 @@ class PostgresEngine:
         found: dict[EffectiveSetting, None] = {}
         for dataset in self.datasets():
             own = address.at(dataset.name)
-            for name, value, unit, source in self._sql.rows(own, _EFFECTIVE, [_IGNORED]):
-                setting = EffectiveSetting(
-                    name=str(name),
-                    value=str(value),
-                    unit=None if unit is None else str(unit),
-                    source=str(source),
-                )
-                found.setdefault(setting)
+            for row in self._sql.rows(own, _EFFECTIVE, [_IGNORED]):
+                found.setdefault(settings.effective_setting(*row))
         return tuple(sorted(found, key=lambda setting: setting.name))
 
     def deviations(
@@ -414,13 +395,6 @@ class PostgresEngine:
         inside = address.at(dataset)
         return open_reader(self._sql, inside, is_own=inside.database == dataset)
 
-    def pilot(self, request: RunRequest) -> tuple[Command, ...]:  # noqa: ARG002 - by its protocol
-        """Return nothing: pgbench takes a time."""
-        return ()
-
-    def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
-        """Learn nothing."""
-
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return the command line of each load generator for one run."""
         address = request.address.at(dataset_of(request.workload).name)
@@ -469,10 +443,6 @@ class PostgresEngine:
         """Return whether the load generator's log alone tells what it did."""
         return self._load.counts_by_log()
 
-    def latency(self, completed: Sequence[Completed]) -> RunLatency | None:  # noqa: ARG002 - likewise
-        """Return None: the log tells them."""
-        return None
-
     def log_reader(
         self,
         request: RunRequest,
@@ -487,7 +457,7 @@ class PostgresEngine:
             request, started_at=started_at, ramp_s=ramp_s, slice_s=slice_s, stretches=stretches
         )
 
-    def ceilings(self) -> PostgresCeilings:
+    def ceilings(self) -> "PostgresCeilings":
         """Return the tools to measure what a server can do at most."""
         installations = [program.installation for program in self._programs.values()]
         return PostgresCeilings(installations, processes=self._processes, sql=self._sql)
@@ -516,124 +486,85 @@ def dataset_of(workload: Workload) -> Dataset:
     )
 
 
-_SERVER = (
-    "SELECT current_setting('server_version'), rolsuper,"
-    " coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false)"
-    " FROM pg_roles WHERE rolname = current_user"
+PROGRAM = "pg_test_fsync"
+_EMPTY = "SELECT 1"
+_TRIPS_WITHIN_S = 60.0
+_LATENCY = 2  # the field in microseconds; pgbench(1), "Per-Transaction Logging"
+_TABLE = re.compile(r"^Compare file sync methods using one 8kB write:$", re.MULTILINE)
+_NEXT_TABLE = re.compile(r"^Compare ", re.MULTILINE)
+_LINE = re.compile(
+    r"^\s+(?P<method>[a-z_]+)\s+"
+    r"(?:(?P<rate>\d{1,12}(?:\.\d{1,9})?) ops/sec\s+\d+ usecs/op|n/a\*?)\s*$",
+    re.MULTILINE,
 )
-_SETTINGS = (
-    "SELECT name, context, category, vartype, unit, min_val, max_val, setting,"
-    " current_setting(name) FROM pg_settings"
-)
-# What a user needs who is no superuser: to change it, to see what there was, and to have it read.
-_ALTERABLE = (
-    "SELECT name FROM pg_settings WHERE has_parameter_privilege(name, 'ALTER SYSTEM')"
-    " AND has_table_privilege('pg_file_settings', 'SELECT')"
-    " AND has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')"
-    " AND has_function_privilege('pg_reload_conf()', 'EXECUTE')"
-)
-_GRANTED_FROM = (15,)  # GRANT ... ON PARAMETER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """The range of a numeric setting, in the server's unit."""
+class PostgresCeilings:
+    """The tools of PostgreSQL, of the configurations' installations."""
 
-    unit: str | None
-    low: float
-    high: float
+    def __init__(
+        self, installations: Sequence[Installation], *, processes: Processes, sql: Sql
+    ) -> None:
+        self._installations = installations
+        self._processes = processes
+        self._sql = sql
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningServer:
-    """What is known of a running server.
-
-    Attributes:
-        superuser: Whether the user that Steelyard connects as is one.
-        tls: Whether it was asked over TLS; the generator has to come in the same way.
-        catalogue: Settings that this user can see.
-        bounds: Of those that are numbers.
-        in_force: Their values in a session of this user, by name in small letters.
-        shown: The same with units, as SHOW has them.
-        alterable: Settings that this user may change for everyone, and put back, though no
-            superuser.
-        address: Where it was asked; None: nobody did.
-    """
-
-    version: str
-    superuser: bool
-    tls: bool
-    catalogue: Mapping[str, SettingEntry]
-    bounds: Mapping[str, Bounds]
-    in_force: Mapping[str, EffectiveSetting] = field(default_factory=dict)
-    shown: Mapping[str, str] = field(default_factory=dict)
-    alterable: frozenset[str] = frozenset()
-    address: ServerAddress | None = None
-
-    @property
-    def grants(self) -> bool:
-        """Return whether rights to change a setting for everyone can be granted there."""
-        return version_numbers(self.version) >= _GRANTED_FROM
-
-    def not_alterable(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return those of these settings that this user may not change for everyone."""
-        if self.superuser:
-            return ()
-        return tuple(name for name in names if name.lower() not in self.alterable)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningProgram(PostgresProgram):
-    """A server that nobody here starts; ``installation`` holds the programs of the client.
-
-    Attributes:
-        server_version: As the server reports it.
-    """
-
-    server_version: str
-
-    @property
-    def version(self) -> str:
-        """Return the version as the server reports it."""
-        return self.server_version
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """Return what tells its data from those of another version."""
-        return ("endpoint", self.server_version)
-
-
-def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
-    """Return what a server says of itself.
-
-    Raises:
-        TargetError: It cannot be reached.
-    """
-    ((version, superuser, tls),) = sql.rows(address, _SERVER)
-    catalogue, bounds, in_force, shown = {}, {}, {}, {}
-    for name, context, group, kind, unit, low, high, value, text in sql.rows(address, _SETTINGS):
-        catalogue[str(name)] = SettingEntry(
-            name=str(name), context=str(context), group=str(group), kind=str(kind)
+    def round_trips(
+        self, address: ServerAddress, *, connections: int, most: int, most_s: float
+    ) -> tuple[float, ...]:
+        """Return the seconds of each round trip of ``SELECT 1`` on the quickest connection."""
+        return self._sql.round_trips(
+            address, _EMPTY, connections=connections, most=most, most_s=most_s
         )
-        in_force[str(name).lower()] = EffectiveSetting(
-            name=str(name), value=str(value), unit=None if unit is None else str(unit)
+
+    def round_trips_there(
+        self, address: ServerAddress, *, most: int, directory: Path
+    ) -> tuple[float, ...]:
+        """Return the seconds that pgbench logs for each of so many ``SELECT 1``."""
+        script = directory / "round-trip.sql"
+        script.write_text(f"{_EMPTY};\n")
+        options = ("--no-vacuum", "--client=1", f"--transactions={most}", f"--file={script}")
+        logs = ("--log", f"--log-prefix={directory / 'round-trip'}")
+        command = Command(
+            argv=(self._installations[0].program("pgbench"), *options, *logs),
+            environment=pgbench.environment(address),
         )
-        shown[str(name).lower()] = str(text)
-        if kind in ("integer", "real"):
-            bounds[str(name)] = Bounds(
-                unit=None if unit is None else str(unit), low=float(str(low)), high=float(str(high))
+        completed = self._processes.run(command, timeout_s=_TRIPS_WITHIN_S)
+        if not completed.succeeded:
+            raise TargetError(f"pgbench failed: {completed.tail(2)}")
+        trips = []
+        for path in directory.glob("round-trip.[0-9]*"):
+            fields = map(str.split, path.read_text().splitlines())
+            trips += [float(each[_LATENCY]) / US_PER_S for each in fields]
+            path.unlink()  # the next server's has the same beginning
+        return tuple(trips)
+
+    def sync_command(self, file: Path) -> Command:
+        """Return the call of pg_test_fsync, a second per method."""
+        program = find_program(PROGRAM, self._installations, self._processes)
+        return Command(
+            argv=(program, "--secs-per-test=1", f"--filename={file}"),
+            environment={"LC_ALL": "C"},
+            directory=file.parent,
+            parent_death_signal=_SIGKILL,
+        )
+
+    def sync_rates(self, text: str) -> tuple[SyncRate, ...] | None:
+        """Return the first table; None before it is complete."""
+        begins = _TABLE.search(text)
+        ends = _NEXT_TABLE.search(text, begins.end()) if begins else None
+        if begins is None or ends is None:
+            return None
+        return tuple(
+            SyncRate(
+                method=line["method"], per_s=None if line["rate"] is None else float(line["rate"])
             )
-    alterable: frozenset[str] = frozenset()
-    if not superuser and version_numbers(str(version)) >= _GRANTED_FROM:
-        alterable = frozenset(str(name).lower() for (name,) in sql.rows(address, _ALTERABLE))
-    return RunningServer(
-        version=str(version),
-        superuser=bool(superuser),
-        tls=bool(tls),
-        catalogue=catalogue,
-        bounds=bounds,
-        in_force=in_force,
-        shown=shown,
-        alterable=alterable,
-        address=address,
-    )
+            for line in _LINE.finditer(text, begins.end(), ends.start())
+        )
+
+    def sync_method(self, effective: Sequence[EffectiveSetting]) -> str | None:
+        """Return wal_sync_method; None where commits wait for no flush, or it is not shown."""
+        shown = {setting.name: setting.value for setting in effective}
+        if "off" in (shown.get("fsync"), shown.get("synchronous_commit")):
+            return None
+        return shown.get("wal_sync_method")

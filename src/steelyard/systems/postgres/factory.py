@@ -4,20 +4,27 @@ A server that Steelyard did not start differs in complaints and findings only; t
 container image run in pods.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from steelyard.core.errors import Complaint, PreflightError
-from steelyard.core.experiment import Configuration, Experiment, Layer, Setting
+from steelyard.core.experiment import (
+    Configuration,
+    EffectiveSetting,
+    Experiment,
+    Layer,
+    Setting,
+)
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import Command, ServerAddress
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget
+from steelyard.core.units import in_unit, with_unit
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.systems.postgres import settings as checks
-from steelyard.systems.postgres.engine import Bounds, PostgresEngine, RunningProgram, RunningServer
+from steelyard.systems.postgres.engine import PostgresEngine
 from steelyard.systems.postgres.server import (
     Installation,
     PostgresProgram,
@@ -28,9 +35,10 @@ from steelyard.systems.postgres.server import (
     wheel_parts,
 )
 from steelyard.systems.postgres.settings import (
+    SESSION_CONTEXTS,
     SettingEntry,
+    effective_setting,
     empty_configuration,
-    in_unit,
     parse_catalogue,
     read_catalogue,
     undescribed,
@@ -112,12 +120,126 @@ def _reachable(found: Installation, surroundings: Surroundings) -> Installation:
     return replace(found, programs=programs)
 
 
+_SERVER = (
+    "SELECT current_setting('server_version'), rolsuper,"
+    " coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false)"
+    " FROM pg_roles WHERE rolname = current_user"
+)
+_SETTINGS = (
+    "SELECT name, context, category, vartype, unit, min_val, max_val, setting,"
+    " current_setting(name) FROM pg_settings"
+)
+# What a user needs who is no superuser: to change it, to see what there was, and to have it read.
+_ALTERABLE = (
+    "SELECT name FROM pg_settings WHERE has_parameter_privilege(name, 'ALTER SYSTEM')"
+    " AND has_table_privilege('pg_file_settings', 'SELECT')"
+    " AND has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')"
+    " AND has_function_privilege('pg_reload_conf()', 'EXECUTE')"
+)
+_GRANTED_FROM = (15,)  # GRANT ... ON PARAMETER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The range of a numeric setting, in the server's unit."""
+
+    unit: str | None
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningServer:
+    """What is known of a running server.
+
+    Attributes:
+        superuser: Whether the user that Steelyard connects as is one.
+        tls: Whether it was asked over TLS; the generator has to come in the same way.
+        catalogue: Settings that this user can see.
+        bounds: Of those that are numbers.
+        in_force: Their values in a session of this user, by name in small letters.
+        shown: The same with units, as SHOW has them.
+        alterable: Settings that this user may change for everyone, and put back, though no
+            superuser.
+        address: Where it was asked; None: nobody did.
+    """
+
+    version: str
+    superuser: bool
+    tls: bool
+    catalogue: Mapping[str, SettingEntry]
+    bounds: Mapping[str, Bounds]
+    in_force: Mapping[str, EffectiveSetting] = field(default_factory=dict)
+    shown: Mapping[str, str] = field(default_factory=dict)
+    alterable: frozenset[str] = frozenset()
+    address: ServerAddress | None = None
+
+    @property
+    def grants(self) -> bool:
+        """Return whether rights to change a setting for everyone can be granted there."""
+        return version_numbers(self.version) >= _GRANTED_FROM
+
+    def not_alterable(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return those of these settings that this user may not change for everyone."""
+        if self.superuser:
+            return ()
+        return tuple(name for name in names if name.lower() not in self.alterable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningProgram(PostgresProgram):
+    """A server that nobody here starts; ``installation`` holds the programs of the client.
+
+    Attributes:
+        server_version: As the server reports it.
+    """
+
+    server_version: str
+
+    @property
+    def version(self) -> str:
+        """Return the version as the server reports it."""
+        return self.server_version
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Return what tells its data from those of another version."""
+        return ("endpoint", self.server_version)
+
+
+def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
+    """Return what a server says of itself; TargetError where it cannot be reached."""
+    ((version, superuser, tls),) = sql.rows(address, _SERVER)
+    catalogue, bounds, in_force, shown = {}, {}, {}, {}
+    for name, context, group, kind, unit, low, high, value, text in sql.rows(address, _SETTINGS):
+        catalogue[str(name)] = SettingEntry(
+            name=str(name), context=str(context), group=str(group), kind=str(kind)
+        )
+        seen = effective_setting(name, value, unit)
+        in_force[str(name).lower()] = seen
+        shown[str(name).lower()] = str(text)
+        if kind in ("integer", "real"):
+            bounds[str(name)] = Bounds(unit=seen.unit, low=float(str(low)), high=float(str(high)))
+    alterable: frozenset[str] = frozenset()
+    if not superuser and version_numbers(str(version)) >= _GRANTED_FROM:
+        alterable = frozenset(str(name).lower() for (name,) in sql.rows(address, _ALTERABLE))
+    return RunningServer(
+        version=str(version),
+        superuser=bool(superuser),
+        tls=bool(tls),
+        catalogue=catalogue,
+        bounds=bounds,
+        in_force=in_force,
+        shown=shown,
+        alterable=alterable,
+        address=address,
+    )
+
+
 _NAME_IT: Final = (
     "Name the database that has it, with `allow_existing: true` in the target or --allow-existing,"
     " or make it by `prepare` scripts; or correct the script."
 )
-# Contexts that any user may set for own sessions, when they begin.
-SESSION_CONTEXTS = frozenset({"user", "backend"})
 _NEEDS_RESTART = "postmaster"
 _FIXED = "internal"
 
@@ -296,10 +418,7 @@ def _out_of_reach(
 ) -> Iterator[Complaint]:
     """Yield what cannot be set there.
 
-    Args:
-        configuration: What asks.
-        server: That is asked.
-        barred: What any configuration on it asks for and the user may not change for everyone.
+    Barred is what any configuration on it asks for and the user may not change for everyone.
     """
     target = configuration.target
     restarts = target.is_restarted
@@ -339,7 +458,7 @@ def _out_of_range(
         if number is None:
             yield _complaint(setting, f"is no number: {setting.value!r}", _written(limits.unit))
         elif not limits.low - 0.5 <= number <= limits.high + 0.5:
-            low, high = (checks.written(each, limits.unit) for each in (limits.low, limits.high))
+            low, high = (with_unit(each, limits.unit) for each in (limits.low, limits.high))
             yield _complaint(
                 setting,
                 f"is out of range: {setting.value!r}; the server takes {low} to {high}",
@@ -414,12 +533,7 @@ def find_in_image(image: str, processes: Processes, needed: Sequence[str] = SERV
 
 
 def find_on_host(host: str, processes: Processes, *, tls: bool) -> Installation:
-    """Return the client programs of a host.
-
-    Args:
-        host: What it is called.
-        processes: Of the host.
-        tls: They have to speak TLS.
+    """Return the client programs of a host, by its processes; ``tls``: they have to speak it.
 
     Raises:
         PreflightError: It has none.
@@ -455,10 +569,7 @@ def describe_image(
 ) -> ImagePrograms:
     """Return what the programs of an image say of themselves and of what configurations ask.
 
-    Args:
-        image: Its name, for messages.
-        configurations: Whose servers are of this image.
-        processes: Runs programs in a pod of it.
+    They run in a pod of it.
 
     Raises:
         PreflightError: It lacks a program.
@@ -470,7 +581,9 @@ def describe_image(
         catalogue=catalogue,
         refused={
             configuration.name: tuple(
-                checks.refused_in(configuration, installation, catalogue, Path(_EMPTY), processes)
+                checks.refused_values(
+                    configuration, installation, catalogue, Path(_EMPTY), processes
+                )
             )
             for configuration in configurations
         },
@@ -493,15 +606,7 @@ def _catalogue_in_image(
 
 
 class InImageEngine(PostgresEngine):
-    """Servers of images, under the pgbench of one image.
-
-    Args:
-        experiment: What will run.
-        images: Of each configuration's server.
-        generator: That drives them all.
-        processes: Runs programs in the pods of generators.
-        sql: Reaches the servers.
-    """
+    """Servers of images, under the pgbench of one image, whose processes are in pods."""
 
     def __init__(
         self,
@@ -556,13 +661,7 @@ class JoinedEngine(PostgresEngine):
 
     What is asked of one configuration's server its own engine answers, which knows how it came
     about; the generator is the newest of all, where one is needed that speaks TLS the newest that
-    does.
-
-    Args:
-        experiment: What will run.
-        engines: Of each configuration, by name; several may share one.
-        processes: Runs programs on this machine.
-        sql: Reaches the servers.
+    does. Several configurations may share an engine.
     """
 
     def __init__(

@@ -174,13 +174,7 @@ def _number(given: object) -> float | None:
 def parse_run(
     command: LoadCommand, completed: Completed, *, seconds: float, ramp_s: float
 ) -> Measurement:
-    """Return what a program measured, by its own words.
-
-    Args:
-        command: Says where its figures are.
-        completed: What it printed.
-        seconds: The length it was asked for, ramp included.
-        ramp_s: Of them, left out at the start.
+    """Return what a program measured in the seconds without the ramp, by its own words.
 
     Raises:
         MeasurementError: It failed, or it printed no rate.
@@ -251,7 +245,6 @@ class NamedLogReader:
     """Reads the log of a program that the experiment names: each line as one of pgbench's.
 
     Args:
-        log: What its lines hold.
         reader: Counts them.
         stretches: When the program ran, where it was paused in between.
     """
@@ -359,7 +352,7 @@ class PostgresLoad(LoadProgram, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pgbench:
+class Pgbench(PostgresLoad):
     """The pgbench of one installation.
 
     Attributes:
@@ -447,10 +440,6 @@ class Pgbench:
         """Return that pgbench logs every transaction."""
         return True
 
-    def counts_by_log(self) -> bool:
-        """Return that it does not: pgbench prints what it did, and a log is written where asked."""
-        return False
-
     def log_reader(
         self,
         request: RunRequest,
@@ -486,7 +475,7 @@ class Pgbench:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedProgram:
+class NamedProgram(PostgresLoad):
     """The program that an experiment names (``core.experiment.LoadCommand``)."""
 
     experiment: Experiment
@@ -532,11 +521,6 @@ class NamedProgram:
         )
         return (command,)
 
-    @property
-    def turns_end_signal(self) -> int:
-        """Return the signal that ends most programs."""
-        return signal.SIGTERM
-
     def connected_within_s(self, completed: Sequence[Completed]) -> float:
         """Return 0.0: it does not tell.
 
@@ -571,11 +555,7 @@ class NamedProgram:
         return parse_run(command, completed[0], seconds=request.seconds, ramp_s=ramp_s)
 
     def processed(self, completed: Sequence[Completed]) -> int:
-        """Refuse: it counts a rate.
-
-        Raises:
-            MeasurementError: Always.
-        """
+        """Refuse: it counts a rate."""
         raise MeasurementError(f"{completed[0].argv[0]} does not count its transactions")
 
     def logs_transactions(self) -> bool:
@@ -621,14 +601,7 @@ def load_program(
     processes: Processes,
     account: str | None,
 ) -> PostgresLoad:
-    """Return what puts the load of an experiment on: here alone it is chosen.
-
-    Args:
-        experiment: What will run.
-        find: Returns the installation of pgbench, which an engine may learn late.
-        processes: Runs programs before a campaign.
-        account: As which it runs.
-    """
+    """Return what puts the load of an experiment on: here alone it is chosen."""
     if experiment.workloads and experiment.workloads[0].command is not None:
         return NamedProgram(experiment=experiment, processes=processes, account=account)
     return Pgbench(experiment=experiment, find=find, processes=processes, account=account)

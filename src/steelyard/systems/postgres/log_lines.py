@@ -106,7 +106,7 @@ def form_of(
 
 def transaction_lines(lines: Iterable[bytes]) -> list[bytes]:
     """Return the lines that can be a transaction's, of the number of columns that most have."""
-    whole = [line for line in lines if _is_transaction(line.split())]
+    whole = list(_plain(lines))
     widths = Counter(len(line.split()) for line in whole)
     common = widths.most_common(1)[0][0] if widths else 0
     return [line for line in whole if len(line.split()) == common]

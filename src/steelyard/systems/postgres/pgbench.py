@@ -21,7 +21,7 @@ from steelyard.core.measurement import Measurement, Second
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.units import MS_PER_S
 from steelyard.gateways.sql import Sql, SqlSession
-from steelyard.systems.protocol import RunRequest
+from steelyard.systems.protocol import RunRequest, together
 
 SESSION_NAME = "steelyard-pgbench"  # application_name of the generator's sessions
 BUILTINS = ("select-only", "simple-update", "tpcb-like")
@@ -474,14 +474,6 @@ def _optional(pattern: str, text: str) -> float | None:
     return float(match[1]) if match else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
-    """What one process measured, and how many transactions its means are of."""
-
-    processed: int
-    taken: Measurement
-
-
 def divided(request: RunRequest) -> tuple[RunRequest, ...]:
     """Return what each process is asked for: clients and threads as even as can be.
 
@@ -540,13 +532,7 @@ def parse_generators(
     started_at: float,
     slice_s: float | None = None,
 ) -> Measurement:
-    """Return what all processes of a run measured together.
-
-    Args:
-        completed: Of each process.
-        ramp_s: Thrown away at the start, whole seconds.
-        started_at: Wall clock at the start.
-        slice_s: So long after the ramp the tail of an open loop begins; None: there is none.
+    """Return what all processes of a run measured together, each as ``parse_run`` reads it.
 
     Raises:
         MeasurementError: One failed, or its output is not understood.
@@ -555,31 +541,28 @@ def parse_generators(
     for each in sorted(completed, key=lambda one: one.exit_status, reverse=True):
         if not each.succeeded:
             raise MeasurementError(f"pgbench exited with {each.exit_status}: {each.cause()}")
-    parts = [
-        _Part(
-            processed=processed_of(each),
-            taken=parse_run(
-                each,
-                ramp_s=ramp_s,
-                # By its own clock, where it ran elsewhere: its time stamps are.
-                started_at=started_at if each.began_at is None else each.began_at,
-                slice_s=slice_s,
-            ),
+    taken = [
+        parse_run(
+            each,
+            ramp_s=ramp_s,
+            # By its own clock, where it ran elsewhere: its time stamps are.
+            started_at=started_at if each.began_at is None else each.began_at,
+            slice_s=slice_s,
         )
         for each in completed
     ]
-    return parts[0].taken if len(parts) == 1 else _merged(parts)
+    return taken[0] if len(taken) == 1 else _merged(taken, [*map(processed_of, completed)])
 
 
-def _merged(parts: Sequence[_Part]) -> Measurement:
-    taken = [part.taken for part in parts]
-    mean_s = _mean_s(parts)
+def _merged(taken: Sequence[Measurement], counted: Sequence[int]) -> Measurement:
+    """Return measurements as one, each with how many transactions its means are of."""
+    mean_s = _mean([one.latency_mean_s for one in taken], counted)
     connections = [one.connection_s for one in taken if one.connection_s is not None]
     return Measurement(
         transactions=sum(one.transactions for one in taken),
         seconds=max(one.seconds for one in taken),
         latency_mean_s=mean_s,
-        latency_stddev_s=_stddev_s(parts, mean_s),
+        latency_stddev_s=_stddev_s(taken, counted, mean_s),
         failed=sum(one.failed for one in taken),
         connection_s=max(connections) if len(connections) == len(taken) else None,
         series=_series([one.series for one in taken]),
@@ -588,35 +571,28 @@ def _merged(parts: Sequence[_Part]) -> Measurement:
     )
 
 
-def _mean_s(parts: Sequence[_Part]) -> float | None:
-    """Return the mean over all transactions; None where a process does not say its own."""
-    known = [
-        part.processed * part.taken.latency_mean_s
-        for part in parts
-        if part.processed and part.taken.latency_mean_s is not None
-    ]
-    counted = [part.processed for part in parts if part.processed]
-    return sum(known) / sum(counted) if counted and len(known) == len(counted) else None
+def _mean(values: Sequence[float | None], counted: Sequence[int]) -> float | None:
+    """Return the mean over all transactions; None where a process with some has no value."""
+    told = [(value, count) for value, count in zip(values, counted, strict=True) if count]
+    known = [value * count for value, count in told if value is not None]
+    return sum(known) / sum(counted) if told and len(known) == len(told) else None
 
 
-def _stddev_s(parts: Sequence[_Part], mean_s: float | None) -> float | None:
+def _stddev_s(
+    taken: Sequence[Measurement], counted: Sequence[int], mean_s: float | None
+) -> float | None:
     """Return the standard deviation over all transactions: within and between the processes.
 
     pgbench divides by the number of transactions, not by one less (pgbench.c, printSimpleStats).
     """
     squares = [
-        part.processed
-        * (part.taken.latency_stddev_s**2 + (part.taken.latency_mean_s - mean_s) ** 2)
-        for part in parts
-        if part.processed
-        and mean_s is not None
-        and part.taken.latency_mean_s is not None
-        and part.taken.latency_stddev_s is not None
+        None
+        if mean_s is None or one.latency_mean_s is None or one.latency_stddev_s is None
+        else one.latency_stddev_s**2 + (one.latency_mean_s - mean_s) ** 2
+        for one in taken
     ]
-    counted = [part.processed for part in parts if part.processed]
-    if not counted or len(squares) < len(counted):
-        return None
-    return math.sqrt(sum(squares) / sum(counted))
+    variance = _mean(squares, counted)
+    return None if variance is None else math.sqrt(variance)
 
 
 def _series(all_series: Sequence[Sequence[Second]]) -> tuple[Second, ...]:
@@ -625,20 +601,7 @@ def _series(all_series: Sequence[Sequence[Second]]) -> tuple[Second, ...]:
     for series in all_series:
         for second in series:
             by_place.setdefault(round(second.end_s - series[0].end_s), []).append(second)
-    return tuple(_sum(by_place[place]) for place in sorted(by_place))
-
-
-def _sum(seconds: Sequence[Second]) -> Second:
-    timed = [one for one in seconds if one.latency_mean_s is not None]
-    weights = sum(one.transactions for one in timed)
-    latency_s = sum(one.transactions * (one.latency_mean_s or 0.0) for one in timed)
-    return Second(
-        end_s=max(one.end_s for one in seconds),
-        transactions=round(sum(one.transactions for one in seconds), 3),
-        seconds=max(one.seconds for one in seconds),
-        latency_mean_s=latency_s / weights if weights else None,
-        failed=sum(one.failed for one in seconds),
-    )
+    return tuple(together(by_place[place]) for place in sorted(by_place))
 
 
 _TABLE: Final = (
@@ -657,11 +620,7 @@ _PATIENCE_S: Final = 60.0
 
 
 class NumberedRows:
-    """Rows of a table without an index, so that only the rows themselves are asked for.
-
-    Args:
-        sql: The door.
-    """
+    """Rows of a table without an index, so that only the rows themselves are asked for."""
 
     def __init__(self, sql: Sql) -> None:
         self._sql = sql

@@ -1,4 +1,4 @@
-"""What a PostgreSQL server says of itself around one run: counters, wait events, what it can do.
+"""What a PostgreSQL server says of itself around one run: counters, wait events, plans.
 
 It is read on one session that stays open. Where PostgreSQL counts what differs by version. Sources:
 PostgreSQL's documentation, chapter "The Cumulative Statistics System", of versions 13 to 18, and
@@ -8,11 +8,6 @@ In pg_stat_activity ``wait_event`` alone tells whether a session works: the view
 first and reads the wait events after that, so at tens of thousands of statements a second the two
 are of different moments (measured: more sessions "idle" without a wait event than "active" without
 one).
-
-What a server can do at most is measured by empty statements and pg_test_fsync, whose output of 15
-and 18 was recorded (``tests/recordings/pg_test_fsync``). Only its first table counts, one 8 KiB
-write: that is what a commit of one client waits for. The tables after it take four times as long
-and say nothing about commits.
 
 Here also: how a server would run the statements of scripts, read before the first block. Generic
 plans, for parameters that are not known: they are the same whenever they are asked for, and those
@@ -26,11 +21,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 from steelyard.core.errors import RefusedError, TargetError
-from steelyard.core.experiment import EffectiveSetting, Script, Workload
+from steelyard.core.experiment import Script, Workload
 from steelyard.core.measurement import (
     STATEMENTS,
     Absence,
@@ -39,14 +33,11 @@ from steelyard.core.measurement import (
     StatementUse,
     WaitClass,
 )
-from steelyard.core.outside import Command, ServerAddress
-from steelyard.core.units import US_PER_S
+from steelyard.core.outside import ServerAddress
 from steelyard.gateways.host import Clock, SystemClock, until
-from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Row, Sql, SqlSession
 from steelyard.systems.postgres.pgbench import (
     SESSION_NAME,
-    environment,
     fill,
     only_reads,
     parametrised,
@@ -54,9 +45,8 @@ from steelyard.systems.postgres.pgbench import (
     typical_values,
     variables,
 )
-from steelyard.systems.postgres.server import Installation, find_program
 from steelyard.systems.postgres.statement_uses import StatementCounts
-from steelyard.systems.protocol import SyncRate, Waiting
+from steelyard.systems.protocol import ServerReader, Waiting
 
 _MAJOR: Final = 10000  # server_version_num is 10000 times the major version plus the minor
 
@@ -369,14 +359,14 @@ _SETTLES_WITHIN_S: Final = 1.0
 _POLL_S: Final = 0.01
 
 
-class PostgresReader:
+class PostgresReader(ServerReader):
     """Reads wait events and counters; what it does itself is not among them.
 
-    Every statement is a transaction, so that the server shows no snapshot of an earlier one.
+    Every session has a process of its own, and no counter is one of time that goes by. Every
+    statement is a transaction, so that the server shows no snapshot of an earlier one.
 
     Args:
         session: In the workload's database.
-        clock: To wait by.
         is_own: The database is one that Steelyard made, by the server that it is on.
     """
 
@@ -411,16 +401,6 @@ class PostgresReader:
         return self._pid
 
     @property
-    def serving_pid(self) -> None:
-        """Return that every session has a process of its own."""
-        return
-
-    @property
-    def answering_s(self) -> None:
-        """Return that only the session's process tells."""
-        return
-
-    @property
     def absent(self) -> tuple[Absence, ...]:
         """Return what this version or this role does not show."""
         if self._hidden:
@@ -431,9 +411,6 @@ class PostgresReader:
             )
             return (*self._lacking, hidden)
         return tuple(self._lacking)
-
-    def skip(self, seconds: float) -> None:
-        """Do nothing: no counter of it is one of time that goes by."""
 
     def waits(self) -> Sequence[Waiting]:
         """Return what the generator's sessions do now; also those that wait for their client."""
@@ -556,109 +533,6 @@ def _unsettled() -> Absence:
     )
 
 
-PROGRAM = "pg_test_fsync"
-_SIGKILL = 9
-_EMPTY = "SELECT 1"
-_TRIPS_WITHIN_S = 60.0
-_LATENCY = 2  # the field in microseconds; pgbench(1), "Per-Transaction Logging"
-_TABLE = re.compile(r"^Compare file sync methods using one 8kB write:$", re.MULTILINE)
-_NEXT_TABLE = re.compile(r"^Compare ", re.MULTILINE)
-_LINE = re.compile(
-    r"^\s+(?P<method>[a-z_]+)\s+"
-    r"(?:(?P<rate>\d{1,12}(?:\.\d{1,9})?) ops/sec\s+\d+ usecs/op|n/a\*?)\s*$",
-    re.MULTILINE,
-)
-
-
-class PostgresCeilings:
-    """The tools of PostgreSQL.
-
-    Args:
-        installations: Of the configurations' servers.
-        processes: Asks for versions.
-        sql: Reaches the servers.
-    """
-
-    def __init__(
-        self, installations: Sequence[Installation], *, processes: Processes, sql: Sql
-    ) -> None:
-        self._installations = installations
-        self._processes = processes
-        self._sql = sql
-
-    def round_trips(
-        self, address: ServerAddress, *, connections: int, most: int, most_s: float
-    ) -> tuple[float, ...]:
-        """Return the seconds of each round trip of ``SELECT 1`` on the quickest connection.
-
-        Raises:
-            TargetError: The server cannot be reached.
-        """
-        return self._sql.round_trips(
-            address, _EMPTY, connections=connections, most=most, most_s=most_s
-        )
-
-    def round_trips_there(
-        self, address: ServerAddress, *, most: int, directory: Path
-    ) -> tuple[float, ...]:
-        """Return the seconds that pgbench logs for each of so many ``SELECT 1``.
-
-        Raises:
-            TargetError: It failed.
-        """
-        script = directory / "round-trip.sql"
-        script.write_text(f"{_EMPTY};\n")
-        options = ("--no-vacuum", "--client=1", f"--transactions={most}", f"--file={script}")
-        logs = ("--log", f"--log-prefix={directory / 'round-trip'}")
-        command = Command(
-            argv=(self._installations[0].program("pgbench"), *options, *logs),
-            environment=environment(address),
-        )
-        completed = self._processes.run(command, timeout_s=_TRIPS_WITHIN_S)
-        if not completed.succeeded:
-            raise TargetError(f"pgbench failed: {completed.tail(2)}")
-        trips = []
-        for path in directory.glob("round-trip.[0-9]*"):
-            fields = map(str.split, path.read_text().splitlines())
-            trips += [float(each[_LATENCY]) / US_PER_S for each in fields]
-            path.unlink()  # the next server's has the same beginning
-        return tuple(trips)
-
-    def sync_command(self, file: Path) -> Command:
-        """Return the call of pg_test_fsync, a second per method.
-
-        Raises:
-            PreflightError: No installation has it.
-        """
-        program = find_program(PROGRAM, self._installations, self._processes)
-        return Command(
-            argv=(program, "--secs-per-test=1", f"--filename={file}"),
-            environment={"LC_ALL": "C"},
-            directory=file.parent,
-            parent_death_signal=_SIGKILL,
-        )
-
-    def sync_rates(self, text: str) -> tuple[SyncRate, ...] | None:
-        """Return the first table; None before it is complete."""
-        begins = _TABLE.search(text)
-        ends = _NEXT_TABLE.search(text, begins.end()) if begins else None
-        if begins is None or ends is None:
-            return None
-        return tuple(
-            SyncRate(
-                method=line["method"], per_s=None if line["rate"] is None else float(line["rate"])
-            )
-            for line in _LINE.finditer(text, begins.end(), ends.start())
-        )
-
-    def sync_method(self, effective: Sequence[EffectiveSetting]) -> str | None:
-        """Return wal_sync_method; None where commits wait for no flush, or it is not shown."""
-        shown = {setting.name: setting.value for setting in effective}
-        if "off" in (shown.get("fsync"), shown.get("synchronous_commit")):
-            return None
-        return shown.get("wal_sync_method")
-
-
 _PLANNING: Final = "steelyard-plans"
 _PLANS_WITHIN_S: Final = 30.0
 _GENERIC: Final = "SET plan_cache_mode = force_generic_plan"
@@ -670,10 +544,7 @@ _PLANNED: Final = re.compile(
 def plans_of(workload: Workload, address: ServerAddress, sql: Sql) -> tuple[StatementPlan, ...]:
     """Return the plan of each statement of a workload's scripts, in order, each statement once.
 
-    Args:
-        workload: Without scripts it has none.
-        address: Of its database, with the settings of the configuration in force.
-        sql: To ask.
+    The address is that of its database, with the settings of the configuration in force.
 
     Raises:
         TargetError: The server lets nobody in.
@@ -710,12 +581,8 @@ def unknown_in(
     They are prepared and nothing is executed. What a script makes itself nobody can look for, and
     where a variable stands that no statement can have there, pgbench alone knows what it means.
 
-    Args:
-        workload: Has the scripts.
-        address: Of a database.
-        sql: To ask.
-        empty: As in a database in which nothing was made yet.
-        tables: Ask for tables and columns, too; else for the grammar alone.
+    ``empty``: as in a database in which nothing was made yet; ``tables``: ask for tables and
+    columns, too, else for the grammar alone.
 
     Raises:
         TargetError: The server lets nobody in.

@@ -378,11 +378,11 @@ def _quoted(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def shared_memory_residue(data: Path) -> Command | None:
+def shared_memory_residue(data: Path) -> tuple[Command, ...]:
     """Return the command that frees the memory segment of a postmaster that was killed.
 
     Only a killed postmaster leaves one (56 bytes); its id stands in line 7 of postmaster.pid.
     """
     lines = (read_text(data / "postmaster.pid") or "").splitlines()
     fields = lines[6].split() if len(lines) > 6 else []
-    return Command(argv=("ipcrm", "--shmem-id", fields[1])) if len(fields) == 2 else None
+    return (Command(argv=("ipcrm", "--shmem-id", fields[1])),) if len(fields) == 2 else ()

@@ -22,9 +22,9 @@ from steelyard.core.errors import Complaint, PreflightError
 from steelyard.core.experiment import Configuration, EffectiveSetting, Layer, Setting, SwitchCost
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge
-from steelyard.core.outside import Command, ServerAddress
+from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Load
-from steelyard.core.units import MIB
+from steelyard.core.units import MIB, in_unit
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.systems import existing as complaints
@@ -40,7 +40,8 @@ _SWITCH_COST = {
     "sighup": SwitchCost.RELOAD,
     "postmaster": SwitchCost.RESTART,
 }
-_OF_ANY_SESSION = frozenset({"user", "backend"})
+# Contexts that any user may set for own sessions, when they begin.
+SESSION_CONTEXTS = frozenset({"user", "backend"})
 # With these a configuration would take the server from the platform's hands; each with the way out.
 _FIXED_BY_STEELYARD = {
     "port": "Use `target: {port: ...}`.",
@@ -56,11 +57,6 @@ _BOOLEANS = {
     **dict.fromkeys(("on", "true", "yes", "1", "t", "y", "tr", "tru", "ye"), "on"),
     **dict.fromkeys(("off", "false", "no", "0", "f", "n", "of", "fa", "fal", "fals"), "off"),
 }
-_MEMORY_BYTES = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
-_TIME_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000}
-_TIME_US["d"] = 24 * _TIME_US["h"]
-_WRITTEN_OUT = 1e15  # beyond it nobody counts digits
-_QUANTITY = re.compile(r"^\s*([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Z]*)\s*$")
 # Words that the server shows as another: first in its list of the same meaning.
 _SYNONYMS = {
     ("wal_compression", "on"): "pglz",
@@ -121,6 +117,18 @@ def empty_configuration() -> Iterator[Path]:
         yield empty
 
 
+def _told(
+    postgres: str, name: str, empty: Path, processes: Processes, option: str = ""
+) -> Completed:
+    """Return what a server program says of a setting's value; it starts nothing.
+
+    ``-C`` must come first: then even root may ask.
+    """
+    asked = ("-c", option) if option else ()
+    argv = (postgres, "-C", name, "-D", str(empty), *asked)
+    return processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+
+
 def undescribed(
     postgres: str, names: Sequence[str], empty: Path, processes: Processes
 ) -> Mapping[str, SettingEntry]:
@@ -128,19 +136,12 @@ def undescribed(
 
     ``--describe-config`` leaves out what is no part of a sample file, such as the settings for
     developers. What it takes to change them it does not tell, so a restart is assumed.
-
-    Args:
-        postgres: Path of the server program.
-        names: Not described by it.
-        empty: See ``empty_configuration``.
-        processes: Runs ``postgres -C``, which reads values and starts nothing.
     """
-    known = {}
-    for name in names:
-        argv = (postgres, "-C", name, "-D", str(empty))
-        if processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S).succeeded:
-            known[name] = SettingEntry(name=name, context="", group="", kind="")
-    return known
+    return {
+        name: SettingEntry(name=name, context="", group="", kind="")
+        for name in names
+        if _told(postgres, name, empty, processes).succeeded
+    }
 
 
 def switch_cost(names: Sequence[str], catalogue: Mapping[str, SettingEntry]) -> SwitchCost:
@@ -165,7 +166,7 @@ def beyond_sessions(names: Sequence[str], catalogue: Mapping[str, SettingEntry])
     return tuple(
         name
         for name in names
-        if name not in catalogue or catalogue[name].context not in _OF_ANY_SESSION
+        if name not in catalogue or catalogue[name].context not in SESSION_CONTEXTS
     )
 
 
@@ -180,20 +181,11 @@ def refused_names(names: Sequence[str]) -> Mapping[str, str]:
 def check_values(
     postgres: str, settings: Sequence[Setting], empty: Path, processes: Processes
 ) -> Mapping[str, str]:
-    """Return what the server itself says against each value it refuses, by setting name.
-
-    Args:
-        postgres: Path of the server program.
-        settings: Asked for.
-        empty: See ``empty_configuration``.
-        processes: Runs ``postgres -C``, which reads values and starts nothing.
-    """
+    """Return what the server itself says against each value it refuses, by setting name."""
     refused = {}
     for setting in settings:
         option = f"{setting.name}={setting.value}"
-        # -C must come first: then even root may ask.
-        argv = (postgres, "-C", "port", "-D", str(empty), "-c", option)
-        completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+        completed = _told(postgres, "port", empty, processes, option)
         if not completed.succeeded:
             refused[setting.name] = _complaint(completed.stderr)
     return refused
@@ -204,16 +196,10 @@ def value_of(
 ) -> str | None:
     """Return a setting's value as the server itself writes it; None where it does not say.
 
-    Args:
-        postgres: Path of the server program.
-        name: Of the setting.
-        written: As asked for; None: its default.
-        empty: See ``empty_configuration``.
-        processes: Runs ``postgres -C``, which reads values and starts nothing.
+    It is asked for as it is written; None: its default.
     """
-    asked = () if written is None else ("-c", f"{name}={written}")
-    argv = (postgres, "-C", name, "-D", str(empty), *asked)
-    completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+    option = "" if written is None else f"{name}={written}"
+    completed = _told(postgres, name, empty, processes, option)
     return completed.stdout.strip() if completed.succeeded else None
 
 
@@ -229,6 +215,18 @@ def _complaint(stderr: str) -> str:
     """Return PostgreSQL's own message and hint without time stamp and level."""
     parts = re.findall(r"(?:FATAL|ERROR|HINT|DETAIL):\s+(.*)", stderr)
     return " ".join(parts) if parts else stderr.strip()
+
+
+def effective_setting(
+    name: object, value: object, unit: object, source: object = ""
+) -> EffectiveSetting:
+    """Return a setting from columns of pg_settings."""
+    return EffectiveSetting(
+        name=str(name),
+        value=str(value),
+        unit=None if unit is None else str(unit),
+        source=str(source),
+    )
 
 
 def deviations(asked: Sequence[Setting], effective: Sequence[EffectiveSetting]) -> tuple[str, ...]:
@@ -263,7 +261,7 @@ def _same(asked: str, actual: EffectiveSetting) -> bool:
     if wanted is not None and in_force is not None:
         return _close(wanted, in_force, converted=asked.strip()[-1].isalpha())
     word = asked.strip().lower()
-    return _SYNONYMS.get((actual.name, _BOOLEANS.get(word, word)), word) == actual.value.lower()
+    return _SYNONYMS.get((actual.name, as_boolean(word)), word) == actual.value.lower()
 
 
 def _chosen(asked: str, actual: EffectiveSetting) -> bool:
@@ -288,58 +286,10 @@ def as_boolean(text: str) -> str:
     return _BOOLEANS.get(word, word)
 
 
-def in_unit(text: str, unit: str | None) -> float | None:
-    """Return the number that ``text`` means in the server's unit, or None if it is no number.
-
-    Args:
-        text: As written in a configuration file: ``2GB``, ``0.5``, ``5min``.
-        unit: The server's unit for the setting: ``8kB``, ``kB``, ``ms``; None for plain numbers.
-    """
-    if re.fullmatch(r"\s*0[xX][0-9a-fA-F]+\s*", text):
-        return float(int(text, 16))
-    match = _QUANTITY.match(text)
-    if not match:
-        return None
-    number, suffix = float(match[1]), match[2]
-    if not suffix:
-        return number
-    table, base, _ = _scale(unit)
-    return number * table[suffix] / base if suffix in table else None
-
-
-def _scale(unit: str | None) -> tuple[Mapping[str, int], int, str]:
-    """Return the units beside a server's unit, how much of the least it is, and its word.
-
-    No units, 1 and "" where it is no unit of memory or time.
-    """
-    parts = re.match(r"^([0-9]*)([a-zA-Z]+)$", unit or "")
-    for table in (_MEMORY_BYTES, _TIME_US) if parts else ():
-        if parts and parts[2] in table:
-            return table, int(parts[1] or 1) * table[parts[2]], parts[2]
-    return {}, 1, ""
-
-
 def is_in_force(name: str, asked: str, actual: EffectiveSetting) -> bool:
     """Return whether a value is the one that a setting has already, however it is written."""
     setting = Setting(layer=Layer.POSTGRES, name=name, value=asked)
     return not deviations((setting,), (actual,))
-
-
-def written(number: float, unit: str | None) -> str:
-    """Return a number of a server's unit as it is written in a configuration file.
-
-    Args:
-        number: In that unit.
-        unit: As of ``in_unit``.
-    """
-    table, base, word = _scale(unit)
-    if not table or number <= 0.0:
-        whole = abs(number) < _WRITTEN_OUT and number == int(number)
-        return f"{number:.0f}" if whole else f"{number:g}"
-    amount = number * base
-    fitting = [each for each, size in table.items() if abs(amount) >= 0.9995 * size]
-    largest = max(fitting, key=lambda each: table[each], default=word)
-    return f"{amount / table[largest]:.4g}{largest}"
 
 
 # A setting whose effect at the beginning of a cycle says little about its effect at the end.
@@ -435,26 +385,25 @@ _BESIDE: Final = 1.1
 def most_bytes(configuration: Configuration, clients: int) -> int:
     """Return about the most that a configuration's server takes under so many clients, in bytes."""
     asked = configuration.asked_folded()
-    buffers = _bytes(asked.get("shared_buffers"), unit=_PAGES, default=_DEFAULT_BUFFERS_BYTES)
     work = _bytes(asked.get("work_mem"), unit=_KILOBYTES, default=_DEFAULT_WORK_BYTES)
-    return round(_BESIDE * buffers) + clients * (work + _BACKEND_BYTES)
+    return _shared_bytes(asked) + clients * (work + _BACKEND_BYTES)
 
 
-def huge_bytes(configuration: Configuration) -> int:
+def huge_bytes(configuration: Configuration) -> int | None:
     """Return about what a configuration's server takes of a pool of huge pages.
 
-    0 where it may not.
+    0 where it may not; None where it takes what is there, and does without where nothing is.
     """
     asked = configuration.asked_folded()
-    if as_boolean(asked.get("huge_pages", "try")) != "on":
-        return 0
+    wanted = as_boolean(asked.get("huge_pages", "try"))
+    if wanted == "on":
+        return _shared_bytes(asked)
+    return 0 if wanted == "off" else None
+
+
+def _shared_bytes(asked: Mapping[str, str]) -> int:
     buffers = _bytes(asked.get("shared_buffers"), unit=_PAGES, default=_DEFAULT_BUFFERS_BYTES)
     return round(_BESIDE * buffers)
-
-
-def may_take_huge_pages(configuration: Configuration) -> bool:
-    """Return whether it takes huge pages where there are some, and does without where not."""
-    return as_boolean(configuration.asked_folded().get("huge_pages", "try")) not in ("on", "off")
 
 
 def _bytes(value: str | None, *, unit: tuple[str, int], default: int) -> int:
@@ -476,21 +425,13 @@ def refused_values(
     configuration: Configuration,
     installation: Installation,
     catalogue: Mapping[str, SettingEntry],
-    processes: Processes,
-) -> Iterator[Complaint]:
-    """Yield a complaint for each value that the server's own program refuses."""
-    with empty_configuration() as empty:
-        yield from refused_in(configuration, installation, catalogue, empty, processes)
-
-
-def refused_in(
-    configuration: Configuration,
-    installation: Installation,
-    catalogue: Mapping[str, SettingEntry],
     empty: Path,
     processes: Processes,
 ) -> Iterator[Complaint]:
-    """Yield the same with an empty configuration that is there, where the programs are."""
+    """Yield a complaint for each value that the server's own program refuses.
+
+    It is asked with an empty configuration, where the programs are.
+    """
     fixed = refused_names(list(configuration.asked()))
     known = {name.lower() for name in catalogue}
     settings = [

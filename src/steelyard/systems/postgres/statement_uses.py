@@ -20,8 +20,8 @@ from typing import Final
 
 from steelyard.core.errors import TargetError
 from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK, StatementUse
+from steelyard.core.outside import POSTGRES_MARK
 from steelyard.gateways.sql import Row, SqlSession
-from steelyard.systems.postgres.existing.readiness import MARK
 
 _FIRST: Final = 13  # with the WAL of each statement, and the execution apart from the planning
 _TOP_LEVEL_SINCE: Final = 14
@@ -30,7 +30,7 @@ _FACTS: Final = f"""
 SELECT (SELECT quote_ident(nspname) FROM pg_extension AS e
         JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE extname = 'pg_stat_statements'),
        current_setting('pg_stat_statements.max', true) IS NOT NULL,
-       coalesce(shobj_description(oid, 'pg_database') LIKE '{MARK}%', false)
+       coalesce(shobj_description(oid, 'pg_database') LIKE '{POSTGRES_MARK}%', false)
 FROM pg_database WHERE datname = current_database()
 """  # noqa: S608 - all of it ours
 _CREATE: Final = "CREATE EXTENSION pg_stat_statements"

@@ -47,11 +47,13 @@ from steelyard.core.schedule import Stretch
 from steelyard.core.units import US_PER_S
 from steelyard.stats.histogram import Histogram, bucket_indices, histogram_of, to_text
 from steelyard.systems.postgres.log_lines import (
+    AGGREGATED_COLUMNS,
     LONGEST_LINE,
     Lines,
     LogForm,
     Origin,
     TurnClock,
+    Unsuccessful,
     parse_lines,
 )
 from steelyard.systems.protocol import LogReader
@@ -119,16 +121,6 @@ def summed(parts: list[Cells]) -> Cells:
     return Cells(keys=ordered[firsts], counts=np.add.reduceat(counts[order], firsts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
-    """The transactions of one script in one second, on one side of the ramp's end."""
-
-    second: int
-    ramped: bool
-    script: int
-    histogram: Histogram
-
-
 def keys_of(lines: Lines, buckets: IntArray, scripts: int) -> IntArray:
     """Return the cell of each transaction, where there are so many scripts."""
     keys = lines.second * 2
@@ -140,8 +132,8 @@ def keys_of(lines: Lines, buckets: IntArray, scripts: int) -> IntArray:
     return keys
 
 
-def slots(cells: Cells, scripts: int) -> Iterator[Slot]:
-    """Yield the histograms by second, side of the ramp's end and script, in this order."""
+def slots(cells: Cells, scripts: int) -> Iterator[tuple[int, bool, int, IntArray]]:
+    """Yield second, whether it is after the ramp, script and counts of buckets, in this order."""
     owners, buckets = np.divmod(cells.keys, BUCKETS)
     firsts = np.flatnonzero(np.diff(owners, prepend=owners[:1] - 1))
     for first, last in zip(firsts, np.append(firsts, len(owners))[1:], strict=True):
@@ -149,33 +141,11 @@ def slots(cells: Cells, scripts: int) -> Iterator[Slot]:
         counts = np.zeros(BUCKETS, np.int64)
         counts[buckets[first:last]] = cells.counts[first:last]
         second, ramped = divmod(place, 2)
-        yield Slot(
-            second=second,
-            ramped=bool(ramped),
-            script=script,
-            histogram=Histogram(counts=counts),
-        )
+        yield second, bool(ramped), script, counts
 
 
 SKIPPED = "skipped"
 _NOWHERE = np.zeros(BUCKETS, np.int64)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """Transactions without a latency that are counted together.
-
-    Attributes:
-        second: Since the start.
-        ramped: They ended after the ramp.
-        script: Number of the script.
-        word: ``skipped``, or how they failed.
-    """
-
-    second: int
-    ramped: bool
-    script: int
-    word: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -208,7 +178,7 @@ class TransactionLog:
     lag: IntArray = field(default_factory=_NOWHERE.copy)
     service: IntArray = field(default_factory=_NOWHERE.copy)
     longest_us: Mapping[int, int] = field(default_factory=dict)
-    unsuccessful: Mapping[Kind, int] = field(default_factory=dict)
+    unsuccessful: Mapping[Unsuccessful, int] = field(default_factory=dict)
     cut: Mapping[tuple[int, int], int] = field(default_factory=dict)
     late: int = 0
     retried: int = 0
@@ -241,16 +211,6 @@ class TransactionLog:
                 found[owner // 2] += count
         return found
 
-    @property
-    def failed(self) -> Mapping[str, int]:
-        """Return how many failed, by the word in the log, the ramp included."""
-        return self._failed(ramped_only=False)
-
-    @property
-    def skipped(self) -> int:
-        """Return how many were skipped, the ramp included."""
-        return sum(n for kind, n in self.unsuccessful.items() if kind.word == SKIPPED)
-
     def run_latency(self, *, windows_s: float | None) -> RunLatency | None:
         """Return the latencies after the ramp; None where the lines have none.
 
@@ -262,19 +222,22 @@ class TransactionLog:
         if not self.form.has_latencies:
             return None
         whole: dict[int, IntArray] = {}
-        for slot in slots(self.cells, len(self.form.scripts)):
-            if slot.ramped:
-                counts = whole.setdefault(slot.script, _NOWHERE.copy())
-                counts += slot.histogram.counts
-        ramped = [(kind, n) for kind, n in self.unsuccessful.items() if kind.ramped]
+        for _, is_ramped, script, counts in slots(self.cells, len(self.form.scripts)):
+            if is_ramped:
+                whole[script] = whole.get(script, _NOWHERE) + counts
+        ramped = [(each, n) for each, n in self.unsuccessful.items() if each.ramped]
+        words: Counter[str] = Counter()
+        for each, number in ramped:
+            words[each.word] += number
+        skipped = words.pop(SKIPPED, 0)
         cut = {script for _, script in self.cut}
-        ran = sorted({*whole, *cut, *(kind.script for kind, _ in ramped)})
+        ran = sorted({*whole, *cut, *(each.script for each, _ in ramped)})
         return RunLatency(
             scripts=tuple(self._script(n, whole.get(n, _NOWHERE)) for n in ran),
             lag=to_text(Histogram(counts=self.lag)),
             service=to_text(Histogram(counts=self.service)),
-            failed=self._failed(ramped_only=True),
-            skipped=sum(n for kind, n in ramped if kind.word == SKIPPED),
+            failed=dict(sorted(words.items())),
+            skipped=skipped,
             late=None if self.form.latency_limit_s is None else self.late,
             retried=self.retried,
             retries=self.retries,
@@ -291,13 +254,13 @@ class TransactionLog:
         """
         counted: dict[tuple[int, int], IntArray] = {}
         apart: dict[tuple[int, int], IntArray] = {}
-        for slot in slots(self.cells, len(self.form.scripts)):
-            place, found = (slot.second, slot.script), counted if slot.ramped else apart
-            found[place] = found.get(place, _NOWHERE) + slot.histogram.counts
+        for second, is_ramped, script, counts in slots(self.cells, len(self.form.scripts)):
+            found = counted if is_ramped else apart
+            found[second, script] = counts
         failed: Counter[tuple[int, int]] = Counter()
         skipped: Counter[tuple[int, int]] = Counter()
-        for kind, number in self.unsuccessful.items():
-            (skipped if kind.word == SKIPPED else failed)[kind.second, kind.script] += number
+        for each, number in self.unsuccessful.items():
+            (skipped if each.word == SKIPPED else failed)[each.second, each.script] += number
         lines = [
             {
                 "second": second,
@@ -310,13 +273,6 @@ class TransactionLog:
             for second, script in sorted({*counted, *apart, *failed, *skipped})
         ]
         return "".join(json.dumps(line) + "\n" for line in lines)
-
-    def _failed(self, *, ramped_only: bool) -> Mapping[str, int]:
-        words: Counter[str] = Counter()
-        for kind, number in self.unsuccessful.items():
-            if kind.word != SKIPPED and (kind.ramped or not ramped_only):
-                words[kind.word] += number
-        return dict(sorted(words.items()))
 
     def _script(self, number: int, counts: IntArray) -> ScriptLatency:
         longest_us = self.longest_us.get(number)
@@ -338,12 +294,12 @@ class TransactionLog:
         final = math.inf if self.end_s is None else math.ceil(self.end_s) - 1
         sums: dict[int, IntArray] = {}
         last = first
-        for slot in slots(self.cells, len(self.form.scripts)):
-            if slot.ramped:
-                second = int(min(slot.second, final))
-                window = (second - first) // length
-                sums[window] = sums.get(window, _NOWHERE) + slot.histogram.counts
-                last = max(last, second + 1)
+        for second, is_ramped, _, counts in slots(self.cells, len(self.form.scripts)):
+            if is_ramped:
+                ended = int(min(second, final))
+                window = (ended - first) // length
+                sums[window] = sums.get(window, _NOWHERE) + counts
+                last = max(last, ended + 1)
         count = max(sums, default=-1) + 1
         if count > 1 and last - first - (count - 1) * length < length / 2:
             count -= 1
@@ -369,7 +325,7 @@ def merge(logs: Iterable[TransactionLog]) -> TransactionLog:
             "only logs of the same scripts, columns and ramp can be merged",
             hint="Merge the logs of generators that were started together.",
         )
-    unsuccessful: Counter[Kind] = Counter()
+    unsuccessful: Counter[Unsuccessful] = Counter()
     cut: Counter[tuple[int, int]] = Counter()
     longest: dict[int, int] = {}
     for part in parts:
@@ -416,10 +372,7 @@ def log_of(lines: Lines, form: LogForm, origin: Origin) -> TransactionLog:
         lag=_dense(lag_us),
         service=_dense(time_us - lag_us) if form.open_loop else _NOWHERE,
         longest_us=_longest(after(lines.script), time_us),
-        unsuccessful=Counter(
-            Kind(second=each.second, ramped=each.ramped, script=each.script, word=each.word)
-            for each in lines.unsuccessful
-        ),
+        unsuccessful=Counter(lines.unsuccessful),
         cut=cut,
         late=_late(time_us, form),
         retried=int(np.count_nonzero(retries)) + sum(number > 0 for number in tries),
@@ -469,13 +422,6 @@ _TOGETHER = 32  # counts that are added up at once
 _Pieces = list[bytes | memoryview]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Undecided:
-    """Whole lines of which some lie where the run's measured part begins, so far as is known."""
-
-    pieces: _Pieces
-
-
 class TransactionLogReader:
     """Counts the transactions of one generator's log files.
 
@@ -517,8 +463,9 @@ class TransactionLogReader:
         self._whole: _Pieces = []
         self._whole_bytes = 0
         self._counted: list[list[TransactionLog]] = []
-        self._undecided: list[_Undecided] = []
-        self._waiting: deque[Future[TransactionLog | _Undecided]] = deque()
+        # Whole lines of which some lie where the run's measured part begins, so far as is known.
+        self._undecided: list[_Pieces] = []
+        self._waiting: deque[Future[TransactionLog | _Pieces]] = deque()
         self._pool: ThreadPoolExecutor | None = None
 
     def feed(self, source: str, chunk: bytes) -> None:
@@ -545,12 +492,7 @@ class TransactionLogReader:
     def finish(self, *, ramp_s: float | None = None) -> TransactionLog:
         """Return all that was fed; a line without an end is not counted.
 
-        Args:
-            ramp_s: What ended before that is counted by second only; None: before the latest end
-                of the ramp that was told at first.
-
-        Raises:
-            MeasurementError: The ramp ended later than was told at first.
+        What ended before the ramp's end is counted by second only.
         """
         origin = self._settled(ramp_s)
         self._take(self._counted_or_held(self._whole))
@@ -566,7 +508,7 @@ class TransactionLogReader:
         logs = [
             replace(log, ramp_s=settled_s, end_s=end_s) for level in self._counted for log in level
         ]
-        logs += [self._log_of(each.pieces, origin) for each in self._undecided]
+        logs += [self._log_of(pieces, origin) for pieces in self._undecided]
         last = TransactionLog(form=self._form, ramp_s=settled_s, end_s=end_s, truncated=cut)
         return merge([last, *logs])
 
@@ -597,11 +539,11 @@ class TransactionLogReader:
         while len(self._waiting) > waiting:
             self._take(self._waiting.popleft().result())
 
-    def _take(self, block: TransactionLog | _Undecided) -> None:
-        if isinstance(block, _Undecided):
-            self._undecided.append(block)
-        else:
+    def _take(self, block: TransactionLog | _Pieces) -> None:
+        if isinstance(block, TransactionLog):
             self._add(block)
+        else:
+            self._undecided.append(block)
 
     def _add(self, log: TransactionLog) -> None:
         """Keep counts, few of each size: each is added up with others a few times only."""
@@ -613,12 +555,12 @@ class TransactionLogReader:
             logs.clear()
         self._counted.append([log])
 
-    def _counted_or_held(self, pieces: _Pieces) -> TransactionLog | _Undecided:
+    def _counted_or_held(self, pieces: _Pieces) -> TransactionLog | _Pieces:
         """Return the counts of a block that lies after the ramp for certain, else the block."""
         lines = parse_lines(pieces, self._form, self._origin)
         if self._origin.turns is not None or _is_decided(lines):
             return log_of(lines, self._form, self._origin)
-        return _Undecided(pieces=pieces)
+        return pieces
 
     def _log_of(self, pieces: _Pieces, origin: Origin) -> TransactionLog:
         return log_of(parse_lines(pieces, self._form, origin), self._form, origin)
@@ -644,11 +586,7 @@ _PLACE: Final = re.compile(r"^.*?-([0-9]+)\.")  # `generators.divided` names eac
 
 
 class SeveralLogs:
-    """Reads the logs of generators that were started together on different machines.
-
-    Args:
-        readers: Of each generator, in the order of their commands.
-    """
+    """Reads the logs of generators that were started together, by readers in their order."""
 
     def __init__(self, readers: Sequence[LogReader]) -> None:
         self._readers = tuple(readers)
@@ -660,16 +598,11 @@ class SeveralLogs:
         self._readers[min(place, len(self._readers) - 1)].feed(source, chunk)
 
     def finish(self, *, ramp_s: float | None = None) -> TransactionLog:
-        """Return what all of them wrote.
-
-        Raises:
-            MeasurementError: The ramp of one was over later than was told at first.
-        """
+        """Return what all of them wrote."""
         logs = [reader.finish(ramp_s=ramp_s) for reader in self._readers]
         return merge([log for log in logs if isinstance(log, TransactionLog)])
 
 
-_COLUMNS = 15
 _MOST_DIGITS = 40  # sums of squares of microseconds; longer ones are none of pgbench's
 
 
@@ -701,7 +634,7 @@ def parse_aggregated(content: bytes) -> AggregatedLog:
 
 def _interval(line: bytes) -> LoggedInterval | None:
     fields = line.split(b" ")
-    if len(fields) != _COLUMNS or not all(
+    if len(fields) != AGGREGATED_COLUMNS or not all(
         field.isdigit() and len(field) <= _MOST_DIGITS for field in fields
     ):
         return None

@@ -62,48 +62,27 @@ def values(value_bytes: int) -> Callable[[int], bytes]:
     return value
 
 
-def fill(
-    session: RedisSession,
-    space: KeySpace,
-    *,
-    told: Callable[[int], None] = lambda _: None,
-    beside: int = 0,
-) -> int:
-    """Load the keys of a space into the session's database; return how many are there then.
+def fill(session: RedisSession, space: KeySpace, *, beside: int = 0) -> None:
+    """Load the keys of a space into the session's database, beside so many other keys.
 
     They go in pipelines of at most ``PIPELINE_BYTES``, or of one value where that is larger.
-
-    Args:
-        session: In the database.
-        space: Which keys, and how large.
-        told: Is told how many are loaded, after each pipeline.
-        beside: So many other keys are there already.
 
     Raises:
         ReplyError: The server refuses: it is out of memory, or its disk is full.
         TargetError: It is gone, or holds another number of keys than it was given.
     """
-    done = 0
     for batch in _pipelines(space):
         session.pipeline(batch)
-        done += len(batch)
-        told(done)
-    return _require_held(session, space, beside=beside)
+    _require_held(session, space, beside)
 
 
-def _require_held(session: RedisSession, space: KeySpace, *, beside: int = 0) -> int:
-    """Return how many keys of a space a database holds, ``beside`` those that were there.
-
-    Raises:
-        TargetError: It is another number.
-    """
+def _require_held(session: RedisSession, space: KeySpace, beside: int) -> None:
     held = int(str(session.command("DBSIZE"))) - beside
     if held != space.loaded:
         raise TargetError(
             f"the server was given {space.loaded} keys and holds {held}",
             hint="Does it evict (maxmemory), or does somebody else write to it?",
         )
-    return space.loaded
 
 
 def _pipelines(space: KeySpace) -> Iterator[Sequence[Words]]:
@@ -130,26 +109,10 @@ end
 """
 
 
-def fill_by_script(
-    session: RedisSession,
-    space: KeySpace,
-    *,
-    told: Callable[[int], None] = lambda _: None,
-    beside: int = 0,
-) -> int:
-    """Let the server make the keys of a space in the session's database; return how many it has.
+def fill_by_script(session: RedisSession, space: KeySpace, *, beside: int = 0) -> None:
+    """Let the server make the keys of a space in the session's database.
 
-    Where a server takes no scripts, the keys are sent to it one by one.
-
-    Args:
-        session: In the database.
-        space: Which keys, and how large.
-        told: Is told how many are loaded, after each script.
-        beside: So many other keys are there already.
-
-    Raises:
-        ReplyError: The server refuses: it is out of memory, or its disk is full.
-        TargetError: It is gone, or holds another number of keys.
+    Where a server takes no scripts, the keys are sent to it one by one. Raises as ``fill``.
     """
     text = _random_text(space.value_bytes)
     word = _ONE_KEY if space.keys == 1 else ""
@@ -159,10 +122,9 @@ def fill_by_script(
             session.command(*("EVAL", _SCRIPT, 0, text, space.value_bytes, begin, end, *constant))
         except ReplyError as error:
             if begin == 0 and any(word in error.message for word in _NO_SCRIPTS):
-                return fill(session, space, told=told, beside=beside)
+                return fill(session, space, beside=beside)
             raise
-        told(end)
-    return _require_held(session, space, beside=beside)
+    return _require_held(session, space, beside)
 
 
 def _ranges(space: KeySpace) -> Iterator[tuple[int, int]]:
@@ -175,7 +137,7 @@ _BUILD_TIMEOUT_S: Final = 6 * 3600.0
 _NAMED_TEST: Final = "steelyard_redis"
 _POLL_S: Final = "0.1"
 _REWRITE_POLLS: Final = 6 * 36_000  # hours
-Filler = Callable[[RedisSession, KeySpace], int]
+Filler = Callable[[RedisSession, KeySpace], None]
 
 
 def space_of(workload: Workload) -> KeySpace:
@@ -386,11 +348,7 @@ _TIMEOUT_S: Final = 60.0
 
 
 class NumberedKeys:
-    """Keys ``crash:WRITER:NUMBER``.
-
-    Args:
-        redis: The door.
-    """
+    """Keys ``crash:WRITER:NUMBER``."""
 
     def __init__(self, redis: RedisDoor) -> None:
         self._redis = redis
@@ -421,9 +379,6 @@ class KeyWriter:
 
     def write(self, first: int, count: int) -> None:
         """Set so many keys; see ``NumberedWriter``."""
-        if count == 1:
-            self._session.command("SET", _key(self._writer, first), _value(self._writer, first))
-            return
         self._session.pipeline(
             [
                 ("SET", _key(self._writer, number), _value(self._writer, number))

@@ -14,9 +14,8 @@ from steelyard.core.redis import changes_keys
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.units import MIB
 from steelyard.gateways.host import LOOPBACK, Clock, until
-from steelyard.gateways.redis import RedisDoor, RedisSession, opened
-from steelyard.systems.protocol import Dataset, PlainEngine, RunRequest, ServerReader
-from steelyard.systems.redis import reader as figures
+from steelyard.gateways.redis import RedisSession, opened, settings_like
+from steelyard.systems.protocol import Dataset, Engine, RunRequest, ServerReader
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis import server as checks
 from steelyard.systems.redis import settings
@@ -25,6 +24,7 @@ from steelyard.systems.redis.reader import (
     COUNTER_PATIENCE_S,
     CommandCounter,
     await_quiet,
+    lag_bytes,
     open_reader,
 )
 from steelyard.systems.redis.redis_benchmark import (
@@ -63,17 +63,8 @@ class Generator:
     account: str | None
 
 
-class RedisEngine(PlainEngine):
-    """Redis servers under one load generator.
-
-    Args:
-        experiment: What will run.
-        programs: Server program of each configuration, by name.
-        catalogues: Settings each configuration's server knows, by configuration name.
-        generator: Puts the load on.
-        databases: Where the data sets are.
-        redis: Opens sessions.
-    """
+class RedisEngine(Engine):
+    """Redis servers under one load generator; programs and catalogues are by configuration name."""
 
     def __init__(
         self,
@@ -83,14 +74,13 @@ class RedisEngine(PlainEngine):
         *,
         generator: Generator,
         databases: Databases,
-        redis: RedisDoor,
     ) -> None:
         self._experiment = experiment
         self._programs = programs
         self._catalogues = catalogues
         self._generator = generator
         self._databases = databases
-        self._redis = redis
+        self._redis = databases.redis
         self._pace = Pace()
         self._names: dict[tuple[str, ...], str] = {}  # of what each command line measures
 
@@ -185,11 +175,7 @@ class RedisEngine(PlainEngine):
         configuration: str,  # noqa: ARG002 - by its protocol
         directory: Path | None = None,  # noqa: ARG002 - likewise
     ) -> None:
-        """Load a data set on a running server.
-
-        Raises:
-            TargetError: The server refuses, or it is gone.
-        """
+        """Load a data set on a running server."""
         self._databases.build(dataset, address)
 
     def missing_data(self, address: ServerAddress) -> tuple[str, ...]:
@@ -214,20 +200,14 @@ class RedisEngine(PlainEngine):
             for name in sorted(names)
             if name in catalogue and catalogue[name].changeable
         ]
-        session = self._redis.connect(address)
-        try:
+        with opened(self._redis, address) as session:
             session.pipeline(wanted)
             await_quiet(session)
-        finally:
-            session.close()
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
         """Return all settings that say something about the server."""
-        session = self._redis.connect(address)
-        try:
-            return settings.recorded(settings.read_settings(session))
-        finally:
-            session.close()
+        with opened(self._redis, address) as session:
+            return settings.recorded(settings_like(session, "*"))
 
     def deviations(
         self, asked: Sequence[Setting], effective: Sequence[EffectiveSetting]
@@ -252,11 +232,7 @@ class RedisEngine(PlainEngine):
         return () if requests is None else self._commands(request, requests)
 
     def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
-        """Take from a run how fast the configuration's server is under this load.
-
-        Raises:
-            MeasurementError: It failed.
-        """
+        """Take from a run how fast the configuration's server is under this load."""
         done = measurement([benchmark.parse(each) for each in completed])
         self._pace.learn(_pace_key(request), round(done.transactions), done.seconds)
 
@@ -318,13 +294,7 @@ def _pace_key(request: RunRequest) -> PaceKey:
 
 
 class InstalledRedisEngine(RedisEngine):
-    """Servers that Steelyard starts from programs of this machine.
-
-    Args:
-        experiment: What will run.
-        trials: Of each configuration's server.
-        catalogues: As of every engine; so ``programs``, ``generator``, ``databases``, ``redis``.
-    """
+    """Servers that Steelyard starts from programs of this machine; of each there is a trial."""
 
     def __init__(
         self,
@@ -336,15 +306,7 @@ class InstalledRedisEngine(RedisEngine):
         generator: Generator,
         databases: Databases,
     ) -> None:
-        redis = databases.redis
-        super().__init__(
-            experiment,
-            programs,
-            catalogues,
-            generator=generator,
-            databases=databases,
-            redis=redis,
-        )
+        super().__init__(experiment, programs, catalogues, generator=generator, databases=databases)
         self._trials = trials
 
     def complaints(self, configuration: str) -> tuple[Complaint, ...]:
@@ -389,8 +351,7 @@ class RedisSuccession:
 
     def promote(self, replica: ServerAddress, clock: Clock) -> None:
         """Make a replica a primary, once its link is down: then it has read all there was."""
-        door: RedisDoor = self._program.redis
-        with opened(door, replica) as session:
+        with opened(self._program.redis, replica) as session:
 
             def has_noticed() -> bool:
                 return session.info("replication").get("master_link_status") == "down"
@@ -415,9 +376,9 @@ class OffsetWatch:
 
     def behind_bytes(self) -> int | None:
         """Return the difference of the offsets; the primary is asked first, so it may be 0."""
-        sent = figures.number(self._primary.info("replication"), "master_repl_offset")
-        applied = figures.number(self._replica.info("replication"), "slave_repl_offset")
-        return None if sent is None or applied is None else int(max(sent - applied, 0))
+        told = self._primary.info("replication")
+        lag = lag_bytes(told, self._replica.info("replication"))
+        return None if lag is None else int(lag)
 
     def close(self) -> None:
         """End both sessions."""

@@ -15,7 +15,7 @@ from steelyard.core.experiment import Configuration, EffectiveSetting, Experimen
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import RedisLocalTarget
 from steelyard.gateways.process import Processes
-from steelyard.gateways.redis import RedisDoor, Reply, ReplyError
+from steelyard.gateways.redis import TLS, RedisDoor, Reply, ReplyError
 from steelyard.systems.redis import server as checks
 from steelyard.systems.redis.datasets import (
     Databases,
@@ -25,7 +25,6 @@ from steelyard.systems.redis.datasets import (
     fill_by_script,
 )
 from steelyard.systems.redis.engine import Generator, InstalledRedisEngine, RedisEngine
-from steelyard.systems.redis.redis_benchmark import tls_files
 from steelyard.systems.redis.server import (
     CONFIGURATION,
     WHILE_PREPARING,
@@ -123,9 +122,14 @@ def find_generator(
         )
     command = Command(argv=(str(program), "--version"))
     said = surroundings.processes.run(command, timeout_s=_VERSION_TIMEOUT_S)
+    return _generator(program, said, surroundings.account)
+
+
+def _generator(program: Path, said: Completed, account: str | None = None) -> Generator:
+    """Return a generator, with what it says of its version."""
     first = (said.stdout.splitlines() or [""])[0]
     version = first.removeprefix(f"{program.name} ").strip()
-    return Generator(program=program, version=version, account=surroundings.account)
+    return Generator(program=program, version=version, account=account)
 
 
 def _catalogues(
@@ -224,7 +228,7 @@ def redis_endpoint_engine(
     """
     found = {server: _installation(server) for server in servers.values()}
     generator = find_generator(tuple(found.values()), surroundings)
-    if any(tls_files(address) is not None for address in addresses.values()):
+    if any(dict(address.parameters).get(TLS) == "on" for address in addresses.values()):
         _require_tls(generator.program, surroundings.processes)
     filling = partial(fill, beside=MARKERS)
     return running_engine(experiment, servers, generator, surroundings.redis, fill=filling)
@@ -240,12 +244,7 @@ def running_engine(
 ) -> RedisEndpointEngine:
     """Return the engine for running servers, by configuration, under a generator that is known.
 
-    Args:
-        experiment: What will run.
-        servers: As they were found.
-        generator: Puts the load on.
-        redis: Opens sessions.
-        fill: Loads the keys of a space, with the marker beside them.
+    ``fill`` loads the keys of a space, with the marker beside them.
     """
     return RedisEndpointEngine(
         experiment,
@@ -255,7 +254,6 @@ def running_engine(
         },
         {name: server.catalogue for name, server in servers.items()},
         generator=generator,
-        redis=redis,
         databases=Databases(
             datasets=datasets_of(experiment.workloads),
             redis=redis,
@@ -357,12 +355,8 @@ def describe_redis_image(
 ) -> RedisImage:
     """Return what the programs of an image say of themselves and of what configurations ask.
 
-    Args:
-        image: Its name, for messages.
-        configurations: Whose servers are of this image.
-        names: Of all settings of the experiment.
-        processes: Runs programs in a pod of it.
-        home: Where a server of a moment works there.
+    They run in a pod of it, where a server of a moment works in its home. The names are those of
+    all settings of the experiment.
 
     Raises:
         PreflightError: It lacks a program, or its server is too old or does not start.
@@ -422,10 +416,7 @@ def generator_in_image(image: str, processes: Processes) -> Generator:
             f"the image {image} has no redis-benchmark in its PATH",
             hint="Name one that has it with `generators: {image: ...}` in the target.",
         )
-    program, said = found
-    first = (said.stdout.splitlines() or [""])[0]
-    version = first.removeprefix(f"{program.name} ").strip()
-    return Generator(program=program, version=version, account=None)
+    return _generator(*found)
 
 
 def _first(names: Sequence[str], processes: Processes) -> tuple[Path, Completed] | None:
@@ -533,14 +524,7 @@ class PodRedisProgram(RedisProgram):
 
 
 class InImageRedisEngine(RedisEngine):
-    """Servers of images, under the load generator of one image.
-
-    Args:
-        experiment: What will run.
-        images: Of each configuration's server.
-        generator: That drives them all.
-        redis: Reaches the servers.
-    """
+    """Servers of images, under the load generator of one image."""
 
     def __init__(
         self,
@@ -568,7 +552,6 @@ class InImageRedisEngine(RedisEngine):
                 persisted=True,
                 fill=fill_by_script,
             ),
-            redis=redis,
         )
         self._images = images
 

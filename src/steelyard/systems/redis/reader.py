@@ -25,8 +25,15 @@ from steelyard.core.measurement import Absence, Quantity
 from steelyard.core.outside import ServerAddress
 from steelyard.core.units import MS_PER_S, US_PER_S
 from steelyard.gateways.host import Clock, SystemClock
-from steelyard.gateways.redis import RedisDoor, RedisSession, Reply, ReplyError, parse_info
-from steelyard.systems.protocol import CountedAt, Waiting
+from steelyard.gateways.redis import (
+    RedisDoor,
+    RedisSession,
+    Reply,
+    ReplyError,
+    as_text,
+    parse_info,
+)
+from steelyard.systems.protocol import CountedAt, ServerReader, Waiting
 
 Told = Mapping[str, str]  # the lines of INFO, by name
 # Sums of lines, in these units.
@@ -136,6 +143,12 @@ def behind_bytes(told: Told) -> float | None:
     return None if sent is None or not known else max(sent - min(known), 0.0)
 
 
+def lag_bytes(told: Told, of_replica: Told) -> float | None:
+    """Return what a replica had not applied just after its primary was asked; None: not told."""
+    sent, applied = number(told, "master_repl_offset"), number(of_replica, "slave_repl_offset")
+    return None if sent is None or applied is None else max(sent - applied, 0.0)
+
+
 def _commands(told: Told) -> list[str]:
     return [name for name in told if name.startswith(_COMMAND)]
 
@@ -197,7 +210,7 @@ def newest(entries: Reply) -> int:
 def event_names(latest: Reply) -> tuple[str, ...]:
     """Return the events that the latency monitor has seen and that count here."""
     rows = latest if isinstance(latest, list) else []
-    names = [_text(row[0]) for row in rows if isinstance(row, list) and row]
+    names = [as_text(row[0]) for row in rows if isinstance(row, list) and row]
     return tuple(name for name in names if name in KINDS)
 
 
@@ -214,10 +227,6 @@ def _entries(reply: Reply) -> Iterator[tuple[int, float]]:
     for entry in reply if isinstance(reply, list) else []:
         if isinstance(entry, Sequence) and len(entry) >= 3:
             yield int(entry[0]), float(entry[2])
-
-
-def _text(word: object) -> str:
-    return word.decode(errors="replace") if isinstance(word, bytes) else str(word)
 
 
 _POLL_S: Final = "0.1"
@@ -258,12 +267,7 @@ _COUNTS: Final = ("INFO", _SECTION)
 
 
 class CommandCounter:
-    """Counts the commands of a name, without its own.
-
-    Args:
-        session: On the server.
-        name: In small letters.
-    """
+    """Counts the commands of a name, in small letters, without its own."""
 
     def __init__(self, session: RedisSession, name: str) -> None:
         self._session = session
@@ -271,12 +275,7 @@ class CommandCounter:
         self._reads = 0
 
     def read(self) -> CountedAt:
-        """Return how many there were so far, and when.
-
-        Raises:
-            MeasurementError: The server does not count commands.
-            TargetError: It is gone.
-        """
+        """Return how many there were so far, and when."""
         now, counts = self._session.pipeline((_NOW, _COUNTS))
         told = parse_info(counts)
         # One INFO less: it is counted when it is done.
@@ -356,10 +355,9 @@ class Passing:
 
     def compare(self, told: Told, of_replica: Told) -> None:
         """Take what a replica says of itself just after its primary was asked."""
-        sent = number(told, "master_repl_offset")
-        applied = number(of_replica, "slave_repl_offset")
-        if sent is not None and applied is not None:
-            self._lag = max(sent - applied, 0.0, self._lag or 0.0)
+        lag = lag_bytes(told, of_replica)
+        if lag is not None:
+            self._lag = max(lag, self._lag or 0.0)
 
     def _begin(self, told: Told) -> None:
         """Start every sum that this server can have; one without the log has 0 of it."""
@@ -432,13 +430,10 @@ _SUMMED: Final = {
 }
 
 
-class RedisReader:
+class RedisReader(ServerReader):
     """Reads counters and what passes between them; what it does itself is not among them.
 
-    Args:
-        session: On the server.
-        clock: Tells looks apart.
-        replica: On a replica beside it; None: there is none to ask.
+    Its session has no process of its own; a replica beside it is asked, too, where there is one.
     """
 
     def __init__(
@@ -468,11 +463,6 @@ class RedisReader:
     def source(self) -> str:
         """Return what would be said of waits."""
         return "INFO"
-
-    @property
-    def pid(self) -> None:
-        """Return that a session has no process of its own."""
-        return
 
     @property
     def serving_pid(self) -> int | None:
@@ -522,9 +512,6 @@ class RedisReader:
             entries = self._asked("SLOWLOG", "GET", ENTRIES)
             found |= slow_commands(entries, after=self._slow)
         return {**found, **self._worst()}
-
-    def statements(self) -> None:
-        """Return nothing: it has no statements."""
 
     def close(self) -> None:
         """End the session; also from another thread, while a command hangs."""

@@ -33,7 +33,7 @@ from steelyard.core.schedule import Load
 from steelyard.core.units import MS_PER_S
 from steelyard.gateways.redis import CACERT, CERT, KEY, TLS, socket_path
 from steelyard.stats.histogram import Histogram, bucket_indices, histogram_of, merged, to_text
-from steelyard.systems.protocol import RunRequest
+from steelyard.systems.protocol import RunRequest, mean_latency_s, together
 from steelyard.systems.redis.settings import COMMANDS, DATA, OTHER_NAMES, READ_ONLY
 
 _HIDDEN: Final = "{steelyard-guest-password}"
@@ -244,26 +244,9 @@ def _series(all_series: Sequence[tuple[Second, ...]]) -> tuple[Second, ...]:
         return all_series[0]
     places = range(max((len(series) for series in all_series), default=0))
     return tuple(
-        _together([series[place] for series in all_series if place < len(series)])
+        together([series[place] for series in all_series if place < len(series)])
         for place in places
     )
-
-
-def _together(seconds: Sequence[Second]) -> Second:
-    return Second(
-        end_s=max(one.end_s for one in seconds),
-        transactions=round(sum(one.transactions for one in seconds), 3),
-        seconds=max(one.seconds for one in seconds),
-        latency_mean_s=mean_latency_s(seconds),
-    )
-
-
-def mean_latency_s(seconds: Sequence[Second]) -> float | None:
-    """Return the mean over all requests of some intervals; None where none ended in them."""
-    timed = [one for one in seconds if one.latency_mean_s is not None and one.transactions > 0]
-    weight = sum(one.transactions for one in timed)
-    total_s = sum(one.transactions * (one.latency_mean_s or 0.0) for one in timed)
-    return total_s / weight if weight > 0 else None
 
 
 # The tests of these names would run after a test that fills the list.

@@ -23,9 +23,9 @@ from steelyard.core.target import RedisLocalTarget
 from steelyard.gateways.files import read_text, remove_tree, short_directory, write_text
 from steelyard.gateways.host import LOOPBACK
 from steelyard.gateways.process import Processes
-from steelyard.gateways.redis import RedisDoor, RedisSession, opened, socket_path
+from steelyard.gateways.redis import RedisDoor, RedisSession, opened, settings_like, socket_path
 from steelyard.systems import existing as complaints
-from steelyard.systems.redis.settings import Catalogue, deviations, read_settings, refused_names
+from steelyard.systems.redis.settings import Catalogue, deviations, refused_names
 
 # Run in the project's own tests; other versions follow their documentation and are labelled so.
 VERSIONS_RUN: Final = (("redis", 7), ("valkey", 8))
@@ -69,9 +69,7 @@ class RedisInstallation:
 def find_redis(bin_: str, processes: Processes) -> RedisInstallation:
     """Return the installation that ``bin:`` means.
 
-    Args:
-        bin_: Name of the server program as PATH finds it, its path, or a directory with it.
-        processes: Runs it for its version.
+    That is the name of the server program as PATH finds it, its path, or a directory with it.
 
     Raises:
         PreflightError: There is no such program, or it does not run.
@@ -316,7 +314,7 @@ class RedisReplica(RedisProgram):
                 rewrites = (told.get("aof_rewrite_in_progress"), told.get("aof_rewrite_scheduled"))
                 if told.get("master_link_status") != "up" or rewrites != ("0", "0"):
                     return False
-                shown = read_settings(session) if self.asked else {}
+                shown = settings_like(session, "*") if self.asked else {}
                 if not self._is_fed():
                     return False
         except TargetError:

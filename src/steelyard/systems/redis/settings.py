@@ -19,7 +19,7 @@ from typing import Final
 from steelyard.core.experiment import EffectiveSetting, Layer, Setting, SwitchCost, Workload
 from steelyard.core.outside import REDIS_MARK
 from steelyard.core.redis import in_bytes
-from steelyard.gateways.redis import RedisSession, ReplyError
+from steelyard.gateways.redis import RedisSession, ReplyError, settings_like
 from steelyard.systems.existing import named_in
 
 _CLASSES: Final = {"replica": "slave"}  # CONFIG GET says slave
@@ -106,23 +106,10 @@ class RedisSetting:
 Catalogue = Mapping[str, RedisSetting]
 
 
-def read_settings(session: RedisSession) -> dict[str, str]:
-    """Return all settings of a running server by name.
-
-    Raises:
-        TargetError: It is gone, or the user may not use CONFIG.
-    """
-    answer = session.command("CONFIG", "GET", "*")
-    words = [_text(word) for word in answer] if isinstance(answer, list) else []
-    return dict(zip(words[::2], words[1::2], strict=True))
-
-
 def read_catalogue(session: RedisSession, names: Sequence[str]) -> Catalogue:
     """Return all settings of a server that nobody uses yet.
 
-    Args:
-        session: On the server.
-        names: Of these it is asked whether they can be changed; of others that is not known.
+    Of those that are named it is asked whether they can be changed; of others that is not known.
     """
     wanted = {name.lower() for name in names}
     return {
@@ -131,7 +118,7 @@ def read_catalogue(session: RedisSession, names: Sequence[str]) -> Catalogue:
             default=value,
             changeable=name in wanted and _can_be_changed(session, name, value),
         )
-        for name, value in read_settings(session).items()
+        for name, value in settings_like(session, "*").items()
     }
 
 
@@ -141,10 +128,6 @@ def _can_be_changed(session: RedisSession, name: str, value: str) -> bool:
     except ReplyError as error:
         return "immutable" not in error.message and "protected" not in error.message
     return True
-
-
-def _text(word: object) -> str:
-    return word.decode(errors="replace") if isinstance(word, bytes) else str(word)
 
 
 def recorded(settings: Mapping[str, str]) -> tuple[EffectiveSetting, ...]:

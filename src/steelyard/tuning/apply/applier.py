@@ -245,17 +245,6 @@ class SnapshotLedger(Protocol):
 
 
 def turn(knob: Knob, door: KnobDoor, ledger: SnapshotLedger) -> Check:
-    """Turn a knob and return whether it is in effect; what is in effect already is left alone.
-
-    Raises:
-        TargetError: It failed, succeeded in part, or did not take effect.
-        RecordError: The snapshot could not be stored; nothing was changed.
-    """
-    before = door.verify(knob)
-    return before if before.holds else turn_now(knob, door, ledger)
-
-
-def turn_now(knob: Knob, door: KnobDoor, ledger: SnapshotLedger) -> Check:
     """Turn a knob that is not in effect, and return whether it is now.
 
     Raises:
@@ -400,7 +389,7 @@ def _applied(
         check = door.verify(knob)
         there = bool(check.holds)
         if not there:
-            check = turn_now(knob, door, record)
+            check = turn(knob, door, record)
     except RecordError:
         raise
     except SteelyardError as error:

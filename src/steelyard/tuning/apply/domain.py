@@ -31,22 +31,7 @@ from steelyard.tuning.facts.domains import GuestProcess, guest_process
 from steelyard.tuning.facts.linux import default_page_bytes, mounted_sizes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
-    """One thing that was asked for.
-
-    Attributes:
-        holds: None where it cannot be seen.
-        fact: What was asked, what is there, and where it was seen.
-        remedy: The way out where it does not hold.
-    """
-
-    holds: bool | None
-    fact: str
-    remedy: str = ""
-
-
-def effects(asked: DomainFacts, process: GuestProcess) -> tuple[Effect, ...]:
+def effects(asked: DomainFacts, process: GuestProcess) -> tuple[Check, ...]:
     """Return what came of each thing that was asked for, read from the process."""
     return (
         *_pins(asked, process),
@@ -56,7 +41,7 @@ def effects(asked: DomainFacts, process: GuestProcess) -> tuple[Effect, ...]:
     )
 
 
-def _pins(asked: DomainFacts, process: GuestProcess) -> Iterator[Effect]:
+def _pins(asked: DomainFacts, process: GuestProcess) -> Iterator[Check]:
     name = asked.name
     for number, cpus in sorted(asked.vcpu_pins.items()):
         remedy = f"virsh vcpupin {quoted(name)} {number} {cpu_list(cpus)} --live"
@@ -69,69 +54,76 @@ def _pins(asked: DomainFacts, process: GuestProcess) -> Iterator[Effect]:
         yield _pin("the I/O threads", asked.io_thread_pins, process.io_thread_cpus, remedy)
 
 
-def _pin(what: str, asked: tuple[int, ...], seen: tuple[int, ...] | None, remedy: str) -> Effect:
+def _pin(what: str, asked: tuple[int, ...], seen: tuple[int, ...] | None, remedy: str) -> Check:
     if not seen:
         fact = f"{what} is to run on CPU {cpu_list(asked)}; QEMU has no such thread"
-        return Effect(holds=False, fact=fact, remedy="Shut the domain down and start it.")
-    return Effect(
-        holds=tuple(sorted(asked)) == tuple(sorted(seen)),
-        fact=f"{what} is to run on CPU {cpu_list(asked)}; its threads may run on CPU"
-        f" {cpu_list(seen)} (Cpus_allowed_list)",
-        remedy=remedy,
+        return Check(holds=False, facts=(fact,), remedy="Shut the domain down and start it.")
+    fact = (
+        f"{what} is to run on CPU {cpu_list(asked)}; its threads may run on CPU"
+        f" {cpu_list(seen)} (Cpus_allowed_list)"
     )
+    holds = tuple(sorted(asked)) == tuple(sorted(seen))
+    return Check(holds=holds, facts=(fact,), remedy=remedy)
 
 
-def _memory(asked: DomainFacts, process: GuestProcess) -> Iterator[Effect]:
+def _memory(asked: DomainFacts, process: GuestProcess) -> Iterator[Check]:
     if asked.huge_page_bytes is None:
         yield from _unread(asked)
         return
     if not process.memory_seen:
-        yield Effect(holds=None, fact=f"/proc/{process.pid}/numa_maps is not readable from here")
+        fact = f"/proc/{process.pid}/numa_maps is not readable from here"
+        yield Check(holds=None, facts=(fact,))
         return
     memory = process.memory
     held = sum(memory.bytes_by_node.values()) if memory else 0
     size = memory.page_bytes if memory else None
-    yield Effect(
+    of_size = f" of {size // 1024} KiB" if size else ""
+    fact = (
+        f"{asked.memory_bytes // MIB} MiB are to lie on huge pages of"
+        f" {asked.huge_page_bytes // 1024} KiB; {held // MIB} MiB lie on huge pages{of_size}"
+        " (numa_maps)"
+    )
+    yield Check(
         holds=held >= asked.memory_bytes and size == asked.huge_page_bytes,
-        fact=f"{asked.memory_bytes // MIB} MiB are to lie on huge pages of"
-        f" {asked.huge_page_bytes // 1024} KiB; {held // MIB} MiB lie on huge pages"
-        + (f" of {size // 1024} KiB" if size else "")
-        + " (numa_maps)",
+        facts=(fact,),
         remedy="Allocate the pages on its node, then shut the domain down and start it.",
     )
     if memory and asked.memory_mode == "strict" and asked.memory_nodes:
-        yield Effect(
+        fact = (
+            f"the memory is bound to node {cpu_list(asked.memory_nodes)}; it lies on node"
+            f" {cpu_list(memory.bytes_by_node)}{'' if memory.bound else ', not bound'} (numa_maps)"
+        )
+        yield Check(
             holds=memory.bound and set(memory.bytes_by_node) <= set(asked.memory_nodes),
-            fact=f"the memory is bound to node {cpu_list(asked.memory_nodes)}; it lies on node"
-            f" {cpu_list(memory.bytes_by_node)}{'' if memory.bound else ', not bound'} (numa_maps)",
+            facts=(fact,),
             remedy="Shut the domain down and start it: memory in use does not move.",
         )
 
 
-def _unread(asked: DomainFacts) -> Iterator[Effect]:
+def _unread(asked: DomainFacts) -> Iterator[Check]:
     """Say that nobody reads where memory on ordinary pages lies: QEMU has it among its own."""
     if asked.memory_mode == "strict" and asked.memory_nodes:
         nodes = cpu_list(asked.memory_nodes)
         fact = f"the memory is to be bound to node {nodes}; without huge pages that is not read"
-        yield Effect(holds=None, fact=fact)
+        yield Check(holds=None, facts=(fact,))
 
 
-def _locked(asked: DomainFacts, process: GuestProcess) -> Iterator[Effect]:
+def _locked(asked: DomainFacts, process: GuestProcess) -> Iterator[Check]:
     if asked.locked:
         locked = process.locked_bytes
-        yield Effect(
+        yield Check(
             holds=None if locked is None else locked > 0,
-            fact=f"the memory is to be locked; {(locked or 0) // MIB} MiB are (VmLck)",
+            facts=(f"the memory is to be locked; {(locked or 0) // MIB} MiB are (VmLck)",),
             remedy="Shut the domain down and start it; libvirtd needs CAP_SYS_RESOURCE for it.",
         )
 
 
-def _balloon(asked: DomainFacts, process: GuestProcess) -> Iterator[Effect]:
+def _balloon(asked: DomainFacts, process: GuestProcess) -> Iterator[Check]:
     if asked.balloon == "none":
         there = {None: "is not to be seen", True: "has one", False: "has none"}[process.balloon]
-        yield Effect(
+        yield Check(
             holds=None if process.balloon is None else not process.balloon,
-            fact=f"there is to be no memory balloon; the command line of QEMU {there}",
+            facts=(f"there is to be no memory balloon; the command line of QEMU {there}",),
             remedy="Shut the domain down and start it: <memballoon model='none'/> is defined.",
         )
 
@@ -418,11 +410,7 @@ class DomainDoor(KnobDoor):
     def require(self, knob: Knob) -> None:
         """Check that the domain may be defined, would start, and takes nothing from a present one.
 
-        Raises:
-            PreflightError: It could not start here, is another domain than the present one, or
-                that one has a password, which no record may have.
-            PrivilegeError: The account may not speak to libvirt.
-            TargetError: There is no libvirt.
+        A present one has no password, which no record may have.
         """
         asked = _asked(knob)
         present = self.domains.xml(knob.place, defined=True)
@@ -444,11 +432,7 @@ class DomainDoor(KnobDoor):
         return self.domains.xml(knob.place, defined=True) or _ABSENT
 
     def apply(self, knob: Knob) -> None:
-        """Define the domain and read it back.
-
-        Raises:
-            TargetError: libvirt refuses it, or did not keep all of it.
-        """
+        """Define the domain and read it back: libvirt may not have kept all of it."""
         asked = _asked(knob)
         present = self.domains.xml(knob.place, defined=True)
         if present is not None:
@@ -479,9 +463,7 @@ class DomainDoor(KnobDoor):
     def revert(self, knob: Knob, snapshot: str) -> None:
         """Define what was there before, or remove the definition where nothing was.
 
-        Raises:
-            TargetError: It runs and was not there before, somebody has changed what it owns since,
-                or libvirt refuses.
+        Not where it runs and was not there before, or somebody has changed what it owns since.
         """
         present = self.domains.xml(knob.place, defined=True) or _ABSENT
         if present == snapshot:
@@ -599,12 +581,12 @@ class DomainDoor(KnobDoor):
         unseen = f"nothing that is asked of {name} can be read from its process"
         return Check(
             holds=_all_hold(found),
-            facts=tuple(each.fact for each in found) or (unseen,),
+            facts=tuple(fact for each in found for fact in each.facts) or (unseen,),
             remedy=" ".join(remedy for remedy in remedies if remedy),
             pending=self._pending(knob) if remedies else "",
         )
 
-    def _started_with(self, knob: Knob) -> Iterator[Effect]:
+    def _started_with(self, knob: Knob) -> Iterator[Check]:
         """Return what the machine was started with otherwise, and its process does not tell."""
         wanted, active = domain_facts(knob.value), self.domains.xml(knob.place)
         if active is None:
@@ -613,7 +595,8 @@ class DomainDoor(KnobDoor):
         for name in _STARTED_WITH:
             if getattr(there, name) != getattr(wanted, name):
                 fact = f"it was started with other {name.replace('_', ' ')} (virsh dumpxml)"
-                yield Effect(holds=False, fact=fact, remedy="Shut the domain down and start it.")
+                remedy = "Shut the domain down and start it."
+                yield Check(holds=False, facts=(fact,), remedy=remedy)
 
     def _pending(self, knob: Knob) -> str:
         """Return what must happen before the definition is in effect; empty when nothing must."""
@@ -663,7 +646,7 @@ def _start(name: str) -> str:
     return f"the start of {name} (virsh start {quoted(name)})"
 
 
-def _all_hold(found: Sequence[Effect]) -> bool | None:
+def _all_hold(found: Sequence[Check]) -> bool | None:
     """Return whether all hold; None where something, or all of it, is not seen."""
     states = {each.holds for each in found}
     if False in states:

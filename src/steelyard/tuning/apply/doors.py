@@ -146,11 +146,7 @@ class UnseenDoor(LookingDoor):
     reason: str
 
     def require(self, knob: Knob) -> None:
-        """Refuse: it is turned on the node.
-
-        Raises:
-            PreflightError: Always.
-        """
+        """Refuse: it is turned on the node."""
         raise PreflightError(f"{knob.name} is turned on the node", hint=_ON_NODE)
 
     def verify(self, _knob: Knob) -> Check:
@@ -170,11 +166,7 @@ class _Elsewhere:
         return f"{path} is on another machine"
 
     def write(self, path: str, text: str) -> None:
-        """Refuse.
-
-        Raises:
-            TargetError: Always.
-        """
+        """Refuse."""
         raise TargetError(f"{path} is on another machine: {text!r} is not written", hint=_ON_NODE)
 
 

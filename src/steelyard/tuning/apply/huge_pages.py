@@ -30,8 +30,7 @@ from steelyard.core.units import GIB, KIB, MIB, format_bytes
 from steelyard.gateways.host import Host, KernelFiles, Mount, memory_bytes, parse_mounts
 from steelyard.gateways.sql import Sql
 from steelyard.tuning.apply.door import Check, KnobDoor, Seen, require_writable
-from steelyard.tuning.facts.linux import POOLS, default_page_bytes, pool_at
-from steelyard.tuning.facts.servers import holders
+from steelyard.tuning.facts.linux import POOLS, default_page_bytes, holders, pool_at
 
 _ALL: Final = "all"
 _PLACE: Final = re.compile(r"(?:all|\d{1,5})/(\d{4,15})")
@@ -68,12 +67,7 @@ class HugePagesDoor(KnobDoor):
         return Seen(value=str(pool.own), source=f"{directory}/nr_hugepages")
 
     def require(self, knob: Knob) -> None:
-        """Check that the pool is there, and that there is memory for it.
-
-        Raises:
-            PreflightError: There is not, with how many pages would do; or pages are in use.
-            PrivilegeError: The account may not.
-        """
+        """Check that the pool is there with memory for it, and that no page too many is in use."""
         directory, size = _directory(knob), _page_bytes(knob)
         pool = pool_at(self.host, directory, size)
         if pool is None:
@@ -105,11 +99,7 @@ class HugePagesDoor(KnobDoor):
         return json.dumps({d: {"pages": p.own, "surplus": p.surplus} for d, p in pools.items()})
 
     def apply(self, knob: Knob) -> None:
-        """Set the size of the pool.
-
-        Raises:
-            TargetError: The kernel gave fewer pages.
-        """
+        """Set the size of the pool, and look whether the kernel gave as many pages."""
         directory, asked = _directory(knob), _pages(knob)
         for _ in range(_WRITES):
             self.kernel.write(f"{directory}/nr_hugepages", str(asked))
@@ -129,11 +119,7 @@ class HugePagesDoor(KnobDoor):
         return Check(holds=holds, facts=(f"{self._shortfall(knob)}.{spare}",), remedy=remedy)
 
     def revert(self, knob: Knob, snapshot: str) -> None:
-        """Give each pool the pages that it had.
-
-        Raises:
-            TargetError: Somebody still uses pages, or the kernel did not give enough back.
-        """
+        """Give each pool the pages that it had; they may be in use still, or not to be had."""
         before: Mapping[str, Mapping[str, int]] = json.loads(snapshot)
         size = _page_bytes(knob)
         for directory, was in before.items():

@@ -76,12 +76,7 @@ class SysctlDoor(KnobDoor):
         return Seen(value=current(text), source=path)
 
     def require(self, knob: Knob) -> None:
-        """Check that the setting is there and may be written.
-
-        Raises:
-            PreflightError: It is not there, or it is an action that nothing takes back.
-            PrivilegeError: The account may not.
-        """
+        """Check that the setting is there, may be written, and is no action of the moment."""
         if _is_pool(knob):
             self.pools.require(self._as_pool(knob))
             return
@@ -99,11 +94,7 @@ class SysctlDoor(KnobDoor):
         return json.dumps({name: self._value(name) for name in self._together(knob.place)})
 
     def apply(self, knob: Knob) -> None:
-        """Write the setting.
-
-        Raises:
-            TargetError: The kernel refuses.
-        """
+        """Write the setting."""
         if _is_pool(knob):
             self.pools.apply(self._as_pool(knob))
             return
@@ -116,11 +107,7 @@ class SysctlDoor(KnobDoor):
         return compared(knob, self.seen(knob))
 
     def revert(self, knob: Knob, snapshot: str) -> None:
-        """Write what was there; of a pair the one that was in force.
-
-        Raises:
-            TargetError: The kernel refuses.
-        """
+        """Write what was there; of a pair the one that was in force."""
         if _is_pool(knob):
             self.pools.revert(self._as_pool(knob), snapshot)
             return
@@ -214,12 +201,7 @@ class SysfsDoor(KnobDoor):
         return Seen(value=", ".join(dict.fromkeys(values.values())), source=knob.place)
 
     def require(self, knob: Knob) -> None:
-        """Check that the files are there and may be written.
-
-        Raises:
-            PreflightError: There is none, or the place is not in /sys.
-            PrivilegeError: The account may not.
-        """
+        """Check that there are files, in /sys, and that they may be written."""
         if not knob.place.startswith("/sys/") or ".." in knob.place.split("/"):
             raise PreflightError(
                 f"{knob.place} is no file of /sys", hint="Write its whole path, such as /sys/..."
@@ -239,11 +221,7 @@ class SysfsDoor(KnobDoor):
         return json.dumps(self._values(knob))
 
     def apply(self, knob: Knob) -> None:
-        """Write each file that is not as asked.
-
-        Raises:
-            TargetError: The kernel refuses.
-        """
+        """Write each file that is not as asked."""
         for path, value in self._values(knob).items():
             if not same(knob.value, value):
                 self.kernel.write(path, knob.value)
@@ -253,11 +231,7 @@ class SysfsDoor(KnobDoor):
         return compared(knob, self.seen(knob))
 
     def revert(self, knob: Knob, snapshot: str) -> None:
-        """Write what each file had.
-
-        Raises:
-            TargetError: The kernel refuses, or a file is gone.
-        """
+        """Write what each file had."""
         before: Mapping[str, str] = json.loads(snapshot)
         for path, value in before.items():
             if not self._is(path, value):
@@ -338,12 +312,7 @@ class FileDoor(KnobDoor):
         return Seen(value=found.content.decode(errors="replace"), source=knob.place)
 
     def require(self, knob: Knob) -> None:
-        """Check that a file may be placed there.
-
-        Raises:
-            PreflightError: The path is no place for a plain file.
-            PrivilegeError: The account may not.
-        """
+        """Check that it is a place for a plain file, and that one may be placed there."""
         parts = knob.place.split("/")
         if not knob.place.startswith("/") or ".." in parts or knob.place.startswith(_KERNEL):
             raise PreflightError(
@@ -374,11 +343,7 @@ class FileDoor(KnobDoor):
         )
 
     def apply(self, knob: Knob) -> None:
-        """Place the file.
-
-        Raises:
-            TargetError: The disk is full or refuses.
-        """
+        """Place the file."""
         was = self.files.look(knob.place) or PlacedFile(content=b"", uid=self.uid, gid=self.gid)
         self.files.place(knob.place, replace(was, content=knob.value.encode()))
 
@@ -391,11 +356,7 @@ class FileDoor(KnobDoor):
         return Check(holds=False, facts=(f"{fact}.",), remedy="Apply the plan.")
 
     def revert(self, knob: Knob, snapshot: str) -> None:
-        """Put back the file that was there, or remove it and the directories made for it.
-
-        Raises:
-            TargetError: The disk is full or refuses.
-        """
+        """Put back the file that was there, or remove it and the directories made for it."""
         before: dict[str, Any] = json.loads(snapshot)
         if "absent" in before:
             self.files.remove(knob.place)

@@ -34,6 +34,7 @@ from steelyard.core.kubernetes import (
     MANAGED_BY,
     MANAGER,
     NODE,
+    SERVER_CONTAINER,
     STORAGE_CLASS,
     Manifest,
     ObjectRef,
@@ -53,10 +54,10 @@ from steelyard.places.kubernetes.undoing import (
     patch_for,
     strange,
 )
-from steelyard.systems.postgres.cloudnative_pg.operator import CONTAINER, instance_pods, state_of
+from steelyard.systems.postgres.cloudnative_pg.operator import instance_pods, state_of
 from steelyard.systems.postgres.existing import server as statements
 from steelyard.systems.postgres.existing.server import Means, in_system_file
-from steelyard.systems.postgres.settings import deviations
+from steelyard.systems.postgres.settings import as_boolean, deviations, effective_setting
 from steelyard.tuning.apply.door import Check, KnobDoor, LookingDoor, Seen
 from steelyard.tuning.apply.huge_pages import (
     HugePageNeed,
@@ -84,7 +85,6 @@ _UNSEEN_PAGES: Final = (
     "Whether its machine has the huge pages is not visible from here: without them the server does"
     " not start again."
 )
-_YES: Final = frozenset({"on", "true", "yes", "1", "t", "y"})
 
 
 def _statements(knob: Knob) -> tuple[str, str]:
@@ -100,11 +100,7 @@ class NoServerDoor(LookingDoor):
         return Seen(value=None, source=knob.place, reason="not looked at")
 
     def require(self, knob: Knob) -> None:
-        """Refuse.
-
-        Raises:
-            PreflightError: Always.
-        """
+        """Refuse."""
         raise PreflightError(
             f"{knob.name} cannot be turned here: there is no way to its {knob.kind}",
             hint="Leave it out with --only, or name its server with --dsn.",
@@ -121,11 +117,7 @@ class NoServerDoor(LookingDoor):
         return Check(holds=None, facts=(fact,), remedy="Name its server with --dsn.")
 
     def revert(self, knob: Knob, snapshot: str) -> None:  # noqa: ARG002 - as every door
-        """Refuse.
-
-        Raises:
-            TargetError: Always.
-        """
+        """Refuse."""
         raise TargetError("its server cannot be reached", hint="Start it.")
 
     def commands(self, knob: Knob) -> Sequence[str]:
@@ -157,13 +149,7 @@ class PostgresDoor(KnobDoor):
         return Seen(value=shown, source="pg_settings", pending=_RESTART if pending else "")
 
     def require(self, knob: Knob) -> None:
-        """Check that the server knows the setting and lets it be changed.
-
-        Raises:
-            PreflightError: It does not, or its huge pages would not be there.
-            PrivilegeError: The user is no superuser.
-            TargetError: The server cannot be reached.
-        """
+        """Check that the server has the setting and its huge pages, and the user may change it."""
         rows = self.means.sql.rows(self.address, _SETTING, [knob.place])
         if (not rows and "." not in knob.place) or (rows and rows[0][4] == "internal"):
             raise PreflightError(
@@ -184,12 +170,7 @@ class PostgresDoor(KnobDoor):
         return json.dumps({"name": saved.name, "value": saved.value})
 
     def apply(self, knob: Knob) -> None:
-        """Write the setting and have the server read it.
-
-        Raises:
-            PreflightError: Its huge pages are not there.
-            TargetError: The server refuses, or cannot be reached.
-        """
+        """Write the setting and have the server read it; not where its huge pages are missing."""
         self._require_huge_pages(knob, planned=False)
         self._write(knob.place, knob.value)
 
@@ -218,11 +199,7 @@ class PostgresDoor(KnobDoor):
         return Check(holds=True, facts=(f"{knob.place} is {shown!r}.",))
 
     def revert(self, knob: Knob, snapshot: str) -> None:
-        """Write what stood in ``postgresql.auto.conf``, or remove the line.
-
-        Raises:
-            TargetError: The server refuses, or cannot be reached.
-        """
+        """Write what stood in ``postgresql.auto.conf``, or remove the line."""
         before = json.loads(snapshot)
         if json.loads(self.snapshot(knob)) == before:
             return
@@ -264,13 +241,7 @@ class PostgresDoor(KnobDoor):
         if not rows:
             return None, False
         found, value, unit, source, _, pending = rows[0]
-        effective = EffectiveSetting(
-            name=str(found),
-            value=str(value),
-            unit=None if unit is None else str(unit),
-            source=str(source),
-        )
-        return effective, bool(pending)
+        return effective_setting(found, value, unit, source), bool(pending)
 
     def _chose_itself(self, knob: Knob, effective: EffectiveSetting) -> bool:
         """Return whether the server put a value of its own in the place of one that asks it to.
@@ -279,7 +250,7 @@ class PostgresDoor(KnobDoor):
         """
         if knob.value.strip() not in _AUTOMATIC or effective.source not in _FILES:
             return False
-        return bool(json.loads(self.snapshot(knob))["value"] == knob.value)
+        return self._in_file(knob) == knob.value
 
     def _shown(self, effective: EffectiveSetting) -> str:
         """Return a value as SHOW has it: 128MB, not 16384 pages of 8 kB."""
@@ -327,7 +298,7 @@ class PostgresDoor(KnobDoor):
         return (_UNSEEN_PAGES,)
 
     def _require_huge_pages(self, knob: Knob, *, planned: bool) -> None:
-        if knob.place.lower() != _HUGE_PAGES or knob.value.lower() in {"off", "false", "no", "0"}:
+        if knob.place.lower() != _HUGE_PAGES or as_boolean(knob.value) == "off":
             return
         pid = find_process(self.address, self.means.sql, self.host)
         if pid is None:
@@ -340,7 +311,7 @@ class PostgresDoor(KnobDoor):
 
 
 def _is_on(value: str) -> bool:
-    return value.lower() in _YES
+    return as_boolean(value) == "on"
 
 
 def _plain(value: str | None) -> str | None:
@@ -368,15 +339,7 @@ def settings_in_force(
     except SteelyardError as error:
         fact = f"What its database has in force could not be asked: {error.message}."
         return Check(holds=None, facts=(fact,), remedy=error.hint)
-    effective = [
-        EffectiveSetting(
-            name=str(name),
-            value=str(value),
-            unit=None if unit is None else str(unit),
-            source=str(source),
-        )
-        for name, value, unit, source, _ in rows
-    ]
+    effective = [effective_setting(*row[:4]) for row in rows]
     wanted = [
         Setting(layer=Layer.POSTGRES, name=name, value=str(value))
         for name, value in settings.items()
@@ -422,13 +385,7 @@ class ClusterDoor(KnobDoor):
         return Seen(value=value, source=ref.label, pending=check.pending)
 
     def require(self, knob: Knob) -> None:
-        """Check that the cluster takes the object and the account may write it.
-
-        Raises:
-            PreflightError: It does not, or it would have to be made anew.
-            PrivilegeError: The account may not.
-            InputError: The cluster does not know a field.
-        """
+        """Check that the cluster takes the object, without making it anew; it knows its fields."""
         ref, manifest, live = self._sides(knob)
         if not self.api.knows(ref.kind):
             raise unknown_kind(ref.kind)
@@ -453,11 +410,7 @@ class ClusterDoor(KnobDoor):
         return json.dumps({"before": before(patch, live)})
 
     def apply(self, knob: Knob) -> None:
-        """Make or patch the object, and wait until a Cluster is healthy again.
-
-        Raises:
-            SteelyardError: It is refused.
-        """
+        """Make or patch the object, and wait until a Cluster is healthy again."""
         ref, manifest, live = self._sides(knob)
         if live is None:
             self.api.apply(manifest)
@@ -483,8 +436,7 @@ class ClusterDoor(KnobDoor):
     def revert(self, knob: Knob, snapshot: str) -> None:
         """Put back the fields that were changed; remove a storage class that was made.
 
-        Raises:
-            TargetError: A Cluster that was made may hold data by now: that is the operator's.
+        A Cluster that was made may hold data by now: that is the operator's.
         """
         ref, _, live = self._sides(knob)
         kept = json.loads(snapshot)
@@ -567,7 +519,7 @@ def _pods_of_before(pods: Sequence[Manifest], spec: Mapping[str, Any]) -> list[s
         str(pod["metadata"]["name"])
         for pod in pods
         for container in pod["spec"]["containers"]
-        if container["name"] == CONTAINER
+        if container["name"] == SERVER_CONTAINER
         if any(differences(asked, container.get("resources")))
     ]
 

@@ -42,7 +42,13 @@ from steelyard.tuning.facts.kubernetes import (
     wanted_of_kernel,
     with_files,
 )
-from steelyard.tuning.facts.linux import collect_linux, measure_wakeups, steal, with_finds
+from steelyard.tuning.facts.linux import (
+    collect_linux,
+    measure_wakeups,
+    pool_users,
+    steal,
+    with_finds,
+)
 from steelyard.tuning.facts.machine import device_places
 from steelyard.tuning.facts.servers import (
     RedisSight,
@@ -50,7 +56,6 @@ from steelyard.tuning.facts.servers import (
     collect_postgres,
     collect_redis,
     huge_mapping_bytes,
-    pool_users,
     processes_of,
     redis_address,
 )
@@ -345,13 +350,6 @@ _OWNER: Final = ("app", "app")
 _NOWHERE: Final = FetchedHost()  # its processes are none of this machine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unasked:
-    """Why a server was not asked."""
-
-    reason: str
-
-
 @contextmanager
 def reached(
     database: Database, asked: AskedCluster, sql: Sql, clock: Clock
@@ -403,14 +401,14 @@ def _named(database: Database, dbname: str) -> str:
     return str(bootstrap.get("database") or dbname)
 
 
-def ask(database: Database, asked: AskedCluster, sql: Sql, clock: Clock) -> ServerSight | Unasked:
+def ask(database: Database, asked: AskedCluster, sql: Sql, clock: Clock) -> ServerSight | str:
     """Return what the server says, or why nobody could ask it."""
     try:
         with reached(database, asked, sql, clock) as address:
             return collect_postgres(sql, address, _NOWHERE)
     except SteelyardError as error:
         hint = f" ({error.hint})" if error.hint else ""
-        return Unasked(reason=f"{error.message}{hint}")
+        return f"{error.message}{hint}"
 
 
 def wanted_of_server(own: FetchedHost) -> Wanted:
@@ -511,7 +509,7 @@ def collect_in_cluster(asked: AskedCluster, doors: ClusterDoors) -> StackFacts:
     return _with_node_as_hypervisor(_with_server(facts, server, looks.own))
 
 
-def _directory(server: ServerSight | Unasked, database: Database) -> str:
+def _directory(server: ServerSight | str, database: Database) -> str:
     """Return where the data are: as the server says, its container's environment, or usually."""
     told = server.data_directory if isinstance(server, ServerSight) else None
     for container in database.pod["spec"]["containers"]:
@@ -612,10 +610,10 @@ def _linux(looks: _Looks, directory: str) -> tuple[LinuxFacts | None, dict[str, 
 
 
 def _with_server(
-    facts: StackFacts, server: ServerSight | Unasked, own: FetchedHost | SteelyardError
+    facts: StackFacts, server: ServerSight | str, own: FetchedHost | SteelyardError
 ) -> StackFacts:
-    if isinstance(server, Unasked):
-        return _with_origins(facts, {"postgres": unknown(server.reason).origin})
+    if isinstance(server, str):
+        return _with_origins(facts, {"postgres": unknown(server).origin})
     postgres, told = server.facts, dict(server.origins)
     if not isinstance(own, SteelyardError):
         postgres, told = with_container(server, own)

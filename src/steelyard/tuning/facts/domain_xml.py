@@ -47,11 +47,7 @@ class _Reader:
         self.builder.end(tag)
 
     def refuse(self, *_: object) -> None:
-        """Refuse a document type.
-
-        Raises:
-            InputError: Always.
-        """
+        """Refuse a document type."""
         message = "the domain XML declares a document type, which libvirt never writes"
         raise InputError(message, hint="Remove the `<!DOCTYPE ...>` and its entities.")
 

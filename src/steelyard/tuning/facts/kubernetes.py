@@ -35,6 +35,7 @@ from steelyard.core.kubernetes import (
     PROBE,
     REFUSED,
     ROLE,
+    SERVER_CONTAINER,
     STORAGE_CLASS,
     ContainerRef,
     Kind,
@@ -44,6 +45,7 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.core.linux import LinuxFacts, parse_cpu_list
 from steelyard.core.stack import (
+    UNIT_PATH,
     ClusterFacts,
     Kubelet,
     KubernetesFacts,
@@ -64,12 +66,16 @@ from steelyard.gateways.host import (
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
 from steelyard.places.kubernetes.pods import ReadyWait, mortal_pod, restricted_container
-from steelyard.systems.postgres.cloudnative_pg.operator import CONTAINER
 from steelyard.tuning.facts.file import Found, hidden, origins_of, parsed, seen, unknown, values_of
-from steelyard.tuning.facts.linux import CPUS, NODES, POOLS, SYSCTL_PLACES
+from steelyard.tuning.facts.linux import (
+    CPUS,
+    HOLDING,
+    NODES,
+    POOLS,
+    SYSCTL_PLACES,
+    outside_of_pods,
+)
 from steelyard.tuning.facts.machine import DMI, VIRTIO
-from steelyard.tuning.facts.servers import HOLDING, outside_of_pods
-from steelyard.tuning.files.files import UNIT_PATH
 
 _QUEUE: Final = ("rotational", "read_ahead_kb", "scheduler", "write_cache")
 # What the kernel shows to everybody on its machine, in containers too.
@@ -492,7 +498,7 @@ def storage_classes(classes: Iterable[Manifest]) -> tuple[StorageClassFacts, ...
             name=str(each["metadata"]["name"]),
             provisioner=str(each.get("provisioner") or ""),
             binding=str(each.get("volumeBindingMode") or "Immediate"),
-            parameters=_as_texts(each.get("parameters") or {}),
+            parameters=_texts(each.get("parameters") or {}),
         )
         for each in classes
     )
@@ -535,10 +541,6 @@ def kubelet_of(configz: str) -> Kubelet:
     if not isinstance(given, dict):
         raise ValueError("no kubeletconfig")  # noqa: TRY004 - what the callers of a parser expect
     return parse_kubelet(json.dumps(given))
-
-
-def _as_texts(value: Mapping[str, object]) -> dict[str, str]:
-    return {str(name): str(each) for name, each in value.items()}
 
 
 _CONFIGZ: Final = "/api/v1/nodes/{node}/proxy/configz"
@@ -620,7 +622,7 @@ def find_database(api: KubernetesApi, asked: AskedCluster) -> Database:
     if cluster is None and owner and api.knows(CLUSTER):
         cluster = api.read(ObjectRef(kind=CLUSTER, name=owner, namespace=namespace))
     names = [str(each["name"]) for each in pod["spec"]["containers"]]
-    container = CONTAINER if CONTAINER in names else names[0]
+    container = SERVER_CONTAINER if SERVER_CONTAINER in names else names[0]
     where = ContainerRef(namespace=namespace, pod=name, container=container)
     return Database(api=api, namespace=namespace, pod=pod, container=where, cluster=cluster)
 
@@ -659,8 +661,8 @@ def kubernetes_facts(
         "node": seen(database.node, "spec.nodeName of the pod"),
         "kubelet": _kubelet(database),
         "pods": pods,
-        "capacity": _of(status, lambda of: _as_texts(of["capacity"])),
-        "allocatable": _of(status, lambda of: _as_texts(of["allocatable"])),
+        "capacity": _of(status, lambda of: _texts(of["capacity"])),
+        "allocatable": _of(status, lambda of: _texts(of["allocatable"])),
         "storage_classes": _asked(
             "storage classes of the API", lambda: storage_classes(api.list(STORAGE_CLASS))
         ),

@@ -1,4 +1,4 @@
-"""Facts of running PostgreSQL and Redis servers, and of the processes that hold huge pages.
+"""Facts of running PostgreSQL and Redis servers.
 
 They come from the servers themselves, and from their processes where these are here.
 """
@@ -9,22 +9,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from steelyard.core.errors import TargetError
-from steelyard.core.linux import PoolUser
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import Origin, PostgresFacts, RedisFacts
 from steelyard.core.target import RedisEndpointTarget
-from steelyard.core.units import KIB
+from steelyard.core.units import KIB, in_unit
 from steelyard.gateways.host import GROUPS, Host, mount_of
 from steelyard.gateways.redis import (
     RedisDoor,
     RedisSession,
-    Reply,
     ReplyError,
+    opened,
     own_password,
+    settings_like,
     socket_path,
 )
 from steelyard.gateways.sql import Row, Sql, SqlSession
-from steelyard.systems.postgres.settings import in_unit
 from steelyard.systems.redis.existing.readiness import address_of
 from steelyard.tuning.facts.file import (
     Finds,
@@ -48,7 +47,6 @@ CHECKPOINTS: Final = "SELECT num_requested, num_timed FROM pg_stat_checkpointer"
 OLD_CHECKPOINTS: Final = "SELECT checkpoints_req, checkpoints_timed FROM pg_stat_bgwriter"
 _CHECKPOINTER_FROM: Final = 17
 _PATIENCE_S: Final = 20.0
-_LOOPBACK: Final = ("", "127.0.0.1", "::1")
 # They may hold passwords, and no rule asks for them; nor for what extensions keep (`a.b`).
 _SECRET: Final = re.compile(r"conninfo|command|passphrase|\.")
 _MAPPING: Final = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ", re.MULTILINE)
@@ -156,7 +154,7 @@ def _checkpoints(session: SqlSession, version: int) -> Finds:
 def _may_be_here(address: ServerAddress, own: object) -> bool:
     """Return whether a server's processes may be among ours; their ids must still fit."""
     by_socket = address.host.startswith(("/", "@"))
-    return by_socket or str(own) in _LOOPBACK[1:]
+    return by_socket or str(own) in _LOOPBACK
 
 
 def _postmaster(host: Host, backend: int) -> int | None:
@@ -206,45 +204,11 @@ def huge_mapping_bytes(smaps: str) -> int:
     return sum(size for page, size in sizes if page > ordinary) * KIB
 
 
-HOLDING: Final = r"HugetlbPages:[[:space:]]*[1-9]"  # as grep writes it; see kubernetes.py
-_HELD: Final = re.compile(r"^HugetlbPages:\s*(\d+) kB$", re.MULTILINE)
-_NAME: Final = re.compile(r"^Name:\s*(.+)$", re.MULTILINE)
-
-
-def pool_users(host: Host) -> Found:
-    """Return who holds huge pages; of touched pages alone, as the kernel counts them."""
-    if not _HELD.search(host.read("/proc/self/status") or ""):
-        return hidden("this kernel does not say which process holds huge pages")
-    if host.read("/proc/1/status") is None:
-        return hidden("processes of others are hidden (hidepid)")
-    return seen(holders(host), "HugetlbPages in /proc/*/status")
-
-
-def holders(host: Host) -> tuple[PoolUser, ...]:
-    """Return who holds huge pages, as far as this account may see it."""
-    pids = sorted(int(name) for name in host.names("/proc") if name.isdecimal())
-    return tuple(user for pid in pids if (user := _user(host, pid)))
-
-
-def _user(host: Host, pid: int) -> PoolUser | None:
-    text = host.read(f"/proc/{pid}/status") or ""
-    held, name = _HELD.search(text), _NAME.search(text)
-    if held is None or name is None or held[1] == "0":
-        return None
-    return PoolUser(pid=pid, command=name[1], held_bytes=int(held[1]) * KIB)
-
-
-def outside_of_pods(host: Host, users: tuple[PoolUser, ...], page_bytes: int) -> int:
-    """Return how many huge pages are held by processes that run in no pod."""
-    own = [u for u in users if "kubepods" not in (host.read(f"/proc/{u.pid}/cgroup") or "")]
-    return sum(user.held_bytes for user in own) // page_bytes
-
-
 _LAYER: Final = "redis"
 _TITLE: Final = "proc-title-template"  # Redis 6.2, as is FAILOVER, without which there is no fence
 _FENCE: Final = "by start.sh"
 _ON: Final = "yes"
-_LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _PROGRAMS: Final = ("redis", "valkey")
 _UNIT: Final = re.compile(r"/([^/\s]+\.service)(?:/|$)", re.MULTILINE)
 _UNITS: Final = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system")
@@ -285,11 +249,8 @@ def collect_redis(door: RedisDoor, address: ServerAddress, host: Host) -> RedisS
     Raises:
         TargetError: It cannot be reached, or does not let this user ask for INFO.
     """
-    session = door.connect(address)
-    try:
+    with opened(door, address) as session:
         told, asked = session.info("all"), _settings(session)
-    finally:
-        session.close()
     path = socket_path(address)
     name = str(path) if path is not None else f"{address.host}:{address.port}"
     process = _process(host, told) if _redis_may_be_here(address) else None
@@ -312,15 +273,9 @@ def collect_redis(door: RedisDoor, address: ServerAddress, host: Host) -> RedisS
 def _settings(session: RedisSession) -> dict[str, str] | str:
     """Return the settings in force; where this user may not ask for them, why."""
     try:
-        answer = session.command("CONFIG", "GET", "*")
+        return settings_like(session, "*")
     except ReplyError as error:
         return error.message
-    words = [_text(each) for each in answer] if isinstance(answer, list) else []
-    return dict(zip(words[::2], words[1::2], strict=False))
-
-
-def _text(word: Reply) -> str:
-    return word.decode(errors="replace") if isinstance(word, bytes) else str(word)
 
 
 def _number(told: Mapping[str, str], name: str) -> Found:
@@ -362,7 +317,7 @@ def _fenced(asked: dict[str, str] | str) -> Found:
 
 def _redis_may_be_here(address: ServerAddress) -> bool:
     """Return whether a server's process may be among ours; its name must still fit."""
-    return socket_path(address) is not None or address.host in _LOOPBACK_HOSTS
+    return socket_path(address) is not None or address.host in _LOOPBACK
 
 
 def _process(host: Host, told: Mapping[str, str]) -> int | None:

@@ -30,6 +30,9 @@ from steelyard.core.kubernetes import LATE, LOCAL_PATH, LONGHORN, OVERWRITTEN, R
 from steelyard.core.linux import cpu_list
 from steelyard.core.redis import DEFAULT_PORT, Role, SplitDesign, SplitServer
 from steelyard.core.stack import (
+    PROFILE_PATH,
+    SYSCTL_PATH,
+    UNIT_PATH,
     MachineDesign,
     Place,
     PlannedSetting,
@@ -40,7 +43,7 @@ from steelyard.core.stack import (
     Scope,
     StackDesign,
 )
-from steelyard.core.units import GIB, KIB, MIB
+from steelyard.core.units import GIB, KIB, MIB, in_unit
 from steelyard.tuning.files.domain import domain_xml, patch_domain
 
 _WIDTH: Final = 98
@@ -257,10 +260,6 @@ def _shares(count: int, parts: int) -> list[int]:
     return [count - each * (parts - 1), *[each] * (parts - 1)]
 
 
-UNIT_PATH: Final = "/etc/systemd/system/steelyard-huge-pages.service"
-SYSCTL_PATH: Final = "/etc/sysctl.d/90-steelyard.conf"
-PROFILE_PATH: Final = "/etc/tuned/steelyard/tuned.conf"
-
 _THP: Final = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
@@ -353,9 +352,7 @@ _UNITS: Final = {  # pg_settings.unit of PostgreSQL 13 to 18
         vacuum_cost_delay autovacuum_vacuum_cost_delay""",
 }
 _UNIT_OF: Final = {name: unit for unit, names in _UNITS.items() for name in names.split()}
-_BYTES: Final = {"B": 1, "kB": KIB, "8kB": 8 * KIB, "MB": MIB, "GB": GIB, "TB": 1024 * GIB}
-_MILLISECONDS: Final = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-_QUANTITY: Final = re.compile(r"([0-9]+) ?(B|kB|MB|GB|TB|ms|s|min|h|d)")
+_QUANTITY: Final = re.compile(r"[0-9]+ ?(?:B|kB|MB|GB|TB|ms|s|min|h|d)")
 _CHOICES: Final = frozenset(  # `on` and `off` are words among others, not a switch
     {"huge_pages", "synchronous_commit", "wal_compression", "constraint_exclusion"}
 )
@@ -413,15 +410,13 @@ def rds_value(name: str, value: str) -> str:
     """
     if name not in _CHOICES and value in _SWITCH:
         return _SWITCH[value]
-    match = _QUANTITY.fullmatch(value)
-    if match is None:
+    if not _QUANTITY.fullmatch(value):
         return value
-    unit = _UNIT_OF.get(name, "")
-    factors = _BYTES if match[2] in _BYTES else _MILLISECONDS
-    if unit not in factors:
+    number = in_unit(value, _UNIT_OF.get(name))
+    if number is None:
         message = f"`{name} = {value}`: the unit in which RDS takes it is not known"
         raise InputError(message, hint="`pg_settings.unit` names it; leave the setting out.")
-    return str(int(match[1]) * factors[match[2]] // factors[unit])
+    return str(int(number))
 
 
 def _commands(

@@ -15,6 +15,8 @@ from typing import Final
 from steelyard.core.errors import PreflightError, SteelyardError
 from steelyard.core.linux import LinuxFacts
 from steelyard.core.stack import (
+    PROFILE_PATH,
+    UNIT_PATH,
     Knob,
     KnobKind,
     MachineDesign,
@@ -29,7 +31,6 @@ from steelyard.core.stack import (
     StackRequest,
 )
 from steelyard.core.units import MIB, format_bytes
-from steelyard.tuning.files.files import PROFILE_PATH, UNIT_PATH
 from steelyard.tuning.plan.arithmetic import (
     POD_MARGIN,
     POOL_MARGIN,
@@ -251,10 +252,7 @@ def _layers(request: StackRequest, facts: StackFacts, budget: Budget, shared_fil
             hint="Run `steelyard inspect --save facts.yaml` on it, and give --host-facts"
             " facts.yaml.",
         )
-    guest = plan_guest(request, facts, budget, below)
-    if request.place is not Place.CNPG:
-        return guest
-    return replace(guest, pod=pod_design(request, budget, guest.linux, shared_files))
+    return plan_guest(request, facts, budget, below, shared_files)
 
 
 def below_of(place: Place, facts: StackFacts) -> LinuxFacts | None:

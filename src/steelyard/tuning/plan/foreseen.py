@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from steelyard.core.errors import InputError, PreflightError, quoted
 from steelyard.core.findings import Severity, State
-from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
+from steelyard.core.linux import LinuxFacts, PagePool
 from steelyard.core.stack import (
     ClusterFacts,
     DomainDesign,
@@ -43,7 +43,7 @@ from steelyard.gateways.files import make_directory, write_text
 from steelyard.tuning.files.files import class_name, quantity, render
 from steelyard.tuning.plan.arithmetic import PageCounter
 from steelyard.tuning.plan.designing import below_of, design_stack, knobs_of, storage_of
-from steelyard.tuning.plan.guests import counted_bytes, design_for, design_without, facts_with
+from steelyard.tuning.plan.guests import as_guest, design_for, design_without, facts_with
 from steelyard.tuning.plan.machine import IDLE, READ_AHEAD, THP
 from steelyard.tuning.rules.catalogue import judge
 
@@ -91,30 +91,10 @@ def _machine_facts(design: StackDesign, facts: StackFacts) -> LinuxFacts | None:
     linux = facts.linux or LinuxFacts()
     if design.domain is not None:
         inside = linux if linux != below_of(design.request.place, facts) else LinuxFacts()
-        linux = _as_guest(inside, design.domain)
+        domain = design.domain
+        linux = as_guest(inside, len(domain.vcpu_pins), domain.threads, domain.memory_bytes)
+        linux = replace(linux, huge_page_bytes=linux.huge_page_bytes or 2 * MIB)
     return _tuned(linux, design.machine)
-
-
-def _as_guest(linux: LinuxFacts, domain: DomainDesign) -> LinuxFacts:
-    count, threads = len(domain.vcpu_pins), domain.threads
-    cpus = tuple(range(count))
-    counted = counted_bytes(domain.memory_bytes)
-    node = NumaNode(number=0, cpus=cpus, memory_bytes=counted)
-    return replace(
-        linux,
-        virtualization="kvm",
-        cpus=cpus,
-        allowed_cpus=None,
-        nodes=(node,),
-        siblings=tuple(cpus[at : at + threads] for at in range(0, count, threads)),
-        smt=threads > 1,
-        memory_bytes=counted,
-        huge_page_bytes=linux.huge_page_bytes or 2 * MIB,
-        pools=(),
-        balloon=False,
-        governor=None,
-        scaling_driver=None,
-    )
 
 
 def _tuned(linux: LinuxFacts, machine: MachineDesign) -> LinuxFacts:

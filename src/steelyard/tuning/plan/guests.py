@@ -3,7 +3,7 @@
 Of a domain that is there already a plan changes what it speaks of, and keeps all the rest.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from steelyard.core.errors import InputError, PreflightError
@@ -33,12 +33,13 @@ from steelyard.tuning.plan.topology import (
     DomainPlace,
     Wanted,
     place_domain,
+    pod_design,
     pool_pages,
     require_whole_cores,
     threads_per_core,
     whole_cores,
 )
-from steelyard.tuning.rules.domain_memory import FOR_GUESTS
+from steelyard.tuning.rules.domains import FOR_GUESTS
 
 # What a kernel takes of a machine's memory before it counts it: 64 bytes for each page of 4 KiB,
 # and itself. A guest of 256 MiB counted 217 MiB, one of 24 GiB 23.59 GiB.
@@ -46,21 +47,14 @@ _OF_A_PAGE: Final = 64
 _KERNEL_BYTES: Final = 40 * MIB
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuestPlan(Layers):
-    """A virtual machine, its hypervisor, and the system inside.
-
-    Attributes:
-        linux: The guest as it will be: its cores, its node, its memory.
-    """
-
-    linux: LinuxFacts
-
-
 def plan_guest(
-    request: StackRequest, facts: StackFacts, budget: Budget, below: LinuxFacts
-) -> GuestPlan:
-    """Return the plan of a virtual machine for the database.
+    request: StackRequest,
+    facts: StackFacts,
+    budget: Budget,
+    below: LinuxFacts,
+    shared_files_bytes: int,
+) -> Layers:
+    """Return the plan of a virtual machine for the database, and of the pod inside where one is.
 
     Raises:
         PreflightError: No NUMA node of the hypervisor has room for it.
@@ -85,14 +79,15 @@ def plan_guest(
         page_bytes=request.page_bytes,
     )
     place = place_domain(wanted, below, facts.domains or ())
-    linux = _guest_facts(facts.linux if facts.linux != below else None, wanted, place)
+    inside = facts.linux if facts.linux != below else None
+    linux = as_guest(inside or LinuxFacts(), wanted.vcpus, place.threads, wanted.memory_bytes)
     pool = PoolDesign(page_bytes=request.page_bytes, pages=pages, node=0)
     below_pool = replace(pool, pages=place.pool_pages, node=place.node.number)
-    return GuestPlan(
+    return Layers(
         hypervisor=hypervisor_design(below, facts, (below_pool,)),
         domain=_domain(request, wanted, place, below),
         machine=machine_design(linux, facts, (pool,), linux.cpus or ()),
-        linux=linux,
+        pod=pod_design(request, budget, linux, shared_files_bytes) if in_pod else None,
         lines=(*lines, *_node_lines(wanted, place)),
         assumptions=_assumptions(request, facts, below, wanted),
     )
@@ -166,24 +161,23 @@ def _domain(
     )
 
 
-def _guest_facts(seen: LinuxFacts | None, wanted: Wanted, place: DomainPlace) -> LinuxFacts:
-    """Return the guest as it will be; of the one that is there its disk and swap are kept."""
-    inside = seen or LinuxFacts()
-    cpus = tuple(range(wanted.vcpus))
-    cores = tuple(cpus[at : at + place.threads] for at in range(0, len(cpus), place.threads))
-    counted = counted_bytes(wanted.memory_bytes)
-    return LinuxFacts(
+def as_guest(inside: LinuxFacts, vcpus: int, threads: int, memory_bytes: int) -> LinuxFacts:
+    """Return a guest as it will be; of the one that is there its disk and swap are kept."""
+    cpus = tuple(range(vcpus))
+    counted = counted_bytes(memory_bytes)
+    return replace(
+        inside,
         virtualization="kvm",
         cpus=cpus,
-        siblings=cores,
-        smt=place.threads > 1,
+        allowed_cpus=None,
+        siblings=tuple(cpus[at : at + threads] for at in range(0, vcpus, threads)),
+        smt=threads > 1,
         memory_bytes=counted,
         nodes=(NumaNode(number=0, cpus=cpus, memory_bytes=counted),),
-        huge_page_bytes=inside.huge_page_bytes,
-        requested_huge_pages=inside.requested_huge_pages,
-        swap_bytes=inside.swap_bytes,
-        numa_balancing=inside.numa_balancing,
-        device=inside.device,
+        pools=(),
+        balloon=False,
+        governor=None,
+        scaling_driver=None,
     )
 
 

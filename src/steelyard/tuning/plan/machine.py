@@ -11,6 +11,7 @@ from typing import Final
 
 from steelyard.core.linux import IdleState, LinuxFacts, NumaNode
 from steelyard.core.stack import (
+    UNIT_PATH,
     ArithmeticLine,
     DomainDesign,
     DomainFacts,
@@ -26,7 +27,6 @@ from steelyard.core.stack import (
     Visibility,
 )
 from steelyard.core.units import GIB, KIB, MIB, format_bytes
-from steelyard.tuning.files.files import UNIT_PATH
 from steelyard.tuning.plan.arithmetic import Budget, DoesNotFitError, summed
 from steelyard.tuning.plan.topology import (
     SYSTEM_BYTES,

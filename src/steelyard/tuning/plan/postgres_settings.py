@@ -7,6 +7,7 @@ nothing speaks for are not in the catalogue; durability is never traded, and put
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from steelyard.core.errors import InputError
@@ -236,118 +237,64 @@ def shm_bytes(budget: Budget, profile: Mapping[str, ProfiledSetting]) -> int:
     return max(min(tables, most), 128 * MIB) // MIB * MIB
 
 
+_server = partial(CataloguedSetting, source=_RESOURCES, scope=Scope.SERVER)
+_reload = partial(CataloguedSetting, source=_WAL_CONFIGURATION, scope=Scope.RELOAD)
+_session = partial(CataloguedSetting, source=_RESOURCES, scope=Scope.SESSION)
+_planning = partial(CataloguedSetting, source=_PLANNING, scope=Scope.SESSION)
+
 CATALOGUE: Final[tuple[CataloguedSetting, ...]] = (
-    CataloguedSetting(
+    _server(
         name="huge_pages",
         source=_KERNEL,
-        scope=Scope.SERVER,
         choose=_always("on", "`try` falls back to ordinary pages and says nothing"),
         places=_OWN,
         effect="read-only +13 % at 10 clients with 512 MB of buffers (n = 3, hardly beyond the"
         " noise); nothing seen at one client; published: 3 to 5 %",
     ),
-    CataloguedSetting(
-        name="huge_page_size",
-        source=_RESOURCES,
-        scope=Scope.SERVER,
-        choose=_huge_page_size,
-        since=_HUGE_PAGES_SINCE,
-        places=_OWN,
-    ),
-    CataloguedSetting(
+    _server(name="huge_page_size", choose=_huge_page_size, since=_HUGE_PAGES_SINCE, places=_OWN),
+    _server(
         name="shared_memory_type",
-        source=_RESOURCES,
-        scope=Scope.SERVER,
         choose=_always("mmap", "The default, and the only one on huge pages"),
         places=_OWN,
     ),
-    CataloguedSetting(
-        name="shared_buffers", source=_RESOURCES, scope=Scope.SERVER, choose=_shared_buffers
-    ),
-    CataloguedSetting(
-        name="max_connections", source=_CONNECTIONS, scope=Scope.SERVER, choose=_max_connections
-    ),
-    CataloguedSetting(
-        name="work_mem",
-        source=_RESOURCES,
-        scope=Scope.SESSION,
-        choose=_working("work_mem", lambda budget: budget.work_mem_bytes),
-    ),
-    CataloguedSetting(
+    _server(name="shared_buffers", choose=_shared_buffers),
+    _server(name="max_connections", source=_CONNECTIONS, choose=_max_connections),
+    _session(name="work_mem", choose=_working("work_mem", lambda budget: budget.work_mem_bytes)),
+    _session(
         name="maintenance_work_mem",
-        source=_RESOURCES,
-        scope=Scope.SESSION,
         choose=_working("maintenance_work_mem", lambda budget: budget.maintenance_bytes),
     ),
-    CataloguedSetting(
-        name="effective_cache_size",
-        source=_PLANNING,
-        scope=Scope.SESSION,
-        choose=_of_profile("effective_cache_size"),
-    ),
-    CataloguedSetting(
+    _planning(name="effective_cache_size", choose=_of_profile("effective_cache_size")),
+    _server(
         name="wal_buffers",
         source=_WAL,
-        scope=Scope.SERVER,
         choose=_always("-1", "1/32 of shared_buffers, 16 MB at most; more rarely matters"),
     ),
-    CataloguedSetting(
-        name="wal_level", source=_WAL, scope=Scope.SERVER, choose=_wal_level, places=_OWN
-    ),
-    CataloguedSetting(
-        name="max_wal_size", source=_WAL_CONFIGURATION, scope=Scope.RELOAD, choose=_max_wal_size
-    ),
-    CataloguedSetting(
-        name="min_wal_size", source=_WAL_CONFIGURATION, scope=Scope.RELOAD, choose=_min_wal_size
-    ),
-    CataloguedSetting(
-        name="checkpoint_timeout",
-        source=_WAL_CONFIGURATION,
-        scope=Scope.RELOAD,
-        choose=_of_profile("checkpoint_timeout"),
-    ),
-    CataloguedSetting(
+    _server(name="wal_level", source=_WAL, choose=_wal_level, places=_OWN),
+    _reload(name="max_wal_size", choose=_max_wal_size),
+    _reload(name="min_wal_size", choose=_min_wal_size),
+    _reload(name="checkpoint_timeout", choose=_of_profile("checkpoint_timeout")),
+    _reload(
         name="checkpoint_completion_target",
-        source=_WAL_CONFIGURATION,
-        scope=Scope.RELOAD,
         choose=_always("0.9", "The default since 14: writes are spread over the interval"),
         until=13,
     ),
-    CataloguedSetting(
-        name="random_page_cost",
-        source=_PLANNING,
-        scope=Scope.SESSION,
-        choose=_of_profile("random_page_cost"),
-    ),
-    CataloguedSetting(
-        name="effective_io_concurrency",
-        source=_RESOURCES,
-        scope=Scope.SESSION,
-        choose=_of_profile("effective_io_concurrency"),
-    ),
-    CataloguedSetting(
+    _planning(name="random_page_cost", choose=_of_profile("random_page_cost")),
+    _session(name="effective_io_concurrency", choose=_of_profile("effective_io_concurrency")),
+    _server(
         name="io_method",
-        source=_RESOURCES,
-        scope=Scope.SERVER,
         choose=_always("worker", "The default; io_uring needs a build and a kernel that allow it"),
         since=18,
         places=_OWN,
     ),
-    CataloguedSetting(
-        name="io_workers",
-        source=_RESOURCES,
-        scope=Scope.RELOAD,
-        choose=_io_workers,
-        since=18,
-        places=_OWN,
-    ),
+    _reload(name="io_workers", source=_RESOURCES, choose=_io_workers, since=18, places=_OWN),
+    _server(name="max_worker_processes", choose=_of_profile("max_worker_processes")),
     *(
-        CataloguedSetting(name=name, source=_RESOURCES, scope=scope, choose=_of_profile(name))
-        for name, scope in (
-            ("max_worker_processes", Scope.SERVER),
-            ("max_parallel_workers", Scope.SESSION),
-            ("max_parallel_workers_per_gather", Scope.SESSION),
-            ("max_parallel_maintenance_workers", Scope.SESSION),
+        _session(name=name, choose=_of_profile(name))
+        for name in (
+            "max_parallel_workers",
+            "max_parallel_workers_per_gather",
+            "max_parallel_maintenance_workers",
         )
     ),
     *(_put_back(name) for name in ("fsync", "full_page_writes", "synchronous_commit")),

@@ -7,8 +7,7 @@ from steelyard.core.stack import JudgedRule, StackFacts
 from steelyard.tuning.rules import (
     bench,
     cluster,
-    domain_cpus,
-    domain_memory,
+    domains,
     kubernetes_memory,
     linux,
     postgres,
@@ -22,10 +21,10 @@ def _by_code(*groups: Sequence[StackRule]) -> tuple[StackRule, ...]:
 
 
 VIRTUAL_MACHINES: Final = _by_code(
-    domain_cpus.DEFINITION_RULES,
-    domain_cpus.RULES,
-    domain_memory.RULES,
-    domain_cpus.HYPERVISOR_RULES,
+    domains.DEFINITION_RULES,
+    domains.CPU_RULES,
+    domains.MEMORY_RULES,
+    domains.HYPERVISOR_RULES,
 )
 LINUX: Final = _by_code(linux.PAGE_POOL_RULES, linux.RULES, linux.CPU_RULES)
 KUBERNETES: Final = (
@@ -41,7 +40,7 @@ RULES: Final[tuple[StackRule, ...]] = (
     *POSTGRES,
     *redis.RULES,
     *bench.RULES,
-    *linux.WAKING_RULES,
+    *bench.WAKING_RULES,
 )
 
 

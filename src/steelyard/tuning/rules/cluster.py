@@ -40,6 +40,7 @@ from steelyard.tuning.rules.rule import (
     huge_pages_of,
     is_guaranteed,
     lacking,
+    of_all,
     of_each,
     violated,
     violated_if,
@@ -74,10 +75,8 @@ def _wal_level(facts: StackFacts) -> Rulings:
     level = cluster.parameters.get("wal_level")
     if level is None:
         return violated("wal_level is left at the operator's default, logical")
-    return (
-        violated("wal_level is logical, and nothing is known to decode it")
-        if level == "logical"
-        else HOLDS
+    return violated_if(
+        level == "logical", "wal_level is logical, and nothing is known to decode it"
     )
 
 
@@ -85,10 +84,9 @@ def _apart(facts: StackFacts) -> Rulings:
     cluster = _cluster(facts)
     if cluster is None or cluster.instances < 2:
         return NOTHING
-    if cluster.anti_affinity == "required":
-        return HOLDS
-    return violated(
-        f"{cluster.instances} instances with podAntiAffinityType {cluster.anti_affinity}"
+    return violated_if(
+        cluster.anti_affinity != "required",
+        f"{cluster.instances} instances with podAntiAffinityType {cluster.anti_affinity}",
     )
 
 
@@ -105,10 +103,10 @@ def _budget(facts: StackFacts) -> Rulings:
     return HOLDS
 
 
-_NEEDS: Final = ("kubernetes.cluster",)
+_of_cluster = partial(StackRule, layers=("kubernetes",), needs=("kubernetes.cluster",))
 
 OPERATOR_RULES: Final[tuple[StackRule, ...]] = (
-    StackRule(
+    _of_cluster(
         code="CNPG001",
         layers=("kubernetes", "postgres"),
         severity=Severity.ERROR,
@@ -118,10 +116,9 @@ OPERATOR_RULES: Final[tuple[StackRule, ...]] = (
         remedy="Remove them; quote the values.",
         source="cloudnative-pg, pkg/postgres/configuration.go at b122f632,"
         " FixedConfigurationParameters",
-        needs=_NEEDS,
         judge=_own_parameters,
     ),
-    StackRule(
+    _of_cluster(
         code="CNPG002",
         layers=("kubernetes", "postgres"),
         severity=Severity.WARNING,
@@ -130,31 +127,26 @@ OPERATOR_RULES: Final[tuple[StackRule, ...]] = (
         detect="spec.postgresql.parameters.wal_level",
         remedy="Set wal_level: replica, or say that logical decoding is used.",
         source=_CONFIGURATION,
-        needs=_NEEDS,
         judge=_wal_level,
     ),
-    StackRule(
+    _of_cluster(
         code="CNPG003",
-        layers=("kubernetes",),
         severity=Severity.WARNING,
         title="Instances run on different nodes",
         why="the operator only prefers that by default: one node may hold them all",
         detect="spec.affinity.podAntiAffinityType",
         remedy="Set podAntiAffinityType: required.",
         source="CloudNativePG documentation, 'Scheduling'",
-        needs=_NEEDS,
         judge=_apart,
     ),
-    StackRule(
+    _of_cluster(
         code="CNPG004",
-        layers=("kubernetes",),
         severity=Severity.INFO,
         title="A disruption budget suits the number of instances",
         why="with one instance it blocks every drain; without one, several may go at once",
         detect="spec.enablePDB, spec.instances",
         remedy="Set enablePDB: false for a single instance, true for several.",
         source="CloudNativePG documentation, 'API Reference'",
-        needs=_NEEDS,
         judge=_budget,
     ),
 )
@@ -169,26 +161,20 @@ def _wants_cpus(facts: StackFacts) -> tuple[PodFacts, ...]:
     return () if facts.intent.exclusive_cpus is False else database_pods(facts)
 
 
-def _guaranteed(facts: StackFacts) -> Rulings:
-    def check(pod: PodFacts) -> Rulings:
-        if not is_guaranteed(pod):
-            return violated(f"{pod.name}: requests and limits of CPU and memory are not equal")
-        if whole_cpus(pod) is None:
-            return violated(
-                f"{pod.name}: {pod.limits['cpu']} CPUs are no whole number: shared pool"
-            )
-        return HOLDS
-
-    return of_each(_wants_cpus(facts), check)
+def _guaranteed(pod: PodFacts) -> Rulings:
+    if not is_guaranteed(pod):
+        return violated(f"{pod.name}: requests and limits of CPU and memory are not equal")
+    if whole_cpus(pod) is None:
+        return violated(f"{pod.name}: {pod.limits['cpu']} CPUs are no whole number: shared pool")
+    return HOLDS
 
 
 def _static(facts: StackFacts) -> Rulings:
     kubelet = _kubelet(facts)
     if kubelet is None or not facts.intent.exclusive_cpus:
         return NOTHING
-    if kubelet.cpu_manager_policy == "static":
-        return HOLDS
-    return violated(f"cpuManagerPolicy is {kubelet.cpu_manager_policy}: no CPU is exclusive")
+    policy = kubelet.cpu_manager_policy
+    return violated_if(policy != "static", f"cpuManagerPolicy is {policy}: no CPU is exclusive")
 
 
 def _exclusive(facts: StackFacts) -> Rulings:
@@ -363,7 +349,7 @@ RULES: Final[tuple[StackRule, ...]] = (
         remedy="Set requests equal to limits in every container, and whole CPUs.",
         source=_POLICIES,
         needs=("kubernetes.pods",),
-        judge=_guaranteed,
+        judge=of_all(_wants_cpus, _guaranteed),
     ),
     _rule(
         code="K8S002",
@@ -446,18 +432,11 @@ def _classes(facts: StackFacts) -> tuple[StorageClassFacts, ...]:
     return classes or ()
 
 
-def _one_replica(facts: StackFacts) -> Rulings:
-    def check(each: StorageClassFacts) -> Rulings:
-        if not is_strict(each):
-            return NOTHING
-        number = replicas(each)
-        return (
-            HOLDS
-            if number == "1"
-            else violated(f"{each.name}: strict-local with {number} replicas")
-        )
-
-    return of_each(_classes(facts), check)
+def _one_replica(each: StorageClassFacts) -> Rulings:
+    if not is_strict(each):
+        return NOTHING
+    number = replicas(each)
+    return violated_if(number != "1", f"{each.name}: strict-local with {number} replicas")
 
 
 def _replicated_once(facts: StackFacts) -> Rulings:
@@ -477,37 +456,27 @@ def _replicated_once(facts: StackFacts) -> Rulings:
     return of_each(_classes(facts), check)
 
 
-def _late_binding(facts: StackFacts) -> Rulings:
-    def check(each: StorageClassFacts) -> Rulings:
-        if not is_strict(each) and not is_node_bound(each):
-            return NOTHING
-        return (
-            HOLDS
-            if each.binding == LATE
-            else violated(f"{each.name}: volumeBindingMode {each.binding}")
-        )
-
-    return of_each(_classes(facts), check)
+def _late_binding(each: StorageClassFacts) -> Rulings:
+    if not is_strict(each) and not is_node_bound(each):
+        return NOTHING
+    return violated_if(each.binding != LATE, f"{each.name}: volumeBindingMode {each.binding}")
 
 
-def _second_engine(facts: StackFacts) -> Rulings:
-    def check(each: StorageClassFacts) -> Rulings:
-        if not is_longhorn(each):
-            return NOTHING
-        if each.parameters.get("dataEngine") != "v2":
-            return HOLDS
-        return violated(
-            f"{each.name}: its engine takes 1024 pages of 2 MiB and one core of every node"
-        )
-
-    return of_each(_classes(facts), check)
+def _second_engine(each: StorageClassFacts) -> Rulings:
+    if not is_longhorn(each):
+        return NOTHING
+    return violated_if(
+        each.parameters.get("dataEngine") == "v2",
+        f"{each.name}: its engine takes 1024 pages of 2 MiB and one core of every node",
+    )
 
 
 _OF_STORAGE: Final = ("kubernetes.storage_classes",)
+_of_class = partial(StackRule, needs=_OF_STORAGE)
 _PARAMETERS: Final = "Longhorn documentation, 'Storage Class Parameters'"
 
 STORAGE_RULES: Final[tuple[StackRule, ...]] = (
-    StackRule(
+    _of_class(
         code="LH001",
         layers=("storage",),
         severity=Severity.ERROR,
@@ -516,10 +485,9 @@ STORAGE_RULES: Final[tuple[StackRule, ...]] = (
         detect="dataLocality and numberOfReplicas (3 by default) of the storage class",
         remedy='Set numberOfReplicas: "1".',
         source=_PARAMETERS,
-        needs=_OF_STORAGE,
-        judge=_one_replica,
+        judge=of_all(_classes, _one_replica),
     ),
-    StackRule(
+    _of_class(
         code="LH002",
         layers=("storage", "kubernetes"),
         severity=Severity.WARNING,
@@ -531,7 +499,7 @@ STORAGE_RULES: Final[tuple[StackRule, ...]] = (
         needs=(*_OF_STORAGE, "kubernetes.cluster"),
         judge=_replicated_once,
     ),
-    StackRule(
+    _of_class(
         code="LH003",
         layers=("storage", "kubernetes"),
         severity=Severity.WARNING,
@@ -540,10 +508,9 @@ STORAGE_RULES: Final[tuple[StackRule, ...]] = (
         detect="volumeBindingMode of strict-local and node-local storage classes",
         remedy=f"Set volumeBindingMode: {LATE}.",
         source=f"Kubernetes documentation, 'Storage Classes'; {_PARAMETERS}",
-        needs=_OF_STORAGE,
-        judge=_late_binding,
+        judge=of_all(_classes, _late_binding),
     ),
-    StackRule(
+    _of_class(
         code="LH004",
         layers=("storage", "linux"),
         severity=Severity.WARNING,
@@ -552,7 +519,6 @@ STORAGE_RULES: Final[tuple[StackRule, ...]] = (
         detect="dataEngine of the storage class",
         remedy="Add 1024 pages to the pool and reserve a core, or use dataEngine: v1.",
         source="Longhorn documentation, 'V2 Data Engine: Prerequisites'",
-        needs=_OF_STORAGE,
-        judge=_second_engine,
+        judge=of_all(_classes, _second_engine),
     ),
 )

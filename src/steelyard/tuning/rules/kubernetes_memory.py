@@ -10,7 +10,6 @@ from steelyard.core.findings import Severity
 from steelyard.core.stack import Kubelet, KubernetesFacts, PodFacts, StackFacts
 from steelyard.core.units import GIB, MIB, format_bytes, page_bytes_of, parse_quantity
 from steelyard.tuning.rules.rule import (
-    HOLDS,
     NOTHING,
     Rulings,
     StackRule,
@@ -25,6 +24,7 @@ from steelyard.tuning.rules.rule import (
     of_each,
     size_of,
     violated,
+    violated_if,
 )
 
 _HUGE_PAGES: Final = "Kubernetes documentation, 'Manage HugePages'"
@@ -179,11 +179,9 @@ def _holds_the_server(facts: StackFacts) -> Rulings:
         limit = huge_pages_of(pod).get(page_bytes)
         if limit is None:
             return NOTHING
-        short = limit < needed * page_bytes
-        return (
-            violated(f"{pod.name}: {limit // page_bytes} pages, {needed} are needed")
-            if short
-            else HOLDS
+        return violated_if(
+            limit < needed * page_bytes,
+            f"{pod.name}: {limit // page_bytes} pages, {needed} are needed",
         )
 
     return of_each(database_pods(facts), check)
@@ -197,10 +195,9 @@ def _off_without_pages(facts: StackFacts) -> Rulings:
     there = sum(pool.total for pool in pools)
 
     def check(pod: PodFacts) -> Rulings:
-        if asked == "off" or not there or any(huge_pages_of(pod).values()):
-            return HOLDS
-        return violated(
-            f"{pod.name}: huge_pages = {asked}, no limit of huge pages, and the node has {there}"
+        return violated_if(
+            asked != "off" and there > 0 and not any(huge_pages_of(pod).values()),
+            f"{pod.name}: huge_pages = {asked}, no limit of huge pages, and the node has {there}",
         )
 
     return of_each(database_pods(facts), check)
@@ -218,34 +215,24 @@ def _limit_covers(facts: StackFacts) -> Rulings:
             return NOTHING
         on_huge_pages = any(huge_pages_of(pod).values())
         worst = private + (0 if on_huge_pages else shared * _SHARED_OVERHEAD)
-        if worst <= limit * LIMIT_SHARE:
-            return HOLDS
-        told = (
+        return violated_if(
+            worst > limit * LIMIT_SHARE,
             f"{pod.name}: {format_bytes(worst)} in the worst case and the page cache, the limit is"
-            f" {format_bytes(limit)}"
+            f" {format_bytes(limit)}",
         )
-        return violated(told)
 
     return of_each(database_pods(facts), check)
 
 
 def _private_bytes(facts: StackFacts) -> float | None:
     """Return what all backends and autovacuum workers may hold at once; None where unseen."""
-    numbers = (
-        number_of(facts, "max_connections", 100),
-        number_of(facts, "hash_mem_multiplier", 2),
-        number_of(facts, "autovacuum_max_workers", 3),
-        size_of(facts, "work_mem"),
-        size_of(facts, "maintenance_work_mem"),
-    )
-    connections, multiplier, workers, work, maintenance = numbers
-    if (
-        connections is None
-        or multiplier is None
-        or workers is None
-        or work is None
-        or maintenance is None
-    ):
+    connections = number_of(facts, "max_connections", 100)
+    multiplier = number_of(facts, "hash_mem_multiplier", 2)
+    workers = number_of(facts, "autovacuum_max_workers", 3)
+    work, maintenance = size_of(facts, "work_mem"), size_of(facts, "maintenance_work_mem")
+    if connections is None or multiplier is None or workers is None:
+        return None
+    if work is None or maintenance is None:
         return None
     return connections * (BACKEND_BYTES + work * multiplier) + workers * maintenance
 
@@ -258,10 +245,8 @@ def _memory_left(facts: StackFacts) -> Rulings:
     if left is None:
         return lacking("kubernetes.allocatable", "linux.memory_bytes", "linux.pools")
     wanted = sum(bytes_of({**pod.limits, **pod.requests}, "memory") or 0 for pod in cluster.pods)
-    if wanted <= left:
-        return HOLDS
     told = f"pods ask for {format_bytes(wanted)}, {format_bytes(left)} are left beside huge pages"
-    return violated(told)
+    return violated_if(wanted > left, told)
 
 
 def _left_bytes(facts: StackFacts, cluster: KubernetesFacts) -> int | None:

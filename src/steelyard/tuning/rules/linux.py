@@ -1,10 +1,8 @@
-"""Rules of the kernel: huge pages, swap, read-ahead, CPU time, what wake-ups cost.
-
-The cost of a wake-up is told from that of distant memory.
-"""
+"""Rules of the kernel: huge pages, swap, read-ahead, CPU time."""
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from steelyard.core.aws import CLASSES, cpu_outlook
@@ -17,10 +15,8 @@ from steelyard.core.units import (
     MIB,
     format_bytes,
     format_duration,
-    format_latencies,
     format_share,
 )
-from steelyard.tuning.facts.machine import WakeUps, wake_ups
 from steelyard.tuning.rules.rule import (
     HOLDS,
     NOTHING,
@@ -38,6 +34,7 @@ from steelyard.tuning.rules.rule import (
     violated_if,
 )
 
+_rule = partial(StackRule, layers=("linux",), needs=())
 _SPARE_SHARE: Final = 0.10  # a guess; with the next: what is left over on purpose
 _SPARE_BYTES: Final = 256 * MIB
 _EMULATOR: Final = "qemu"  # so begin the names of QEMU's processes
@@ -160,9 +157,8 @@ def _own_processes(facts: StackFacts) -> frozenset[int]:
 
 
 PAGE_POOL_RULES: Final[tuple[StackRule, ...]] = (
-    StackRule(
+    _rule(
         code="OS001",
-        layers=("linux",),
         severity=Severity.ERROR,
         title="All huge pages that were asked for were obtained",
         why="Setting vm.nr_hugepages succeeds when the kernel finds fewer pages: 200 asked, 82 "
@@ -177,7 +173,7 @@ PAGE_POOL_RULES: Final[tuple[StackRule, ...]] = (
         needs=("linux.requested_huge_pages", "linux.pools"),
         judge=_all_obtained,
     ),
-    StackRule(
+    _rule(
         code="OS002",
         layers=("linux", "kubernetes", "postgres"),
         severity=Severity.WARNING,
@@ -194,7 +190,7 @@ PAGE_POOL_RULES: Final[tuple[StackRule, ...]] = (
         needs=("linux.pools",),
         judge=_none_stranded,
     ),
-    StackRule(
+    _rule(
         code="OS015",
         layers=("linux", "kubernetes", "postgres"),
         severity=Severity.WARNING,
@@ -296,9 +292,8 @@ def _overcommit_suits_all(facts: StackFacts) -> Rulings:
 
 
 RULES: Final[tuple[StackRule, ...]] = (
-    StackRule(
+    _rule(
         code="OS004",
-        layers=("linux",),
         severity=Severity.WARNING,
         title="Transparent huge pages are given on request only",
         why="With always, a fork of Redis copies 2 MiB for a byte that changes, and compaction "
@@ -310,9 +305,8 @@ RULES: Final[tuple[StackRule, ...]] = (
         needs=("linux.transparent_huge_pages",),
         judge=_no_thp_always,
     ),
-    StackRule(
+    _rule(
         code="OS005",
-        layers=("linux",),
         severity=Severity.WARNING,
         title="Memory in use is not swapped out for the page cache",
         why="A backend whose memory was swapped out waits for the disk within a statement.",
@@ -320,12 +314,10 @@ RULES: Final[tuple[StackRule, ...]] = (
         remedy="vm.swappiness = 1 in a file of /etc/sysctl.d, or no swap.",
         source="TuneD, profiles/postgresql/tuned.conf (vm.swappiness=3) and "
         "profiles/latency-performance/tuned.conf (vm.swappiness=10)",
-        needs=(),
         judge=_keeps_off_swap,
     ),
-    StackRule(
+    _rule(
         code="OS006",
-        layers=("linux",),
         severity=Severity.INFO,
         title="Little data waits to be written",
         why="20 % of a large memory is many GiB that a checkpoint's fsync writes at once while "
@@ -336,10 +328,9 @@ RULES: Final[tuple[StackRule, ...]] = (
         remedy="vm.dirty_bytes = 536870912 and vm.dirty_background_bytes = 67108864.",
         source="TuneD, profiles/postgresql/tuned.conf (vm.dirty_bytes, vm.dirty_background_bytes); "
         "Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_ratio",
-        needs=(),
         judge=_bounded_dirt,
     ),
-    StackRule(
+    _rule(
         code="OS008",
         layers=("linux", "storage"),
         severity=Severity.INFO,
@@ -359,7 +350,7 @@ RULES: Final[tuple[StackRule, ...]] = (
         needs=("linux.device.read_ahead_bytes",),
         judge=_bounded_read_ahead,
     ),
-    StackRule(
+    _rule(
         code="OS009",
         layers=("linux", "postgres", "redis"),
         severity=Severity.WARNING,
@@ -374,7 +365,7 @@ RULES: Final[tuple[StackRule, ...]] = (
         needs=("linux.page_bytes",),
         judge=_small_pages,
     ),
-    StackRule(
+    _rule(
         code="OS013",
         layers=("linux", "redis", "postgres"),
         severity=Severity.ERROR,
@@ -388,84 +379,6 @@ RULES: Final[tuple[StackRule, ...]] = (
         '18 documentation, section 18.4.4 "Linux Memory Overcommit"',
         needs=("linux.overcommit_memory",),
         judge=_overcommit_suits_all,
-    ),
-)
-
-
-# A guess between what was measured on one machine: 17 to 20 µs where idle CPUs halt, below 1 µs
-# where they poll.
-_DEAR_S: Final = 10e-6
-_FARTHER_S: Final = 2e-6  # a guess: a cache line between sockets takes 0.1 to 0.2 µs
-
-
-def _cheap(facts: StackFacts) -> Rulings:
-    known = wake_ups(facts)
-    if known.each_s is None:
-        return lacking("linux.ping_pong.same_cpu_s", "linux.ping_pong.across_s")
-    return violated(_told(known, known.each_s)) if known.each_s > _DEAR_S else HOLDS
-
-
-def _told(known: WakeUps, each_s: float) -> str:
-    (latency,) = format_latencies([each_s])
-    cost = (
-        f"waking up a thread on another CPU takes {latency}, twice or more in every statement of a"
-        " single client"
-    )
-    parts = [cost]
-    if known.one_node:
-        parts.append("there is one NUMA node, so no memory is far")
-    parts += known.suspects
-    if known.unseen:
-        parts.append(f"not visible from here: {', '.join(known.unseen)}")
-    return "; ".join(parts)
-
-
-def _near(facts: StackFacts) -> Rulings:
-    known = wake_ups(facts)
-    if known.farther_s is None or known.each_s is None:
-        return NOTHING if known.one_node else lacking("linux.ping_pong.other_node_s")
-    if known.farther_s <= _FARTHER_S:
-        return HOLDS
-    farther, each = format_latencies([known.farther_s, known.each_s])
-    larger = "more" if known.farther_s > known.each_s else "less"
-    told = (
-        f"a wake-up on another NUMA node takes {farther} more than one on the same node, {larger}"
-        f" than the {each} that the latter takes beyond a switch on one CPU"
-    )
-    return violated(told)
-
-
-WAKING_RULES: Final[tuple[StackRule, ...]] = (
-    StackRule(
-        code="WAK001",
-        layers=("hypervisor", "kvm", "linux"),
-        severity=Severity.WARNING,
-        title="Waking up another CPU costs little",
-        why="at one client it is in every statement, reads and writes alike, and is easily taken"
-        " for the distance of memory",
-        detect="round trips of one byte between two threads, on one CPU and across two; idle"
-        " states, halt polling, run-queue delay. More than"
-        f" {_DEAR_S * 1e6:.0f} µs per wake-up is a guess",
-        remedy="Change one thing at a time and repeat the probe: hold the latency down (tuned"
-        " latency-performance or /dev/cpu_dma_latency), poll before halting (haltpoll), give"
-        " virtual CPUs their own; memory placement does not help here.",
-        source="measured between two virtual CPUs of one node: 40 µs a round trip, 5 µs with halt"
-        " polling; Linux, Documentation/virt/guest-halt-polling.rst",
-        needs=("linux.ping_pong",),
-        judge=_cheap,
-    ),
-    StackRule(
-        code="WAK002",
-        layers=("linux",),
-        severity=Severity.INFO,
-        title="Crossing NUMA nodes adds little to a wake-up",
-        why="then the node of the load generator, pooler or client shows in every statement",
-        detect="the same between nodes;"
-        f" more than {_FARTHER_S * 1e6:.0f} µs per wake-up is a guess",
-        remedy="Keep server and client on one node, or on other machines; say in reports which.",
-        source="the published series does not say on which node its load generator ran",
-        needs=("linux.ping_pong",),
-        judge=_near,
     ),
 )
 
@@ -570,7 +483,7 @@ def _shows_its_nodes(facts: StackFacts) -> Rulings:
 
 
 CPU_RULES: Final[tuple[StackRule, ...]] = (
-    StackRule(
+    _rule(
         code="OS003",
         layers=("linux", "hypervisor"),
         severity=Severity.INFO,
@@ -584,9 +497,8 @@ CPU_RULES: Final[tuple[StackRule, ...]] = (
         needs=("linux.virtualization",),
         judge=_no_governor_in_guest,
     ),
-    StackRule(
+    _rule(
         code="OS007",
-        layers=("linux",),
         severity=Severity.INFO,
         title="Automatic NUMA balancing is off where there is one node",
         why="It unmaps pages to see who touches them, at the price of page faults, and with one "
@@ -600,9 +512,8 @@ CPU_RULES: Final[tuple[StackRule, ...]] = (
         needs=("linux.numa_balancing", "linux.nodes"),
         judge=_no_idle_scanning,
     ),
-    StackRule(
+    _rule(
         code="OS010",
-        layers=("linux",),
         severity=Severity.WARNING,
         title="Reading the clock needs no system call",
         why="hpet, acpi_pm and xen make each look at the clock a system call or an exit to the "
@@ -616,7 +527,7 @@ CPU_RULES: Final[tuple[StackRule, ...]] = (
         needs=("linux.clocksource",),
         judge=_fast_clock,
     ),
-    StackRule(
+    _rule(
         code="OS011",
         layers=("linux", "bench"),
         severity=Severity.WARNING,
@@ -628,10 +539,9 @@ CPU_RULES: Final[tuple[StackRule, ...]] = (
         remedy="Find who it is, and measure when it is quiet.",
         source="Linux, Documentation/filesystems/proc.rst, section 1.7 (steal); "
         "Documentation/accounting/psi.rst; the factor was measured",
-        needs=(),
         judge=_undisturbed,
     ),
-    StackRule(
+    _rule(
         code="OS012",
         layers=("linux", "bench"),
         severity=Severity.WARNING,
@@ -645,10 +555,9 @@ CPU_RULES: Final[tuple[StackRule, ...]] = (
         "CPUCreditBalance and CPUSurplusCreditsCharged.",
         source='AWS, "Amazon EC2 User Guide", section "Burstable performance instances"; AWS, '
         '"Amazon RDS User Guide", section "DB instance class types" (T3 in unlimited mode)',
-        needs=(),
         judge=_steady_instance,
     ),
-    StackRule(
+    _rule(
         code="OS014",
         layers=("linux", "kvm", "hypervisor"),
         severity=Severity.INFO,

@@ -124,8 +124,7 @@ def _durable(facts: StackFacts) -> Rulings:
     )
 
 
-_rule = partial(StackRule, layers=("postgres",))
-_SETTINGS: Final = ("postgres.settings",)
+_rule = partial(StackRule, layers=("postgres",), needs=("postgres.settings",))
 
 MEMORY_RULES: Final[tuple[StackRule, ...]] = (
     _rule(
@@ -163,7 +162,6 @@ MEMORY_RULES: Final[tuple[StackRule, ...]] = (
         " memory",
         remedy="Start at 25 %, stay at or below 40 %.",
         source=_RESOURCES,
-        needs=_SETTINGS,
         judge=_share_of_buffers,
     ),
     _rule(
@@ -174,7 +172,6 @@ MEMORY_RULES: Final[tuple[StackRule, ...]] = (
         detect="fsync, full_page_writes, synchronous_commit",
         remedy="Set them to on, or compare the change of durability as such.",
         source="PostgreSQL documentation, 'Write Ahead Log'",
-        needs=_SETTINGS,
         judge=_durable,
     ),
     _rule(
@@ -185,7 +182,6 @@ MEMORY_RULES: Final[tuple[StackRule, ...]] = (
         detect="wal_buffers",
         remedy="Set wal_buffers = -1, or measure that more helps.",
         source="PostgreSQL documentation, 'Write Ahead Log'",
-        needs=_SETTINGS,
         judge=_wal_buffers,
     ),
     _rule(
@@ -197,7 +193,6 @@ MEMORY_RULES: Final[tuple[StackRule, ...]] = (
         detect="shared_memory_type",
         remedy="Set shared_memory_type = mmap.",
         source=_RESOURCES,
-        needs=_SETTINGS,
         judge=_mapped,
     ),
     _rule(
@@ -309,7 +304,6 @@ RULES: Final[tuple[StackRule, ...]] = (
         remedy="Put a pooler before the server and let 4 to 8 per CPU be active.",
         source="the published series, part 2; PostgreSQL documentation, 'Managing Kernel"
         " Resources', advises pooling",
-        needs=_SETTINGS,
         judge=_connections,
     ),
     _rule(
@@ -346,7 +340,6 @@ RULES: Final[tuple[StackRule, ...]] = (
         detect="random_page_cost against the kind of the data device",
         remedy="Set 1.1 on flash, 4 on spinning disks.",
         source="PostgreSQL documentation, 'Query Planning'",
-        needs=_SETTINGS,
         judge=_random_page_cost,
     ),
     _rule(
@@ -360,7 +353,6 @@ RULES: Final[tuple[StackRule, ...]] = (
         remedy="Use io_method = worker.",
         source="PostgreSQL 18 documentation, 'Resource Consumption', io_method; a build without"
         " liburing says: Available values: sync, worker",
-        needs=_SETTINGS,
         judge=_io_uring,
     ),
 )

@@ -1,12 +1,12 @@
 """Rules of Redis."""
 
-import re
 from functools import partial
 from typing import Final
 
 from steelyard.core.findings import Severity
+from steelyard.core.redis import in_bytes
 from steelyard.core.stack import RedisFacts, StackFacts
-from steelyard.core.units import GIB, KIB, MIB, format_bytes, format_duration
+from steelyard.core.units import format_bytes, format_duration
 from steelyard.tuning.rules.rule import (
     HOLDS,
     NOTHING,
@@ -14,6 +14,7 @@ from steelyard.tuning.rules.rule import (
     StackRule,
     bytes_of,
     lacking,
+    of_all,
     of_each,
     violated,
 )
@@ -21,17 +22,6 @@ from steelyard.tuning.rules.rule import (
 _REMOTE: Final = frozenset({"longhorn", "nfs", "ceph", "network"})
 MOST_OF_LIMIT: Final = 0.6
 _REWRITE_LOSS_S: Final = 30
-# Source: redis.conf, "Note on units".
-_FACTORS: Final = {
-    "": 1,
-    "b": 1,
-    "k": 1000,
-    "kb": KIB,
-    "m": 1000**2,
-    "mb": MIB,
-    "g": 1000**3,
-    "gb": GIB,
-}
 
 
 def _servers(facts: StackFacts) -> tuple[RedisFacts, ...]:
@@ -92,52 +82,41 @@ def _save_points(server: RedisFacts) -> tuple[int, ...]:
     return tuple(int(word) for word in words[::2] if word.isdigit())
 
 
-def _local_log(facts: StackFacts) -> Rulings:
-    def check(server: RedisFacts) -> Rulings:
-        if server.role == "replica":  # no client waits for its disk
-            return NOTHING
-        if server.appendonly is None or (server.appendonly and server.storage is None):
-            return lacking("redis.appendonly", "redis.storage")
-        if not server.appendonly or server.storage not in _REMOTE:
-            return HOLDS
-        return violated(f"{server.name}: its append-only file is on {server.storage}")
-
-    return of_each(_servers(facts), check)
+def _local_log(server: RedisFacts) -> Rulings:
+    if server.role == "replica":  # no client waits for its disk
+        return NOTHING
+    if server.appendonly is None or (server.appendonly and server.storage is None):
+        return lacking("redis.appendonly", "redis.storage")
+    if not server.appendonly or server.storage not in _REMOTE:
+        return HOLDS
+    return violated(f"{server.name}: its append-only file is on {server.storage}")
 
 
-def _known_loss(facts: StackFacts) -> Rulings:
-    def check(server: RedisFacts) -> Rulings:
-        if not server.appendonly:
-            return NOTHING if server.appendonly is False else lacking("redis.appendonly")
-        told = []
-        if server.appendfsync == "always":
-            told.append(f"{server.name}: appendfsync always waits for every write")
-        if server.no_appendfsync_on_rewrite:
-            told.append(
-                f"{server.name}: no-appendfsync-on-rewrite may lose {_REWRITE_LOSS_S} s of writes"
-            )
-        return violated(*told)
-
-    return of_each(_servers(facts), check)
+def _known_loss(server: RedisFacts) -> Rulings:
+    if not server.appendonly:
+        return NOTHING if server.appendonly is False else lacking("redis.appendonly")
+    told = []
+    if server.appendfsync == "always":
+        told.append(f"{server.name}: appendfsync always waits for every write")
+    if server.no_appendfsync_on_rewrite:
+        told.append(
+            f"{server.name}: no-appendfsync-on-rewrite may lose {_REWRITE_LOSS_S} s of writes"
+        )
+    return violated(*told)
 
 
-def _room_to_fork(facts: StackFacts) -> Rulings:
-    def check(server: RedisFacts) -> Rulings:
-        limit = bytes_of({"memory": server.memory_limit or ""}, "memory")
-        if limit is None:
-            return lacking("redis.memory_limit")
-        largest = _memory_bytes(server.maxmemory or "0")
-        if largest == 0:
-            return violated(
-                f"{server.name}: no maxmemory, its container ends at {format_bytes(limit)}"
-            )
-        if largest is None or _forks(server) is None:
-            return lacking("redis.maxmemory", "redis.save", "redis.appendonly", "redis.replicas")
-        if not _forks(server) or largest <= MOST_OF_LIMIT * limit:
-            return HOLDS
-        return violated(f"{server.name}: maxmemory {server.maxmemory} of {format_bytes(limit)}")
-
-    return of_each(_servers(facts), check)
+def _room_to_fork(server: RedisFacts) -> Rulings:
+    limit = bytes_of({"memory": server.memory_limit or ""}, "memory")
+    if limit is None:
+        return lacking("redis.memory_limit")
+    largest = in_bytes(server.maxmemory or "0")
+    if largest == 0:
+        return violated(f"{server.name}: no maxmemory, its container ends at {format_bytes(limit)}")
+    if largest is None or _forks(server) is None:
+        return lacking("redis.maxmemory", "redis.save", "redis.appendonly", "redis.replicas")
+    if not _forks(server) or largest <= MOST_OF_LIMIT * limit:
+        return HOLDS
+    return violated(f"{server.name}: maxmemory {server.maxmemory} of {format_bytes(limit)}")
 
 
 def _forks(server: RedisFacts) -> bool | None:
@@ -147,26 +126,13 @@ def _forks(server: RedisFacts) -> bool | None:
     return None if _is_persistent(server) is None or server.replicas is None else False
 
 
-def _memory_bytes(text: str) -> int | None:
-    """Return bytes from a size of redis.conf, where 1k is 1000 and 1kb is 1024."""
-    match = re.fullmatch(r"([0-9]{1,18})([a-z]*)", text.strip().lower())
-    if match is None or match[2] not in _FACTORS:
-        return None
-    return int(match[1]) * _FACTORS[match[2]]
-
-
-def _stated_loss(facts: StackFacts) -> Rulings:
-    def check(server: RedisFacts) -> Rulings:
-        if server.save is None or server.appendonly is None:
-            return lacking("redis.save", "redis.appendonly")
-        points = _save_points(server)
-        if not points or server.appendonly:
-            return HOLDS
-        return violated(
-            f"{server.name}: up to {format_duration(max(points))} of writes may be lost"
-        )
-
-    return of_each(_servers(facts), check)
+def _stated_loss(server: RedisFacts) -> Rulings:
+    if server.save is None or server.appendonly is None:
+        return lacking("redis.save", "redis.appendonly")
+    points = _save_points(server)
+    if not points or server.appendonly:
+        return HOLDS
+    return violated(f"{server.name}: up to {format_duration(max(points))} of writes may be lost")
 
 
 def _kept_by_a_replica(facts: StackFacts) -> Rulings:
@@ -185,26 +151,23 @@ def _kept_by_a_replica(facts: StackFacts) -> Rulings:
     return of_each(_servers(facts), check)
 
 
-def _bounded_loss(facts: StackFacts) -> Rulings:
-    def check(server: RedisFacts) -> Rulings:
-        persistent = _is_persistent(server)
-        if server.role != "primary" or persistent or server.replicas == 0:
-            return NOTHING
-        if persistent is None or None in (server.replicas, server.min_replicas_to_write):
-            return lacking(
-                "redis.save",
-                "redis.appendonly",
-                "redis.replicas",
-                "redis.min_replicas_to_write",
-            )
-        if server.min_replicas_to_write:
-            return HOLDS
-        return violated(f"{server.name}: takes writes while no replica is there to keep them")
-
-    return of_each(_servers(facts), check)
+def _bounded_loss(server: RedisFacts) -> Rulings:
+    persistent = _is_persistent(server)
+    if server.role != "primary" or persistent or server.replicas == 0:
+        return NOTHING
+    if persistent is None or None in (server.replicas, server.min_replicas_to_write):
+        return lacking(
+            "redis.save",
+            "redis.appendonly",
+            "redis.replicas",
+            "redis.min_replicas_to_write",
+        )
+    if server.min_replicas_to_write:
+        return HOLDS
+    return violated(f"{server.name}: takes writes while no replica is there to keep them")
 
 
-_rule = partial(StackRule, needs=("redis",))
+_rule = partial(StackRule, layers=("redis",), needs=("redis",))
 _PERSISTENCE: Final = "Redis documentation, 'Redis persistence'"
 
 RULES: Final[tuple[StackRule, ...]] = (
@@ -231,11 +194,10 @@ RULES: Final[tuple[StackRule, ...]] = (
         detect="appendonly and the kind of the volume",
         remedy="Keep it on a local disk, or on the replica.",
         source=f"{_PERSISTENCE}; the published article on Redis",
-        judge=_local_log,
+        judge=of_all(_servers, _local_log),
     ),
     _rule(
         code="RED003",
-        layers=("redis",),
         severity=Severity.WARNING,
         title="The append-only file is flushed every second",
         why="always costs a flush per round of the event loop; no-appendfsync-on-rewrite loses up"
@@ -243,7 +205,7 @@ RULES: Final[tuple[StackRule, ...]] = (
         detect="CONFIG GET appendfsync, no-appendfsync-on-rewrite",
         remedy="Set appendfsync everysec and no-appendfsync-on-rewrite no, or state the loss.",
         source="Redis 7, redis.conf, comments on appendfsync and no-appendfsync-on-rewrite",
-        judge=_known_loss,
+        judge=of_all(_servers, _known_loss),
     ),
     _rule(
         code="RED004",
@@ -255,22 +217,20 @@ RULES: Final[tuple[StackRule, ...]] = (
         detect="maxmemory against the memory limit, 60 % where it persists or has replicas",
         remedy="Set maxmemory to half of the limit, 60 % at most.",
         source="Redis documentation, 'Redis administration'; the 60 % are a guess",
-        judge=_room_to_fork,
+        judge=of_all(_servers, _room_to_fork),
     ),
     _rule(
         code="RED005",
-        layers=("redis",),
         severity=Severity.INFO,
         title="What may be lost is stated",
         why="snapshots alone lose what came since the last one: up to the longest save interval",
         detect="CONFIG GET save, appendonly",
         remedy="State it, or turn the append-only file on.",
         source=_PERSISTENCE,
-        judge=_stated_loss,
+        judge=of_all(_servers, _stated_loss),
     ),
     _rule(
         code="RED006",
-        layers=("redis",),
         severity=Severity.WARNING,
         title="What a primary does not keep, a replica keeps",
         why="copies in memory alone are gone when both lose their power",
@@ -281,14 +241,13 @@ RULES: Final[tuple[StackRule, ...]] = (
     ),
     _rule(
         code="RED007",
-        layers=("redis",),
         severity=Severity.INFO,
         title="A primary without persistence takes no writes while its replica is away",
         why="what is written then is in one memory alone, without a bound",
         detect="min-replicas-to-write of a primary without persistence",
         remedy="Set min-replicas-to-write 1 and min-replicas-max-lag, or state the loss.",
         source="Redis 7.0, redis.conf, comments on min-replicas-to-write",
-        judge=_bounded_loss,
+        judge=of_all(_servers, _bounded_loss),
     ),
     _rule(
         code="RED008",

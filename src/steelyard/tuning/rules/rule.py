@@ -15,10 +15,17 @@ from steelyard.core import findings
 from steelyard.core.errors import InputError
 from steelyard.core.findings import KEPT, Rule, Ruling, State, broken
 from steelyard.core.stack import DomainFacts, JudgedRule, PodFacts, StackFacts, Visibility
-from steelyard.core.units import KIB, MIB, page_bytes_of, parse_quantity, parse_quantity_bytes
-from steelyard.systems.postgres.settings import in_unit
+from steelyard.core.units import (
+    KIB,
+    MIB,
+    in_unit,
+    page_bytes_of,
+    parse_quantity,
+    parse_quantity_bytes,
+)
 
 Rulings = tuple[Ruling, ...]
+Subject = TypeVar("Subject")
 NOTHING: Final[Rulings] = ()  # there is nothing to judge
 HOLDS: Final[Rulings] = (KEPT,)
 
@@ -43,15 +50,23 @@ def combined(rulings: Iterable[Rulings]) -> Rulings:
     return tuple(chain.from_iterable(rulings))
 
 
+def of_each(subjects: Iterable[Subject], check: Callable[[Subject], Rulings]) -> Rulings:
+    """Return the rulings on all subjects."""
+    return combined(check(subject) for subject in subjects)
+
+
+def of_all(
+    subjects: Callable[[StackFacts], Iterable[Subject]], check: Callable[[Subject], Rulings]
+) -> Callable[[StackFacts], Rulings]:
+    """Return a check of all subjects among facts from one of a single subject."""
+    return lambda facts: of_each(subjects(facts), check)
+
+
 def of_each_domain(
     check: Callable[[DomainFacts], Rulings],
 ) -> Callable[[StackFacts], Rulings]:
     """Return a check of all domains from one of a single domain."""
-
-    def check_all(facts: StackFacts) -> Rulings:
-        return combined(check(domain) for domain in facts.domains or ())
-
-    return check_all
+    return of_all(lambda facts: facts.domains or (), check)
 
 
 def of_unread_domains(facts: StackFacts) -> Rulings:
@@ -138,7 +153,6 @@ def _value(facts: StackFacts, path: str) -> object:
     return value
 
 
-Subject = TypeVar("Subject")
 _GUARANTEED: Final = "Guaranteed"
 _OFF: Final = frozenset({"off", "false", "no", "0"})
 # Unit in which the server takes a bare number, and the default; PostgreSQL 15 to 18 agree in them.
@@ -151,11 +165,6 @@ _SIZES: Final[Mapping[str, tuple[str, int]]] = {
     "huge_page_size": ("kB", 0),  # the kernel's default
 }
 _UNIT_BYTES: Final = {"8kB": 8 * KIB, "kB": KIB, "MB": MIB}
-
-
-def of_each(subjects: Iterable[Subject], check: Callable[[Subject], Rulings]) -> Rulings:
-    """Return the rulings on all subjects."""
-    return combined(check(subject) for subject in subjects)
 
 
 def database_pods(facts: StackFacts) -> tuple[PodFacts, ...]:

@@ -13,8 +13,8 @@ from steelyard.core.experiment import Design, Experiment
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
-from steelyard.systems.postgres.engine import RunningServer
 from steelyard.systems.postgres.existing.platform import _BACKEND, _SHOWN
+from steelyard.systems.postgres.factory import RunningServer
 from steelyard.systems.postgres.settings import SettingEntry
 from steelyard.targets.differences import choose_design
 from steelyard.targets.endpoint import _room, fit_sessions

@@ -23,8 +23,13 @@ from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
 from steelyard.gateways.doors import Doors
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
-from steelyard.systems.postgres.engine import PostgresEngine, RunningServer
-from steelyard.systems.postgres.factory import EndpointEngine, JoinedEngine, Surroundings
+from steelyard.systems.postgres.engine import PostgresEngine
+from steelyard.systems.postgres.factory import (
+    EndpointEngine,
+    JoinedEngine,
+    RunningServer,
+    Surroundings,
+)
 from steelyard.systems.postgres.server import Installation, PostgresProgram
 from steelyard.systems.protocol import Engine, RunRequest
 from steelyard.targets.assembly import Assembly, put_together

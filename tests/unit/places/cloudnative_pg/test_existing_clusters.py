@@ -24,8 +24,8 @@ from steelyard.systems.postgres.cloudnative_pg.existing import (
     secret_of,
 )
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
-from steelyard.systems.postgres.existing.readiness import undo as undo_on_server
 from steelyard.systems.postgres.existing.server import DatasetNeeds, Means
+from steelyard.systems.postgres.existing.server import undo as undo_on_server
 from support.cluster_world import World
 
 _PROGRAM = FakeProgram()

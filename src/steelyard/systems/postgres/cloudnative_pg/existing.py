@@ -16,7 +16,7 @@ from steelyard.core.errors import PreflightError, SteelyardError, TargetError
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.kubernetes import CLUSTER, SECRET, Manifest, ObjectRef, SecretRef
 from steelyard.core.measurement import Fact
-from steelyard.core.outside import ServerAddress, ServerInCluster
+from steelyard.core.outside import POSTGRES_MARK, ServerAddress, ServerInCluster
 from steelyard.core.storage import Provision
 from steelyard.core.target import (
     CloudNativePgTarget,
@@ -33,6 +33,7 @@ from steelyard.systems.postgres.cloudnative_pg.operator import (
     CHANGE,
     RESTARTED_AT,
     ClusterState,
+    annotations_of,
     look,
     postgresql_spec,
     require_taken,
@@ -40,6 +41,7 @@ from steelyard.systems.postgres.cloudnative_pg.operator import (
 )
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import ClusterMeans
 from steelyard.systems.postgres.cloudnative_pg.rollout import (
+    ENTRANCE,
     ROLLED_WITHIN_S,
     SEEN,
     ClusterWait,
@@ -47,7 +49,6 @@ from steelyard.systems.postgres.cloudnative_pg.rollout import (
     Rollout,
     RolloutMeans,
 )
-from steelyard.systems.postgres.existing.readiness import MARK
 
 _HIBERNATION: Final = "cnpg.io/hibernation"
 _FENCED: Final = "cnpg.io/fencedInstances"
@@ -84,7 +85,7 @@ def require_measurable(ref: ObjectRef, cluster: Manifest) -> None:
     Raises:
         PreflightError: It is a replica cluster, hibernated or fenced.
     """
-    annotations = _annotations(cluster)
+    annotations = annotations_of(cluster)
     if annotations.get(_HIBERNATION) == "on":
         raise PreflightError(
             f"{ref.label} is hibernated: no server of it runs",
@@ -166,7 +167,7 @@ def require_alone(ref: ObjectRef, cluster: Manifest, sql: Sql, address: ServerAd
 
 
 def _others(app: str, sql: Sql, address: ServerAddress) -> Iterator[str]:
-    names = [str(row[0]) for row in sql.rows(address, OTHERS, [app, f"{MARK}%"])]
+    names = [str(row[0]) for row in sql.rows(address, OTHERS, [app, f"{POSTGRES_MARK}%"])]
     if names:
         yield f"it has the databases {', '.join(names)}"
     for database in ("postgres", app):
@@ -175,7 +176,7 @@ def _others(app: str, sql: Sql, address: ServerAddress) -> Iterator[str]:
             tables = int(str(sql.rows(inside, TABLES)[0][0]))
             if tables:
                 yield f"its database {database} has {tables} tables of users"
-    clients = [f"{count} of {user}" for user, count in sql.rows(address, CLIENTS, [MARK])]
+    clients = [f"{count} of {user}" for user, count in sql.rows(address, CLIENTS, [POSTGRES_MARK])]
     if clients:
         yield f"clients are connected ({', '.join(clients)})"
 
@@ -218,7 +219,7 @@ def app_database(cluster: Manifest) -> str:
 def kept_elsewhere(ref: ObjectRef, cluster: Manifest) -> Finding | None:
     """Return that somebody else's tool may put the settings back while they are measured."""
     metadata = cluster["metadata"]
-    keys = [*(metadata.get("labels") or {}), *_annotations(cluster)]
+    keys = [*(metadata.get("labels") or {}), *annotations_of(cluster)]
     tools = sorted({key for key in keys if str(key).startswith(_KEPT_BY)})
     if not tools:
         return None
@@ -230,11 +231,6 @@ def kept_elsewhere(ref: ObjectRef, cluster: Manifest) -> Finding | None:
         remedy="Pause its synchronisation; runs with settings that are not in force are refused.",
         subject="campaign",
     )
-
-
-def _annotations(manifest: Manifest) -> Mapping[str, Any]:
-    annotations: Mapping[str, Any] = manifest["metadata"].get("annotations") or {}
-    return annotations
 
 
 _LOOKED_EVERY_S: Final = 5.0  # so long the primary is taken to be the same; a guess
@@ -291,9 +287,13 @@ def secret_of(cluster: Manifest, means: ClusterMeans) -> SecretRef:
         ref = ObjectRef(kind=SECRET, name=superuser, namespace=namespace)
         if means.api.read(ref) is not None:
             return SecretRef(namespace=namespace, name=superuser)
-    initdb = (spec.get("bootstrap") or {}).get("initdb") or {}
+    return SecretRef(namespace=namespace, name=_app_secret(cluster))
+
+
+def _app_secret(cluster: Manifest) -> str:
+    initdb = (cluster["spec"].get("bootstrap") or {}).get("initdb") or {}
     given = (initdb.get("secret") or {}).get("name")
-    return SecretRef(namespace=namespace, name=str(given or f"{name}-app"))
+    return str(given or f"{cluster['metadata']['name']}-app")
 
 
 def endpoint_of(options: ExistingOptions, secret: SecretRef) -> EndpointTarget:
@@ -329,10 +329,9 @@ class ExistingCluster:
         self._means = means
         self._cluster = cluster
         self._secret = secret
-        database = None if _is_superuser(cluster, secret) else app_database(cluster)
-        self._way = PrimaryWay(
-            options.ref, means.reach, secret, *([] if database is None else [database])
-        )
+        is_app = secret.name == _app_secret(cluster)
+        database = app_database(cluster) if is_app else ENTRANCE
+        self._way = PrimaryWay(options.ref, means.reach, secret, database)
         self._looked_at: float | None = None
         self._nodes: dict[str, None] = {}  # of the primary, in the order of seeing it there
         self._state: ClusterState | None = None
@@ -546,9 +545,8 @@ class ManifestStore:
 
 def patch_back(cluster: Manifest, before: Mapping[str, str | None]) -> dict[str, Any]:
     """Return the merge patch that brings a Cluster back; null removes what was not there."""
-    annotations = cluster["metadata"].get("annotations") or {}
     return {
-        "metadata": {"annotations": {RESTARTED_AT: annotations.get(RESTARTED_AT)}},
+        "metadata": {"annotations": {RESTARTED_AT: annotations_of(cluster).get(RESTARTED_AT)}},
         "spec": {"postgresql": postgresql_spec({**before, CHANGE: None})},
     }
 
@@ -557,9 +555,3 @@ def _synchronous(cluster: Manifest) -> int:
     """Return how many synchronous standbys a Cluster is to have."""
     postgresql = cluster["spec"].get("postgresql") or {}
     return int((postgresql.get("synchronous") or {}).get("number") or 0)
-
-
-def _is_superuser(cluster: Manifest, secret: SecretRef) -> bool:
-    initdb = (cluster["spec"].get("bootstrap") or {}).get("initdb") or {}
-    app = (initdb.get("secret") or {}).get("name") or f"{cluster['metadata']['name']}-app"
-    return bool(secret.name != app)

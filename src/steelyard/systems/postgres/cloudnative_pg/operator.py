@@ -33,6 +33,7 @@ from steelyard.core.kubernetes import (
     POD,
     QUOTA,
     REFUSED,
+    SERVER_CONTAINER,
     ContainerRef,
     Kind,
     Manifest,
@@ -261,7 +262,6 @@ def _listed(libraries: str) -> list[str]:
 
 
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
-CONTAINER: Final = "postgres"
 HEALTHY: Final = "Cluster in healthy state"
 _POD_ROLE: Final = "cnpg.io/podRole"
 _OPERATOR: Final = "cnpg.io/operatorVersion"
@@ -367,31 +367,32 @@ def state_of(ref: ObjectRef, cluster: Manifest, pods: tuple[Manifest, ...]) -> C
         primary=str(status.get("currentPrimary") or ""),
         target=str(status.get("targetPrimary") or ""),
         instances=tuple(sorted(map(_instance, pods), key=lambda each: each.name)),
-        restarted_at=str(_annotations(cluster).get(RESTARTED_AT) or ""),
+        restarted_at=str(annotations_of(cluster).get(RESTARTED_AT) or ""),
     )
 
 
 def _instance(pod: Manifest) -> Instance:
     metadata, status = pod["metadata"], pod.get("status") or {}
     containers = status.get("containerStatuses") or ()
-    server: Mapping[str, Any] = next((c for c in containers if c["name"] == CONTAINER), {})
+    server: Mapping[str, Any] = next((c for c in containers if c["name"] == SERVER_CONTAINER), {})
     return Instance(
         where=ContainerRef(
-            namespace=metadata["namespace"], pod=metadata["name"], container=CONTAINER
+            namespace=metadata["namespace"], pod=metadata["name"], container=SERVER_CONTAINER
         ),
         uid=str(metadata.get("uid") or ""),
         node=str(pod["spec"].get("nodeName") or ""),
         is_ready=is_ready(pod),
         is_ending=bool(metadata.get("deletionTimestamp")),
-        restarted_at=str(_annotations(pod).get(RESTARTED_AT) or ""),
+        restarted_at=str(annotations_of(pod).get(RESTARTED_AT) or ""),
         crashes=int(server.get("restartCount") or 0),
         has_ended="terminated" in (server.get("state") or {}),
-        operator=str(_annotations(pod).get(_OPERATOR) or ""),
+        operator=str(annotations_of(pod).get(_OPERATOR) or ""),
         qos=str(status.get("qosClass") or ""),
     )
 
 
-def _annotations(manifest: Manifest) -> Mapping[str, Any]:
+def annotations_of(manifest: Manifest) -> Mapping[str, Any]:
+    """Return the annotations of an object."""
     return manifest["metadata"].get("annotations") or {}
 
 

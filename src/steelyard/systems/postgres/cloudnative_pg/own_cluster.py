@@ -33,11 +33,9 @@ from steelyard.core.kubernetes import (
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.target import CloudNativePgTarget
-from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.sql import Sql
 from steelyard.places.agent.outcomes import StartSkew, unknown_skew
-from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.made_server import (
     MadeInCluster,
     MadeMeans,
@@ -181,7 +179,7 @@ def cluster_manifest(
 
     Args:
         target: That makes its own Cluster.
-        name: Of the Cluster, at most 50 characters.
+        name: At most 50 characters.
         namespace: Where it goes; empty: the manifest names none.
         secret: Of the superuser, whom the operator gives its password.
         settings: Of PostgreSQL.
@@ -260,45 +258,6 @@ def _postgresql(target: CloudNativePgTarget, settings: Mapping[str, str]) -> dic
     return spec
 
 
-class ClusterRemoval:
-    """Takes Clusters away.
-
-    Args:
-        belongings: Removes the Cluster itself, which must be the campaign's.
-        told: Takes a sentence of progress.
-    """
-
-    def __init__(
-        self,
-        api: KubernetesApi,
-        belongings: Belongings,
-        clock: Clock,
-        told: Callable[[str], None],
-    ) -> None:
-        self._api = api
-        self._belongings = belongings
-        self._departure = Departure(api, clock)
-        self._told = told
-
-    def remove(self, ref: ObjectRef) -> tuple[Held, ...]:
-        """Remove a Cluster and wait until nothing of it is left; return the volumes that stay.
-
-        Raises:
-            LeftBehindError: Something does not go away.
-        """
-        self._told(f"Cluster {ref.name} and its volumes are removed")
-        claims = self._api.list(CLAIM, ref.namespace, {OF_CLUSTER: ref.name})
-        volumes = tuple(held_by(self._api, claims))
-        self._belongings.remove(ref)
-        self._departure.await_none(lambda: self._left(POD, ref))
-        self._departure.await_none(lambda: self._left(CLAIM, ref))
-        return self._departure.of_volumes(volumes)
-
-    def _left(self, kind: Kind, ref: ObjectRef) -> list[str]:
-        found = self._api.list(kind, ref.namespace, {OF_CLUSTER: ref.name})
-        return [ref_of(each).label for each in found]
-
-
 @dataclass(slots=True, kw_only=True)
 class _There(Standing):
     """A Cluster that is there."""
@@ -321,7 +280,7 @@ class OwnCluster(MadeServer[_There, ObjectRef]):
         self._options = options
         self._means = means
         self._wait = ClusterWait(means.api, means.clock, means.told)
-        self._removal = ClusterRemoval(means.api, means.belongings, means.clock, means.told)
+        self._departure = Departure(means.api, means.clock)
 
     @property
     def state(self) -> ClusterState | None:
@@ -426,10 +385,22 @@ class OwnCluster(MadeServer[_There, ObjectRef]):
         self._there.way.forget()
 
     def _remove(self, announced: ObjectRef) -> tuple[Held, ...]:
-        return self._removal.remove(announced)
+        self._means.told(f"Cluster {announced.name} and its volumes are removed")
+        volumes = tuple(held_by(self._means.api, self._parts(CLAIM, announced)))
+        self._means.belongings.remove(announced)
+        self._departure.await_none(lambda: _named(self._parts(POD, announced)))
+        self._departure.await_none(lambda: _named(self._parts(CLAIM, announced)))
+        return self._departure.of_volumes(volumes)
+
+    def _parts(self, kind: Kind, ref: ObjectRef) -> tuple[Manifest, ...]:
+        return self._means.api.list(kind, ref.namespace, {OF_CLUSTER: ref.name})
 
     def _read_log(self, lines: int) -> str:
         return plain_log(self._means.api.logs(self._there.way.pod, lines=lines))
+
+
+def _named(manifests: Sequence[Manifest]) -> list[str]:
+    return [ref_of(each).label for each in manifests]
 
 
 TEMPLATE: Final = "template"  # the engine copies databases on the running server
@@ -474,9 +445,6 @@ class CloudNativePgPlatform(MadeInCluster):
 
         A server that was just made is restarted, too: else configurations whose settings need it
         would begin with empty buffers, and the others with those that the data were loaded through.
-
-        Raises:
-            TargetError: Operator or server refuse them; those before are in force then.
         """
         begun = self._means.clock.monotonic()
         restarts = self._options.restarts or self._options.provisions

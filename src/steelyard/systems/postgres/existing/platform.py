@@ -17,7 +17,13 @@ from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Fact
-from steelyard.core.outside import Command, OnServer, ServerAddress, ServerProgram
+from steelyard.core.outside import (
+    POSTGRES_MARK,
+    Command,
+    OnServer,
+    ServerAddress,
+    ServerProgram,
+)
 from steelyard.core.storage import Provision
 from steelyard.core.target import EndpointTarget
 from steelyard.core.units import format_bytes
@@ -39,9 +45,9 @@ from steelyard.systems.existing import (
     OthersServer,
     ServerPlace,
     SettingStore,
+    require_no_campaign,
 )
-from steelyard.systems.postgres.existing import readiness
-from steelyard.systems.postgres.existing.readiness import undo
+from steelyard.systems.postgres.existing import server as readiness
 from steelyard.systems.postgres.existing.server import (
     COMMAND,
     STARTED_AT,
@@ -52,9 +58,9 @@ from steelyard.systems.postgres.existing.server import (
     DatasetNeeds,
     Means,
     Naming,
-    SystemSettings,
     require_usable,
     restart,
+    undo,
     with_settings,
 )
 from steelyard.systems.postgres.pgbench import environment
@@ -112,11 +118,7 @@ class EndpointPlatform(OthersServer):
     """One running server.
 
     Args:
-        options: How it is used.
-        ledger: Is told before anything is made or changed.
-        means: To reach it, and to run the generator.
         place: Where it is; None: at the entrance of the options, and nothing else is known of it.
-        paused: As of every server of others.
     """
 
     def __init__(
@@ -131,15 +133,16 @@ class EndpointPlatform(OthersServer):
         again = options.target.restart_command
         announcing = Announcing(
             place=here,
-            mark=f"{readiness.MARK}{options.campaign_id}",
+            mark=f"{POSTGRES_MARK}{options.campaign_id}",
             restart_command=again if options.restarts else (),
         )
         super().__init__(options.campaign_id, announcing, ledger, means.processes, paused)
         self._options = options
         self._means = means
         self._databases = self._databases_of(self._changes)
-        system = SystemSettings(options.settings, means.sql, self._changes.keep)
-        self._alter_system = AlterSystem(system, self._place.entrance, again, means)
+        self._alter_system = AlterSystem(
+            options.settings, means, self._place.entrance, again, self._changes.keep
+        )
         self._session: Mapping[str, str] = {}
         self._state: readiness.ServerState | None = None
 
@@ -202,7 +205,7 @@ class EndpointPlatform(OthersServer):
         readiness.require_writable(state, self._where)
         readiness.require_connections(state, self._options.clients, self._where)
         if self._options.settings and self._store is not None:
-            readiness.require_alone(state, self._where)
+            require_no_campaign(state.other_marks, self._where)
         if self._options.settings and self._store is self._alter_system:
             readiness.require_alter_system(state, self._where)
         self._require_database()
@@ -306,8 +309,7 @@ class EndpointPlatform(OthersServer):
         else:
             self._session = dict(settings)
             if restarts:
-                command, again = self._options.target.restart_command, self._place.entrance
-                restart(command, again(), self._means, again=again)
+                restart(self._options.target.restart_command, self._place.entrance, self._means)
         self._since = self._started_at()
         if restarts:
             self._await_generators()
@@ -402,12 +404,8 @@ class EndpointSessions(EndpointPlatform):
     What is made there is the server's own to undo, so that it is undone once.
 
     Args:
-        options: How the server is used.
-        ledger: As of the server.
-        means: To reach it.
         server: As a whole: it has the prepared data.
         number: Of the databases that this configuration writes into; None: all read the same ones.
-        paused: Its generators.
     """
 
     def __init__(

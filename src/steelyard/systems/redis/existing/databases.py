@@ -285,11 +285,7 @@ class Databases:
         build(replace(entrance, databases=self.live))
 
     def empty(self, entrance: ServerAddress) -> None:
-        """Remove all keys but the marker.
-
-        Raises:
-            TargetError: As of ``refill``.
-        """
+        """Remove all keys but the marker."""
         self.make(entrance)
         for number in self._numbers:
             address = replace(entrance, database=str(number))

@@ -30,7 +30,7 @@ from steelyard.core.outside import (
     ServerProgram,
 )
 from steelyard.gateways.host import Clock, looks
-from steelyard.gateways.redis import TLS, RedisSession, ReplyError, opened
+from steelyard.gateways.redis import TLS, RedisSession, ReplyError, opened, settings_like
 from steelyard.places.elsewhere import restart_by
 from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
 from steelyard.systems.existing import (
@@ -56,7 +56,6 @@ from steelyard.systems.redis.existing.readiness import (
     RedisMeans,
     lacking_command,
     refused,
-    settings_like,
     started_at,
 )
 
@@ -77,7 +76,6 @@ class ServerSettings:
 
     Args:
         names: Of every setting that any configuration on this server asks for.
-        means: To reach it.
         keep: Called with what they were, before the first change.
     """
 
@@ -182,11 +180,8 @@ def await_quiet(
 
     A save is waited for, too, but not for ever: where saves are frequent the next one begins.
 
-    Args:
-        session: On the server.
-        clock: To wait.
-        rewrites: The change may have begun a rewrite of the AOF, which has to succeed.
-        saves: A save was asked for, and it is waited for as long as a rewrite.
+    ``rewrites``: the change may have begun a rewrite of the AOF, which has to succeed; ``saves``:
+    a save was asked for, and it is waited for as long as a rewrite.
 
     Raises:
         TargetError: The AOF cannot be rewritten, or it takes too long.
@@ -411,11 +406,7 @@ class RedisEndpointPlatform(OthersServer):
     """One running Redis server.
 
     Args:
-        options: How it is used.
-        ledger: Is told before anything is made or changed.
-        means: To reach it, and to run the generator.
         place: Where it is; None: at the entrance of the options, and nothing else is known of it.
-        paused: As of every server of others.
     """
 
     def __init__(
@@ -606,11 +597,7 @@ class RedisEndpointPlatform(OthersServer):
         restart_by(self._options.restart_command, self._means, self._started_at, environment)
 
     def configure(self, settings: Mapping[str, str]) -> bool:
-        """Set a configuration's settings at once; nothing is left for the server to read.
-
-        Raises:
-            TargetError: As of ``start``.
-        """
+        """Set a configuration's settings at once; nothing is left for the server to read."""
         self._require_harmless()
         self._settings.change(settings, self._entrance)
         return False
@@ -647,7 +634,5 @@ class RedisEndpointPlatform(OthersServer):
         undo_on_redis(thing, self._means, password=password, reached=reached)
 
     def _undone(self) -> list[SteelyardError]:
-        """Put settings back, then empty the databases; return what went wrong, tried twice."""
-        troubles = super()._undone()
         self._is_filled = False
-        return troubles
+        return super()._undone()

@@ -29,6 +29,7 @@ from steelyard.gateways.redis import (
     RedisSession,
     ReplyError,
     opened,
+    settings_like,
 )
 from steelyard.places.elsewhere import RestartMeans
 from steelyard.systems.existing import server_finding, unseen
@@ -130,13 +131,7 @@ _REFUSALS: Final = (
 
 
 def refused(error: ReplyError, *, where: str, user: str) -> PreflightError:
-    """Return a refusal of the server in words of fact, with the way out.
-
-    Args:
-        error: What it answered.
-        where: The server.
-        user: Who asked; empty: the default user.
-    """
+    """Return a refusal of the server in words of fact, with the way out for who asked."""
     named = user or "default"
     who = f"the user {named}"
     if (command := lacking_command(error)) is not None:
@@ -233,20 +228,6 @@ def _settings(session: RedisSession) -> Mapping[str, str] | None:
         return settings_like(session, "*")
     except ReplyError:
         return None
-
-
-def settings_like(session: RedisSession, *patterns: str) -> Mapping[str, str]:
-    """Return the settings of these names, one question each: several at once are of 7.0."""
-    found = dict[str, str]()
-    for pattern in patterns:
-        answer = session.command("CONFIG", "GET", pattern)
-        words = [_text(word) for word in answer] if isinstance(answer, list) else []
-        found |= dict(zip(words[::2], words[1::2], strict=True))
-    return found
-
-
-def _text(word: object) -> str:
-    return word.decode(errors="replace") if isinstance(word, bytes) else str(word)
 
 
 def _state(told: Mapping[str, str], settings: Mapping[str, str] | None) -> ServerState:
@@ -483,13 +464,7 @@ _PASSWORD_BYTES: Final = 18
 
 
 class Guests:
-    """The guest of one campaign on one server.
-
-    Args:
-        rules: For ACL SETUSER: what it may do.
-        means: To reach the server.
-        announce: Is told the name before the user is made.
-    """
+    """The guest of one campaign on one server; its name is announced before the user is made."""
 
     def __init__(
         self, rules: tuple[str, ...], means: RedisMeans, announce: Callable[[str], None]

@@ -46,9 +46,7 @@ from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.core.units import format_duration
-from steelyard.gateways.host import Clock
-from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.redis import RedisDoor
+from steelyard.gateways.redis import RedisDoor, opened
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.made_server import (
     MadeInCluster,
@@ -354,16 +352,9 @@ class _Warned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
-    """Starts the servers of one campaign.
+    """Starts the servers of one campaign."""
 
-    Attributes:
-        told: Takes a sentence of progress.
-    """
-
-    api: KubernetesApi
-    belongings: Belongings
-    clock: Clock
-    told: Callable[[str], None]
+    means: StatefulSetMeans
 
     def start(self, asked: ServerAsked, start: ServerStart) -> Manifest:
         """Make a server, or start it anew; return its pod once it serves.
@@ -371,12 +362,13 @@ class Starter:
         Raises:
             TargetError: It does not start, for a reason that is told.
         """
-        made = self.belongings.make(set_manifest(asked, start))
+        made = self.means.belongings.make(set_manifest(asked, start))
         self._await_seen(asked, int(made["metadata"].get("generation") or 0))
         self._replace(asked, start)
         # Every start starts the pod, so only what keeps it from that is news.
+        api = self.means.api
         wait = ReadyWait(
-            self.api, self.clock, self.told, also=lambda: claim_obstacle(self.api, asked.claim)
+            api, self.means.clock, self.means.told, also=lambda: claim_obstacle(api, asked.claim)
         )
         try:
             return wait.until_ready([asked.pod])[0]
@@ -389,7 +381,7 @@ class Starter:
         """Wait until the cluster makes pods by what was written last."""
 
         def is_seen() -> bool:
-            found = self.api.read(asked.ref) or {}
+            found = self.means.api.read(asked.ref) or {}
             return int((found.get("status") or {}).get("observedGeneration") or 0) >= generation
 
         self._until(is_seen, asked, "is not looked after by the cluster")
@@ -399,7 +391,7 @@ class Starter:
         deleted: set[str] = set()
 
         def is_new() -> bool:
-            pod = self.api.read(asked.pod)
+            pod = self.means.api.read(asked.pod)
             if pod is None:
                 return False
             metadata = pod["metadata"]
@@ -407,7 +399,7 @@ class Starter:
                 return True
             uid = str(metadata["uid"])
             if uid not in deleted and not metadata.get("deletionTimestamp"):
-                self.api.delete(asked.pod, grace_s=_AT_ONCE_S if start.restore else None)
+                self.means.api.delete(asked.pod, grace_s=_AT_ONCE_S if start.restore else None)
                 deleted.add(uid)
             return False
 
@@ -419,11 +411,11 @@ class Starter:
         Raises:
             TargetError: It does not in time, or the cluster says for a while why it will not.
         """
-        begun = self.clock.monotonic()
+        begun = self.means.clock.monotonic()
         warned = _Warned(looked_at=begun)
         pauses, pause_s = iter(_PAUSES_S), 0.0
         while not holds():
-            now = self.clock.monotonic()
+            now = self.means.clock.monotonic()
             self._look_for_warnings(asked, warned, now)
             if now - begun > _REPLACED_WITHIN_S or warned.lasts(now):
                 said = f": {warned.said}" if warned.said else ""
@@ -432,7 +424,7 @@ class Starter:
                     hint="`kubectl describe` says more of the set and its pod.",
                 )
             pause_s = next(pauses, pause_s)
-            self.clock.sleep(pause_s)
+            self.means.clock.sleep(pause_s)
 
     def _look_for_warnings(self, asked: ServerAsked, warned: "_Warned", now: float) -> None:
         """Ask now and then what the cluster warns of the set, and tell it once."""
@@ -442,13 +434,13 @@ class Starter:
         said = self._warning(asked)
         if said and not warned.said:
             warned.since = now
-            self.told(f"Redis server {asked.name}: {said}")
+            self.means.told(f"Redis server {asked.name}: {said}")
         warned.said = said
 
     def _warning(self, asked: ServerAsked) -> str:
         """Return the last thing that the cluster warns of the set: a quota, a policy."""
         try:
-            events = self.api.list(EVENT, asked.namespace)
+            events = self.means.api.list(EVENT, asked.namespace)
         except PrivilegeError:
             return ""
         found = [event for event in events if _is_warning_of(event, asked)]
@@ -458,7 +450,7 @@ class Starter:
     def _said(self, asked: ServerAsked) -> str:
         where = ContainerRef(namespace=asked.namespace, pod=asked.pod.name, container=CONTAINER)
         try:
-            return complaint_in(self.api.logs(where, lines=_LOG_LINES))
+            return complaint_in(self.means.api.logs(where, lines=_LOG_LINES))
         except (TargetError, PrivilegeError):  # it never began, or nobody may ask
             return ""
 
@@ -492,9 +484,7 @@ class OwnServer(MadeServer[_There, ServerAsked]):
         self._options = options
         self._means = means
         self._departure = Departure(means.api, means.clock)
-        self._starter = Starter(
-            api=means.api, belongings=means.belongings, clock=means.clock, told=means.told
-        )
+        self._starter = Starter(means=means)
         self._starts = 0
 
     @property
@@ -579,11 +569,8 @@ class OwnServer(MadeServer[_There, ServerAsked]):
         )
 
     def _started_at(self) -> str | None:
-        session = self._means.door.connect(self._entrance())
-        try:
+        with opened(self._means.door, self._entrance()) as session:
             return session.info("server").get("run_id") or None
-        finally:
-            session.close()
 
     def _look_around(self) -> None:
         there = self._there
@@ -648,11 +635,7 @@ class RedisKubernetesPlatform(MadeInCluster):
     def start(
         self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
     ) -> float:
-        """Start the pod anew with settings; return the seconds.
-
-        Raises:
-            TargetError: The server does not start with them.
-        """
+        """Start the pod anew with settings; return the seconds."""
         begun = self._means.clock.monotonic()
         self._server.restart(_text(program, settings), restore=self._is_due)
         self._is_due = False
