@@ -16,7 +16,6 @@ from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerInCluster
 from steelyard.core.schedule import CeilingsAsked
 from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget, Target
-from steelyard.gateways.doors import Doors
 from steelyard.places.kubernetes.generators import GeneratorPlan, pods_that_fit
 from steelyard.places.kubernetes.pods import resources_of
 from steelyard.places.kubernetes.reaching import Reach, make_secret, nodes_of, pod_behind, sql_knock
@@ -48,7 +47,10 @@ from steelyard.systems.postgres.reader import PostgresCeilings
 from steelyard.systems.protocol import Dataset
 from steelyard.targets.differences import Room, switch_cost
 from steelyard.targets.endpoint import (
+    Asked,
+    Servers,
     dataset_needs,
+    one_each,
     require_different_servers,
     restarts_on,
     settings_on,
@@ -62,13 +64,7 @@ from steelyard.targets.generators import (
     generators_of,
     programs_of,
 )
-from steelyard.targets.kubernetes_site import (
-    Asked,
-    KubernetesSite,
-    Placed,
-    require_room,
-    trial_namespace,
-)
+from steelyard.targets.kubernetes_site import KubernetesSite, require_room, trial_namespace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +221,7 @@ class _Service:
         return ServicePlace(self.found, reached, self.target.dbname or ENTRANCE)
 
 
-def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Placed:
+def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Servers:
     """Return engine and platforms of servers that are there.
 
     Raises:
@@ -244,12 +240,9 @@ def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Placed:
     require_different_servers(ways.values(), doors.sql)
     running = {target: read_running(way, doors.sql) for target, way in ways.items()}
     site.plan = _plan(asked, site, found)
-    programs = programs_of(site.plan, {}, site, doors.clock, asked.told)
-    generators = generators_of(site.plan, site, doors.clock, asked.told)
-    if asked.runs:
-        generators.make(site, asked.told)
-    else:
-        generators.pods.require_room()
+    programs = programs_of(site.plan, {}, site, asked.told)
+    generators = generators_of(site.plan, site, asked.told)
+    generators.make(site, asked.told, runs=asked.runs)
     engine = EndpointEngine(
         experiment,
         {name: running[target] for name, target in targets.items()},
@@ -267,12 +260,11 @@ def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Placed:
     }
     by_name = {name: platforms[target] for name, target in targets.items()}
     several = len(platforms) < len(by_name)
-    return Placed(
+    return Servers(
         engine=engine,
         platforms=by_name,
-        site=site,
         room=Room(unable=_ON_ONE) if several else generators.room,
-        slots=lambda _: tuple({name: platform} for name, platform in by_name.items()),
+        slots=lambda _: one_each(by_name),
     )
 
 
@@ -410,25 +402,18 @@ def _platform(
     return EndpointPlatform(options, asked.ledger, means, place, paused=generators.paused())
 
 
-def probe_storages(
-    experiment: Experiment,
-    images: Mapping[str, str],
-    site: KubernetesSite,
-    doors: Doors,
-    told: Callable[[str], None],
-) -> None:
+def probe_storages(asked: Asked, images: Mapping[str, str], site: KubernetesSite) -> None:
     """Measure what a volume of each class can do, and add it to the facts of the site.
 
     Args:
-        experiment: Whose Clusters get such volumes; `ceilings: off` measures nothing.
+        asked: Whose Clusters get such volumes; `ceilings: off` measures nothing.
         images: Of the servers, by configuration.
         site: Where a pod with a volume is made for a moment.
-        doors: To the clock.
-        told: Is told.
 
     Raises:
         PreflightError: A volume cannot be had.
     """
+    experiment, doors = asked.experiment, asked.doors
     if experiment.measure.ceilings is CeilingsAsked.OFF:
         return
     tools = PostgresCeilings((), processes=doors.processes, sql=doors.sql)
@@ -439,7 +424,7 @@ def probe_storages(
 
     for question in dict.fromkeys(_questions(experiment, images)):
         facts = probe_storage(
-            site.belongings, question, sync_rates=rates, told=told, clock=doors.clock
+            site.belongings, question, sync_rates=rates, told=asked.told, clock=doors.clock
         )
         site.further.extend(facts)
 
@@ -463,26 +448,24 @@ def _classes(target: CloudNativePgTarget) -> Iterator[str | None]:
         yield target.wal_storage_class or target.storage_class
 
 
-def clusters_made(asked: Asked, site: KubernetesSite) -> Placed:
+def clusters_made(asked: Asked, site: KubernetesSite) -> Servers:
     """Return what runs Clusters that Steelyard makes."""
     experiment, doors, told = asked.experiment, asked.doors, asked.told
     datasets = dict.fromkeys(dataset_of(workload) for workload in experiment.workloads)
     checked = check_clusters(experiment, site, tuple(datasets))
     site.further.extend(checked.facts())
-    images = describe_images(experiment, checked.images, site, doors.clock, told)
+    images = describe_images(experiment, checked.images, site, told)
     secret = _secret(asked, site)
     plan = replace(
         generator_plan(experiment, site.place, checked.images[experiment.baseline], secret),
         away_from=database_labels(site.belongings.campaign_id),
     )
     site.plan = plan
-    programs = programs_of(plan, images, site, doors.clock, told)
-    generators = generators_of(plan, site, doors.clock, told)
+    programs = programs_of(plan, images, site, told)
+    generators = generators_of(plan, site, told)
+    generators.make(site, told, runs=asked.runs)
     if asked.runs:
-        generators.make(site, told)
-        probe_storages(experiment, checked.images, site, doors, told)
-    else:
-        generators.pods.require_room()
+        probe_storages(asked, checked.images, site)
     engine = InImageEngine(
         experiment,
         {name: images[image] for name, image in checked.images.items()},
@@ -493,10 +476,9 @@ def clusters_made(asked: Asked, site: KubernetesSite) -> Placed:
     cost = switch_cost(experiment, engine)
     made = partial(_made, asked, site, generators, secret)
     first = made(restarts=cost is SwitchCost.RESTART, slot=1)
-    return Placed(
+    return Servers(
         engine=engine,
         platforms=first,
-        site=site,
         room=_room(asked, site, generators),
         slots=lambda number: (
             first,

@@ -33,7 +33,6 @@ from steelyard.core.target import (
     RedisKubernetesTarget,
 )
 from steelyard.gateways.files import cache_directory
-from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Processes
 from steelyard.places.agent.programs import AgentProcesses, PausedElsewhere
 from steelyard.places.kubernetes.belongings import Belongings, object_name
@@ -71,7 +70,6 @@ def describe_images(
     experiment: Experiment,
     images: Mapping[str, str],
     site: KubernetesSite,
-    clock: Clock,
     told: Callable[[str], None],
 ) -> Mapping[str, ImagePrograms]:
     """Return what each image of the servers says.
@@ -80,7 +78,6 @@ def describe_images(
         experiment: Whose settings are asked about.
         images: By configuration.
         site: Where a pod of each image is made for a moment.
-        clock: Waits for it.
         told: Is told.
 
     Raises:
@@ -91,14 +88,13 @@ def describe_images(
         configurations = [t for t in experiment.configurations if images.get(t.name) == image]
         asked = tuple((t.name, tuple(t.asked().items())) for t in configurations)
         ask = partial(describe_image, image, configurations)
-        found[image] = asked_once((image, asked), site, clock, told, ask=ask)
+        found[image] = asked_once((image, asked), site, told, ask=ask)
     return found
 
 
 def asked_once(
     question: Sequence[object],
     site: KubernetesSite,
-    clock: Clock,
     told: Callable[[str], None],
     *,
     ask: Callable[[Processes], AnswerT],
@@ -108,7 +104,6 @@ def asked_once(
     Args:
         question: The image, and what tells its answer from others.
         site: Where the pod is made for a moment.
-        clock: Waits for it.
         told: Is told.
         ask: Asks it.
     """
@@ -116,7 +111,7 @@ def asked_once(
     if key not in _KNOWN:
         belongings = _somewhere(site)
         try:
-            with image_pod(belongings, str(question[0]), clock, told) as processes:
+            with image_pod(belongings, str(question[0]), site.clock, told) as processes:
                 _KNOWN[key] = ask(processes)
         finally:
             if belongings is not site.belongings:
@@ -160,12 +155,15 @@ class Generators:
         """Return what stops the generators of one server between its turns."""
         return PausedElsewhere(self.processes)
 
-    def make(self, site: KubernetesSite, told: Callable[[str], None]) -> None:
-        """Make the pods, and note where they are.
+    def make(self, site: KubernetesSite, told: Callable[[str], None], *, runs: bool) -> None:
+        """Make the pods, and note where they are; before a campaign look whether there is room.
 
         Raises:
-            PreflightError: They cannot be.
+            PreflightError: They cannot be made.
         """
+        if not runs:
+            self.pods.require_room()
+            return
         self.pods.make(told)
         nodes = ", ".join(dict.fromkeys(self.pods.nodes))
         site.further.append(Fact(name="generators on", value=nodes, subject="Kubernetes"))
@@ -175,16 +173,12 @@ class Generators:
 
 
 def generators_of(
-    plan: GeneratorPlan, site: KubernetesSite, clock: Clock, told: Callable[[str], None]
+    plan: GeneratorPlan, site: KubernetesSite, told: Callable[[str], None]
 ) -> Generators:
     """Return the generators of a plan; nothing is made yet."""
-    pods = GeneratorPods(plan, site.belongings, site.api, clock)
-    processes = AgentProcesses(
-        pods,
-        clock,
-        roots=(MEMORY, TEMPORARY, cache_directory()),
-        told=told,
-    )
+    pods = GeneratorPods(plan, site.belongings, site.api, site.clock)
+    roots = (MEMORY, TEMPORARY, cache_directory())
+    processes = AgentProcesses(pods, site.clock, roots=roots, told=told)
     return Generators(plan=plan, pods=pods, processes=processes)
 
 
@@ -192,7 +186,6 @@ def programs_of(
     plan: GeneratorPlan,
     known: Mapping[str, ImagePrograms],
     site: KubernetesSite,
-    clock: Clock,
     told: Callable[[str], None],
 ) -> Installation:
     """Return the programs of the generators' image.
@@ -201,7 +194,6 @@ def programs_of(
         plan: Names the image.
         known: Images of servers that were asked already, by name.
         site: Where a pod of it is made for a moment.
-        clock: Waits for it.
         told: Is told.
 
     Raises:
@@ -212,7 +204,6 @@ def programs_of(
     return asked_once(
         (plan.image, CLIENTS),
         site,
-        clock,
         told,
         ask=lambda processes: find_in_image(plan.image, processes, CLIENTS),
     )

@@ -4,7 +4,6 @@ What an account must be allowed is asked before anything is made, and so is whet
 room for what a campaign puts there: data and WAL of a Cluster, dump and append-only file of Redis.
 """
 
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -37,11 +36,10 @@ from steelyard.places.kubernetes.belongings import Belongings, object_name
 from steelyard.places.kubernetes.generators import GeneratorPlan
 from steelyard.places.kubernetes.job import job_name
 from steelyard.places.kubernetes.permissions import Permission, Purpose, needed
-from steelyard.places.protocol import Ledger, PausablePlatform, Platform
+from steelyard.places.protocol import Ledger
 from steelyard.systems.postgres.settings import in_unit
-from steelyard.systems.protocol import Dataset, Engine
+from steelyard.systems.protocol import Dataset
 from steelyard.systems.redis.datasets import datasets_of
-from steelyard.targets.differences import Room
 
 _READING: Final = ("get", "list")
 Lack = tuple[Permission, tuple[str, ...]]  # and the verbs that are missing
@@ -146,7 +144,6 @@ def findings_of(missing: tuple[Lack, ...], namespace: str) -> Iterator[Finding]:
             )
 
 
-Told = Callable[[str], None]
 _SUBJECT: Final = "Kubernetes"
 
 
@@ -256,7 +253,7 @@ SERVER: Final = "API server"
 
 
 def find_site(
-    experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Ledger
+    experiment: Experiment, doors: Doors, campaign_id: str, ledger: Ledger
 ) -> KubernetesSite:
     """Return the place of an experiment's pods; the cluster is asked, nothing is made.
 
@@ -268,7 +265,6 @@ def find_site(
     place = place_in(experiment)
     api = doors.kubernetes.connect(place.context)
     api.version()
-    campaign_id = campaign_id or f"look-{secrets.token_hex(4)}"
     namespace = place.namespace or _default_namespace(experiment, api, campaign_id)
     found = api.read(ObjectRef(kind=NAMESPACE, name=namespace))
     if found is not None and (found.get("status") or {}).get("phase") == "Terminating":
@@ -331,42 +327,6 @@ def _default_namespace(experiment: Experiment, api: KubernetesApi, campaign_id: 
 def trial_namespace(site: KubernetesSite) -> str:
     """Return where an object can be tried: its own namespace may not be there yet."""
     return site.namespace if site.is_there or site.is_opened else site.api.namespace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is assembled.
-
-    Attributes:
-        campaign_id: In names and labels; for looking one of a moment.
-        ledger: Is told what is made.
-        runs: The campaign begins: its pods are made. Else the cluster is looked at, and what can
-            be known to fail fails.
-        told: Is told what goes on, which takes seconds.
-    """
-
-    experiment: Experiment
-    doors: Doors
-    campaign_id: str
-    ledger: Ledger
-    runs: bool
-    told: Told
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """What runs an experiment in a cluster.
-
-    Attributes:
-        room: What it offers to servers that are up together.
-        slots: As of an ``Assembly``.
-    """
-
-    engine: Engine
-    platforms: Mapping[str, Platform]
-    site: KubernetesSite
-    room: Room = field(default_factory=Room)
-    slots: Callable[[int], tuple[Mapping[str, PausablePlatform], ...]] | None = None
 
 
 # Prepared and measured side by side, with what grows in between: a guess.
