@@ -318,26 +318,17 @@ class PausedPrograms(Protocol):
     """Starts the load generators of one server, and stops them between its turns."""
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
-        """Start generators and return them while they run."""
+        """Start generators beside the server and return them while they run."""
         ...
 
     @property
     def standstill(self) -> Standstill:
-        """Return what stops those that run."""
+        """Return what stops those that run, and the server where it does not go on."""
         ...
 
 
-class PausablePlatform(Platform, Protocol):
+class PausablePlatform(Platform, PausedPrograms, Protocol):
     """A platform whose server can stay up while others of the same block carry the load."""
-
-    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
-        """Start load generators beside the server and return them while they run."""
-        ...
-
-    @property
-    def standstill(self) -> Standstill:
-        """Return what stops the running server and its generators between turns."""
-        ...
 
     @property
     def guarded(self) -> Guarded:

@@ -13,7 +13,6 @@ from steelyard.core.errors import InputError, PreflightError, PrivilegeError
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.kubernetes import (
-    CAMPAIGN,
     CLAIM,
     CLUSTER,
     JOB,
@@ -21,6 +20,7 @@ from steelyard.core.kubernetes import (
     SECRET,
     ObjectRef,
     campaign_value,
+    is_of_campaign,
 )
 from steelyard.core.measurement import Fact
 from steelyard.core.target import (
@@ -279,14 +279,13 @@ def find_site(
     belongings = Belongings(api, ledger, campaign_id, namespace, clock=doors.clock)
     if api.is_inside:
         _go_with_job(belongings)
-    labels = (found or {"metadata": {}})["metadata"].get("labels") or {}
     return KubernetesSite(
         experiment=experiment,
         api=api,
         place=place,
         namespace=namespace,
         is_there=found is not None,
-        is_own=found is None or labels.get(CAMPAIGN) == campaign_value(campaign_id),
+        is_own=found is None or is_of_campaign(found, campaign_value(campaign_id)),
         belongings=belongings,
         ledger=ledger,
         clock=doors.clock,

@@ -74,7 +74,6 @@ class GeneratorPlan:
             are not told.
         away_from: Labels of the database's pods, whose nodes are avoided now and later.
         away_from_nodes: Names of nodes to avoid: those of a server that is there already.
-        database_namespaces: Where pods with these labels are, if not beside the generators.
         deadline_s: After so long the cluster ends the pods by itself.
     """
 
@@ -85,7 +84,6 @@ class GeneratorPlan:
     variables: tuple[str, str] = LIBPQ
     away_from: Mapping[str, str] = field(default_factory=dict)
     away_from_nodes: tuple[str, ...] = ()
-    database_namespaces: tuple[str, ...] = ()
     deadline_s: int
 
     @property
@@ -182,8 +180,7 @@ def _affinity(plan: GeneratorPlan, campaign_id: str) -> dict[str, Any]:
     pods: dict[str, Any] = {"preferredDuringSchedulingIgnoredDuringExecution": [spread]}
     found: dict[str, Any] = {"podAntiAffinity": pods}
     if plan.is_apart and plan.away_from:
-        database = _term(plan.away_from, plan.database_namespaces)
-        pods["requiredDuringSchedulingIgnoredDuringExecution"] = [database]
+        pods["requiredDuringSchedulingIgnoredDuringExecution"] = [_term(plan.away_from)]
     if plan.is_apart and plan.away_from_nodes:
         # By name, of which each requirement takes one.
         avoided = [
@@ -198,10 +195,8 @@ def _affinity(plan: GeneratorPlan, campaign_id: str) -> dict[str, Any]:
     return found
 
 
-def _term(labels: Mapping[str, str], namespaces: Sequence[str] = ()) -> dict[str, Any]:
-    where = {"namespaces": list(namespaces)} if namespaces else {}
-    selector = {"matchLabels": dict(labels)}
-    return {"topologyKey": _HOSTNAME, "labelSelector": selector, **where}
+def _term(labels: Mapping[str, str]) -> dict[str, Any]:
+    return {"topologyKey": _HOSTNAME, "labelSelector": {"matchLabels": dict(labels)}}
 
 
 _SPARE_SHARE: Final = 2  # logs are fetched while they grow when less than this part is free

@@ -60,7 +60,7 @@ def require_class(api: KubernetesApi, name: str | None) -> str | None:
     there = f"the cluster has {', '.join(sorted(found)) or 'none'}"
     if name is None:
         for each, manifest in found.items():
-            if (manifest["metadata"].get("annotations") or {}).get(_IS_DEFAULT) == "true":
+            if _is_default(manifest):
                 return each
         raise PreflightError(
             f"the cluster has no default storage class; {there}",
