@@ -195,12 +195,7 @@ class OpenDialogue:
         self._heard = b""
 
     def ask(self, line: str, *, timeout_s: float) -> str:
-        """Tell it a line and return its answer.
-
-        Raises:
-            MeasurementError: There was none in time.
-            TargetError: The connection was lost, or the command has ended.
-        """
+        """Tell it a line and return its answer."""
         deadline = self._clock.monotonic() + timeout_s
         try:
             self._stream.send(STDIN, f"{line}\n".encode())
@@ -372,39 +367,23 @@ class _Aim:
 
 
 class ClusterApi:
-    """One cluster under one account; any thread may use it."""
+    """One cluster under one account; any thread may use it. See ``KubernetesApi``."""
 
     def __init__(self, access: Access, *, clock: Clock) -> None:
+        self.context = access.context
+        self.server = access.server
+        self.namespace = access.namespace
+        self.is_inside = access.is_inside
         self._access = access
         self._clock = clock
         self._requests = Requests(access, clock)
         self._discovery = Discovery(self._requests)
 
-    @property
-    def context(self) -> str:
-        """Return the name of the context; ``in-cluster`` inside a pod."""
-        return self._access.context
-
-    @property
-    def server(self) -> str:
-        """Return the URL of the API."""
-        return self._access.server
-
-    @property
-    def namespace(self) -> str:
-        """Return the namespace of the context."""
-        return self._access.namespace
-
-    @property
-    def is_inside(self) -> bool:
-        """Return whether this process runs in the cluster."""
-        return self._access.is_inside
-
     def version(self) -> str:
         """Return the version of the API server: ``v1.34.4``."""
         asked = Asked(what="/version", verb="get", context=self.context)
-        body = self._requests.json(Request(method="GET", path="/version", asked=asked))
-        return str(body["gitVersion"])
+        request = Request(method="GET", path="/version", asked=asked)
+        return str(self._requests.granted(request).body["gitVersion"])
 
     def knows(self, kind: Kind) -> bool:
         """Return whether the cluster has this kind."""
@@ -438,7 +417,7 @@ class ClusterApi:
         )
         # Objects in a list do not say what they are.
         what = {"apiVersion": kind.api_version, "kind": kind.name}
-        return tuple({**what, **item} for item in self._requests.json(request)["items"])
+        return tuple({**what, **item} for item in self._requests.granted(request).body["items"])
 
     def apply(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         """Make an object as it is written, or bring it to that; return it as the server has it."""
@@ -466,10 +445,7 @@ class ClusterApi:
         return self._change(ref, patch, content_type=_MERGE)
 
     def delete(self, ref: ObjectRef, *, grace_s: int | None = None) -> bool:
-        """Delete an object with all that it owns; return whether it was there.
-
-        It stays readable until what it owns, and what blocks that, is gone.
-        """
+        """Delete an object with all that it owns; return whether it was there."""
         aim = self._aim(ref)
         asked = aim.asked("delete", self.context)
         options = {"propagationPolicy": "Foreground"}
@@ -505,7 +481,7 @@ class ClusterApi:
                 "spec": {"resourceAttributes": wanted},
             },
         )
-        return bool(self._requests.json(request)["status"].get("allowed"))
+        return bool(self._requests.granted(request).body["status"].get("allowed"))
 
     def logs(self, where: ContainerRef, *, lines: int | None = None) -> str:
         """Return what a container printed, or its last lines."""
@@ -516,17 +492,12 @@ class ClusterApi:
         request = Request(
             method="GET", path=aim.path("log"), asked=asked, query=(*container, *tail)
         )
-        return self._requests.text(request)
+        return self._requests.granted(request).text
 
     def run(
         self, where: ContainerRef, argv: Sequence[str], *, timeout_s: float, stdin: str = ""
     ) -> Completed:
-        """Run a short command in a container; it dies with the connection.
-
-        Raises:
-            MeasurementError: It did not end in time.
-            TargetError: The connection was lost, or the command could not be started.
-        """
+        """Run a short command in a container; it dies with the connection."""
         given = stdin.encode()
         stream = self._exec(where, guarded(argv, given))
         try:
@@ -573,7 +544,7 @@ class ClusterApi:
     def raw(self, path: str) -> str:
         """Return what the API answers at a path, such as ``/api/v1/nodes/n/proxy/configz``."""
         asked = Asked(what=path, verb="get", context=self.context)
-        return self._requests.text(Request(method="GET", path=path, asked=asked))
+        return self._requests.granted(Request(method="GET", path=path, asked=asked)).text
 
     def _aim(self, ref: ObjectRef) -> _Aim:
         resource = self._discovery.resource(ref.kind)
@@ -597,7 +568,7 @@ class ClusterApi:
             body=body,
             content_type=content_type,
         )
-        return self._requests.json(request)
+        return self._requests.granted(request).body
 
     def _exec(self, where: ContainerRef, argv: Sequence[str]) -> Stream:
         words = tuple(("command", word) for word in argv)
