@@ -271,7 +271,12 @@ class KernelFiles(Protocol):
         ...
 
     def write(self, path: str, text: str) -> None:
-        """Write a file in one piece; raises TargetError with the kernel's word when it refuses."""
+        """Write a file in one piece, as the kernel wants it.
+
+        Raises:
+            PrivilegeError: The account may not, or the file system is read-only.
+            TargetError: The file is absent, or the kernel refuses the text.
+        """
         ...
 
 
@@ -296,12 +301,7 @@ class LocalKernelFiles:
         return "this account may not write it"
 
     def write(self, path: str, text: str) -> None:
-        """Write a file in one piece, as the kernel wants it.
-
-        Raises:
-            PrivilegeError: The account may not, or the file system is read-only.
-            TargetError: The file is absent, or the kernel refuses the text.
-        """
+        """Write a file in one piece."""
         try:
             descriptor = os.open(self._place(path), os.O_WRONLY | os.O_CLOEXEC)
             try:
@@ -345,7 +345,12 @@ class CpuLatency(Protocol):
         ...
 
     def hold(self, microseconds: int) -> None:
-        """Ask for a limit from now on; raises TargetError when the kernel refuses."""
+        """Ask for a limit from now on; a former one of ours is replaced.
+
+        Raises:
+            PrivilegeError: This account may not.
+            TargetError: The kernel refuses.
+        """
         ...
 
     def release(self) -> None:
@@ -377,12 +382,7 @@ class SystemCpuLatency:
         return _WORD.unpack_from(text)[0] if len(text) >= _WORD.size else None
 
     def hold(self, microseconds: int) -> None:
-        """Ask for a limit from now on; a former one of ours is replaced.
-
-        Raises:
-            PrivilegeError: This account may not.
-            TargetError: The kernel refuses.
-        """
+        """Ask for a limit from now on."""
         try:
             if self._held is None:
                 self._held = os.open(self._device, os.O_RDWR | os.O_CLOEXEC)

@@ -48,7 +48,12 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
         ledger: Is told before anything is made or changed.
         processes: To run the generator.
         paused: Generators that take turns with those of other servers; None: they cannot.
+
+    Attributes:
+        root: None: the data take no disk of this machine.
     """
+
+    root: Final = None
 
     def __init__(
         self,
@@ -61,11 +66,6 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
         self._processes = processes
         self._paused = paused
         self._prepared: PreparedState | None = None
-
-    @property
-    def root(self) -> Path | None:
-        """Return None: the data take no disk of this machine."""
-        return None
 
     def find(self, program: ServerProgram, content: Sequence[object]) -> PreparedState | None:
         """Return the state that this session has made, or None: none is kept there."""

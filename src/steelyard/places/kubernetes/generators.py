@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from steelyard.core.errors import (
     MeasurementError,
@@ -208,7 +208,7 @@ _REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyPod:
-    """A pod that takes orders.
+    """A pod that takes orders; see ``AgentPlace``.
 
     Attributes:
         uid: So that another one of its name is not taken for it.
@@ -220,20 +220,13 @@ class ReadyPod:
     uid: str
     node: str
 
+    home: ClassVar[AgentHome] = AgentHome(script=SCRIPT, work=WORK, logs=LOGS)
+    needs: ClassVar[str] = "Name an image with bash, psql and pgbench: `generators: {image: ...}`."
+
     @property
     def label(self) -> str:
         """Return what it is called."""
         return f"pod {self.where.pod}"
-
-    @property
-    def home(self) -> AgentHome:
-        """Return where its agent has its files."""
-        return AgentHome(script=SCRIPT, work=WORK, logs=LOGS)
-
-    @property
-    def needs(self) -> str:
-        """Return what its image has to have."""
-        return "Name an image with bash, psql and pgbench: `generators: {image: ...}`."
 
     def run(self, argv: Sequence[str], *, timeout_s: float, stdin: str = "") -> Completed:
         """Run a command in it to its end."""
@@ -314,12 +307,7 @@ class GeneratorPods:
             self._make(missing, told)
 
     def renew(self, told: Callable[[str], None]) -> None:
-        """Make those anew that are lost; nothing happens while all are there.
-
-        Raises:
-            MeasurementError: They cannot be made now.
-            TargetError: ``make`` was never called.
-        """
+        """Make those anew that are lost, once ``make`` was called."""
         if not self._ready:
             raise TargetError("no load generator's pod was made yet")
         with self._renewing:
@@ -393,10 +381,8 @@ class GeneratorPods:
 
     def _dismiss(self, ref: ObjectRef) -> None:
         """Delete a pod that is of no use; one on a lost node stays until the campaign's end."""
-        try:
+        with suppress(SteelyardError):
             self._belongings.drop(ref, grace_s=0)
-        except SteelyardError:
-            return
 
     def _manifest(self) -> Manifest:
         return generator_manifest(

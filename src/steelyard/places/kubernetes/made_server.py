@@ -300,11 +300,7 @@ class MadeInCluster(ServerElsewhere):
 
     @property
     def address(self) -> ServerAddress:
-        """Return where the server is reached.
-
-        Raises:
-            TargetError: No configuration is in force.
-        """
+        """Return where the server is reached, once a configuration is in force."""
         return self._own.address
 
     @property

@@ -168,7 +168,7 @@ class LocalOptions:
 
 
 class LocalPlatform(WithCampaignDirectory):
-    """Servers on this machine, one at a time."""
+    """Servers on this machine, one at a time; ``root`` is the directory that holds the data."""
 
     def __init__(
         self,
@@ -180,6 +180,7 @@ class LocalPlatform(WithCampaignDirectory):
         families: Families | None = None,
     ) -> None:
         super().__init__(options.live, ledger, options.account)
+        self.root = options.root
         self._groups = groups
         self._families = families or SystemFamilies()
         self._standstill: Standstill | None = None
@@ -213,18 +214,8 @@ class LocalPlatform(WithCampaignDirectory):
         """Return where the live server is reached."""
         return replace(self.server.address, beside=self._beside.address)
 
-    @property
-    def root(self) -> Path | None:
-        """Return the directory that holds the data."""
-        return self._options.root
-
     def require_ready(self) -> None:
-        """Check the place before anything is started.
-
-        Raises:
-            PreflightError: The port is taken, or the directory may not be written.
-            PrivilegeError: Control groups are needed and cannot be made.
-        """
+        """Check control groups, port and directory before anything is started."""
         if self._groups is not None:
             self._groups.require_ready()
         if self._options.port is not None:
@@ -246,13 +237,7 @@ class LocalPlatform(WithCampaignDirectory):
         content: Sequence[object],
         build: Callable[[ServerAddress], None],
     ) -> PreparedState:
-        """Return the state with this content, made now when it is not in the cache.
-
-        Args:
-            program: Makes the data directory and runs on it.
-            content: What decides the data; equal content is prepared once.
-            build: Loads the data through a running server.
-        """
+        """Return the state with this content, made now when it is not in the cache."""
 
         def make(home: Path) -> None:
             self._create(program, home, build)
@@ -321,11 +306,7 @@ class LocalPlatform(WithCampaignDirectory):
 
     @property
     def standstill(self) -> Standstill:
-        """Return what pauses the live server with the generators that were started here.
-
-        Raises:
-            TargetError: No server is running, or its groups cannot be frozen.
-        """
+        """Return what pauses the live server with the generators that were started here."""
         if self._standstill is None:
             frozen = None if self._groups is None else self._groups.standstill
             self._standstill = frozen or StoppedProcesses(
@@ -361,11 +342,7 @@ class LocalPlatform(WithCampaignDirectory):
         return () if self._groups is None else self._groups.unfit(limits)
 
     def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
-        """Limit the running server and the generator, and read back what is in force.
-
-        Raises:
-            TargetError: No server is running, or the kernel refuses a limit.
-        """
+        """Limit the running server and the generator, and read back what is in force."""
         if self._groups is None:
             return LimitsInForce()
         asked = limits_of(limits)
