@@ -16,8 +16,13 @@ from typing import BinaryIO, Final
 
 from steelyard.core.errors import SteelyardError, TargetError
 from steelyard.core.measurement import Vantage
-from steelyard.core.outside import Command, Completed, MadeDirectory, ServerProgram
-from steelyard.core.redis import stored_key
+from steelyard.core.outside import (
+    Command,
+    Completed,
+    MadeDirectory,
+    ServerProgram,
+    stored_key,
+)
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.gateways.host import Clock, trouble_until
 from steelyard.gateways.process import Processes, RunningProcess, RunningPrograms

@@ -29,7 +29,7 @@ from steelyard.places.agent.host import GeneratorHost, HostProcesses
 from steelyard.places.local.groups import GroupPlan, ServerGroups, pausing_of
 from steelyard.places.local.machine import MadeStores, capacity
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
-from steelyard.places.local.server import MEMORY, TEMPORARY, server_account, staged
+from steelyard.places.local.server import generators_roots, server_account, staged
 from steelyard.places.protocol import Ledger
 from steelyard.record import registry
 from steelyard.systems.postgres.cloudnative_pg.operator import require_installed
@@ -209,7 +209,6 @@ def _with_host(asked: Asked) -> tuple[Asked, Callable[[], None]]:
         f"steelyard-{asked.campaign_id}-{secrets.token_hex(4)}",
         max(load.generators for load in experiment.loads),
     )
-    roots = (MEMORY, TEMPORARY, cache_directory())
     if asked.runs:
         asked.told(f"starting the agent of load generators on {host.label}")
         try:
@@ -217,7 +216,7 @@ def _with_host(asked: Asked) -> tuple[Asked, Callable[[], None]]:
         except BaseException as error:
             undo_after(error, host.close)
             raise
-    there = HostProcesses(host, doors.clock, roots=roots, told=asked.told)
+    there = HostProcesses(host, doors.clock, roots=generators_roots(), told=asked.told)
     return replace(asked, doors=replace(doors, generators=there)), host.close
 
 

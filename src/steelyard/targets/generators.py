@@ -32,7 +32,6 @@ from steelyard.core.target import (
     KubernetesPlace,
     RedisKubernetesTarget,
 )
-from steelyard.gateways.files import cache_directory
 from steelyard.gateways.process import Processes
 from steelyard.places.agent.programs import AgentProcesses, PausedElsewhere
 from steelyard.places.kubernetes.belongings import Belongings, object_name
@@ -44,7 +43,7 @@ from steelyard.places.kubernetes.generators import (
 )
 from steelyard.places.kubernetes.pods import image_pod
 from steelyard.places.kubernetes.reaching import SUPERUSER
-from steelyard.places.local.server import MEMORY, TEMPORARY
+from steelyard.places.local.server import generators_roots
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
 from steelyard.systems.postgres.factory import CLIENTS, ImagePrograms, describe_image, find_in_image
 from steelyard.systems.postgres.server import Installation
@@ -177,8 +176,7 @@ def generators_of(
 ) -> Generators:
     """Return the generators of a plan; nothing is made yet."""
     pods = GeneratorPods(plan, site.belongings, site.api, site.clock)
-    roots = (MEMORY, TEMPORARY, cache_directory())
-    processes = AgentProcesses(pods, site.clock, roots=roots, told=told)
+    processes = AgentProcesses(pods, site.clock, roots=generators_roots(), told=told)
     return Generators(plan=plan, pods=pods, processes=processes)
 
 

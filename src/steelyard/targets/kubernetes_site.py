@@ -32,9 +32,8 @@ from steelyard.core.units import GIB, MIB, format_bytes, parse_quantity_bytes
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.kubernetes.belongings import Belongings, object_name
+from steelyard.places.kubernetes.belongings import Belongings, job_name, object_name
 from steelyard.places.kubernetes.generators import GeneratorPlan
-from steelyard.places.kubernetes.job import job_name
 from steelyard.places.kubernetes.permissions import Permission, Purpose, needed
 from steelyard.places.protocol import Ledger
 from steelyard.systems.postgres.settings import in_unit

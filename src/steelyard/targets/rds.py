@@ -35,7 +35,6 @@ from steelyard.places.aws import (
     require_account,
 )
 from steelyard.places.protocol import Ledger, PodSight
-from steelyard.systems.existing import SettingStore
 from steelyard.systems.postgres.engine import RunningServer, read_running
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.server import STARTED_AT, Means
@@ -349,7 +348,7 @@ class Instance:
             raise TargetError(f"the instance {self._name} is made when the campaign begins")
         return self._entrance
 
-    def store(self, own_file: SettingStore) -> SettingStore | None:  # noqa: ARG002 - out of reach
+    def store(self, own_file: object) -> ParameterGroup:  # noqa: ARG002 - out of reach
         """Return its parameter group."""
         return self.group
 

@@ -66,6 +66,11 @@ def object_name(campaign_id: str, suffix: str = "") -> str:
     return f"{cleaned[:room].strip('-')}-{digest}{end}"
 
 
+def job_name(campaign_id: str) -> str:
+    """Return the name of the Job that runs a campaign, if one does."""
+    return object_name(campaign_id, "job")
+
+
 _SYSTEM_CLOCK: Final = SystemClock()
 
 

@@ -46,7 +46,7 @@ from steelyard.core.kubernetes import (
 from steelyard.gateways.host import Clock, until
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import permissions as rbac
-from steelyard.places.kubernetes.belongings import object_name
+from steelyard.places.kubernetes.belongings import job_name, object_name
 from steelyard.places.kubernetes.permissions import Grant, Permission, Purpose, needed
 from steelyard.places.kubernetes.pods import (
     ReadyWait,
@@ -115,11 +115,6 @@ class JobPlan:
             return ()
         asked = needed((Purpose.INSIDE, *self.purposes))
         return tuple(each for each in asked if each.resource not in self.withheld)
-
-
-def job_name(campaign_id: str) -> str:
-    """Return the name of the Job that runs a campaign, if one does."""
-    return object_name(campaign_id, "job")
 
 
 _PLAN: Final = TypeAdapter(JobPlan)

@@ -17,8 +17,7 @@ from steelyard.core.errors import PrivilegeError, SteelyardError, TargetError
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.kubernetes import LATE, SecretRef, class_in, is_node_bound
 from steelyard.core.measurement import Fact
-from steelyard.core.outside import ServerAddress, ServerProgram
-from steelyard.core.redis import stored_key
+from steelyard.core.outside import ServerAddress, ServerProgram, stored_key
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Processes

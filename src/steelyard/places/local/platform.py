@@ -26,8 +26,8 @@ from steelyard.core.outside import (
     MadeDirectory,
     ServerAddress,
     ServerProgram,
+    canonical,
 )
-from steelyard.core.redis import canonical
 from steelyard.gateways.cgroups import Families, SystemFamilies
 from steelyard.gateways.files import (
     drop_cached,
