@@ -7,7 +7,7 @@ fields. What volumes of the storage classes can do is measured before the campai
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Experiment, SwitchCost
@@ -135,43 +135,13 @@ def _require_classes(target: CloudNativePgTarget, site: KubernetesSite) -> None:
     Raises:
         PreflightError: One is not there.
     """
-    classes = {target.storage_class}
-    if target.wal_storage is not None:
-        classes.add(target.wal_storage_class or target.storage_class)
-    for name in sorted(classes, key=str):
+    for name in sorted(set(_classes(target)), key=str):
         require_class(site.api, name)
-
-
-class Server(Protocol):
-    """One server as it was found; its place needs what reaches it."""
-
-    @property
-    def secret(self) -> SecretRef:
-        """Return where user and password are."""
-        ...
-
-    @property
-    def endpoint(self) -> EndpointTarget:
-        """Return its target as one of kind endpoint."""
-        ...
-
-    @property
-    def image(self) -> str:
-        """Return the image of its container."""
-        ...
-
-    def kept_away(self, plan: GeneratorPlan) -> GeneratorPlan:
-        """Return the plan of generators that keep away from it."""
-        ...
-
-    def place(self, means: ClusterMeans, *, restarts: bool) -> ServerPlace:
-        """Return its place."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cluster:
-    """A Cluster of CloudNativePG that is there."""
+    """A Cluster of CloudNativePG that is there; ``endpoint`` is its target as one of that kind."""
 
     options: ExistingOptions
     manifest: Manifest
@@ -198,9 +168,9 @@ class _Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Service:
-    """A server behind a Service."""
+    """A server behind a Service, as a Cluster is found."""
 
-    target: EndpointTarget
+    endpoint: EndpointTarget
     found: ServerInCluster
     image: str
     nodes: tuple[str, ...]
@@ -209,16 +179,15 @@ class _Service:
     def secret(self) -> SecretRef:
         return self.found.secret
 
-    @property
-    def endpoint(self) -> EndpointTarget:
-        return self.target
-
     def kept_away(self, plan: GeneratorPlan) -> GeneratorPlan:
         return replace(plan, away_from_nodes=self.nodes)
 
     def place(self, means: ClusterMeans, *, restarts: bool) -> ServerPlace:  # noqa: ARG002
         reached = ServiceMeans(api=means.api, reach=means.reach, clock=means.clock, load=means.load)
-        return ServicePlace(self.found, reached, self.target.dbname or ENTRANCE)
+        return ServicePlace(self.found, reached, self.endpoint.dbname or ENTRANCE)
+
+
+_Server = _Cluster | _Service
 
 
 def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Servers:
@@ -289,7 +258,7 @@ def _means(asked: Asked, site: KubernetesSite, generators: Generators | None) ->
     )
 
 
-def _find(target: Target, asked: Asked, means: ClusterMeans) -> Server:
+def _find(target: Target, asked: Asked, means: ClusterMeans) -> _Server:
     if isinstance(target, CloudNativePgTarget):
         options = ExistingOptions(
             target=target,
@@ -315,7 +284,7 @@ def _find(target: Target, asked: Asked, means: ClusterMeans) -> Server:
 
 def _service(
     target: EndpointTarget, asked: ClusterService, means: ClusterMeans, settings: Sequence[str]
-) -> Server:
+) -> _Service:
     api, namespace = means.api, means.belongings.namespace
     behind = pod_behind(api, asked.service, namespace, asked.port)
     place = ObjectRef(kind=POD, name=behind.where.pod, namespace=behind.where.namespace)
@@ -328,7 +297,7 @@ def _service(
             hint=f"Use `{{kind: cloudnative-pg, cluster: {cluster}, allow_existing: true}}`.",
         )
     return _Service(
-        target=target,
+        endpoint=target,
         found=ServerInCluster(
             context="" if api.is_inside else api.context,
             server=api.server,
@@ -347,7 +316,7 @@ def _service(
     )
 
 
-def _plan(asked: Asked, site: KubernetesSite, found: Mapping[Target, Server]) -> GeneratorPlan:
+def _plan(asked: Asked, site: KubernetesSite, found: Mapping[Target, _Server]) -> GeneratorPlan:
     """Return what the generators are: they keep away from every server.
 
     Raises:
@@ -377,7 +346,7 @@ def _plan(asked: Asked, site: KubernetesSite, found: Mapping[Target, Server]) ->
 def _platform(
     asked: Asked,
     target: Target,
-    server: Server,
+    server: _Server,
     running: RunningServer,
     made: tuple[KubernetesSite, Generators, EndpointEngine],
 ) -> EndpointPlatform:
@@ -524,21 +493,8 @@ def _made(
     slot: int,
 ) -> Mapping[str, CloudNativePgPlatform]:
     """Return the platform of each configuration; configurations with equal Clusters share one."""
-    experiment, doors = asked.experiment, asked.doors
-    reach = Reach(site.api, sql_knock(doors.sql), doors.clock)
-    site.closing.append(reach.close)
-    means = ClusterMeans(
-        api=site.api,
-        processes=generators.processes,
-        generators=lambda: generators.pods.pods,
-        start_skew=lambda: generators.processes.last_skew,
-        reach=reach,
-        belongings=site.belongings,
-        sql=doors.sql,
-        clock=doors.clock,
-        told=asked.told,
-        paused=generators.paused,
-    )
+    experiment = asked.experiment
+    means = replace(_means(asked, site, generators), paused=generators.paused)
     platforms: dict[object, CloudNativePgPlatform] = {}
     for target in experiment.cluster_targets.values():
         if target not in platforms:

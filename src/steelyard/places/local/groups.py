@@ -646,13 +646,19 @@ class PausedGenerators:
         self, processes: ProcessesHere, clock: Clock, families: Families | None = None
     ) -> None:
         self._processes = processes
+        self._clock = clock
+        self._families = families or SystemFamilies()
         self._running: list[RunningPrograms] = []
-        self.standstill = StoppedProcesses(
-            server=None,
+        self.standstill = self.with_server(None)
+
+    def with_server(self, pid: int | None) -> StoppedProcesses:
+        """Return what stops them together with a server; None: it goes on."""
+        return StoppedProcesses(
+            server=pid,
             generators=self._pids,
-            processes=processes,
-            families=families or SystemFamilies(),
-            clock=clock,
+            processes=self._processes,
+            families=self._families,
+            clock=self._clock,
         )
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:

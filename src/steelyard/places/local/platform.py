@@ -28,7 +28,7 @@ from steelyard.core.outside import (
     ServerProgram,
     canonical,
 )
-from steelyard.gateways.cgroups import Families, SystemFamilies
+from steelyard.gateways.cgroups import Families
 from steelyard.gateways.files import (
     drop_cached,
     existing_parent,
@@ -41,7 +41,7 @@ from steelyard.gateways.files import (
 )
 from steelyard.gateways.host import Clock, require_free_port
 from steelyard.gateways.process import ProcessesHere, RunningPrograms
-from steelyard.places.local.groups import ServerGroups, StoppedProcesses
+from steelyard.places.local.groups import PausedGenerators, ServerGroups
 from steelyard.places.local.server import (
     COPY_MEANS,
     LocalServer,
@@ -182,9 +182,8 @@ class LocalPlatform(WithCampaignDirectory):
         super().__init__(options.live, ledger, options.account)
         self.root = options.root
         self._groups = groups
-        self._families = families or SystemFamilies()
         self._standstill: Standstill | None = None
-        self._generators: list[RunningPrograms] = []
+        self._generators = PausedGenerators(processes, clock, families)
         self._options = options
         self._processes = processes
         self._clock = clock
@@ -309,17 +308,10 @@ class LocalPlatform(WithCampaignDirectory):
         """Return what pauses the live server with the generators that were started here."""
         if self._standstill is None:
             frozen = None if self._groups is None else self._groups.standstill
-            self._standstill = frozen or StoppedProcesses(
-                server=None if self._options.goes_on else self.server.pid,
-                generators=self._generator_pids,
-                processes=self._processes,
-                families=self._families,
-                clock=self._clock,
+            self._standstill = frozen or self._generators.with_server(
+                None if self._options.goes_on else self.server.pid
             )
         return self._standstill
-
-    def _generator_pids(self) -> tuple[int, ...]:
-        return tuple(pid for running in self._generators for pid in running.pids)
 
     @property
     def guarded(self) -> Guarded:
@@ -394,9 +386,7 @@ class LocalPlatform(WithCampaignDirectory):
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
         """Start load generators beside the server and return them while they run."""
-        running = self._processes.begin_together(self._placed(commands), timeout_s=timeout_s)
-        self._generators = [each for each in self._generators if each.all_run()] + [running]
-        return running
+        return self._generators.begin_together(self._placed(commands), timeout_s=timeout_s)
 
     def _placed(self, commands: Sequence[Command]) -> list[Command]:
         directory = self._made(self._live)
