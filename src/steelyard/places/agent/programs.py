@@ -610,9 +610,6 @@ def _run_of(member: Member) -> AgentRun:
     return AgentRun(
         where=member.agent.place.label,
         began_at=outcome.began_at,
-        ended_at=outcome.ended_at,
         program_s=outcome.program_s,
         offset=member.agent.clock_there.offset,
-        before=outcome.before,
-        after=outcome.after,
     )
