@@ -31,7 +31,7 @@ from steelyard.core.target import (
 from steelyard.core.units import GIB, MIB, format_bytes, parse_quantity_bytes
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock
-from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.kubernetes.api import KubernetesApi, verbs_of_sessions
 from steelyard.places.kubernetes.belongings import Belongings, job_name, object_name
 from steelyard.places.kubernetes.generators import GeneratorPlan
 from steelyard.places.kubernetes.permissions import Permission, Purpose, needed
@@ -84,28 +84,17 @@ def lacks(
 def _verbs(permission: Permission, experiment: Experiment, api: KubernetesApi) -> tuple[str, ...]:
     """Return the verbs that this experiment needs of those that the purpose may need.
 
-    A server that is there already is not made; a session with a pod asks for `create` only from
-    Kubernetes 1.35 on, and its `get` before that.
+    A server that is there already is not made.
     """
     made = bool(experiment.made_targets)
     if permission.part in ("exec", "portforward"):
-        return permission.verbs if _minor(api.version()) >= _CREATES_SESSIONS else ("get",)
+        return verbs_of_sessions(api.version())
     if permission.kind in (SECRET, CLAIM) and not made:
         return tuple(verb for verb in permission.verbs if verb in _READING)
     if permission.kind == CLUSTER and not made:
         changed = any(target.allow_existing for target in experiment.cluster_targets.values())
         return (*_READING, *(("patch",) if changed else ()))
     return permission.verbs
-
-
-_CREATES_SESSIONS: Final = 35
-
-
-def _minor(version: str) -> int:
-    """Return the minor version of ``v1.34.4``; 0 where it is none."""
-    parts = version.lstrip("v").split(".")
-    digits = "".join(c for c in parts[1] if c.isdigit()) if len(parts) > 1 else ""
-    return int(digits or 0)
 
 
 def require_allowed(missing: tuple[Lack, ...], api: KubernetesApi, namespace: str) -> None:

@@ -10,7 +10,6 @@ stays open as long as the connection does, and then kill the process group of th
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -277,11 +276,6 @@ class Resource:
         """Return the API group; empty for the core."""
         return self.api_version.rpartition("/")[0]
 
-    @property
-    def label(self) -> str:
-        """Return it as errors and `kubectl` write it: ``clusters.postgresql.cnpg.io``."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
     def path(self, namespace: str = "", name: str = "", part: str = "") -> str:
         """Return the path of its objects, of one of them, or of a part such as ``log``."""
         within = ("namespaces", namespace) if self.namespaced and namespace else ()
@@ -322,12 +316,11 @@ class Discovery:
     def _ask(self, api_version: str) -> None:
         path = group_path(api_version)
         asked = Asked(what=path, verb="get", context=self._requests.access.context)
-        answered = self._requests.send(Request(method="GET", path=path, asked=asked))
+        request = Request(method="GET", path=path, asked=asked)
+        answered = self._requests.send(request)
         if answered.status == 404:
             return
-        if not answered.succeeded:
-            raise refused(answered, asked)
-        for each in answered.body.get("resources") or ():
+        for each in _body(answered, request).get("resources") or ():
             if "/" not in each["name"]:  # no part of another
                 self._found[api_version, each["kind"]] = _resource(api_version, each)
 
@@ -352,18 +345,18 @@ class _Aim:
     namespace: str
     name: str
     label: str
+    context: str
 
     def path(self, part: str = "") -> str:
         return self.resource.path(self.namespace, self.name, part)
 
-    def asked(self, verb: str, context: str, part: str = "") -> Asked:
+    def asked(self, verb: str) -> Asked:
         return Asked(
-            what=self.label,
-            verb=verb,
-            resource=f"{self.resource.label}/{part}" if part else self.resource.label,
-            namespace=self.namespace,
-            context=context,
+            what=self.label, verb=verb, namespace=self.namespace, context=self.context
         )
+
+    def request(self, method: str, verb: str, part: str = "", **more: Any) -> Request:  # noqa: ANN401 - further fields
+        return Request(method=method, path=self.path(part), asked=self.asked(verb), **more)
 
 
 class ClusterApi:
@@ -381,9 +374,7 @@ class ClusterApi:
 
     def version(self) -> str:
         """Return the version of the API server: ``v1.34.4``."""
-        asked = Asked(what="/version", verb="get", context=self.context)
-        request = Request(method="GET", path="/version", asked=asked)
-        return str(self._requests.granted(request).body["gitVersion"])
+        return str(self._got("/version").body["gitVersion"])
 
     def knows(self, kind: Kind) -> bool:
         """Return whether the cluster has this kind."""
@@ -391,12 +382,9 @@ class ClusterApi:
 
     def read(self, ref: ObjectRef) -> Manifest | None:
         """Return an object, or None where it is not there."""
-        aim = self._aim(ref)
-        asked = aim.asked("get", self.context)
-        answered = self._requests.send(Request(method="GET", path=aim.path(), asked=asked))
-        if answered.is_absent_object:
-            return None
-        return _body(answered, asked)
+        request = self._aim(ref).request("GET", "get")
+        answered = self._requests.send(request)
+        return None if answered.is_absent_object else _body(answered, request)
 
     def list(
         self, kind: Kind, namespace: str = "", labels: Mapping[str, str] | None = None
@@ -407,14 +395,10 @@ class ClusterApi:
             namespace=namespace,
             name="",
             label=f"the objects of kind {kind.name}",
+            context=self.context,
         )
         chosen = ",".join(f"{name}={value}" for name, value in (labels or {}).items())
-        request = Request(
-            method="GET",
-            path=aim.path(),
-            asked=aim.asked("list", self.context),
-            query=(("labelSelector", chosen),) if chosen else (),
-        )
+        request = aim.request("GET", "list", query=(("labelSelector", chosen),) if chosen else ())
         # Objects in a list do not say what they are.
         what = {"apiVersion": kind.api_version, "kind": kind.name}
         return tuple({**what, **item} for item in self._requests.granted(request).body["items"])
@@ -430,15 +414,10 @@ class ClusterApi:
 
     def create(self, manifest: Manifest) -> Manifest | None:
         """Make an object that is not there yet; None where one of that name is."""
-        ref = ref_of(manifest)
-        aim = self._aim(ref)
-        asked = aim.asked("create", self.context)
-        path = replace(aim, name="").path()
-        request = Request(method="POST", path=path, asked=asked, query=_STRICT, body=manifest)
+        aim = replace(self._aim(ref_of(manifest)), name="")
+        request = aim.request("POST", "create", query=_STRICT, body=manifest)
         answered = self._requests.send(request)
-        if answered.is_there_already:
-            return None
-        return _body(answered, asked)
+        return None if answered.is_there_already else _body(answered, request)
 
     def patch(self, ref: ObjectRef, patch: Manifest) -> Manifest:
         """Change an object by a JSON merge patch, strictly validated; null removes a key."""
@@ -446,15 +425,13 @@ class ClusterApi:
 
     def delete(self, ref: ObjectRef, *, grace_s: int | None = None) -> bool:
         """Delete an object with all that it owns; return whether it was there."""
-        aim = self._aim(ref)
-        asked = aim.asked("delete", self.context)
         options = {"propagationPolicy": "Foreground"}
         grace = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
-        request = Request(method="DELETE", path=aim.path(), asked=asked, body={**options, **grace})
+        request = self._aim(ref).request("DELETE", "delete", body={**options, **grace})
         answered = self._requests.send(request)
         if answered.is_absent_object:
             return False
-        _body(answered, asked)
+        _body(answered, request)
         return True
 
     def allowed(self, verb: str, kind: Kind, namespace: str = "", part: str = "") -> bool:
@@ -485,13 +462,9 @@ class ClusterApi:
 
     def logs(self, where: ContainerRef, *, lines: int | None = None) -> str:
         """Return what a container printed, or its last lines."""
-        aim = self._aim(_pod(where))
         container = (("container", where.container),) if where.container else ()
         tail = () if lines is None else (("tailLines", str(lines)),)
-        asked = aim.asked("get", self.context, "log")
-        request = Request(
-            method="GET", path=aim.path("log"), asked=asked, query=(*container, *tail)
-        )
+        request = self._aim(_pod(where)).request("GET", "get", "log", query=(*container, *tail))
         return self._requests.granted(request).text
 
     def run(
@@ -527,29 +500,30 @@ class ClusterApi:
         """
         if self.read(_pod(where)) is None:
             raise api.absent(_pod(where).label)
-        for verb in self._verbs_of_streams():
+        for verb in api.verbs_of_sessions(self.version()):
             if not self.allowed(verb, POD, where.namespace, "portforward"):
                 raise api.lacks_verb(verb, "pods/portforward", where.namespace)
         door = self._door(where, "portforward", (("ports", str(port)),), repeatable=True)
         return Forward(lambda: open_stream(self._access, door, self._requests.patience))
 
-    def _verbs_of_streams(self) -> tuple[str, ...]:
-        """Return what a role needs for commands and ports: one verb more since Kubernetes 1.35.
-
-        Source: KEP-4006, "Synthetic RBAC CREATE Authorization Check". A WebSocket begins with GET.
-        """
-        major, minor = re.findall(r"\d+", self.version())[:2]
-        return ("get", "create") if (int(major), int(minor)) >= (1, 35) else ("get",)
-
     def raw(self, path: str) -> str:
         """Return what the API answers at a path, such as ``/api/v1/nodes/n/proxy/configz``."""
+        return self._got(path).text
+
+    def _got(self, path: str) -> Answered:
         asked = Asked(what=path, verb="get", context=self.context)
-        return self._requests.granted(Request(method="GET", path=path, asked=asked)).text
+        return self._requests.granted(Request(method="GET", path=path, asked=asked))
 
     def _aim(self, ref: ObjectRef) -> _Aim:
         resource = self._discovery.resource(ref.kind)
         namespace = (ref.namespace or self.namespace) if resource.namespaced else ""
-        return _Aim(resource=resource, namespace=namespace, name=ref.name, label=ref.label)
+        return _Aim(
+            resource=resource,
+            namespace=namespace,
+            name=ref.name,
+            label=ref.label,
+            context=self.context,
+        )
 
     def _change(
         self,
@@ -559,14 +533,8 @@ class ClusterApi:
         content_type: str,
         query: Sequence[tuple[str, str]] = (),
     ) -> Manifest:
-        aim = self._aim(ref)
-        request = Request(
-            method="PATCH",
-            path=aim.path(),
-            asked=aim.asked("patch", self.context),
-            query=(*_STRICT, *query),
-            body=body,
-            content_type=content_type,
+        request = self._aim(ref).request(
+            "PATCH", "patch", query=(*_STRICT, *query), body=body, content_type=content_type
         )
         return self._requests.granted(request).body
 
@@ -589,7 +557,7 @@ class ClusterApi:
         return Door(
             path=aim.path(part),
             query=(*named, *query),
-            asked=aim.asked("get", self.context, part),
+            asked=aim.asked("get"),
             repeatable=repeatable,
         )
 
@@ -598,7 +566,7 @@ def _pod(where: ContainerRef) -> ObjectRef:
     return ObjectRef(kind=POD, name=where.pod, namespace=where.namespace)
 
 
-def _body(answered: Answered, asked: Asked) -> Manifest:
+def _body(answered: Answered, request: Request) -> Manifest:
     if not answered.succeeded:
-        raise refused(answered, asked)
+        raise refused(answered, request.asked)
     return answered.body
