@@ -146,11 +146,8 @@ class AwsMaker:
     """Makes things for one campaign in one region.
 
     Args:
-        api: The region.
-        account: Its account, which was allowed.
-        campaign_id: In every tag.
-        expires: Likewise: when nobody needs them any more, in UTC.
-        ledger: Is told before anything is made.
+        account: Of the region, which was allowed.
+        expires: When nobody needs them any more, in UTC.
     """
 
     def __init__(

@@ -50,7 +50,6 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
 
     Args:
         campaign_id: Names the directory of this machine where scripts and logs go.
-        ledger: Is told before anything is made or changed.
         processes: To run the generator.
         paused: Generators that take turns with those of other servers; None: they cannot.
 

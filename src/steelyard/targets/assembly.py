@@ -368,12 +368,7 @@ def _means_here(asked: Asked) -> MeansHere:
 
 
 def assemble_here(asked: Asked, making: Callable[[Experiment, MeansHere], Engine]) -> Assembly:
-    """Return the assembly of servers that Steelyard starts on this machine.
-
-    Args:
-        asked: What is to run.
-        making: Makes the engine.
-    """
+    """Return the assembly of servers that Steelyard starts on this machine, with an engine."""
     experiment, doors = asked.experiment, asked.doors
     targets, means = experiment.places_here, _means_here(asked)
     engine = making(experiment, means)

@@ -374,10 +374,7 @@ def _platform(
 def probe_storages(asked: Asked, images: Mapping[str, str], site: KubernetesSite) -> None:
     """Measure what a volume of each class can do, and add it to the facts of the site.
 
-    Args:
-        asked: Whose Clusters get such volumes; `ceilings: off` measures nothing.
-        images: Of the servers, by configuration.
-        site: Where a pod with a volume is made for a moment.
+    A pod of the configuration's image is made with one for a moment; not with `ceilings: off`.
 
     Raises:
         PreflightError: A volume cannot be had.

@@ -111,11 +111,8 @@ def one_each(
 def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
     """Return the engine and each configuration's platform, of those that are at an endpoint.
 
-    The servers are asked, nothing is changed.
-
-    Args:
-        asked: What is to run.
-        reach: Of the account of servers of this machine: one generator drives all.
+    The servers are asked, nothing is changed. The generator runs as servers of this machine do:
+    one drives all.
 
     Raises:
         TargetError: A server cannot be reached.

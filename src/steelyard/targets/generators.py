@@ -71,13 +71,7 @@ def describe_images(
     site: KubernetesSite,
     told: Callable[[str], None],
 ) -> Mapping[str, ImagePrograms]:
-    """Return what each image of the servers says.
-
-    Args:
-        experiment: Whose settings are asked about.
-        images: By configuration.
-        site: Where a pod of each image is made for a moment.
-        told: Is told.
+    """Return what each image of the servers says of an experiment's settings.
 
     Raises:
         PreflightError: An image is not found, or is none of PostgreSQL.
@@ -98,13 +92,9 @@ def asked_once(
     *,
     ask: Callable[[Processes], AnswerT],
 ) -> AnswerT:
-    """Return what a pod of an image answers, or answered before.
+    """Return what a pod of an image answers, or answered before; it is there for a moment.
 
-    Args:
-        question: The image, and what tells its answer from others.
-        site: Where the pod is made for a moment.
-        told: Is told.
-        ask: Asks it.
+    A question begins with the image, and goes on with what tells its answer from others.
     """
     key = (site.api.server, *question)
     if key not in _KNOWN:
@@ -186,13 +176,7 @@ def programs_of(
     site: KubernetesSite,
     told: Callable[[str], None],
 ) -> Installation:
-    """Return the programs of the generators' image.
-
-    Args:
-        plan: Names the image.
-        known: Images of servers that were asked already, by name.
-        site: Where a pod of it is made for a moment.
-        told: Is told.
+    """Return the programs of the generators' image, which may be known from the servers.
 
     Raises:
         PreflightError: It lacks pgbench or psql.

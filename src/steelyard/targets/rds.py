@@ -149,12 +149,6 @@ class ParameterGroup:
 
     An instance in a cluster has two groups: its own, and the cluster's for what that does not have.
 
-    Args:
-        target: What it is.
-        name: Of groups and instance.
-        api: The region.
-        doors: To the clock.
-
     Attributes:
         label: How settings are changed.
     """
@@ -280,14 +274,8 @@ def _parameter(name: str, how: str) -> dict[str, str]:
 class Instance:
     """The place of one instance, made when it is asked for.
 
-    Args:
-        target: What it is.
-        name: Of instance and parameter group.
-        maker: Makes both, and deletes them.
-        doors: To the clock.
-
     Attributes:
-        label: Its name.
+        label: Its name, and that of its parameter group.
         inside: None: its address is all that is needed.
     """
 
@@ -566,10 +554,6 @@ def assemble_rds(asked: Asked, reach: ProgramReach) -> Servers:
     """Return the engine and each configuration's platform; to leave is to delete all instances.
 
     For a run they are made, else they are only looked at.
-
-    Args:
-        asked: What is to run.
-        reach: Of the account of servers of this machine: one generator drives all.
 
     Raises:
         SteelyardError: One cannot be made, or there is no pgbench; what was made is deleted.

@@ -339,13 +339,7 @@ def read_ahead_place(device: str | None) -> str:
 
 
 def unfit_settings(asked: Mapping[str, str], host: Host, *, device: str | None) -> Iterator[Unfit]:
-    """Yield the settings of the layer ``linux`` that this machine cannot have.
-
-    Args:
-        asked: Value by name.
-        host: This machine.
-        device: Of the data.
-    """
+    """Yield the settings of the layer ``linux`` that this machine cannot have."""
     for name, value in asked.items():
         if host_settings.is_sysctl(name):
             yield from _no_sysctl(name, host)

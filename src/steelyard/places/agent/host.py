@@ -74,7 +74,6 @@ class GeneratorHost:
     """The places of load generators on one host; see ``AgentPlaces``.
 
     Args:
-        host: The machine.
         name: Of the directory; the same for nobody else.
         number: Of generators.
 
@@ -175,14 +174,7 @@ class GeneratorHost:
 
 
 class HostProcesses(AgentProcesses):
-    """Runs programs on a host.
-
-    Args:
-        host: Where.
-        clock: Of this machine.
-        roots: As of all.
-        told: Is told when its agent is started anew.
-    """
+    """Runs programs on a host; see ``AgentProcesses``."""
 
     def __init__(
         self,

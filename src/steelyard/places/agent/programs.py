@@ -259,7 +259,6 @@ class AgentProcesses(NothingGoesOn):
 
     Args:
         places: Where: ``run`` takes the first, the i-th of ``run_together`` the i-th.
-        clock: Of this machine.
         roots: Directories of this machine whose files commands may name: scripts are copied there,
             and what is written beside a path that is no file (a log's prefix) is brought back.
         told: Is told when places are made anew.
@@ -446,8 +445,6 @@ class AgentPrograms:
     """Programs elsewhere that take turns with others.
 
     Args:
-        members: The programs.
-        reins: Of each.
         complete: Waits for all, so long at most, and returns what they printed.
         timeout_s: How long they were given when they began.
 

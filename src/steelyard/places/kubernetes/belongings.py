@@ -78,11 +78,8 @@ class Belongings:
     """What one campaign has in one namespace of a cluster, and outside of namespaces.
 
     Args:
-        api: The cluster.
-        ledger: Is told before something is made or changed, and after it is gone.
         campaign_id: Value of the label, and part of the names.
         namespace: Where the campaign works.
-        clock: Waits for what goes away.
     """
 
     def __init__(

@@ -254,14 +254,7 @@ class ReadyPod:
 
 
 class GeneratorPods:
-    """The generators of one campaign.
-
-    Args:
-        plan: What they are.
-        belongings: Makes and removes them.
-        api: The cluster.
-        clock: Waits for them.
-    """
+    """The generators of one campaign."""
 
     def __init__(
         self, plan: GeneratorPlan, belongings: Belongings, api: KubernetesApi, clock: Clock

@@ -485,13 +485,7 @@ class Piece:
 
 
 class RecordFiles:
-    """The record in one directory of one container.
-
-    Args:
-        api: The cluster.
-        where: A container that sees the record.
-        directory: Of the record, there.
-    """
+    """The record in one directory of a container that sees it."""
 
     def __init__(self, api: KubernetesApi, where: ContainerRef, directory: str) -> None:
         self._api = api

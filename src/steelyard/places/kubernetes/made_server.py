@@ -81,7 +81,6 @@ class MadeServer(ABC, Generic[There, Announced]):
     """The server of a campaign, while there is one.
 
     Args:
-        campaign_id: Of the campaign.
         target: What is made; names of equal targets are the same.
 
     Attributes:
@@ -278,11 +277,9 @@ class MadeInCluster(ServerElsewhere):
     """The servers of one target, one at a time.
 
     Args:
-        options: How they are used.
-        ledger: Is told before anything is made on this machine.
         processes: Of the load generators.
         own: The server, while there is one.
-        paused: Generators that take turns with those of other servers; None: they cannot.
+        paused: As of every server elsewhere.
     """
 
     def __init__(

@@ -301,8 +301,6 @@ class ReadyWait:
     """Waits for pods.
 
     Args:
-        api: The cluster.
-        clock: Ours.
         told: Is told what is waited for, each time that it is something else.
         also: What else is in the way, which the pods' own status does not say.
     """

@@ -145,9 +145,7 @@ class Reach:
     to the service; programs in pods always go to the service.
 
     Args:
-        api: The cluster.
         knock: Finds out whether a forward still works.
-        clock: Ours.
     """
 
     def __init__(self, api: KubernetesApi, knock: Knock, clock: Clock) -> None:

@@ -483,10 +483,7 @@ class Departure:
         self._clock = clock
 
     def await_none(self, left: Callable[[], list[str]]) -> None:
-        """Wait until nothing is left.
-
-        Args:
-            left: Returns what is left, by what it is called.
+        """Wait until nothing is left of what is called so.
 
         Raises:
             LeftBehindError: Something is, after five minutes.

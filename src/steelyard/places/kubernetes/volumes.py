@@ -277,13 +277,6 @@ def probe_storage(
 
     What cannot be measured is a fact that says why.
 
-    Args:
-        belongings: Makes and removes pod and claim.
-        question: Which storage.
-        sync_rates: Reads what pg_test_fsync prints.
-        told: Is told what goes on.
-        clock: Waits for the pod.
-
     Raises:
         PreflightError: The class does not exist, the claim gets no volume, or the pod cannot run.
     """

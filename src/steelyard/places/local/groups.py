@@ -476,7 +476,6 @@ class FrozenGroups:
     Args:
         generator: Freezes the group of the load generators.
         server: Freezes the group of the server.
-        clock: For the patience.
         unthrottled: While it is held, the server has all the CPU it needs to get into the freezer:
             one whose quota is used up would have to wait for the next period, up to 0.1 s.
     """
@@ -543,9 +542,6 @@ class StoppedProcesses:
     Args:
         server: Id of the server's first process; None: the server goes on.
         generators: Returns the ids of the load generators' first processes.
-        processes: To send signals.
-        families: To find descendants.
-        clock: For the patience.
     """
 
     ahead_s: Final = 0.0
@@ -634,13 +630,7 @@ def thaw(group: Path, cgroups: Cgroups) -> None:
 
 
 class PausedGenerators:
-    """Starts the generators of one server, and stops them between its turns.
-
-    Args:
-        processes: Of this machine.
-        clock: For the patience.
-        families: To find what a generator has started.
-    """
+    """Starts the generators of one server on this machine, and stops them between its turns."""
 
     def __init__(
         self, processes: ProcessesHere, clock: Clock, families: Families | None = None
