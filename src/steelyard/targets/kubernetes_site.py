@@ -44,41 +44,11 @@ _READING: Final = ("get", "list")
 Lack = tuple[Permission, tuple[str, ...]]  # and the verbs that are missing
 
 
-def purposes_of(
-    experiment: Experiment, api: KubernetesApi, *, makes_namespace: bool
-) -> tuple[Purpose, ...]:
-    """Return what permissions an experiment needs in a cluster."""
-    asked = {
-        Purpose.OUTSIDE: not api.is_inside,
-        Purpose.OWN_NAMESPACE: makes_namespace,
-    }
-    others = (purpose for purpose, wanted in asked.items() if wanted)
-    return (*server_purposes(experiment), *others)
-
-
 def server_purposes(experiment: Experiment) -> tuple[Purpose, ...]:
     """Return what permissions the servers of an experiment need."""
     sets = any(target.is_made for target in experiment.redis_in_kubernetes.values())
     asked = {Purpose.CLUSTERS: bool(experiment.cluster_targets), Purpose.REDIS: sets}
     return tuple(purpose for purpose, wanted in asked.items() if wanted)
-
-
-def lacks(
-    experiment: Experiment, api: KubernetesApi, namespace: str, *, makes_namespace: bool
-) -> tuple[Lack, ...]:
-    """Return every permission that the account lacks, with the verbs."""
-    purposes = purposes_of(experiment, api, makes_namespace=makes_namespace)
-    found = []
-    for permission in needed(purposes):
-        where = "" if permission.cluster_wide else namespace
-        missing = tuple(
-            verb
-            for verb in _verbs(permission, experiment, api)
-            if not api.allowed(verb, permission.kind, where, permission.part)
-        )
-        if missing:
-            found.append((permission, missing))
-    return tuple(found)
 
 
 def _verbs(permission: Permission, experiment: Experiment, api: KubernetesApi) -> tuple[str, ...]:
@@ -119,20 +89,8 @@ def _words(lack: Lack, namespace: str) -> str:
     return f"{', '.join(verbs)} {permission.resource}{group} {where} (to {permission.why})"
 
 
-def findings_of(missing: tuple[Lack, ...], namespace: str) -> Iterator[Finding]:
-    """Yield what the record will not say because the account may not see it."""
-    for lack in missing:
-        if lack[0].optional:
-            yield Finding(
-                code="permission-missing",
-                severity=Severity.INFO,
-                message=f"the account may not {_words(lack, namespace)}; the record lacks that",
-                remedy="Have it granted: `steelyard kubernetes rbac`.",
-                subject="kubernetes",
-            )
-
-
 _SUBJECT: Final = "Kubernetes"
+SERVER: Final = "API server"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -186,9 +144,25 @@ class KubernetesSite:
         Raises:
             PrivilegeError: With everything that it may not.
         """
-        makes = self.makes_namespace
-        self.missing = lacks(self.experiment, self.api, self.namespace, makes_namespace=makes)
+        self.missing = tuple(self._lacks())
         require_allowed(self.missing, self.api, self.namespace)
+
+    def _lacks(self) -> Iterator[Lack]:
+        """Yield every permission that the account lacks, with the verbs."""
+        purposes = list(server_purposes(self.experiment))
+        if not self.api.is_inside:
+            purposes.append(Purpose.OUTSIDE)
+        if self.makes_namespace:
+            purposes.append(Purpose.OWN_NAMESPACE)
+        for permission in needed(purposes):
+            where = "" if permission.cluster_wide else self.namespace
+            missing = tuple(
+                verb
+                for verb in _verbs(permission, self.experiment, self.api)
+                if not self.api.allowed(verb, permission.kind, where, permission.part)
+            )
+            if missing:
+                yield permission, missing
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the cluster."""
@@ -204,7 +178,16 @@ class KubernetesSite:
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is worth knowing before the start."""
-        yield from findings_of(self.missing, self.namespace)
+        for lack in self.missing:
+            if lack[0].optional:
+                told = _words(lack, self.namespace)
+                yield Finding(
+                    code="permission-missing",
+                    severity=Severity.INFO,
+                    message=f"the account may not {told}; the record lacks that",
+                    remedy="Have it granted: `steelyard kubernetes rbac`.",
+                    subject="kubernetes",
+                )
         if self.place.generators.same_node:
             yield Finding(
                 code="generator-beside-database",
@@ -235,9 +218,6 @@ class KubernetesSite:
                 self.closing.pop()()
         finally:
             self.belongings.remove_all()
-
-
-SERVER: Final = "API server"
 
 
 def find_site(
