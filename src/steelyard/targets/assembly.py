@@ -571,13 +571,7 @@ def placed(experiment: Experiment, *, context: str | None, namespace: str | None
 
 def moved(experiment: Experiment, context: str | None, namespace: str | None = None) -> Experiment:
     """Return an experiment with its targets in Kubernetes elsewhere; None leaves them."""
-    return replace(
-        experiment,
-        configurations=tuple(
-            replace(configuration, target=_moved(configuration.target, context, namespace))
-            for configuration in experiment.configurations
-        ),
-    )
+    return experiment.with_targets(lambda target: _moved(target, context, namespace))
 
 
 def settled(experiment: Experiment, assembly: Assembly) -> Experiment:

@@ -56,7 +56,6 @@ from steelyard.systems.redis.factory import (
 from steelyard.systems.redis.settings import rights_of
 from steelyard.targets.differences import Room, can_alternate
 
-
 ProgramReach = Callable[[Path, tuple[Path, ...], str], Path]
 """Returns where an account can reach programs, of which parts and by what label."""
 

@@ -21,7 +21,7 @@ from steelyard.core.measurement import Fact, ProviderSeries
 from steelyard.core.outside import OnServer, Outside, Rented, ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision
-from steelyard.core.target import AuroraTarget, EndpointTarget, RdsTarget, RentedTarget
+from steelyard.core.target import AuroraTarget, EndpointTarget, RdsTarget, RentedTarget, Target
 from steelyard.gateways.aws import AwsApi
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import trouble_until
@@ -69,26 +69,11 @@ def priced(experiment: Experiment, prices: Callable[[], Prices]) -> Experiment:
     if not any(isinstance(each.target, RentedTarget) for each in experiment.configurations):
         return experiment
     known = prices()
-    return _with_rented(experiment, lambda target: _priced(target, known))
+    return experiment.with_targets(lambda target: _priced(target, known))
 
 
-def _with_rented(
-    experiment: Experiment, changed: Callable[[RentedTarget], RentedTarget]
-) -> Experiment:
-    """Return an experiment with its rented servers changed."""
-    return replace(
-        experiment,
-        configurations=tuple(
-            replace(each, target=changed(each.target))
-            if isinstance(each.target, RentedTarget)
-            else each
-            for each in experiment.configurations
-        ),
-    )
-
-
-def _priced(target: RentedTarget, prices: Prices) -> RentedTarget:
-    if target.cost is not None:
+def _priced(target: Target, prices: Prices) -> Target:
+    if not isinstance(target, RentedTarget) or target.cost is not None:
         return target
     kind = CLASSES.get(target.instance_class)
     server = PricedServer(
@@ -124,7 +109,9 @@ def expiring(experiment: Experiment, ttl_s: float | None) -> Experiment:
                 hint="Add --ttl, such as --ttl 4h: longer than the campaign may take.",
             )
         return experiment
-    return _with_rented(experiment, lambda target: replace(target, ttl_s=ttl_s))
+    return experiment.with_targets(
+        lambda target: replace(target, ttl_s=ttl_s) if isinstance(target, RentedTarget) else target
+    )
 
 
 class _GoesWhole:
