@@ -4,7 +4,7 @@ What can be known to fail of a Cluster is looked for before one is made: operato
 fields. What volumes of the storage classes can do is measured before the campaign begins.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
