@@ -218,9 +218,25 @@ _BUILT_IN: Final = (
 )
 
 
+def absent_namespace(namespace: str) -> PreflightError:
+    """Return that there is no such namespace."""
+    return PreflightError(
+        f"the cluster has no namespace {namespace}",
+        hint="Leave `namespace:` away, and Steelyard makes one of its own.",
+    )
+
+
 def absent(label: str) -> TargetError:
     """Return that an object is not there (any more)."""
     return TargetError(f"{label} is not there", hint="Did somebody delete it while it was needed?")
+
+
+def unknown_field(label: str, said: str) -> InputError:
+    """Return that an object was refused for fields that its kind does not have."""
+    return InputError(
+        f"{label} was refused by the cluster: {said}",
+        hint="Check the spelling; another version of the kind may have the field.",
+    )
 
 
 def unreachable(server: str, context: str, why: str) -> TargetError:
@@ -382,10 +398,7 @@ def _lacking(lacks: re.Match[str], answered: Answered, asked: Asked) -> Steelyar
 def _absent(answered: Answered, asked: Asked) -> SteelyardError:
     space = _NO_NAMESPACE.search(answered.said)
     if space is not None:
-        return PreflightError(
-            f"the cluster has no namespace {space['namespace']}",
-            hint="Leave `namespace:` away, and Steelyard makes one of its own.",
-        )
+        return absent_namespace(space["namespace"])
     return absent(asked.what)
 
 
@@ -399,10 +412,7 @@ def _conflict(answered: Answered, asked: Asked) -> SteelyardError:
 def _not_taken(answered: Answered, asked: Asked) -> SteelyardError:
     fields = _unknown_fields(answered.said)
     if fields:
-        return InputError(
-            f"{asked.what} was refused by the cluster: unknown field {', '.join(fields)}",
-            hint="Check the spelling; another version of the kind may have the field.",
-        )
+        return unknown_field(asked.what, f"unknown field {', '.join(fields)}")
     untyped = _NOT_TYPED.search(answered.said)
     causes = (answered.body.get("details") or {}).get("causes") or ()
     # What changed in a field is shown by some kinds below the message, over many lines.
