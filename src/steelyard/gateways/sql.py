@@ -485,9 +485,7 @@ class PsycopgSql:
                 password.encode(), address.user.encode(), b"scram-sha-256"
             )
             role = sql.Identifier(address.user)
-            connection.execute(
-                sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, verifier.decode())
-            )
+            connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, verifier.decode()))
 
     def round_trips(
         self,

@@ -351,9 +351,7 @@ class _Aim:
         return self.resource.path(self.namespace, self.name, part)
 
     def asked(self, verb: str) -> Asked:
-        return Asked(
-            what=self.label, verb=verb, namespace=self.namespace, context=self.context
-        )
+        return Asked(what=self.label, verb=verb, namespace=self.namespace, context=self.context)
 
     def request(self, method: str, verb: str, part: str = "", **more: Any) -> Request:  # noqa: ANN401 - further fields
         return Request(method=method, path=self.path(part), asked=self.asked(verb), **more)

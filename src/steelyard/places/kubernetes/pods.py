@@ -325,11 +325,12 @@ class ReadyWait:
         Raises:
             PreflightError: One cannot be, or is not after ten minutes.
         """
-        for waited_s in looks(self._clock, _READY_S, *_PAUSES_S):
+        begun = self._clock.monotonic()
+        for _ in looks(self._clock, _READY_S, *_PAUSES_S):
             found = [self._look(ref) for ref in pods]
             if all(map(is_ready, found)):
                 return tuple(found)
-        names = ", ".join(ref.name for ref in pods)
+        names, waited_s = ", ".join(ref.name for ref in pods), self._clock.monotonic() - begun
         raise PreflightError(
             f"pods {names} are not ready after {format_duration(waited_s)}",
             hint="`kubectl describe pod` says what they wait for.",
