@@ -220,13 +220,17 @@ class ReadyPod:
     uid: str
     node: str
 
-    home: ClassVar[AgentHome] = AgentHome(script=SCRIPT, work=WORK, logs=LOGS)
     needs: ClassVar[str] = "Name an image with bash, psql and pgbench: `generators: {image: ...}`."
 
     @property
     def label(self) -> str:
         """Return what it is called."""
         return f"pod {self.where.pod}"
+
+    @property
+    def home(self) -> AgentHome:
+        """Return where its agent has its files."""
+        return AgentHome(script=SCRIPT, work=WORK, logs=LOGS)
 
     def run(self, argv: Sequence[str], *, timeout_s: float, stdin: str = "") -> Completed:
         """Run a command in it to its end."""
