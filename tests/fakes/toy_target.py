@@ -1,6 +1,5 @@
 """Where toys run, as somebody adds kinds of target: a class each, whose fields are its keys."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -9,10 +8,9 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.money import Rates
 from steelyard.core.storage import Store
 from steelyard.core.target import DatabaseSystem, Here
-from steelyard.gateways.doors import Doors
-from steelyard.places.protocol import Ledger
 from steelyard.systems.protocol import Engine
 from steelyard.targets.assembly import Assembly, MeansHere, assemble_here
+from steelyard.targets.endpoint import Asked
 
 
 def _engine(experiment: Experiment, means: MeansHere) -> Engine:
@@ -35,17 +33,9 @@ class ToyTarget(Here):
     burst_lasts_s: float | None = field(default=None, compare=False)
     cost: Rates | None = field(default=None, compare=False)
 
-    def assembled(
-        self,
-        experiment: Experiment,
-        doors: Doors,
-        *,
-        campaign_id: str,
-        ledger: Ledger | None,
-        told: Callable[[str], None],  # noqa: ARG002 - nothing takes long
-    ) -> Assembly:
+    def assembled(self, asked: Asked) -> Assembly:
         """Return the assembly of an experiment on toys."""
-        return assemble_here(experiment, doors, _engine, campaign_id=campaign_id, ledger=ledger)
+        return assemble_here(asked, _engine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,48 +99,34 @@ class CpuOutlook:
     """What becomes of CPU credits under a load.
 
     Attributes:
-        spent_per_minute: Spent less earned; negative where the balance grows.
         lasts_s: Until the balance is empty; infinite at or below the baseline.
-        sustained: Share of each vCPU that is there afterwards, 0 to 1.
         surplus_vcpu_hours: Spent beyond the balance in the time that was asked for, and billed.
     """
 
-    spent_per_minute: float
     lasts_s: float
-    sustained: float
     surplus_vcpu_hours: float
 
 
 def cpu_outlook(
-    kind: InstanceClass,
-    used: float,
-    *,
-    balance: float = 0.0,
-    seconds: float = 0.0,
-    is_unlimited: bool = True,
+    kind: InstanceClass, used: float, *, balance: float = 0.0, seconds: float = 0.0
 ) -> CpuOutlook:
-    """Return what becomes of CPU credits.
+    """Return what becomes of CPU credits where surplus is billed and nothing slows down.
+
+    RDS runs T3 and T4g so, always.
 
     Args:
         kind: The class.
         used: Share of each vCPU, 0 to 1, as CPUUtilization says it.
         balance: Credits at the start. A new T3 or T4g instance has none.
         seconds: For which surplus is counted.
-        is_unlimited: Surplus is billed and nothing slows down. RDS runs T3 and T4g so, always;
-            the other way is that of EC2 and of T2.
     """
-    if not kind.is_burstable:
-        return CpuOutlook(spent_per_minute=0.0, lasts_s=inf, sustained=used, surplus_vcpu_hours=0.0)
     spent = kind.vcpus * used - kind.credits_per_hour / _PER_MINUTE
-    lasts_s = balance / spent * _PER_MINUTE if spent > 0 else inf
-    beyond_s = max(0.0, seconds - lasts_s) if is_unlimited and spent > 0 else 0.0
-    is_kept = is_unlimited or spent <= 0
-    return CpuOutlook(
-        spent_per_minute=spent,
-        lasts_s=lasts_s,
-        sustained=used if is_kept else kind.cpu_baseline,
-        surplus_vcpu_hours=spent * beyond_s / _PER_HOUR,  # credits a minute are vCPUs
-    )
+    if not kind.is_burstable or spent <= 0:
+        return CpuOutlook(lasts_s=inf, surplus_vcpu_hours=0.0)
+    lasts_s = balance / spent * _PER_MINUTE
+    beyond_s = max(0.0, seconds - lasts_s)
+    # Credits a minute are vCPUs.
+    return CpuOutlook(lasts_s=lasts_s, surplus_vcpu_hours=spent * beyond_s / _PER_HOUR)
 
 
 STRIPED_FROM_GIB: Final = 400  # RDS for PostgreSQL: four volumes from here on
@@ -158,7 +144,6 @@ class Volume:
         base_iops: That last.
         burst_iops: While there are credits.
         bucket: I/O credits when full; 0: there are none.
-        base_mib_s: Throughput that lasts; None: not known here.
         paid_iops: Beyond those that its price includes.
     """
 
@@ -167,7 +152,6 @@ class Volume:
     base_iops: float
     burst_iops: float
     bucket: float = 0.0
-    base_mib_s: float | None = None
     paid_iops: float = 0.0
 
     def lasts_s(self, iops: float, filled: float = 1.0) -> float:
@@ -187,7 +171,6 @@ def _gp2(gib: int, iops: int | None, mib_s: int | None) -> Volume:
         base_iops=each * number,
         burst_iops=(_GP2_BURST if bursts else each) * number,
         bucket=_GP2_BUCKET * number if bursts else 0.0,
-        base_mib_s=250.0 * number,
     )
 
 
@@ -199,7 +182,8 @@ def _nothing_provisioned(kind: str, iops: int | None, mib_s: int | None) -> None
         )
 
 
-_GP3_SMALL, _GP3_STRIPED = (3000, 125), (12000, 500)  # IOPS and MiB/s that are included
+_GP3_SMALL, _GP3_STRIPED = 3000, 12000  # IOPS that are included
+_GP3_MIB_S = {_GP3_SMALL: 125, _GP3_STRIPED: 500}  # and the throughput with them
 _GP3_LEAST_GIB: Final = 20
 _GP3_MOST: Final = (64000, 4000)
 # USD a month of us-east-1, as the price file that comes with Steelyard has them; it has none of
@@ -214,14 +198,13 @@ def _gp3(gib: int, iops: int | None, mib_s: int | None) -> Volume:
             f"gp3 storage of {gib} GiB has 3,000 IOPS and 125 MiB/s, and takes no others",
             hint=f"Leave them out, or ask for {STRIPED_FROM_GIB} GiB or more.",
         )
-    included, through = _GP3_STRIPED if is_striped else _GP3_SMALL
+    included = _GP3_STRIPED if is_striped else _GP3_SMALL
     number = float(iops or included)
     return Volume(
         kind="gp3",
         gib=gib,
         base_iops=number,
         burst_iops=number,
-        base_mib_s=float(mib_s or through),
         paid_iops=max(0.0, number - included),
     )
 
@@ -230,13 +213,15 @@ def gp3_price(iops: float, mib_s: float = 0.0) -> str:
     """Return the smallest gp3 storage of RDS for PostgreSQL with such a limit, and its price."""
     if iops > _GP3_MOST[0] or mib_s > _GP3_MOST[1]:
         return f"gp3 storage of RDS has {_GP3_MOST[0]:,} IOPS and {_GP3_MOST[1]:,} MiB/s at most"
-    is_small = iops <= _GP3_SMALL[0] and mib_s <= _GP3_SMALL[1]
-    least = volume_of("gp3", _GP3_LEAST_GIB if is_small else STRIPED_FROM_GIB)
-    number = max(least.base_iops, ceil(iops))
-    cost = least.gib * GP3_GIB_USD + (number - least.base_iops) * GP3_IOPS_USD
-    beyond = mib_s > (least.base_mib_s or inf)
+    included = _GP3_SMALL
+    if iops > included or mib_s > _GP3_MIB_S[included]:
+        included = _GP3_STRIPED
+    gib = _GP3_LEAST_GIB if included == _GP3_SMALL else STRIPED_FROM_GIB
+    number = max(included, ceil(iops))
+    cost = gib * GP3_GIB_USD + (number - included) * GP3_IOPS_USD
+    beyond = mib_s > _GP3_MIB_S[included]
     return (
-        f"gp3 storage of RDS with {number:,.0f} IOPS takes {least.gib} GiB or more, and costs"
+        f"gp3 storage of RDS with {number:,.0f} IOPS takes {gib} GiB or more, and costs"
         f" {cost:,.2f} USD a month or more (list prices of us-east-1, checked on {PRICED_ON}"
         + (f"; {mib_s:,.0f} MiB/s cost more)" if beyond else ")")
     )
@@ -283,55 +268,6 @@ def link_lasts_s(kind: InstanceClass, iops: float, filled: float = 1.0) -> float
     spent = min(iops, kind.ebs_most_iops) - kind.ebs_base_iops
     bucket = (kind.ebs_most_iops - kind.ebs_base_iops) * _EBS_BURST_S * filled
     return bucket / spent if spent > 0 else inf
-
-
-AS_MEASURED: Final = "as measured"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sustained:
-    """What lasts, and which limit binds it."""
-
-    tps: float
-    bound_by: str
-
-    @property
-    def word(self) -> str:
-        """Return ``sustained`` where the measured rate lasts, else ``burst``."""
-        return "sustained" if self.bound_by == AS_MEASURED else "burst"
-
-
-def sustained(
-    kind: InstanceClass,
-    tps: float,
-    *,
-    cpu: float = 0.0,
-    volume: Volume | None = None,
-    iops: float = 0.0,
-    is_unlimited: bool = True,
-) -> Sustained:
-    """Return the rate that lasts when all credits are gone.
-
-    A transaction is taken to cost the same CPU time and I/O then: that holds for a steady load, and
-    not where the share of pages found in memory drifts.
-
-    Args:
-        kind: The class.
-        tps: As measured.
-        cpu: Share of each vCPU that was used, 0 to 1.
-        volume: The storage; None: Aurora's, which has no such limit.
-        iops: That were used.
-        is_unlimited: As of ``cpu_outlook``.
-    """
-    limits = {AS_MEASURED: tps}
-    if not is_unlimited and cpu > kind.cpu_baseline:
-        limits["CPU baseline"] = tps * kind.cpu_baseline / cpu
-    if volume is not None and iops > volume.base_iops:
-        limits["volume baseline"] = tps * volume.base_iops / iops
-    if volume is not None and kind.ebs_base_iops is not None and iops > kind.ebs_base_iops:
-        limits["instance EBS baseline"] = tps * kind.ebs_base_iops / iops
-    least = min(limits, key=lambda name: limits[name])
-    return Sustained(tps=limits[least], bound_by=least)
 
 
 def burst_lasts_s(kind: InstanceClass, volume: Volume | None) -> float | None:

@@ -9,6 +9,7 @@ Texts that are written once for all engines hold marks where the word for a unit
 nobody types; who knows the experiment fills them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from statistics import fmean
@@ -617,6 +618,11 @@ class Experiment:
     def configuration(self, name: str) -> Configuration:
         """Return the configuration of that name."""
         return next(t for t in self.configurations if t.name == name)
+
+    def with_targets(self, changed: Callable[[Target], Target]) -> "Experiment":
+        """Return the experiment with the target of each configuration changed."""
+        configurations = (replace(t, target=changed(t.target)) for t in self.configurations)
+        return replace(self, configurations=tuple(configurations))
 
     def workload(self, name: str) -> Workload:
         """Return the workload of that name."""

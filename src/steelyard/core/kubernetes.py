@@ -188,6 +188,12 @@ def campaign_labels(campaign_id: str, role: str = "") -> dict[str, str]:
     return {**labels, ROLE: role} if role else labels
 
 
+def is_of_campaign(found: Manifest, value: str) -> bool:
+    """Return whether an object carries the label of a campaign with this value."""
+    labels: Mapping[str, str] = found["metadata"].get("labels") or {}
+    return labels.get(CAMPAIGN) == value
+
+
 # The webhook refuses a cluster that names one.
 REFUSED: Final = frozenset(
     {

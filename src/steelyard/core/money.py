@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-HOURS_PER_MONTH: Final = 730.0  # by which Amazon's price list turns months into hours
 PER_MILLION: Final = 1e6
 _PER_HOUR: Final = 3600.0
 MACHINE, INSTANCE, STORAGE, IOPS = "machine", "instance", "storage", "IOPS"

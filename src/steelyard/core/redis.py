@@ -1,4 +1,4 @@
-"""Redis in the vocabulary: what it may lose, sizes and URIs, split persistence, and stable keys.
+"""Redis in the vocabulary: what it may lose, sizes and URIs, and split persistence.
 
 What a configuration, of PostgreSQL too, may lose of the writes that it acknowledged follows from
 its settings: the worst case of what they allow. That a disk keeps what it has flushed is taken for
@@ -9,22 +9,15 @@ URIs are ``redis://``, ``rediss://`` (TLS) and ``unix://``. As in the registrati
 with IANA, ``redis://USER@HOST:PORT/DB`` and ``?db=N``; what stands alone before the ``@`` is the
 user, never a password.
 
-Prepared data and noise profiles are found again, in a later version too, by keys. A key is the hash
-of JSON: the fields of a dataclass by their names, sorted. The name of the class is no part of it,
-nor is a field that has its default, so that a class may be renamed and a field with a default
-added. Who changes what a default means changes ``FORMAT``.
-
 Split persistence is a Redis primary that writes no disk, and a replica that keeps the data.
 """
 
-import hashlib
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from steelyard.core.errors import InputError
@@ -439,43 +432,6 @@ def _database(parts: SplitResult, *, path: str) -> int | None:
     if len(given) > 1 or not all(_NUMBER.fullmatch(number) for number in given):
         raise InputError("the URI names no database by its number", hint=_FORMS)
     return int(given[0]) if given else None
-
-
-FORMAT: Final = 1
-_LENGTH: Final = 16
-_ALWAYS: Final = "kind"  # tells classes apart whose other fields are equal
-
-
-def stored_key(value: object) -> str:
-    """Return the key of a value: equal for equal ones, in every process and version."""
-    text = json.dumps([FORMAT, canonical(value)], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:_LENGTH]
-
-
-def canonical(value: Any) -> Any:  # noqa: ANN401 - what JSON can hold
-    """Return what counts of a value as JSON has it.
-
-    Raises:
-        TypeError: It is no dataclass, sequence, mapping or plain value.
-    """
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, tuple | list):
-        return [canonical(part) for part in value]
-    if isinstance(value, Mapping):
-        return {str(name): canonical(part) for name, part in value.items()}
-    if is_dataclass(value):
-        said = {each.name: (getattr(value, each.name), each) for each in fields(value)}
-        return {n: canonical(part) for n, (part, each) in said.items() if _counts(each, part)}
-    raise TypeError(f"no stored key is made of {type(value).__name__}")
-
-
-def _counts(each: "Field[Any]", value: object) -> bool:
-    """Return whether a field is part of the key: it is compared, and has not its default."""
-    if each.name == _ALWAYS or not each.compare:
-        return each.compare
-    default = each.default if each.default_factory is MISSING else each.default_factory()
-    return default is MISSING or value != default
 
 
 Role = Literal["primary", "replica"]

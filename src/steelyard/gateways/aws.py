@@ -138,14 +138,10 @@ class Boto3:
 
 class _Region:
     def __init__(self, session: Any, region: str) -> None:  # noqa: ANN401 - boto3 has no types
+        self.region = region
         self._session = session
-        self._region = region
         self._clients: dict[str, Any] = {}
         self._account = ""
-
-    @property
-    def region(self) -> str:
-        return self._region
 
     @property
     def account(self) -> str:
@@ -176,7 +172,7 @@ class _Region:
             ) from error
         except (exceptions.HTTPClientError, exceptions.BotoCoreError) as error:
             raise TargetError(
-                f"{name} in {self._region} got no answer: {error}",
+                f"{name} in {self.region} got no answer: {error}",
                 hint="Check the network, the region's name, and AWS_ENDPOINT_URL where it is set.",
             ) from error
         return answer

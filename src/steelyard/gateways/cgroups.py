@@ -62,10 +62,7 @@ class SystemFamilies:
         self._proc = str(root / "proc")
 
     def of(self, first: Iterable[int]) -> Mapping[int, bool]:
-        """Return processes and all that descend from them, parents first, and whether each runs.
-
-        Only processes of the same accounts are looked at: a machine may have thousands of others.
-        """
+        """Return them; only processes of the same accounts are looked at: others may be many."""
         first = tuple(first)
         everybody = dict(self._processes_of(frozenset(self._accounts(first))))
         children: dict[int, list[int]] = {}
@@ -158,12 +155,8 @@ class Freezer(Protocol):
         ...
 
 
-class SystemFreezer:
-    """The freezer of a group of this machine, whichever version the group is of.
-
-    Raises:
-        TargetError: The group has none, or it may not be written.
-    """
+class _Freezer:
+    """The freezer of a group of this machine, whichever version the group is of."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -181,15 +174,12 @@ class SystemFreezer:
             ) from error
 
     def freeze(self) -> None:
-        """Begin to freeze."""
         self._write(FROZEN if self._is_first else "1")
 
     def thaw(self) -> None:
-        """Let everything go on."""
         self._write(THAWED if self._is_first else "0")
 
     def is_frozen(self) -> bool:
-        """Return whether nothing in the group runs."""
         words = os.pread(self._state, _ROOM, 0).decode().split("\n")
         return (FROZEN if self._is_first else "frozen 1") in words
 
@@ -203,7 +193,6 @@ class SystemFreezer:
             ) from error
 
     def close(self) -> None:
-        """Thaw, and close the files."""
         if self._control >= 0:
             with suppress(TargetError):  # the group is gone
                 self.thaw()
@@ -264,14 +253,6 @@ class Guards(Protocol):
     """Starts guards."""
 
     def start(self, groups: Sequence[Path], directories: Sequence[Path]) -> Guard:
-        """Return a guard of control groups and of the processes that work in directories."""
-        ...
-
-
-class SystemGuards:
-    """Guards that are processes of this machine."""
-
-    def start(self, groups: Sequence[Path], directories: Sequence[Path]) -> Guard:
         """Return a guard once it is ready.
 
         Args:
@@ -281,6 +262,14 @@ class SystemGuards:
         Raises:
             TargetError: It does not start.
         """
+        ...
+
+
+class SystemGuards:
+    """Guards that are processes of this machine."""
+
+    def start(self, groups: Sequence[Path], directories: Sequence[Path]) -> Guard:
+        """Return a guard once it is ready."""
         words = [f"g:{group}" for group in groups]
         words += [f"d:{os.path.realpath(directory)}" for directory in directories]
         return _Guard(words)
@@ -381,11 +370,15 @@ class Cgroups(Protocol):
         ...
 
     def make(self, directory: Path) -> None:
-        """Make a group; one that is there already is no error."""
+        """Make a group; one that is there already is no error, a TargetError the kernel's word."""
         ...
 
     def remove(self, directory: Path) -> bool:
-        """Remove a group; return false when processes are in it. An absent one is no error."""
+        """Remove a group; return false when processes are in it. An absent one is no error.
+
+        Raises:
+            TargetError: The kernel refuses for another reason than processes in it.
+        """
         ...
 
     def exists(self, directory: Path) -> bool:
@@ -496,11 +489,7 @@ class SystemCgroups:
         ]
 
     def make(self, directory: Path) -> None:
-        """Make a group.
-
-        Raises:
-            TargetError: The kernel refuses.
-        """
+        """Make a group."""
         try:
             directory.mkdir(exist_ok=True)
         except OSError as error:
@@ -509,11 +498,7 @@ class SystemCgroups:
             ) from error
 
     def remove(self, directory: Path) -> bool:
-        """Remove a group.
-
-        Raises:
-            TargetError: The kernel refuses for another reason than processes in it.
-        """
+        """Remove a group; return false when processes are in it."""
         try:
             directory.rmdir()
         except FileNotFoundError:
@@ -536,11 +521,7 @@ class SystemCgroups:
         return (read_text(directory / name) or "").strip()
 
     def write(self, directory: Path, name: str, text: str) -> None:
-        """Write a group's file in one piece, as the kernel takes it.
-
-        Raises:
-            TargetError: The kernel refuses.
-        """
+        """Write a group's file in one piece, as the kernel takes it."""
         try:
             (directory / name).write_bytes(f"{text}\n".encode())
         except OSError as error:
@@ -550,12 +531,8 @@ class SystemCgroups:
             ) from error
 
     def freezer(self, directory: Path) -> Freezer:
-        """Return what freezes and thaws a group; its files are open until it is closed.
-
-        Raises:
-            TargetError: The group has none, or it may not be written.
-        """
-        return SystemFreezer(directory)
+        """Return what freezes and thaws a group; its files are open until it is closed."""
+        return _Freezer(directory)
 
     def members(self, directory: Path) -> tuple[int, ...]:
         """Return the ids of the processes in a group."""

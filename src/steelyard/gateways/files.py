@@ -29,7 +29,7 @@ from steelyard.core.errors import (
 from steelyard.gateways.process import SHARED, account_entry
 
 _UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{8}")  # as ``write_bytes`` names it
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRANSLATED = {
     errno.EISDIR: ("{path} is a directory", "Name a file."),
     errno.ENOSPC: ("no space is left on the device of {path}", "Free some, or name another place."),
@@ -311,7 +311,7 @@ def write_bytes(
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with translated(path, error_type):
         try:
-            descriptor = os.open(temporary, _NEW_FILE, 0o644)
+            descriptor = os.open(temporary, NEW_FILE, 0o644)
             with os.fdopen(descriptor, "wb") as file:
                 if callable(content):
                     content(file)

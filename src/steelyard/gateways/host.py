@@ -271,7 +271,12 @@ class KernelFiles(Protocol):
         ...
 
     def write(self, path: str, text: str) -> None:
-        """Write a file in one piece; raises TargetError with the kernel's word when it refuses."""
+        """Write a file in one piece, as the kernel wants it.
+
+        Raises:
+            PrivilegeError: The account may not, or the file system is read-only.
+            TargetError: The file is absent, or the kernel refuses the text.
+        """
         ...
 
 
@@ -296,12 +301,7 @@ class LocalKernelFiles:
         return "this account may not write it"
 
     def write(self, path: str, text: str) -> None:
-        """Write a file in one piece, as the kernel wants it.
-
-        Raises:
-            PrivilegeError: The account may not, or the file system is read-only.
-            TargetError: The file is absent, or the kernel refuses the text.
-        """
+        """Write a file in one piece."""
         try:
             descriptor = os.open(self._place(path), os.O_WRONLY | os.O_CLOEXEC)
             try:
@@ -345,7 +345,12 @@ class CpuLatency(Protocol):
         ...
 
     def hold(self, microseconds: int) -> None:
-        """Ask for a limit from now on; raises TargetError when the kernel refuses."""
+        """Ask for a limit from now on; a former one of ours is replaced.
+
+        Raises:
+            PrivilegeError: This account may not.
+            TargetError: The kernel refuses.
+        """
         ...
 
     def release(self) -> None:
@@ -377,12 +382,7 @@ class SystemCpuLatency:
         return _WORD.unpack_from(text)[0] if len(text) >= _WORD.size else None
 
     def hold(self, microseconds: int) -> None:
-        """Ask for a limit from now on; a former one of ours is replaced.
-
-        Raises:
-            PrivilegeError: This account may not.
-            TargetError: The kernel refuses.
-        """
+        """Ask for a limit from now on."""
         try:
             if self._held is None:
                 self._held = os.open(self._device, os.O_RDWR | os.O_CLOEXEC)
@@ -593,24 +593,29 @@ class Mount:
 
 
 def parse_mounts(text: str | None) -> Iterator[Mount]:
-    """Yield the lines of ``/proc/self/mounts`` in their order; what is torn is left out."""
-    for line in (text or "").splitlines():
-        fields = [_unescaped(field) for field in line.split()]
+    """Yield the lines of ``/proc/self/mounts`` in their order; what is torn is left out.
+
+    In names the kernel writes blanks, tabs, line ends and backslashes as three octal digits, and
+    nothing else (fs/proc_namespace.c of Linux): what Python takes for a blank or a line end may
+    be part of a name.
+    """
+    for line in (text or "").split("\n"):
+        fields = [_unescaped(field) for field in line.split(" ")]
         if len(fields) > 3:
             source, at, kind, options = fields[:4]
             yield Mount(at=at, file_system=kind, source=source, options=tuple(options.split(",")))
 
 
 def parse_mountinfo(text: str | None) -> Iterator[Mount]:
-    """Yield the lines of ``/proc/self/mountinfo`` in their order.
+    """Yield the lines of ``/proc/self/mountinfo`` in their order, written as the mounts are.
 
     Raises:
         ValueError: It is torn.
         LookupError: Likewise.
     """
-    for line in (text or "").splitlines():
+    for line in filter(None, (text or "").split("\n")):
         before, _, after = line.partition(" - ")
-        fields, (kind, source, *options) = before.split(), after.split()
+        fields, (kind, source, *options) = before.split(" "), after.split(" ")
         yield Mount(
             at=_unescaped(fields[4]),
             file_system=kind,
@@ -640,7 +645,7 @@ def mount_of(host: Host, directory: str) -> Mount | None:
 
 
 def _unescaped(field: str) -> str:
-    """Return a field of a table of mounts, where a space is written as its octal number."""
+    """Return a field of a table of mounts, in which some characters are their octal numbers."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
 
 

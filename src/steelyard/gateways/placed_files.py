@@ -15,14 +15,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from secrets import token_hex
 from typing import Final, Protocol, Self
 
 from steelyard.core.errors import PrivilegeError, TargetError
-from steelyard.gateways.files import remove_unfinished, sync_directory, translated
+from steelyard.gateways.files import NEW_FILE, remove_unfinished, sync_directory, translated
 from steelyard.gateways.host import Space
-
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +38,14 @@ class PlacedFile:
 
 
 class PlacedFiles(Protocol):
-    """Files of one machine by path."""
+    """Files of one machine by path; a TargetError is what the machine says where it refuses."""
 
     def look(self, path: str) -> PlacedFile | None:
-        """Return a file, or None where it is absent; raises TargetError where it is no file."""
+        """Return a file, or None where it is absent.
+
+        Raises:
+            TargetError: It is a link, a directory or a device, or cannot be read.
+        """
         ...
 
     def absent_directories(self, path: str) -> tuple[str, ...]:
@@ -56,7 +57,11 @@ class PlacedFiles(Protocol):
         ...
 
     def place(self, path: str, file: PlacedFile) -> None:
-        """Put a file there, whole or not at all, with the directories above it."""
+        """Put a file there, whole or not at all, with the directories above it.
+
+        Raises:
+            PrivilegeError: It needs an owner that this account may not give.
+        """
         ...
 
     def remove(self, path: str) -> None:
@@ -75,11 +80,7 @@ class LocalFiles:
     root: Path = Path("/")
 
     def look(self, path: str) -> PlacedFile | None:
-        """Return a file, or None where it is absent.
-
-        Raises:
-            TargetError: It is a link, a directory or a device, or cannot be read.
-        """
+        """Return a file, or None where it is absent."""
         place = self._at(path)
         with translated(place, TargetError):
             if not os.path.lexists(place):
@@ -117,14 +118,9 @@ class LocalFiles:
         return f"this account may not write in {parent}"
 
     def place(self, path: str, file: PlacedFile) -> None:
-        """Put a file there, whole or not at all, with the directories above it.
-
-        Raises:
-            PrivilegeError: It needs an owner that this account may not give.
-            TargetError: The disk is full or refuses.
-        """
+        """Put a file there, whole or not at all, with the directories above it."""
         target = self._at(path)
-        temporary = target.with_name(f".{target.name}.{token_hex(4)}")
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
         with translated(target, TargetError):
             target.parent.mkdir(parents=True, exist_ok=True)
             remove_unfinished(target.parent, target.name)  # of a death at this very place
@@ -137,11 +133,7 @@ class LocalFiles:
             sync_directory(target.parent)
 
     def remove(self, path: str) -> None:
-        """Remove a file and what a death in the middle of ``place`` left; absent is no error.
-
-        Raises:
-            TargetError: It cannot be removed.
-        """
+        """Remove a file and what a death in the middle of ``place`` left; absent is no error."""
         target = self._at(path)
         if not target.parent.is_dir():
             return
@@ -160,7 +152,7 @@ class LocalFiles:
 
 
 def _write(path: Path, file: PlacedFile) -> None:
-    descriptor = os.open(path, _NEW_FILE, 0o600)
+    descriptor = os.open(path, NEW_FILE, 0o600)
     with os.fdopen(descriptor, "wb") as opened:
         opened.write(file.content)
         opened.flush()

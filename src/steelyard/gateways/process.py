@@ -107,14 +107,7 @@ class Together:
         self.__exit__(RuntimeError)
 
     def completed(self, *, within_s: float | None = None) -> tuple[Completed, ...]:
-        """Return what each printed and how it ended, once all have.
-
-        Args:
-            within_s: From now on; None: in the time that they had from the beginning.
-
-        Raises:
-            MeasurementError: One did not end in time.
-        """
+        """Return what each printed and how it ended, once all have."""
         if within_s is not None:
             self._deadline, self._timeout_s = time.monotonic() + within_s, within_s
         while self._selector.get_map():
@@ -263,6 +256,9 @@ class RunningPrograms(Protocol):
         """Return what each printed once all have ended; when one fails, the others are ended.
 
         They have so long from now on; None: as long as they were given when they began.
+
+        Raises:
+            MeasurementError: One did not end in time, or its place was lost.
         """
         ...
 
@@ -272,7 +268,11 @@ class RunningPrograms(Protocol):
 
 
 class Processes(Protocol):
-    """Runs programs."""
+    """Runs programs.
+
+    A TargetError is raised where a program does not exist or may not be run, a MeasurementError
+    where it did not end in time.
+    """
 
     def run(self, command: Command, *, timeout_s: float, stdin: str = "") -> Completed:
         """Run a command to its end and return what it printed."""
@@ -330,12 +330,7 @@ class SystemProcesses:
     """Programs of this machine."""
 
     def run(self, command: Command, *, timeout_s: float, stdin: str = "") -> Completed:
-        """Run a command to its end; on timeout or interruption its whole group is killed.
-
-        Raises:
-            TargetError: The program does not exist or may not be run.
-            MeasurementError: It did not end in time.
-        """
+        """Run a command to its end; on timeout or interruption its whole group is killed."""
         process = _spawn_mortal(command)
         try:
             out, err = process.communicate(stdin.encode(), timeout=timeout_s)
@@ -356,25 +351,14 @@ class SystemProcesses:
     def run_together(
         self, commands: Sequence[Command], *, timeout_s: float
     ) -> tuple[Completed, ...]:
-        """Run commands at the same time; when one fails, the others are ended.
-
-        On timeout or interruption the groups of all are killed.
-
-        Raises:
-            TargetError: A program does not exist or may not be run.
-            MeasurementError: One did not end in time.
-        """
+        """Run commands at the same time; on timeout or interruption their groups are killed."""
         with Together(timeout_s=timeout_s) as together:
             for command in commands:
                 together.add(command, _spawn_mortal(command))
             return together.completed()
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
-        """Start commands at the same time and return them; whoever asks for them closes them.
-
-        Raises:
-            TargetError: A program does not exist or may not be run.
-        """
+        """Start commands at the same time and return them; whoever asks for them closes them."""
         together = Together(timeout_s=timeout_s)
         try:
             for command in commands:
@@ -385,20 +369,12 @@ class SystemProcesses:
         return together
 
     def talk(self, command: Command) -> Dialogue:
-        """Start a command that answers lines; it ends with its input, and so with this process.
-
-        Raises:
-            TargetError: The program does not exist or may not be run.
-        """
+        """Start a command that answers lines; it ends with its input, and so with this process."""
         process = _spawn(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         return _Conversation(command.argv[0], process)
 
     def start(self, command: Command, *, output: Path) -> RunningProcess:
-        """Start a command whose standard output and error are appended to a file.
-
-        Raises:
-            TargetError: The program does not exist or may not be run.
-        """
+        """Start a command whose standard output and error are appended to a file."""
         try:
             # The directory may belong to the server's account: no link in it is followed.
             log = os.open(output, _APPEND, 0o600)

@@ -87,11 +87,6 @@ _FAILURES: Final = (
 )
 
 
-def refused_login(text: str, *, where: str) -> TargetError:
-    """Return that a server does not take user and password."""
-    return LoginError(f"{where} refuses user and password: {text}", hint=_FROM_OUTSIDE)
-
-
 def connection_failure(text: str, *, where: str) -> TargetError:
     """Return a failed connection in words of fact, with the way out."""
     for pattern, message, hint in _FAILURES:
@@ -116,7 +111,8 @@ def connect(address: ServerAddress, timeout_s: float) -> RedisSession:
         client = _client(address, min(timeout_s, _GREETING_TIMEOUT_S))
         connection = _greeted(client, timeout_s)
     except AuthenticationError as error:
-        raise refused_login(str(error), where=where) from error
+        message = f"{where} refuses user and password: {error}"
+        raise LoginError(message, hint=_FROM_OUTSIDE) from error
     except ResponseError as error:  # of what a session begins with: its name, its database
         raise _refused(error, where) from error
     except (RedisError, OSError) as error:

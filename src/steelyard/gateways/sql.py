@@ -145,52 +145,6 @@ def last_result(
     return last
 
 
-_WAKE_UP_MS = 100  # as often as psycopg looks whether anybody still waits
-
-
-class PreparedStatements:
-    """Statements without parameters on a connection in autocommit mode that nobody else uses."""
-
-    def __init__(self, connection: PatientConnection) -> None:
-        self._connection = connection
-        self._names: dict[str, bytes] = {}
-        self._loading = adapt.Transformer(connection)
-        self._readable, self._writable = select.poll(), select.poll()
-        self._readable.register(connection.pgconn.socket, select.POLLIN)
-        self._writable.register(connection.pgconn.socket, select.POLLOUT)
-
-    def rows(self, statement: str) -> list[tuple[object, ...]]:
-        """Return all rows of a statement, which the server prepares at its first use.
-
-        Raises:
-            psycopg.Error: The server refuses it, is gone, or nobody waits for it any more.
-        """
-        name = self._names.get(statement)
-        if name is None:
-            name = b"steelyard_%d" % len(self._names)
-            self._connection.pgconn.send_prepare(name, statement.encode())
-            self._answer()
-            self._names[statement] = name
-        self._connection.pgconn.send_query_prepared(name, None)
-        result = self._answer()
-        self._loading.set_pgresult(result)
-        return self._loading.load_rows(0, result.ntuples, tuple)
-
-    def _answer(self) -> "psycopg.pq.abc.PGresult":
-        """Return the result of what was sent."""
-        last = last_result(self._connection.pgconn, partial(self._wait, time.monotonic()))
-        if last.status not in (psycopg.pq.ExecStatus.TUPLES_OK, psycopg.pq.ExecStatus.COMMAND_OK):
-            raise errors.error_from_result(last)
-        return last
-
-    def _wait(self, asked_at: float, events: int) -> None:
-        """Wait for the connection, and ask now and then whether to go on."""
-        ready = self._readable if events == select.POLLIN else self._writable
-        while not ready.poll(_WAKE_UP_MS):
-            if self._connection.heed(asked_at):
-                asked_at = time.monotonic()
-
-
 _PATIENCE_MS = 10_000  # for one answer; beyond it the server hangs
 
 
@@ -413,7 +367,11 @@ Row = tuple[object, ...]
 
 
 class SqlSession(Protocol):
-    """A connection that stays open, each statement in a transaction of its own."""
+    """A connection that stays open, each statement in a transaction of its own.
+
+    A TargetError is raised where the server refuses one, is gone or does not answer, and where the
+    session has ended.
+    """
 
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
         """Return all rows of one statement; without parameters it is prepared at its first use."""
@@ -429,7 +387,10 @@ class SqlSession(Protocol):
 
 
 class Sql(Protocol):
-    """Runs statements on a server."""
+    """Runs statements on a server.
+
+    A TargetError is raised where it cannot be reached, refuses or does not answer.
+    """
 
     def reach(self, keywords: Mapping[str, str]) -> ServerAddress:
         """Return where libpq ends up with these keywords and all that it finds by itself."""
@@ -507,47 +468,24 @@ class PsycopgSql:
     def rows(
         self, address: ServerAddress, statement: str, parameters: Sequence[object] = ()
     ) -> list[Row]:
-        """Return all rows of one statement.
-
-        Raises:
-            TargetError: The server cannot be reached or refuses the statement.
-        """
-        try:
-            with self._connect(address) as connection:
-                return connection.execute(statement.encode(), parameters or None).fetchall()
-        except psycopg.Error as error:
-            raise _translated(error, address) from error
+        """Return all rows of one statement."""
+        with self._connected(address) as connection:
+            return connection.execute(statement.encode(), parameters or None).fetchall()
 
     def execute(self, address: ServerAddress, statements: Sequence[str]) -> None:
-        """Run statements one by one, each in its own transaction.
-
-        Raises:
-            TargetError: The server cannot be reached or refuses a statement.
-        """
-        try:
-            with self._connect(address) as connection:
-                for statement in statements:
-                    connection.execute(statement.encode())
-        except psycopg.Error as error:
-            raise _translated(error, address) from error
+        """Run statements one by one, each in its own transaction."""
+        with self._connected(address) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
 
     def set_password(self, address: ServerAddress, password: str) -> None:
-        """Give the address's user a password; only its verifier travels.
-
-        Raises:
-            TargetError: The server cannot be reached or refuses.
-        """
-        try:
-            with self._connect(address) as connection:
-                verifier = connection.pgconn.encrypt_password(
-                    password.encode(), address.user.encode(), b"scram-sha-256"
-                )
-                role = sql.Identifier(address.user)
-                connection.execute(
-                    sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, verifier.decode())
-                )
-        except psycopg.Error as error:
-            raise _translated(error, address) from error
+        """Give the address's user a password; only its verifier travels."""
+        with self._connected(address) as connection:
+            verifier = connection.pgconn.encrypt_password(
+                password.encode(), address.user.encode(), b"scram-sha-256"
+            )
+            role = sql.Identifier(address.user)
+            connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, verifier.decode()))
 
     def round_trips(
         self,
@@ -562,47 +500,43 @@ class PsycopgSql:
 
         The kernel puts a session on its client's CPU or on another, and leaves it there: on one
         connection alone that doubles a round trip, or not.
-
-        Raises:
-            TargetError: The server cannot be reached, refuses or does not answer.
         """
         found: list[tuple[float, ...]] = []
-        try:
-            for _ in range(connections):
-                with self._connect(address) as connection:
-                    share_s = most_s / connections
-                    taken = time_round_trips(
-                        connection, statement.encode(), most=most, most_s=share_s
-                    )
-                    found.append(taken)
-            return min(found, key=statistics.median)
-        except psycopg.Error as error:
-            raise _translated(error, address) from error
+        share_s = most_s / connections
+        for _ in range(connections):
+            with self._connected(address) as connection:
+                found.append(
+                    time_round_trips(connection, statement.encode(), most=most, most_s=share_s)
+                )
+        return min(found, key=statistics.median)
 
     def session(self, address: ServerAddress, name: str, *, patience_s: float) -> SqlSession:
-        """Return a new session that the server shows as ``name``.
+        """Return a new session that the server shows as ``name``."""
+        with _in_words(address):
+            return _Session(_open(address, name), address, patience_s)
 
-        Raises:
-            TargetError: The server cannot be reached.
-        """
-        try:
-            return PsycopgSession(_open(address, name), address, patience_s)
-        except psycopg.Error as error:
-            raise _translated(error, address) from error
+    @contextmanager
+    def _connected(self, address: ServerAddress) -> Iterator[PatientConnection]:
+        """Give a new connection, which is closed afterwards, and its errors in words of fact."""
 
-    def _connect(self, address: ServerAddress) -> PatientConnection:
         def is_at_work() -> bool:
             with _open(address) as other:
                 other.be_patient(_CONNECT_TIMEOUT_S, lambda: False)
                 return bool(other.execute(_AT_WORK, [_NAME]).fetchall()[0][0])
 
-        connection = _open(address)
-        connection.be_patient(self._patience_s, is_at_work)
-        return connection
+        with _in_words(address), _open(address) as connection:
+            connection.be_patient(self._patience_s, is_at_work)
+            yield connection
 
 
-class PsycopgSession:
-    """A connection that stays, for one thread; another may close it."""
+_WAKE_UP_MS = 100  # as often as psycopg looks whether anybody still waits
+
+
+class _Session:
+    """A connection that stays, for one thread; another may close it.
+
+    Statements without parameters are prepared, in autocommit mode, and sent past psycopg.
+    """
 
     def __init__(
         self, connection: PatientConnection, address: ServerAddress, patience_s: float
@@ -612,41 +546,55 @@ class PsycopgSession:
         self._ended = threading.Event()
         self._in_use = threading.Lock()
         connection.be_patient(patience_s, lambda: False, self._ended.is_set)
-        self._prepared = PreparedStatements(connection)
+        self._names: dict[str, bytes] = {}
+        self._loading = adapt.Transformer(connection)
+        self._readable, self._writable = select.poll(), select.poll()
+        self._readable.register(connection.pgconn.socket, select.POLLIN)
+        self._writable.register(connection.pgconn.socket, select.POLLOUT)
 
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
-        """Return all rows of one statement; without parameters it is prepared at its first use.
-
-        Raises:
-            TargetError: The server refuses it, is gone or does not answer, or the session ended.
-        """
-        try:
-            with self._in_use:
-                if parameters:
-                    return self._connection.execute(statement.encode(), parameters).fetchall()
-                return self._prepared.rows(statement)
-        except psycopg.Error as error:
-            raise _translated(error, self._address) from error
+        with _in_words(self._address), self._in_use:
+            if parameters:
+                return self._connection.execute(statement.encode(), parameters).fetchall()
+            return self._prepared(statement)
 
     def do(self, statement: str) -> None:
-        """Run one statement that returns nothing.
-
-        Raises:
-            TargetError: As of ``rows``.
-        """
-        try:
-            with self._in_use:
-                self._connection.execute(statement.encode())
-        except psycopg.Error as error:
-            raise _translated(error, self._address) from error
+        with _in_words(self._address), self._in_use:
+            self._connection.execute(statement.encode())
 
     def close(self) -> None:
-        """End the session; from another thread it also ends a pending wait for an answer."""
         # The other thread sees it within a tenth of a second, psycopg's wake-up, and lets go:
         # libpq's connection is never touched by two threads at a time.
         self._ended.set()
         with self._in_use:
             self._connection.close()
+
+    def _prepared(self, statement: str) -> list[Row]:
+        """Return all rows of a statement, which the server prepares at its first use."""
+        name = self._names.get(statement)
+        if name is None:
+            name = b"steelyard_%d" % len(self._names)
+            self._connection.pgconn.send_prepare(name, statement.encode())
+            self._answer()
+            self._names[statement] = name
+        self._connection.pgconn.send_query_prepared(name, None)
+        result = self._answer()
+        self._loading.set_pgresult(result)
+        return self._loading.load_rows(0, result.ntuples, tuple)
+
+    def _answer(self) -> "psycopg.pq.abc.PGresult":
+        """Return the result of what was sent."""
+        last = last_result(self._connection.pgconn, partial(self._wait, time.monotonic()))
+        if last.status not in (psycopg.pq.ExecStatus.TUPLES_OK, psycopg.pq.ExecStatus.COMMAND_OK):
+            raise errors.error_from_result(last)
+        return last
+
+    def _wait(self, asked_at: float, events: int) -> None:
+        """Wait for the connection, and ask now and then whether to go on."""
+        ready = self._readable if events == select.POLLIN else self._writable
+        while not ready.poll(_WAKE_UP_MS):
+            if self._connection.heed(asked_at):
+                asked_at = time.monotonic()
 
 
 def _open(address: ServerAddress, name: str = _NAME) -> PatientConnection:
@@ -718,6 +666,15 @@ def _without_libpq_environment() -> Iterator[None]:
 
 def _lacks_database(error: psycopg.Error) -> bool:
     return 'database "' in str(error) and "does not exist" in str(error)
+
+
+@contextmanager
+def _in_words(address: ServerAddress) -> Iterator[None]:
+    """Turn psycopg's errors into words of fact."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise _translated(error, address) from error
 
 
 def _translated(error: psycopg.Error, address: ServerAddress) -> TargetError:

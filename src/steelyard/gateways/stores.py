@@ -18,7 +18,6 @@ import errno
 import fcntl
 import json
 import os
-import re
 import signal
 import struct
 import sys
@@ -34,7 +33,7 @@ from steelyard.core.errors import LeftBehindError, PreflightError, PrivilegeErro
 from steelyard.core.outside import Command
 from steelyard.core.storage import Store
 from steelyard.gateways.files import free_bytes, read_text, translated
-from steelyard.gateways.host import Clock, looks
+from steelyard.gateways.host import Clock, looks, parse_mounts
 from steelyard.gateways.process import Processes, RunningProcess
 
 VOLUME_PROGRAMS: Final = ("mkfs.xfs", "mount", "umount", "sync")
@@ -46,7 +45,6 @@ _UNFLUSHED: Final = "unflushed"
 _CONTENT: Final = b"x" * 4096
 _TIMEOUT_S: Final = 60.0
 _BLOCK_BYTES: Final = 512  # of st_blocks, whatever the file system has: stat(2)
-_OCTAL: Final = re.compile(r"\\([0-7]{3})")
 _SYSTEM_PATH: Final = "/usr/sbin:/sbin:/usr/bin:/bin"  # an account's PATH may lack the first two
 
 
@@ -193,7 +191,8 @@ class XfsVolumes:
 
     def mounted_from(self, place: Path) -> Path | None:
         """Return the file below the loop device that is mounted there; see ``Volumes``."""
-        devices = devices_at(place, read_text(Path("/proc/self/mounts")) or "")
+        mounts = parse_mounts(read_text(Path("/proc/self/mounts")))
+        devices = [mount.source for mount in mounts if mount.at == str(place)]
         if not devices:
             return None
         backing = read_text(Path("/sys/block", Path(devices[-1]).name, "loop/backing_file"))
@@ -257,21 +256,6 @@ def unmounted(place: Path, volumes: Volumes, clock: Clock) -> None:
                 raise
         else:
             return
-
-
-def devices_at(place: Path, mounts: str) -> list[str]:
-    """Return the devices that are mounted at a directory by ``/proc/self/mounts``, in order.
-
-    In names the kernel writes blanks, tabs, line ends and backslashes as three octal digits, and
-    nothing else (fs/proc_namespace.c of Linux): what Python takes for a blank or a line end may
-    be part of a name.
-    """
-    lines = (line.split(" ") for line in mounts.split("\n") if line)
-    return [words[0] for words in lines if _OCTAL.sub(_character, words[1]) == str(place)]
-
-
-def _character(match: "re.Match[str]") -> str:
-    return chr(int(match[1], 8))
 
 
 PROGRAMS: Final = ("mkfs.xfs", "mount", "umount", "losetup", "blockdev")

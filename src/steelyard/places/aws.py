@@ -19,7 +19,7 @@ from steelyard.gateways.host import Clock, looks
 from steelyard.places.protocol import Ledger
 
 CAMPAIGN: Final = "steelyard:campaign"
-EXPIRES: Final = "steelyard:expires"
+_EXPIRES: Final = "steelyard:expires"
 _WITHIN_S: Final = 3600.0  # RDS takes 5 to 15 minutes; more than boto3's own half hour
 _POLLS_S: Final = (0.5, 2.0, 5.0, 15.0)
 # Every state that is left by itself; "Viewing DB instance status", Amazon RDS User Guide.
@@ -52,12 +52,6 @@ def require_account(api: AwsApi, accounts: tuple[str, ...]) -> str:
             " AWS_PROFILE.",
         )
     return account
-
-
-def tags(campaign_id: str, expires: str) -> list[dict[str, str]]:
-    """Return the tags that everything carries from the call that makes it."""
-    told = {CAMPAIGN: campaign_id, EXPIRES: expires}
-    return [{"Key": key, "Value": value} for key, value in told.items()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,11 +146,8 @@ class AwsMaker:
     """Makes things for one campaign in one region.
 
     Args:
-        api: The region.
-        account: Its account, which was allowed.
-        campaign_id: In every tag.
-        expires: Likewise: when nobody needs them any more, in UTC.
-        ledger: Is told before anything is made.
+        account: Of the region, which was allowed.
+        expires: When nobody needs them any more, in UTC.
     """
 
     def __init__(
@@ -168,11 +159,8 @@ class AwsMaker:
         self._expires = expires
         self._ledger = ledger
         self._made: list[InAws] = []
-
-    @property
-    def tags(self) -> list[dict[str, str]]:
-        """Return the tags of everything that is made."""
-        return tags(self._campaign_id, self._expires)
+        tags = {CAMPAIGN: campaign_id, _EXPIRES: expires}
+        self._tags = [{"Key": key, "Value": value} for key, value in tags.items()]
 
     def make(self, resource: Rented, name: str, action: str, **given: object) -> Mapping[str, Any]:
         """Note a thing, make it, and return the answer; the tags are added.
@@ -194,7 +182,7 @@ class AwsMaker:
         self._made.append(thing)
         way = _WAYS[resource]
         try:
-            return self.api.call(way.service, action, **{way.name: name}, **given, Tags=self.tags)
+            return self.api.call(way.service, action, **{way.name: name}, **given, Tags=self._tags)
         except AwsRefusalError as error:
             if not error.is_there or not is_ours(thing, self.api):
                 raise
@@ -292,7 +280,7 @@ def is_ours(thing: InAws, api: AwsApi) -> bool:
     return said is not None and _campaign_of(thing.resource, said, api) == thing.campaign_id
 
 
-def undo(thing: InAws, api: AwsApi, clock: Clock, within_s: float = _WITHIN_S) -> None:
+def undo(thing: InAws, api: AwsApi, clock: Clock) -> None:
     """Delete a thing, and return when it is not there any more.
 
     Raises:
@@ -305,7 +293,7 @@ def undo(thing: InAws, api: AwsApi, clock: Clock, within_s: float = _WITHIN_S) -
             hint="Use the AWS_PROFILE of that account, and run `steelyard clean` again.",
         )
     trouble = "it is there"
-    for _ in looks(clock, within_s, *_POLLS_S):
+    for _ in looks(clock, _WITHIN_S, *_POLLS_S):
         said = found(thing, api)
         if said is None:
             return
@@ -317,7 +305,7 @@ def undo(thing: InAws, api: AwsApi, clock: Clock, within_s: float = _WITHIN_S) -
             )
         trouble = _asked_to_go(thing, said, api) or trouble
     raise LeftBehindError(
-        f"{thing.label} is still there after {within_s / 60:.0f} minutes ({trouble})",
+        f"{thing.label} is still there after {_WITHIN_S / 60:.0f} minutes ({trouble})",
         hint="It is billed while it is there: run `steelyard clean` again.",
     )
 

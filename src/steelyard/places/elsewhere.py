@@ -16,8 +16,13 @@ from typing import BinaryIO, Final
 
 from steelyard.core.errors import SteelyardError, TargetError
 from steelyard.core.measurement import Vantage
-from steelyard.core.outside import Command, Completed, MadeDirectory, ServerProgram
-from steelyard.core.redis import stored_key
+from steelyard.core.outside import (
+    Command,
+    Completed,
+    MadeDirectory,
+    ServerProgram,
+    stored_key,
+)
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.gateways.host import Clock, trouble_until
 from steelyard.gateways.process import Processes, RunningProcess, RunningPrograms
@@ -45,10 +50,14 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
 
     Args:
         campaign_id: Names the directory of this machine where scripts and logs go.
-        ledger: Is told before anything is made or changed.
         processes: To run the generator.
         paused: Generators that take turns with those of other servers; None: they cannot.
+
+    Attributes:
+        root: None: the data take no disk of this machine.
     """
+
+    root: Final = None
 
     def __init__(
         self,
@@ -61,11 +70,6 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
         self._processes = processes
         self._paused = paused
         self._prepared: PreparedState | None = None
-
-    @property
-    def root(self) -> Path | None:
-        """Return None: the data take no disk of this machine."""
-        return None
 
     def find(self, program: ServerProgram, content: Sequence[object]) -> PreparedState | None:
         """Return the state that this session has made, or None: none is kept there."""

@@ -181,7 +181,12 @@ class Platform(Protocol):
         ...
 
     def require_ready(self) -> None:
-        """Raise a PreflightError when the place cannot be used: port taken, not writable."""
+        """Check the place before anything is started.
+
+        Raises:
+            PreflightError: It cannot be used: port taken, directory not writable.
+            PrivilegeError: It needs what only root may do.
+        """
         ...
 
     def find(self, program: ServerProgram, content: Sequence[object]) -> PreparedState | None:
@@ -194,7 +199,13 @@ class Platform(Protocol):
         content: Sequence[object],
         build: Callable[[ServerAddress], None],
     ) -> PreparedState:
-        """Return the state with this content, made now when it is not there."""
+        """Return the state with this content, made now when it is not there.
+
+        Args:
+            program: Makes the data directory and runs on it.
+            content: What decides the data; equal content is prepared once.
+            build: Loads the data through a running server.
+        """
         ...
 
     def restore(self, state: PreparedState, means: str) -> float:
@@ -233,7 +244,11 @@ class Platform(Protocol):
         ...
 
     def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
-        """Limit the running server and the generator; what is not named becomes unlimited."""
+        """Limit the running server and the generator; what is not named becomes unlimited.
+
+        Raises:
+            TargetError: No server is running, or the kernel refuses a limit.
+        """
         ...
 
     def stop(self, *, keep_data: bool) -> None:
@@ -318,26 +333,21 @@ class PausedPrograms(Protocol):
     """Starts the load generators of one server, and stops them between its turns."""
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
-        """Start generators and return them while they run."""
+        """Start generators beside the server and return them while they run."""
         ...
 
     @property
     def standstill(self) -> Standstill:
-        """Return what stops those that run."""
+        """Return what stops those that run, and the server where it does not go on.
+
+        Raises:
+            TargetError: Nothing runs, or it cannot be stopped.
+        """
         ...
 
 
-class PausablePlatform(Platform, Protocol):
+class PausablePlatform(Platform, PausedPrograms, Protocol):
     """A platform whose server can stay up while others of the same block carry the load."""
-
-    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
-        """Start load generators beside the server and return them while they run."""
-        ...
-
-    @property
-    def standstill(self) -> Standstill:
-        """Return what stops the running server and its generators between turns."""
-        ...
 
     @property
     def guarded(self) -> Guarded:

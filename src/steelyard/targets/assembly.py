@@ -11,7 +11,7 @@ programs that run. ``--context`` and ``--namespace`` take the place of what the 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -20,7 +20,7 @@ from steelyard.core.errors import InputError, PreflightError, undo_after
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.outside import Outside
 from steelyard.core.schedule import Pausing
-from steelyard.core.target import Here, KubernetesPlace, RentedTarget, Target
+from steelyard.core.target import Here, RentedTarget, Target
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
@@ -29,8 +29,8 @@ from steelyard.places.agent.host import GeneratorHost, HostProcesses
 from steelyard.places.local.groups import GroupPlan, ServerGroups, pausing_of
 from steelyard.places.local.machine import MadeStores, capacity
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
-from steelyard.places.local.server import MEMORY, TEMPORARY, server_account, staged
-from steelyard.places.protocol import Ledger, PausablePlatform, Platform
+from steelyard.places.local.server import generators_roots, server_account, staged
+from steelyard.places.protocol import Ledger
 from steelyard.record import registry
 from steelyard.systems.postgres.cloudnative_pg.operator import require_installed
 from steelyard.systems.postgres.engine import PostgresEngine
@@ -39,9 +39,15 @@ from steelyard.systems.protocol import Engine
 from steelyard.systems.redis.factory import RedisSurroundings, redis_engine
 from steelyard.targets.cloudnative_pg import clusters_made, servers_in_kubernetes
 from steelyard.targets.differences import Room, shared_room
-from steelyard.targets.endpoint import assemble_endpoints, assemble_redis_endpoints
-from steelyard.targets.kubernetes_site import Asked, KubernetesSite, Placed, find_site
-from steelyard.targets.rds import Ground, assemble_rds
+from steelyard.targets.endpoint import (
+    Asked,
+    ProgramReach,
+    Servers,
+    assemble_endpoints,
+    assemble_redis_endpoints,
+)
+from steelyard.targets.kubernetes_site import KubernetesSite, find_site
+from steelyard.targets.rds import assemble_rds
 from steelyard.targets.redis_kubernetes import redis_servers_made, redis_services
 from steelyard.targets.stack import Hooks, HugePageNeeds, StackMeans, StackSettings, TurnedKnobs
 from steelyard.tuning.apply.kernel import stack_doors
@@ -84,60 +90,17 @@ class RegistryLedger:
             self._is_noted = False
 
 
-def assemble_in_kubernetes(asked: Asked) -> Placed:
-    """Return engine and platforms.
-
-    Raises:
-        SteelyardError: The cluster cannot be reached, the account lacks permissions, or something
-            is not there. What was made is removed.
-    """
-    doors = asked.doors
-    site = find_site(asked.experiment, doors, campaign_id=asked.campaign_id, ledger=asked.ledger)
-    try:
-        if asked.experiment.cluster_targets:
-            require_installed(site.api)  # before permissions, which name its kind
-        if asked.runs:
-            site.open()
-        else:
-            site.require_allowed()
-        placed = _placed(asked, site)
-    except BaseException as error:
-        undo_after(error, site.close)
-        raise
-    if not asked.runs:
-        site.close()
-    return placed
-
-
-def _placed(asked: Asked, site: KubernetesSite) -> Placed:
-    """Return engine and platforms of the servers, whose kind all configurations share."""
-    makes_all = asked.experiment.makes_all_in_kubernetes
-    if asked.experiment.redis_in_kubernetes:
-        return (redis_servers_made if makes_all else redis_services)(asked, site)
-    return clusters_made(asked, site) if makes_all else servers_in_kubernetes(asked, site)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assembly:
+class Assembly(Servers):
     """What runs an experiment.
 
     Attributes:
-        platforms: Of each configuration, by name; configurations on one target share one.
         stack: What configurations set outside their servers; None where none does.
         site: Where in a Kubernetes cluster it works; None where it is in none.
-        room: What the place offers to servers that are up together.
-        slots: Makes so many places for them, each with the platforms of the configurations it can
-            take; None: it cannot.
-        leave: Removes further what was made; a second time changes nothing.
     """
 
-    engine: Engine
-    platforms: Mapping[str, Platform]
     stack: StackSettings | None = None
     site: KubernetesSite | None = None
-    room: Room = field(default_factory=Room)
-    slots: Callable[[int], tuple[Mapping[str, PausablePlatform], ...]] | None = None
-    leave: Callable[[], None] = lambda: None
 
     def close(self) -> None:
         """Remove what was made beside the platforms; a second time changes nothing.
@@ -160,15 +123,7 @@ class Assembled(Protocol):
     may be others, which are assembled for themselves.
     """
 
-    def assembled(
-        self,
-        experiment: Experiment,
-        doors: Doors,
-        *,
-        campaign_id: str,
-        ledger: Ledger | None,
-        told: Callable[[str], None],
-    ) -> Assembly:
+    def assembled(self, asked: Asked) -> Assembly:
         """Return engine and platforms of these configurations, as ``assemble`` does.
 
         Where there are others, ``put_together`` makes one assembly of all.
@@ -182,12 +137,12 @@ class MeansHere:
 
     Attributes:
         account: Of servers and generators when Steelyard is root.
-        reach: Returns where that account can reach programs, of which parts and by what label.
+        reach: Where that account can reach programs.
     """
 
     doors: Doors
     account: str | None
-    reach: Callable[[Path, tuple[Path, ...], str], Path]
+    reach: ProgramReach
 
 
 def assemble(
@@ -216,101 +171,76 @@ def assemble(
         PrivilegeError: There is no account to run the server as.
         TargetError: An endpoint cannot be reached.
     """
-    ways = dict.fromkeys(_way_of(each.target) for each in experiment.configurations)
+    asked = Asked(
+        experiment=experiment,
+        doors=doors,
+        campaign_id=campaign_id,
+        ledger=ledger or NoLedger(),
+        runs=ledger is not None,
+        told=told,
+    )
     parts = []
     with ExitStack() as made:
-        doors, leave_host = _with_host(
-            experiment, doors, campaign_id, told, runs=ledger is not None
-        )
+        asked, leave_host = _with_host(asked)
         made.callback(leave_host)
-        # What is first is stopped first: servers of this machine are, before the directory that all
-        # share is removed.
-        for way in sorted(ways, key=lambda each: each is not _here):
-            part = way(experiment, doors, campaign_id=campaign_id, ledger=ledger, told=told)
+        for way in _ways_of(experiment):
+            part = way(asked)
             made.callback(part.close)
             parts.append(part)
-        whole = put_together(experiment, doors, parts)
+        whole = put_together(experiment, asked.doors, parts)
         made.pop_all()
     return replace(whole, leave=partial(_leave_each, (leave_host, whole.leave)))
 
 
-def _with_host(
-    experiment: Experiment,
-    doors: Doors,
-    campaign_id: str,
-    told: Callable[[str], None],
-    *,
-    runs: bool,
-) -> tuple[Doors, Callable[[], None]]:
-    """Return the doors with the host that the load comes from, and what leaves that again.
+def _with_host(asked: Asked) -> tuple[Asked, Callable[[], None]]:
+    """Return the same with a door to the host of the load, and what leaves that again.
 
     Raises:
         TargetError: It cannot be reached.
         PreflightError: It lacks what it needs.
     """
+    experiment, doors = asked.experiment, asked.doors
     if experiment.generator_host is None:
-        return doors, lambda: None
+        return asked, lambda: None
     host = GeneratorHost(
         SshHost(
             destination=parse_destination(experiment.generator_host), processes=doors.processes
         ),
-        f"steelyard-{campaign_id}-{secrets.token_hex(4)}",
+        f"steelyard-{asked.campaign_id}-{secrets.token_hex(4)}",
         max(load.generators for load in experiment.loads),
     )
-    roots = (MEMORY, TEMPORARY, cache_directory())
-    if runs:
-        told(f"starting the agent of load generators on {host.label}")
+    if asked.runs:
+        asked.told(f"starting the agent of load generators on {host.label}")
         try:
             host.make()
         except BaseException as error:
             undo_after(error, host.close)
             raise
-    there = HostProcesses(host, doors.clock, roots=roots, told=told)
-    return replace(doors, generators=there), host.close
+    there = HostProcesses(host, doors.clock, roots=generators_roots(), told=asked.told)
+    return replace(asked, doors=replace(doors, generators=there)), host.close
 
 
-class _Way(Protocol):
-    """Assembles the configurations whose targets come about in one way."""
-
-    def __call__(
-        self,
-        experiment: Experiment,
-        doors: Doors,
-        *,
-        campaign_id: str,
-        ledger: Ledger | None,
-        told: Callable[[str], None],
-    ) -> "Assembly":
-        """Return their engine and platforms."""
-        ...
+_Way = Callable[[Asked], Assembly]
 
 
-@dataclass(frozen=True, slots=True)
-class _WayOfClass:
-    """As the class of a target says; one target of it speaks for all."""
+def _ways_of(experiment: Experiment) -> list[_Way]:
+    """Return in which ways the servers of an experiment come about, each once.
 
-    kind: type[Target]
-    target: Assembled = field(compare=False)
-
-    def __call__(
-        self,
-        experiment: Experiment,
-        doors: Doors,
-        *,
-        campaign_id: str,
-        ledger: Ledger | None,
-        told: Callable[[str], None],
-    ) -> "Assembly":
-        """Return what the class returns."""
-        return self.target.assembled(
-            experiment, doors, campaign_id=campaign_id, ledger=ledger, told=told
-        )
+    One target of a class that says its own way speaks for all of that class. What is first is
+    stopped first: servers of this machine are, before the directory that all share is removed.
+    """
+    found: dict[object, _Way] = {}
+    for target in (each.target for each in experiment.configurations):
+        if isinstance(target, Assembled):
+            found.setdefault(type(target), target.assembled)
+        else:
+            way = _way_of(target)
+            found[way] = way
+    return sorted(found.values(), key=lambda each: each is not _here)
 
 
 def _way_of(target: Target) -> _Way:
     """Return how the servers of a target are assembled."""
-    if isinstance(target, Assembled):
-        return _WayOfClass(type(target), target)
     if target.home is not None:
         return _in_kubernetes
     if isinstance(target, RentedTarget):
@@ -355,172 +285,115 @@ def _leave_each(leaves: Sequence[Callable[[], None]]) -> None:
             leaving.callback(leave)
 
 
-def _rented(
-    experiment: Experiment,
-    doors: Doors,
+def _with_stack(
+    asked: Asked,
+    found: Servers,
     *,
-    campaign_id: str,
-    ledger: Ledger | None,
-    told: Callable[[str], None],
+    needs: HugePageNeeds | None = None,
+    site: KubernetesSite | None = None,
 ) -> Assembly:
+    """Return servers with what configurations set outside of them."""
+    return Assembly(
+        engine=found.engine,
+        platforms=found.platforms,
+        room=found.room,
+        slots=found.slots,
+        leave=found.leave,
+        stack=_stack(asked, needs),
+        site=site,
+    )
+
+
+def _rented(asked: Asked) -> Assembly:
     """Return the assembly of instances that AWS makes; for looking nothing is made."""
-    ground = Ground(
-        experiment=experiment,
-        doors=doors,
-        campaign_id=campaign_id,
-        ledger=ledger or NoLedger(),
-        reach=_means_here(experiment, doors, ledger).reach,
-        runs=ledger is not None,
-    )
-    found, leave = assemble_rds(ground, told)
-    return Assembly(
-        engine=found.engine,
-        platforms=found.platforms,
-        stack=_stack(experiment, doors, ledger or NoLedger(), None),
-        room=found.room,
-        slots=lambda _: tuple({name: seat} for name, seat in found.seats().items()),
-        leave=leave,
-    )
+    return _with_stack(asked, assemble_rds(asked, _means_here(asked).reach))
 
 
-def _there(
-    experiment: Experiment,
-    doors: Doors,
-    *,
-    campaign_id: str,
-    ledger: Ledger | None,
-    told: Callable[[str], None],  # noqa: ARG001 - nothing takes long
-) -> Assembly:
-    """Return the assembly of servers that are there already.
+def _there(asked: Asked) -> Assembly:
+    """Return the assembly of servers that are there already; each configuration has a slot."""
+    if asked.experiment.redis_targets:
+        return _with_stack(asked, assemble_redis_endpoints(asked))
+    return _with_stack(asked, assemble_endpoints(asked, _means_here(asked).reach))
 
-    Each configuration has its own slot.
+
+def _in_kubernetes(asked: Asked) -> Assembly:
+    """Return the assembly in a cluster; for looking a pod of a moment is noted in the registry.
+
+    Raises:
+        SteelyardError: The cluster cannot be reached, the account lacks permissions, or something
+            is not there. What was made is removed.
     """
-    keeping = ledger or NoLedger()
-    found = (
-        assemble_redis_endpoints(experiment, doors, campaign_id=campaign_id, ledger=keeping)
-        if experiment.redis_targets
-        else assemble_endpoints(
-            experiment,
-            doors,
-            campaign_id=campaign_id,
-            ledger=keeping,
-            reach=_means_here(experiment, doors, ledger).reach,
-        )
-    )
-    return Assembly(
-        engine=found.engine,
-        platforms=found.platforms,
-        stack=_stack(experiment, doors, keeping, None),
-        room=found.room,
-        slots=lambda _: tuple({name: seat} for name, seat in found.seats().items()),
-    )
+    look = RegistryLedger()
+    inside = asked if asked.runs else replace(asked, campaign_id=look.campaign_id, ledger=look)
+    experiment = asked.experiment
+    site = find_site(experiment, asked.doors, inside.campaign_id, inside.ledger)
+    try:
+        if experiment.cluster_targets:
+            require_installed(site.api)  # before permissions, which name its kind
+        if asked.runs:
+            site.open()
+        else:
+            site.require_allowed()
+        found = _in_site(inside, site)
+    except BaseException as error:
+        undo_after(error, site.close)
+        raise
+    if not asked.runs:
+        site.close()
+    return _with_stack(asked, found, site=site)
 
 
-def _in_kubernetes(
-    experiment: Experiment,
-    doors: Doors,
-    *,
-    campaign_id: str,
-    ledger: Ledger | None,
-    told: Callable[[str], None],
-) -> Assembly:
-    """Return the assembly in a cluster; for looking a pod of a moment is noted in the registry."""
-    look = RegistryLedger() if ledger is None else None
-    placed = assemble_in_kubernetes(
-        Asked(
-            experiment=experiment,
-            doors=doors,
-            campaign_id=campaign_id if look is None else look.campaign_id,
-            ledger=ledger or look or NoLedger(),
-            runs=ledger is not None,
-            told=told,
-        )
-    )
-    return Assembly(
-        engine=placed.engine,
-        platforms=placed.platforms,
-        stack=_stack(experiment, doors, ledger or NoLedger(), None),
-        site=placed.site,
-        room=placed.room,
-        slots=placed.slots,
-    )
+def _in_site(asked: Asked, site: KubernetesSite) -> Servers:
+    """Return engine and platforms of the servers, whose kind all configurations share."""
+    makes_all = asked.experiment.makes_all_in_kubernetes
+    if asked.experiment.redis_in_kubernetes:
+        return (redis_servers_made if makes_all else redis_services)(asked, site)
+    return clusters_made(asked, site) if makes_all else servers_in_kubernetes(asked, site)
 
 
-def _here(
-    experiment: Experiment,
-    doors: Doors,
-    *,
-    campaign_id: str,
-    ledger: Ledger | None,
-    told: Callable[[str], None],  # noqa: ARG001 - likewise
-) -> Assembly:
-    making = _redis_here if experiment.redis_targets else _postgres_here
-    return assemble_here(experiment, doors, making, campaign_id=campaign_id, ledger=ledger)
+def _here(asked: Asked) -> Assembly:
+    return assemble_here(asked, _redis_here if asked.experiment.redis_targets else _postgres_here)
 
 
-def _means_here(experiment: Experiment, doors: Doors, ledger: Ledger | None) -> MeansHere:
+def _means_here(asked: Asked) -> MeansHere:
     """Return the account of servers of this machine, and where it reaches programs.
 
     Where no server is started here there is none; for looking only nothing is copied.
     """
-    targets = experiment.places_here.values()
+    doors, targets = asked.doors, asked.experiment.places_here.values()
     account = server_account({each.run_as for each in targets if each.run_as}) if targets else None
     copied = partial(staged, account=account, processes=doors.processes)
-    reach = copied if ledger is not None and targets else _where_it_is
+    reach = copied if asked.runs and targets else _where_it_is
     return MeansHere(doors=doors, account=account, reach=reach)
 
 
-def assemble_here(
-    experiment: Experiment,
-    doors: Doors,
-    making: Callable[[Experiment, MeansHere], Engine],
-    *,
-    campaign_id: str,
-    ledger: Ledger | None,
-) -> Assembly:
-    """Return the assembly of servers that Steelyard starts on this machine.
-
-    Args:
-        experiment: What is to run.
-        doors: To the outside.
-        making: Makes the engine.
-        campaign_id: As of ``assemble``.
-        ledger: Likewise.
-    """
-    targets = experiment.places_here
-    means = _means_here(experiment, doors, ledger)
-    account, engine = means.account, making(experiment, means)
-    keeping = ledger or NoLedger()
-    stores = MadeStores(campaign_id, keeping, doors.stores, doors.volumes, doors.clock)
+def assemble_here(asked: Asked, making: Callable[[Experiment, MeansHere], Engine]) -> Assembly:
+    """Return the assembly of servers that Steelyard starts on this machine, with an engine."""
+    experiment, doors = asked.experiment, asked.doors
+    targets, means = experiment.places_here, _means_here(asked)
+    engine = making(experiment, means)
+    stores = MadeStores(asked.campaign_id, asked.ledger, doors.stores, doors.volumes, doors.clock)
     ground = _Ground(
-        campaign_id=campaign_id,
-        account=account,
-        limited=frozenset(
-            key
-            for configuration in experiment.configurations
-            for key in configuration.asked(Layer.CGROUP)
-        ),
+        asked=asked,
+        account=means.account,
         templates=isinstance(engine, PostgresEngine),
-        is_alone=experiment.is_all_here,
-        ledger=keeping,
-        doors=doors,
-        stores=stores if ledger is not None else None,
+        stores=stores,
     )
-    stack = _stack(experiment, doors, keeping, _needs(experiment, engine, doors, account))
     with ExitStack() as made:
         made.callback(stores.remove)
-        platforms = ground.platforms(targets)
+        found = Servers(
+            engine=engine,
+            platforms=ground.platforms(targets),
+            room=ground.room(),
+            leave=stores.remove,
+            slots=lambda number: tuple(
+                ground.platforms(targets, slot=slot) for slot in range(1, number + 1)
+            ),
+        )
+        needs = _needs(experiment, engine, doors, means.account)
+        whole = _with_stack(asked, found, needs=needs)
         made.pop_all()
-    return Assembly(
-        engine=engine,
-        platforms=platforms,
-        stack=stack,
-        room=ground.room(),
-        leave=stores.remove,
-        slots=lambda number: tuple(
-            ground.platforms(targets, slot=slot) for slot in range(1, number + 1)
-        ),
-    )
+    return whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -528,25 +401,27 @@ class _Ground:
     """What all servers of a campaign on this machine share.
 
     Attributes:
-        limited: Keys of control groups that any configuration limits.
         templates: The servers can keep copies of their data.
-        is_alone: All servers are here. Those that take turns with others go on in pauses as these
-            do: else background work would cost the ones and not the others.
-        stores: Makes simulated storage; None for looking only.
+        stores: Makes simulated storage.
     """
 
-    campaign_id: str
+    asked: Asked
     account: str | None
-    limited: frozenset[str]
     templates: bool
-    is_alone: bool
-    ledger: Ledger
-    doors: Doors
-    stores: MadeStores | None
+    stores: MadeStores
+
+    @property
+    def _is_alone(self) -> bool:
+        """Return whether all servers are here.
+
+        Those that take turns with others go on in pauses as these do: else background work would
+        cost the ones and not the others.
+        """
+        return self.asked.experiment.is_all_here
 
     @property
     def _pausing(self) -> Pausing:
-        return pausing_of(self.doors.cgroups) if self.is_alone else Pausing.GENERATOR
+        return pausing_of(self.asked.doors.cgroups) if self._is_alone else Pausing.GENERATOR
 
     def platforms(
         self, targets: Mapping[str, Here], *, slot: int | None = None
@@ -567,38 +442,43 @@ class _Ground:
     def _root(self, target: Here) -> Path:
         """Return where a target's data lie; for looking only, where its storage would be made."""
         root = data_root(target)
-        if target.store is None or self.stores is None:
+        if target.store is None or not self.asked.runs:
             return root
         return self.stores.volume(root, target.store)
 
     def _platform(
         self, root: Path, port: int | None, slot: int | None, number: int
     ) -> LocalPlatform:
+        doors, ledger, campaign_id = self.asked.doors, self.asked.ledger, self.asked.campaign_id
         options = LocalOptions(
             root=root,
-            campaign_id=self.campaign_id,
+            campaign_id=campaign_id,
             account=self.account,
             port=port,
             templates=self.templates,
             slot=slot,
-            goes_on=not self.is_alone,
+            goes_on=not self._is_alone,
         )
         place = (slot or 0) * _PLACES_OF_A_SLOT + number
         plan = GroupPlan(
-            name=f"steelyard-{self.campaign_id}{f'-{place + 1}' if place else ''}",
-            keys=self.limited,
+            name=f"steelyard-{campaign_id}{f'-{place + 1}' if place else ''}",
+            keys=frozenset(
+                key
+                for configuration in self.asked.experiment.configurations
+                for key in configuration.asked(Layer.CGROUP)
+            ),
             place=root,
             pausing=slot is not None and self._pausing is Pausing.FREEZER,
         )
-        doors = self.doors
-        needed = self.limited or plan.pausing
-        groups = ServerGroups(plan, doors.cgroups, self.ledger, doors.clock) if needed else None
-        return LocalPlatform(options, self.ledger, doors.processes, doors.clock, groups)
+        needed = plan.keys or plan.pausing
+        groups = ServerGroups(plan, doors.cgroups, ledger, doors.clock) if needed else None
+        return LocalPlatform(options, ledger, doors.processes, doors.clock, groups)
 
     def room(self) -> Room:
         """Return what this machine offers to servers that are up together."""
-        available = memory_bytes(self.doors.host.read("/proc/meminfo"))
-        usable = capacity(self.doors.host).memory_bytes
+        host = self.asked.doors.host
+        available = memory_bytes(host.read("/proc/meminfo"))
+        usable = capacity(host).memory_bytes
         return Room(
             pausing=self._pausing,
             memory_bytes=min(usable, available.get("MemAvailable", usable)),
@@ -641,10 +521,9 @@ def _needs(
     return HugePageNeeds(installations, doors.processes, account, doors.host)
 
 
-def _stack(
-    experiment: Experiment, doors: Doors, ledger: Ledger, needs: HugePageNeeds | None
-) -> StackSettings | None:
+def _stack(asked: Asked, needs: HugePageNeeds | None) -> StackSettings | None:
     """Return what the configurations set outside their servers; None where none does."""
+    experiment, doors = asked.experiment, asked.doors
     if not any(
         configuration.manual or configuration.asked(Layer.LINUX) or configuration.asked(Layer.KVM)
         for configuration in experiment.configurations
@@ -656,7 +535,7 @@ def _stack(
         host=doors.host,
         latency=doors.latency,
         hooks=Hooks(processes=doors.processes, operator=doors.operator),
-        ledger=TurnedKnobs(ledger),
+        ledger=TurnedKnobs(asked.ledger),
         devices={name: doors.cgroups.device(place) for name, place in places.items()},
         needs=needs,
     )
@@ -692,13 +571,7 @@ def placed(experiment: Experiment, *, context: str | None, namespace: str | None
 
 def moved(experiment: Experiment, context: str | None, namespace: str | None = None) -> Experiment:
     """Return an experiment with its targets in Kubernetes elsewhere; None leaves them."""
-    return replace(
-        experiment,
-        configurations=tuple(
-            replace(configuration, target=_moved(configuration.target, context, namespace))
-            for configuration in experiment.configurations
-        ),
-    )
+    return experiment.with_targets(lambda target: _moved(target, context, namespace))
 
 
 def settled(experiment: Experiment, assembly: Assembly) -> Experiment:
@@ -716,9 +589,5 @@ def _moved(target: Target, context: str | None, namespace: str | None) -> Target
     place = target.home
     if place is None:
         return target
-    new = KubernetesPlace(
-        context=context or place.context,
-        namespace=namespace or place.namespace,
-        generators=place.generators,
-    )
-    return target.at(new)
+    namespace = namespace or place.namespace
+    return target.at(replace(place, context=context or place.context, namespace=namespace))

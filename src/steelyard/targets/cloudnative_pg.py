@@ -4,10 +4,10 @@ What can be known to fail of a Cluster is looked for before one is made: operato
 fields. What volumes of the storage classes can do is measured before the campaign begins.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Experiment, SwitchCost
@@ -16,7 +16,6 @@ from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerInCluster
 from steelyard.core.schedule import CeilingsAsked
 from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget, Target
-from steelyard.gateways.doors import Doors
 from steelyard.places.kubernetes.generators import GeneratorPlan, pods_that_fit
 from steelyard.places.kubernetes.pods import resources_of
 from steelyard.places.kubernetes.reaching import Reach, make_secret, nodes_of, pod_behind, sql_knock
@@ -53,7 +52,10 @@ from steelyard.systems.postgres.factory import (
 from steelyard.systems.protocol import Dataset
 from steelyard.targets.differences import Room, switch_cost
 from steelyard.targets.endpoint import (
+    Asked,
+    Servers,
     dataset_needs,
+    one_each,
     require_different_servers,
     restarts_on,
     settings_on,
@@ -67,13 +69,7 @@ from steelyard.targets.generators import (
     generators_of,
     programs_of,
 )
-from steelyard.targets.kubernetes_site import (
-    Asked,
-    KubernetesSite,
-    Placed,
-    require_room,
-    trial_namespace,
-)
+from steelyard.targets.kubernetes_site import KubernetesSite, require_room, trial_namespace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,43 +140,13 @@ def _require_classes(target: CloudNativePgTarget, site: KubernetesSite) -> None:
     Raises:
         PreflightError: One is not there.
     """
-    classes = {target.storage_class}
-    if target.wal_storage is not None:
-        classes.add(target.wal_storage_class or target.storage_class)
-    for name in sorted(classes, key=str):
+    for name in sorted(set(_classes(target)), key=str):
         require_class(site.api, name)
-
-
-class Server(Protocol):
-    """One server as it was found; its place needs what reaches it."""
-
-    @property
-    def secret(self) -> SecretRef:
-        """Return where user and password are."""
-        ...
-
-    @property
-    def endpoint(self) -> EndpointTarget:
-        """Return its target as one of kind endpoint."""
-        ...
-
-    @property
-    def image(self) -> str:
-        """Return the image of its container."""
-        ...
-
-    def kept_away(self, plan: GeneratorPlan) -> GeneratorPlan:
-        """Return the plan of generators that keep away from it."""
-        ...
-
-    def place(self, means: ClusterMeans, *, restarts: bool) -> ServerPlace:
-        """Return its place."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cluster:
-    """A Cluster of CloudNativePG that is there."""
+    """A Cluster of CloudNativePG that is there; ``endpoint`` is its target as one of that kind."""
 
     options: ExistingOptions
     manifest: Manifest
@@ -207,9 +173,9 @@ class _Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Service:
-    """A server behind a Service."""
+    """A server behind a Service, as a Cluster is found."""
 
-    target: EndpointTarget
+    endpoint: EndpointTarget
     found: ServerInCluster
     image: str
     nodes: tuple[str, ...]
@@ -218,19 +184,18 @@ class _Service:
     def secret(self) -> SecretRef:
         return self.found.secret
 
-    @property
-    def endpoint(self) -> EndpointTarget:
-        return self.target
-
     def kept_away(self, plan: GeneratorPlan) -> GeneratorPlan:
         return replace(plan, away_from_nodes=self.nodes)
 
     def place(self, means: ClusterMeans, *, restarts: bool) -> ServerPlace:  # noqa: ARG002
         reached = ServiceMeans(api=means.api, reach=means.reach, clock=means.clock, load=means.load)
-        return ServicePlace(self.found, reached, self.target.dbname or ENTRANCE)
+        return ServicePlace(self.found, reached, self.endpoint.dbname or ENTRANCE)
 
 
-def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Placed:
+_Server = _Cluster | _Service
+
+
+def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Servers:
     """Return engine and platforms of servers that are there.
 
     Raises:
@@ -249,12 +214,9 @@ def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Placed:
     require_different_servers(ways.values(), doors.sql)
     running = {target: read_running(way, doors.sql) for target, way in ways.items()}
     site.plan = _plan(asked, site, found)
-    programs = programs_of(site.plan, {}, site, doors.clock, asked.told)
-    generators = generators_of(site.plan, site, doors.clock, asked.told)
-    if asked.runs:
-        generators.make(site, asked.told)
-    else:
-        generators.pods.require_room()
+    programs = programs_of(site.plan, {}, site, asked.told)
+    generators = generators_of(site.plan, site, asked.told)
+    generators.make(site, asked.told, runs=asked.runs)
     engine = EndpointEngine(
         experiment,
         {name: running[target] for name, target in targets.items()},
@@ -272,12 +234,11 @@ def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Placed:
     }
     by_name = {name: platforms[target] for name, target in targets.items()}
     several = len(platforms) < len(by_name)
-    return Placed(
+    return Servers(
         engine=engine,
         platforms=by_name,
-        site=site,
         room=Room(unable=_ON_ONE) if several else generators.room,
-        slots=lambda _: tuple({name: platform} for name, platform in by_name.items()),
+        slots=lambda _: one_each(by_name),
     )
 
 
@@ -302,7 +263,7 @@ def _means(asked: Asked, site: KubernetesSite, generators: Generators | None) ->
     )
 
 
-def _find(target: Target, asked: Asked, means: ClusterMeans) -> Server:
+def _find(target: Target, asked: Asked, means: ClusterMeans) -> _Server:
     if isinstance(target, CloudNativePgTarget):
         options = ExistingOptions(
             target=target,
@@ -328,7 +289,7 @@ def _find(target: Target, asked: Asked, means: ClusterMeans) -> Server:
 
 def _service(
     target: EndpointTarget, asked: ClusterService, means: ClusterMeans, settings: Sequence[str]
-) -> Server:
+) -> _Service:
     api, namespace = means.api, means.belongings.namespace
     behind = pod_behind(api, asked.service, namespace, asked.port)
     place = ObjectRef(kind=POD, name=behind.where.pod, namespace=behind.where.namespace)
@@ -341,7 +302,7 @@ def _service(
             hint=f"Use `{{kind: cloudnative-pg, cluster: {cluster}, allow_existing: true}}`.",
         )
     return _Service(
-        target=target,
+        endpoint=target,
         found=ServerInCluster(
             context="" if api.is_inside else api.context,
             server=api.server,
@@ -360,7 +321,7 @@ def _service(
     )
 
 
-def _plan(asked: Asked, site: KubernetesSite, found: Mapping[Target, Server]) -> GeneratorPlan:
+def _plan(asked: Asked, site: KubernetesSite, found: Mapping[Target, _Server]) -> GeneratorPlan:
     """Return what the generators are: they keep away from every server.
 
     Raises:
@@ -390,7 +351,7 @@ def _plan(asked: Asked, site: KubernetesSite, found: Mapping[Target, Server]) ->
 def _platform(
     asked: Asked,
     target: Target,
-    server: Server,
+    server: _Server,
     running: RunningServer,
     made: tuple[KubernetesSite, Generators, EndpointEngine],
 ) -> EndpointPlatform:
@@ -415,25 +376,15 @@ def _platform(
     return EndpointPlatform(options, asked.ledger, means, place, paused=generators.paused())
 
 
-def probe_storages(
-    experiment: Experiment,
-    images: Mapping[str, str],
-    site: KubernetesSite,
-    doors: Doors,
-    told: Callable[[str], None],
-) -> None:
+def probe_storages(asked: Asked, images: Mapping[str, str], site: KubernetesSite) -> None:
     """Measure what a volume of each class can do, and add it to the facts of the site.
 
-    Args:
-        experiment: Whose Clusters get such volumes; `ceilings: off` measures nothing.
-        images: Of the servers, by configuration.
-        site: Where a pod with a volume is made for a moment.
-        doors: To the clock.
-        told: Is told.
+    A pod of the configuration's image is made with one for a moment; not with `ceilings: off`.
 
     Raises:
         PreflightError: A volume cannot be had.
     """
+    experiment, doors = asked.experiment, asked.doors
     if experiment.measure.ceilings is CeilingsAsked.OFF:
         return
     tools = PostgresCeilings((), processes=doors.processes, sql=doors.sql)
@@ -444,7 +395,7 @@ def probe_storages(
 
     for question in dict.fromkeys(_questions(experiment, images)):
         facts = probe_storage(
-            site.belongings, question, sync_rates=rates, told=told, clock=doors.clock
+            site.belongings, question, sync_rates=rates, told=asked.told, clock=doors.clock
         )
         site.further.extend(facts)
 
@@ -468,26 +419,24 @@ def _classes(target: CloudNativePgTarget) -> Iterator[str | None]:
         yield target.wal_storage_class or target.storage_class
 
 
-def clusters_made(asked: Asked, site: KubernetesSite) -> Placed:
+def clusters_made(asked: Asked, site: KubernetesSite) -> Servers:
     """Return what runs Clusters that Steelyard makes."""
     experiment, doors, told = asked.experiment, asked.doors, asked.told
     datasets = dict.fromkeys(dataset_of(workload) for workload in experiment.workloads)
     checked = check_clusters(experiment, site, tuple(datasets))
     site.further.extend(checked.facts())
-    images = describe_images(experiment, checked.images, site, doors.clock, told)
+    images = describe_images(experiment, checked.images, site, told)
     secret = _secret(asked, site)
     plan = replace(
         generator_plan(experiment, site.place, checked.images[experiment.baseline], secret),
         away_from=database_labels(site.belongings.campaign_id),
     )
     site.plan = plan
-    programs = programs_of(plan, images, site, doors.clock, told)
-    generators = generators_of(plan, site, doors.clock, told)
+    programs = programs_of(plan, images, site, told)
+    generators = generators_of(plan, site, told)
+    generators.make(site, told, runs=asked.runs)
     if asked.runs:
-        generators.make(site, told)
-        probe_storages(experiment, checked.images, site, doors, told)
-    else:
-        generators.pods.require_room()
+        probe_storages(asked, checked.images, site)
     engine = InImageEngine(
         experiment,
         {name: images[image] for name, image in checked.images.items()},
@@ -498,10 +447,9 @@ def clusters_made(asked: Asked, site: KubernetesSite) -> Placed:
     cost = switch_cost(experiment, engine)
     made = partial(_made, asked, site, generators, secret)
     first = made(restarts=cost is SwitchCost.RESTART, slot=1)
-    return Placed(
+    return Servers(
         engine=engine,
         platforms=first,
-        site=site,
         room=_room(asked, site, generators),
         slots=lambda number: (
             first,
@@ -547,21 +495,8 @@ def _made(
     slot: int,
 ) -> Mapping[str, CloudNativePgPlatform]:
     """Return the platform of each configuration; configurations with equal Clusters share one."""
-    experiment, doors = asked.experiment, asked.doors
-    reach = Reach(site.api, sql_knock(doors.sql), doors.clock)
-    site.closing.append(reach.close)
-    means = ClusterMeans(
-        api=site.api,
-        processes=generators.processes,
-        generators=lambda: generators.pods.pods,
-        start_skew=lambda: generators.processes.last_skew,
-        reach=reach,
-        belongings=site.belongings,
-        sql=doors.sql,
-        clock=doors.clock,
-        told=asked.told,
-        paused=generators.paused,
-    )
+    experiment = asked.experiment
+    means = replace(_means(asked, site, generators), paused=generators.paused)
     platforms: dict[object, CloudNativePgPlatform] = {}
     for target in experiment.cluster_targets.values():
         if target not in platforms:

@@ -1,19 +1,22 @@
-"""From an experiment on running servers, PostgreSQL or Redis, to its engine and platforms."""
+"""From an experiment on running servers, PostgreSQL or Redis, to its engine and platforms.
+
+What every way in which servers come about is asked, and what it gives, stands here, too: the other
+ways build on this one.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from steelyard.core.errors import PreflightError, TargetError
-from steelyard.core.experiment import Experiment, Layer, SwitchCost
+from steelyard.core.experiment import Experiment, SwitchCost
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import (
     EndpointTarget,
     RedisEndpointTarget,
     RedisKubernetesTarget,
-    RedisTarget,
     Target,
 )
 from steelyard.gateways.doors import Doors
@@ -22,7 +25,7 @@ from steelyard.gateways.sql import Sql
 from steelyard.places.agent.host import HostProcesses
 from steelyard.places.agent.programs import PausedElsewhere
 from steelyard.places.local.groups import PausedGenerators
-from steelyard.places.protocol import Ledger, PausablePlatform, PausedPrograms
+from steelyard.places.protocol import Ledger, PausablePlatform, PausedPrograms, Platform
 from steelyard.systems.postgres.existing.platform import (
     EndpointOptions,
     EndpointPlatform,
@@ -57,47 +60,68 @@ from steelyard.systems.redis.factory import (
 from steelyard.systems.redis.settings import rights_of
 from steelyard.targets.differences import Room, can_alternate
 
+ProgramReach = Callable[[Path, tuple[Path, ...], str], Path]
+"""Returns where an account can reach programs, of which parts and by what label."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoints:
-    """Servers that are there already, ready to be measured.
+class Asked:
+    """What is assembled.
 
     Attributes:
-        platforms: Of each configuration, by name; those on one server share one.
-        room: What they offer to configurations that take turns.
-        seats: Makes the platform of each configuration for its turns, by name.
+        experiment: As a whole: it may have servers that come about in other ways.
+        campaign_id: In names and labels; for looking none, or one of a moment.
+        ledger: Is told what is made, before it is.
+        runs: The campaign begins, and what it needs is made. Else all is looked at, and what can
+            be known to fail fails.
+        told: Is told what goes on, which takes seconds.
+    """
+
+    experiment: Experiment
+    doors: Doors
+    campaign_id: str
+    ledger: Ledger
+    runs: bool
+    told: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Servers:
+    """What runs those configurations of an experiment whose servers come about in one way.
+
+    Attributes:
+        platforms: Of each configuration, by name; configurations on one target share one.
+        room: What the place offers to servers that are up together.
+        slots: Makes so many places for them, each with the platforms of the configurations it can
+            take; None: it cannot.
+        leave: Removes further what was made; a second time changes nothing.
     """
 
     engine: Engine
-    platforms: Mapping[str, PausablePlatform]
-    room: Room
-    seats: Callable[[], Mapping[str, PausablePlatform]]
+    platforms: Mapping[str, Platform]
+    room: Room = field(default_factory=Room)
+    slots: Callable[[int], tuple[Mapping[str, PausablePlatform], ...]] | None = None
+    leave: Callable[[], None] = lambda: None
 
 
-def assemble_endpoints(
-    experiment: Experiment,
-    doors: Doors,
-    *,
-    campaign_id: str,
-    ledger: Ledger,
-    reach: Callable[[Path, tuple[Path, ...], str], Path],
-) -> Endpoints:
+def one_each(
+    platforms: Mapping[str, PausablePlatform],
+) -> tuple[Mapping[str, PausablePlatform], ...]:
+    """Return a slot for each configuration, with its platform."""
+    return tuple({name: platform} for name, platform in platforms.items())
+
+
+def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
     """Return the engine and each configuration's platform, of those that are at an endpoint.
 
-    The servers are asked, nothing is changed.
-
-    Args:
-        experiment: What is to run; it may have other servers beside these.
-        doors: To the outside.
-        campaign_id: Names what is made there.
-        ledger: Is told of it before.
-        reach: Returns where the account of servers of this machine reaches programs: one generator
-            drives all.
+    The servers are asked, nothing is changed. The generator runs as servers of this machine do:
+    one drives all.
 
     Raises:
         TargetError: A server cannot be reached.
         PreflightError: Two targets lead to one server, or there is no pgbench.
     """
+    experiment, doors = asked.experiment, asked.doors
     targets = experiment.endpoint_targets
     entrances = {target: doors.sql.reach(keywords_of(target)) for target in targets.values()}
     require_different_servers(entrances.values(), doors.sql)
@@ -114,11 +138,8 @@ def assemble_endpoints(
     )
     room = _room(experiment, engine, entrances, doors.sql)
     ground = _Ground(
-        experiment=experiment,
+        asked=asked,
         engine=engine,
-        campaign_id=campaign_id,
-        ledger=ledger,
-        doors=doors,
         shared=experiment.shared_servers if can_alternate(experiment, engine, room) else {},
     )
     options = {
@@ -126,14 +147,14 @@ def assemble_endpoints(
         for target, server in servers.items()
     }
     platforms = {target: ground.platform(each) for target, each in options.items()}
-    return Endpoints(
+    return Servers(
         engine=engine,
         platforms={name: platforms[target] for name, target in targets.items()},
         room=room,
-        seats=lambda: {
-            name: ground.seat(name, platforms[target], options[target])
+        slots=lambda _: tuple(
+            {name: ground.seat(name, platforms[target], options[target])}
             for name, target in targets.items()
-        },
+        ),
     )
 
 
@@ -171,40 +192,30 @@ class _Ground:
         shared: Servers on which several configurations take turns, by sessions of their own.
     """
 
-    experiment: Experiment
+    asked: Asked
     engine: Engine
-    campaign_id: str
-    ledger: Ledger
-    doors: Doors
     shared: Mapping[EndpointTarget | RedisEndpointTarget, tuple[str, ...]]
-
-    @property
-    def _means(self) -> Means:
-        return means_of(self.doors)
-
-    @property
-    def _paused(self) -> PausedPrograms:
-        return paused_of(self.doors)
 
     def options(
         self, target: EndpointTarget, entrance: ServerAddress, server: RunningServer
     ) -> EndpointOptions:
         """Return how a server is used."""
-        names = settings_on(self.experiment, target)
+        experiment = self.asked.experiment
+        names = settings_on(experiment, target)
         at_once = len(self.shared.get(target, ("one",)))
-        restarts = target not in self.shared and restarts_on(self.experiment, target, names, server)
+        restarts = target not in self.shared and restarts_on(experiment, target, names, server)
         return EndpointOptions(
             target=target,
             entrance=entrance,
-            campaign_id=self.campaign_id,
+            campaign_id=self.asked.campaign_id,
             datasets=dataset_needs(self.engine.datasets()),
             settings=names,
             restarts=restarts,
-            clients=at_once * max(load.clients for load in self.experiment.loads),
+            clients=at_once * max(load.clients for load in experiment.loads),
             sessions=target in self.shared
             or (
                 not restarts
-                and fit_sessions(self.experiment, target, server, entrance, self.doors.sql)
+                and fit_sessions(experiment, target, server, entrance, self.asked.doors.sql)
             ),
             alters=not server.not_alterable(names),
             writes=self.engine.writes(),
@@ -212,7 +223,10 @@ class _Ground:
 
     def platform(self, options: EndpointOptions) -> EndpointPlatform:
         """Return a server."""
-        return EndpointPlatform(options, self.ledger, self._means, paused=self._paused)
+        doors = self.asked.doors
+        return EndpointPlatform(
+            options, self.asked.ledger, means_of(doors), paused=paused_of(doors)
+        )
 
     def seat(
         self, configuration: str, server: EndpointPlatform, options: EndpointOptions
@@ -223,11 +237,11 @@ class _Ground:
             return server
         return EndpointSessions(
             options,
-            self.ledger,
-            self._means,
+            self.asked.ledger,
+            means_of(self.asked.doors),
             server=server,
             number=names.index(configuration) + 1 if self.engine.writes() else None,
-            paused=self._paused,
+            paused=paused_of(self.asked.doors),
         )
 
 
@@ -310,10 +324,10 @@ def dataset_needs(datasets: Sequence[Dataset]) -> tuple[DatasetNeeds, ...]:
 def settings_on(experiment: Experiment, target: Target) -> tuple[str, ...]:
     """Return the names of all settings that any configuration on a server asks for."""
     names = {
-        setting.name.lower()
+        name
         for configuration in experiment.configurations
-        for setting in configuration.settings
-        if configuration.target == target and setting.layer is Layer.POSTGRES
+        if configuration.target == target
+        for name in configuration.asked_folded()
     }
     return tuple(sorted(names))
 
@@ -338,16 +352,18 @@ def require_different_servers(entrances: Collection[ServerAddress], sql: Sql) ->
     """
     statement = f"{STARTED_AT}, current_setting('port')"
     seen = {repr(sql.rows(address, statement)) for address in entrances}
-    if len(seen) < len(entrances):
+    _require_as_many(seen, entrances)
+
+
+def _require_as_many(servers: Collection[str], targets: Collection[object]) -> None:
+    if len(servers) < len(targets):
         raise PreflightError(
             "two targets of the experiment lead to the same server",
             hint="Write the target once, in a configuration that the others extend.",
         )
 
 
-def assemble_redis_endpoints(
-    experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Ledger
-) -> Endpoints:
+def assemble_redis_endpoints(asked: Asked) -> Servers:
     """Return the engine and each configuration's platform.
 
     The servers are asked, nothing is changed.
@@ -356,6 +372,7 @@ def assemble_redis_endpoints(
         TargetError: A server cannot be reached.
         PreflightError: Two targets lead to one server, or there is no load generator.
     """
+    experiment, doors = asked.experiment, asked.doors
     targets = {
         name: target
         for name, target in experiment.redis_targets.items()
@@ -364,9 +381,9 @@ def assemble_redis_endpoints(
     means = RedisMeans(redis=doors.redis, processes=doors.processes, clock=doors.clock)
     platforms = {}
     for target in dict.fromkeys(targets.values()):
-        options = _options(experiment, target, campaign_id)
+        options = _options(experiment, target, asked.campaign_id)
         paused = PausedGenerators(doors.processes, doors.clock)
-        platforms[target] = RedisEndpointPlatform(options, ledger, means, paused=paused)
+        platforms[target] = RedisEndpointPlatform(options, asked.ledger, means, paused=paused)
     require_different([platform.state for platform in platforms.values()])
     surroundings = RedisSurroundings(
         processes=doors.processes,
@@ -381,11 +398,11 @@ def assemble_redis_endpoints(
         surroundings,
     )
     by_name = {name: platforms[target] for name, target in targets.items()}
-    return Endpoints(
+    return Servers(
         engine=engine,
         platforms=by_name,
         room=Room(pausing=Pausing.GENERATOR),
-        seats=lambda: by_name,
+        slots=lambda _: one_each(by_name),
     )
 
 
@@ -419,17 +436,17 @@ def redis_options(
     return RedisEndpointOptions(
         entrance=entrance,
         campaign_id=campaign_id,
-        datasets=redis_needs(experiment),
-        growing=growing_workloads(experiment),
-        settings=redis_settings_on(experiment, target),
-        asked=redis_values_on(experiment, target),
+        datasets=_redis_needs(experiment),
+        growing=tuple(each.name for each in experiment.workloads if growth_bytes(each) is None),
+        settings=settings_on(experiment, target),
+        asked=_values_on(experiment, target),
         allow_existing=target.allow_existing,
         clients=max(load.clients for load in experiment.loads),
         guest=rights_of(experiment.workloads),
     )
 
 
-def redis_needs(experiment: Experiment) -> tuple[tuple[str, int], ...]:
+def _redis_needs(experiment: Experiment) -> tuple[tuple[str, int], ...]:
     """Return each data set with about how much of a server's memory it takes in the end."""
     needs = {
         dataset.name: dataset.expected_memory_bytes for dataset in datasets_of(experiment.workloads)
@@ -439,23 +456,7 @@ def redis_needs(experiment: Experiment) -> tuple[tuple[str, int], ...]:
     return tuple(needs.items())
 
 
-def growing_workloads(experiment: Experiment) -> tuple[str, ...]:
-    """Return the names of workloads whose data grow for as long as they run."""
-    return tuple(each.name for each in experiment.workloads if growth_bytes(each) is None)
-
-
-def redis_settings_on(experiment: Experiment, target: RedisTarget) -> tuple[str, ...]:
-    """Return the names of all settings that any configuration on a server asks for."""
-    names = {
-        name
-        for configuration in experiment.configurations
-        if configuration.target == target
-        for name in configuration.asked_folded()
-    }
-    return tuple(sorted(names))
-
-
-def redis_values_on(experiment: Experiment, target: RedisTarget) -> tuple[tuple[str, str], ...]:
+def _values_on(experiment: Experiment, target: Target) -> tuple[tuple[str, str], ...]:
     """Return every value of every setting that a configuration on a server asks for."""
     pairs = {
         pair
@@ -475,8 +476,4 @@ def _restarts(experiment: Experiment, names: Sequence[str]) -> bool:
 
 def require_different(states: Sequence[ServerState]) -> None:
     """Raise when two targets lead to one server: each would keep the other's settings."""
-    if len({state.run_id for state in states}) < len(states):
-        raise PreflightError(
-            "two targets of the experiment lead to the same server",
-            hint="Write the target once, in a configuration that the others extend.",
-        )
+    _require_as_many({state.run_id for state in states}, states)

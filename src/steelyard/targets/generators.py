@@ -32,8 +32,6 @@ from steelyard.core.target import (
     KubernetesPlace,
     RedisKubernetesTarget,
 )
-from steelyard.gateways.files import cache_directory
-from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Processes
 from steelyard.places.agent.programs import AgentProcesses, PausedElsewhere
 from steelyard.places.kubernetes.belongings import Belongings, object_name
@@ -45,7 +43,7 @@ from steelyard.places.kubernetes.generators import (
 )
 from steelyard.places.kubernetes.pods import image_pod
 from steelyard.places.kubernetes.reaching import SUPERUSER
-from steelyard.places.local.server import MEMORY, TEMPORARY
+from steelyard.places.local.server import generators_roots
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
 from steelyard.systems.postgres.factory import CLIENTS, ImagePrograms, describe_image, find_in_image
 from steelyard.systems.postgres.server import Installation
@@ -71,17 +69,9 @@ def describe_images(
     experiment: Experiment,
     images: Mapping[str, str],
     site: KubernetesSite,
-    clock: Clock,
     told: Callable[[str], None],
 ) -> Mapping[str, ImagePrograms]:
-    """Return what each image of the servers says.
-
-    Args:
-        experiment: Whose settings are asked about.
-        images: By configuration.
-        site: Where a pod of each image is made for a moment.
-        clock: Waits for it.
-        told: Is told.
+    """Return what each image of the servers says of an experiment's settings.
 
     Raises:
         PreflightError: An image is not found, or is none of PostgreSQL.
@@ -91,32 +81,26 @@ def describe_images(
         configurations = [t for t in experiment.configurations if images.get(t.name) == image]
         asked = tuple((t.name, tuple(t.asked().items())) for t in configurations)
         ask = partial(describe_image, image, configurations)
-        found[image] = asked_once((image, asked), site, clock, told, ask=ask)
+        found[image] = asked_once((image, asked), site, told, ask=ask)
     return found
 
 
 def asked_once(
     question: Sequence[object],
     site: KubernetesSite,
-    clock: Clock,
     told: Callable[[str], None],
     *,
     ask: Callable[[Processes], AnswerT],
 ) -> AnswerT:
-    """Return what a pod of an image answers, or answered before.
+    """Return what a pod of an image answers, or answered before; it is there for a moment.
 
-    Args:
-        question: The image, and what tells its answer from others.
-        site: Where the pod is made for a moment.
-        clock: Waits for it.
-        told: Is told.
-        ask: Asks it.
+    A question begins with the image, and goes on with what tells its answer from others.
     """
     key = (site.api.server, *question)
     if key not in _KNOWN:
         belongings = _somewhere(site)
         try:
-            with image_pod(belongings, str(question[0]), clock, told) as processes:
+            with image_pod(belongings, str(question[0]), site.clock, told) as processes:
                 _KNOWN[key] = ask(processes)
         finally:
             if belongings is not site.belongings:
@@ -160,12 +144,15 @@ class Generators:
         """Return what stops the generators of one server between its turns."""
         return PausedElsewhere(self.processes)
 
-    def make(self, site: KubernetesSite, told: Callable[[str], None]) -> None:
-        """Make the pods, and note where they are.
+    def make(self, site: KubernetesSite, told: Callable[[str], None], *, runs: bool) -> None:
+        """Make the pods, and note where they are; before a campaign look whether there is room.
 
         Raises:
-            PreflightError: They cannot be.
+            PreflightError: They cannot be made.
         """
+        if not runs:
+            self.pods.require_room()
+            return
         self.pods.make(told)
         nodes = ", ".join(dict.fromkeys(self.pods.nodes))
         site.further.append(Fact(name="generators on", value=nodes, subject="Kubernetes"))
@@ -175,16 +162,11 @@ class Generators:
 
 
 def generators_of(
-    plan: GeneratorPlan, site: KubernetesSite, clock: Clock, told: Callable[[str], None]
+    plan: GeneratorPlan, site: KubernetesSite, told: Callable[[str], None]
 ) -> Generators:
     """Return the generators of a plan; nothing is made yet."""
-    pods = GeneratorPods(plan, site.belongings, site.api, clock)
-    processes = AgentProcesses(
-        pods,
-        clock,
-        roots=(MEMORY, TEMPORARY, cache_directory()),
-        told=told,
-    )
+    pods = GeneratorPods(plan, site.belongings, site.api, site.clock)
+    processes = AgentProcesses(pods, site.clock, roots=generators_roots(), told=told)
     return Generators(plan=plan, pods=pods, processes=processes)
 
 
@@ -192,17 +174,9 @@ def programs_of(
     plan: GeneratorPlan,
     known: Mapping[str, ImagePrograms],
     site: KubernetesSite,
-    clock: Clock,
     told: Callable[[str], None],
 ) -> Installation:
-    """Return the programs of the generators' image.
-
-    Args:
-        plan: Names the image.
-        known: Images of servers that were asked already, by name.
-        site: Where a pod of it is made for a moment.
-        clock: Waits for it.
-        told: Is told.
+    """Return the programs of the generators' image, which may be known from the servers.
 
     Raises:
         PreflightError: It lacks pgbench or psql.
@@ -212,7 +186,6 @@ def programs_of(
     return asked_once(
         (plan.image, CLIENTS),
         site,
-        clock,
         told,
         ask=lambda processes: find_in_image(plan.image, processes, CLIENTS),
     )

@@ -4,7 +4,6 @@ What an account must be allowed is asked before anything is made, and so is whet
 room for what a campaign puts there: data and WAL of a Cluster, dump and append-only file of Redis.
 """
 
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +13,6 @@ from steelyard.core.errors import InputError, PreflightError, PrivilegeError
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.kubernetes import (
-    CAMPAIGN,
     CLAIM,
     CLUSTER,
     JOB,
@@ -22,6 +20,7 @@ from steelyard.core.kubernetes import (
     SECRET,
     ObjectRef,
     campaign_value,
+    is_of_campaign,
 )
 from steelyard.core.measurement import Fact
 from steelyard.core.target import (
@@ -32,30 +31,16 @@ from steelyard.core.target import (
 from steelyard.core.units import GIB, MIB, format_bytes, in_unit, parse_quantity_bytes
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock
-from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.kubernetes.belongings import Belongings, object_name
+from steelyard.gateways.kubernetes.api import KubernetesApi, verbs_of_sessions
+from steelyard.places.kubernetes.belongings import Belongings, job_name, object_name
 from steelyard.places.kubernetes.generators import GeneratorPlan
-from steelyard.places.kubernetes.job import job_name
 from steelyard.places.kubernetes.permissions import Permission, Purpose, needed
-from steelyard.places.protocol import Ledger, PausablePlatform, Platform
-from steelyard.systems.protocol import Dataset, Engine
+from steelyard.places.protocol import Ledger
+from steelyard.systems.protocol import Dataset
 from steelyard.systems.redis.datasets import datasets_of
-from steelyard.targets.differences import Room
 
 _READING: Final = ("get", "list")
 Lack = tuple[Permission, tuple[str, ...]]  # and the verbs that are missing
-
-
-def purposes_of(
-    experiment: Experiment, api: KubernetesApi, *, makes_namespace: bool
-) -> tuple[Purpose, ...]:
-    """Return what permissions an experiment needs in a cluster."""
-    asked = {
-        Purpose.OUTSIDE: not api.is_inside,
-        Purpose.OWN_NAMESPACE: makes_namespace,
-    }
-    others = (purpose for purpose, wanted in asked.items() if wanted)
-    return (*server_purposes(experiment), *others)
 
 
 def server_purposes(experiment: Experiment) -> tuple[Purpose, ...]:
@@ -65,49 +50,20 @@ def server_purposes(experiment: Experiment) -> tuple[Purpose, ...]:
     return tuple(purpose for purpose, wanted in asked.items() if wanted)
 
 
-def lacks(
-    experiment: Experiment, api: KubernetesApi, namespace: str, *, makes_namespace: bool
-) -> tuple[Lack, ...]:
-    """Return every permission that the account lacks, with the verbs."""
-    purposes = purposes_of(experiment, api, makes_namespace=makes_namespace)
-    found = []
-    for permission in needed(purposes):
-        where = "" if permission.cluster_wide else namespace
-        missing = tuple(
-            verb
-            for verb in _verbs(permission, experiment, api)
-            if not api.allowed(verb, permission.kind, where, permission.part)
-        )
-        if missing:
-            found.append((permission, missing))
-    return tuple(found)
-
-
 def _verbs(permission: Permission, experiment: Experiment, api: KubernetesApi) -> tuple[str, ...]:
     """Return the verbs that this experiment needs of those that the purpose may need.
 
-    A server that is there already is not made; a session with a pod asks for `create` only from
-    Kubernetes 1.35 on, and its `get` before that.
+    A server that is there already is not made.
     """
     made = bool(experiment.made_targets)
     if permission.part in ("exec", "portforward"):
-        return permission.verbs if _minor(api.version()) >= _CREATES_SESSIONS else ("get",)
+        return verbs_of_sessions(api.version())
     if permission.kind in (SECRET, CLAIM) and not made:
         return tuple(verb for verb in permission.verbs if verb in _READING)
     if permission.kind == CLUSTER and not made:
         changed = any(target.allow_existing for target in experiment.cluster_targets.values())
         return (*_READING, *(("patch",) if changed else ()))
     return permission.verbs
-
-
-_CREATES_SESSIONS: Final = 35
-
-
-def _minor(version: str) -> int:
-    """Return the minor version of ``v1.34.4``; 0 where it is none."""
-    parts = version.lstrip("v").split(".")
-    digits = "".join(c for c in parts[1] if c.isdigit()) if len(parts) > 1 else ""
-    return int(digits or 0)
 
 
 def require_allowed(missing: tuple[Lack, ...], api: KubernetesApi, namespace: str) -> None:
@@ -132,21 +88,8 @@ def _words(lack: Lack, namespace: str) -> str:
     return f"{', '.join(verbs)} {permission.resource}{group} {where} (to {permission.why})"
 
 
-def findings_of(missing: tuple[Lack, ...], namespace: str) -> Iterator[Finding]:
-    """Yield what the record will not say because the account may not see it."""
-    for lack in missing:
-        if lack[0].optional:
-            yield Finding(
-                code="permission-missing",
-                severity=Severity.INFO,
-                message=f"the account may not {_words(lack, namespace)}; the record lacks that",
-                remedy="Have it granted: `steelyard kubernetes rbac`.",
-                subject="kubernetes",
-            )
-
-
-Told = Callable[[str], None]
 _SUBJECT: Final = "Kubernetes"
+SERVER: Final = "API server"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -200,9 +143,25 @@ class KubernetesSite:
         Raises:
             PrivilegeError: With everything that it may not.
         """
-        makes = self.makes_namespace
-        self.missing = lacks(self.experiment, self.api, self.namespace, makes_namespace=makes)
+        self.missing = tuple(self._lacks())
         require_allowed(self.missing, self.api, self.namespace)
+
+    def _lacks(self) -> Iterator[Lack]:
+        """Yield every permission that the account lacks, with the verbs."""
+        purposes = list(server_purposes(self.experiment))
+        if not self.api.is_inside:
+            purposes.append(Purpose.OUTSIDE)
+        if self.makes_namespace:
+            purposes.append(Purpose.OWN_NAMESPACE)
+        for permission in needed(purposes):
+            where = "" if permission.cluster_wide else self.namespace
+            missing = tuple(
+                verb
+                for verb in _verbs(permission, self.experiment, self.api)
+                if not self.api.allowed(verb, permission.kind, where, permission.part)
+            )
+            if missing:
+                yield permission, missing
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the cluster."""
@@ -218,7 +177,16 @@ class KubernetesSite:
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is worth knowing before the start."""
-        yield from findings_of(self.missing, self.namespace)
+        for lack in self.missing:
+            if lack[0].optional:
+                told = _words(lack, self.namespace)
+                yield Finding(
+                    code="permission-missing",
+                    severity=Severity.INFO,
+                    message=f"the account may not {told}; the record lacks that",
+                    remedy="Have it granted: `steelyard kubernetes rbac`.",
+                    subject="kubernetes",
+                )
         if self.place.generators.same_node:
             yield Finding(
                 code="generator-beside-database",
@@ -251,11 +219,8 @@ class KubernetesSite:
             self.belongings.remove_all()
 
 
-SERVER: Final = "API server"
-
-
 def find_site(
-    experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Ledger
+    experiment: Experiment, doors: Doors, campaign_id: str, ledger: Ledger
 ) -> KubernetesSite:
     """Return the place of an experiment's pods; the cluster is asked, nothing is made.
 
@@ -267,7 +232,6 @@ def find_site(
     place = place_in(experiment)
     api = doors.kubernetes.connect(place.context)
     api.version()
-    campaign_id = campaign_id or f"look-{secrets.token_hex(4)}"
     namespace = place.namespace or _default_namespace(experiment, api, campaign_id)
     found = api.read(ObjectRef(kind=NAMESPACE, name=namespace))
     if found is not None and (found.get("status") or {}).get("phase") == "Terminating":
@@ -282,14 +246,13 @@ def find_site(
     belongings = Belongings(api, ledger, campaign_id, namespace, clock=doors.clock)
     if api.is_inside:
         _go_with_job(belongings)
-    labels = (found or {"metadata": {}})["metadata"].get("labels") or {}
     return KubernetesSite(
         experiment=experiment,
         api=api,
         place=place,
         namespace=namespace,
         is_there=found is not None,
-        is_own=found is None or labels.get(CAMPAIGN) == campaign_value(campaign_id),
+        is_own=found is None or is_of_campaign(found, campaign_value(campaign_id)),
         belongings=belongings,
         ledger=ledger,
         clock=doors.clock,
@@ -330,42 +293,6 @@ def _default_namespace(experiment: Experiment, api: KubernetesApi, campaign_id: 
 def trial_namespace(site: KubernetesSite) -> str:
     """Return where an object can be tried: its own namespace may not be there yet."""
     return site.namespace if site.is_there or site.is_opened else site.api.namespace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is assembled.
-
-    Attributes:
-        campaign_id: In names and labels; for looking one of a moment.
-        ledger: Is told what is made.
-        runs: The campaign begins: its pods are made. Else the cluster is looked at, and what can
-            be known to fail fails.
-        told: Is told what goes on, which takes seconds.
-    """
-
-    experiment: Experiment
-    doors: Doors
-    campaign_id: str
-    ledger: Ledger
-    runs: bool
-    told: Told
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """What runs an experiment in a cluster.
-
-    Attributes:
-        room: What it offers to servers that are up together.
-        slots: As of an ``Assembly``.
-    """
-
-    engine: Engine
-    platforms: Mapping[str, Platform]
-    site: KubernetesSite
-    room: Room = field(default_factory=Room)
-    slots: Callable[[int], tuple[Mapping[str, PausablePlatform], ...]] | None = None
 
 
 # Prepared and measured side by side, with what grows in between: a guess.

@@ -6,7 +6,7 @@ What a file does not have is not known: no price is guessed, and no region stand
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from io import StringIO
@@ -213,18 +213,6 @@ def _aurora_instance(server: PricedServer, table: AuroraPrices, kind: str) -> Pa
     factor = table.optimized_factor if server.is_optimized else 1.0
     hour = _product(factor, table.instance_hour.get(server.instance_class))
     return _part(INSTANCE, hour, f"a {server.instance_class} of Aurora", server.region)
-
-
-def break_even_ios_per_hour(server: PricedServer, prices: Prices) -> float | None:
-    """Return the I/Os an hour above which an I/O-Optimized cluster is the cheaper one.
-
-    None where a price is not known.
-    """
-    standard = _of_aurora(replace(server, is_optimized=False), prices)
-    optimized = _of_aurora(replace(server, is_optimized=True), prices)
-    if standard.per_hour is None or optimized.per_hour is None or not standard.io_per_million:
-        return None
-    return (optimized.per_hour - standard.per_hour) / standard.io_per_million * 1e6
 
 
 # Endings of usage types, after the prefix of a region; the place of each price in the file.

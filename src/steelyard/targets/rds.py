@@ -6,12 +6,11 @@ has ALTER SYSTEM there; static ones take a reboot.
 """
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from steelyard.core.aws import CLASSES
@@ -19,10 +18,10 @@ from steelyard.core.errors import PreflightError, SteelyardError, TargetError, u
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Fact, ProviderSeries
-from steelyard.core.outside import OnServer, Outside, Rented, ServerAddress, ServerInCluster
+from steelyard.core.outside import OnServer, Outside, Rented, ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision
-from steelyard.core.target import AuroraTarget, EndpointTarget, RdsTarget, RentedTarget
+from steelyard.core.target import AuroraTarget, EndpointTarget, RdsTarget, RentedTarget, Target
 from steelyard.core.units import in_unit
 from steelyard.gateways.aws import AwsApi
 from steelyard.gateways.doors import Doors
@@ -36,8 +35,7 @@ from steelyard.places.aws import (
     read_load,
     require_account,
 )
-from steelyard.places.protocol import Ledger, PausedPrograms, PodSight
-from steelyard.systems.existing import SettingStore
+from steelyard.places.protocol import Ledger, PodSight
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.server import STARTED_AT, Means
 from steelyard.systems.postgres.factory import (
@@ -49,10 +47,13 @@ from steelyard.systems.postgres.factory import (
 from steelyard.systems.postgres.settings import SettingEntry, as_boolean
 from steelyard.targets.differences import Room
 from steelyard.targets.endpoint import (
-    Endpoints,
+    Asked,
+    ProgramReach,
+    Servers,
     dataset_needs,
     host_of,
     means_of,
+    one_each,
     paused_of,
     restarts_on,
     settings_on,
@@ -73,26 +74,11 @@ def priced(experiment: Experiment, prices: Callable[[], Prices]) -> Experiment:
     if not any(isinstance(each.target, RentedTarget) for each in experiment.configurations):
         return experiment
     known = prices()
-    return _with_rented(experiment, lambda target: _priced(target, known))
+    return experiment.with_targets(lambda target: _priced(target, known))
 
 
-def _with_rented(
-    experiment: Experiment, changed: Callable[[RentedTarget], RentedTarget]
-) -> Experiment:
-    """Return an experiment with its rented servers changed."""
-    return replace(
-        experiment,
-        configurations=tuple(
-            replace(each, target=changed(each.target))
-            if isinstance(each.target, RentedTarget)
-            else each
-            for each in experiment.configurations
-        ),
-    )
-
-
-def _priced(target: RentedTarget, prices: Prices) -> RentedTarget:
-    if target.cost is not None:
+def _priced(target: Target, prices: Prices) -> Target:
+    if not isinstance(target, RentedTarget) or target.cost is not None:
         return target
     kind = CLASSES.get(target.instance_class)
     server = PricedServer(
@@ -128,7 +114,9 @@ def expiring(experiment: Experiment, ttl_s: float | None) -> Experiment:
                 hint="Add --ttl, such as --ttl 4h: longer than the campaign may take.",
             )
         return experiment
-    return _with_rented(experiment, lambda target: replace(target, ttl_s=ttl_s))
+    return experiment.with_targets(
+        lambda target: replace(target, ttl_s=ttl_s) if isinstance(target, RentedTarget) else target
+    )
 
 
 class _GoesWhole:
@@ -153,12 +141,11 @@ class ParameterGroup:
 
     An instance in a cluster has two groups: its own, and the cluster's for what that does not have.
 
-    Args:
-        target: What it is.
-        name: Of groups and instance.
-        api: The region.
-        doors: To the clock.
+    Attributes:
+        label: How settings are changed.
     """
+
+    label: Final = "by a parameter group"
 
     def __init__(self, target: RentedTarget, name: str, api: AwsApi, doors: Doors) -> None:
         self._target = target
@@ -169,11 +156,6 @@ class ParameterGroup:
         self._of_instance: frozenset[str] = frozenset()
         self.server: RunningServer | None = None
         self.started_at: Callable[[], object] = object
-
-    @property
-    def label(self) -> str:
-        """Return how settings are changed."""
-        return "by a parameter group"
 
     def change(self, settings: Mapping[str, str]) -> bool:
         """Put settings into the group, whose dynamic ones come into force by themselves."""
@@ -284,16 +266,16 @@ def _parameter(name: str, how: str) -> dict[str, str]:
 class Instance:
     """The place of one instance, made when it is asked for.
 
-    Args:
-        target: What it is.
-        name: Of instance and parameter group.
-        maker: Makes both, and deletes them.
-        doors: To the clock.
+    Attributes:
+        label: Its name, and that of its parameter group.
+        inside: None: its address is all that is needed.
     """
+
+    inside: Final = None
 
     def __init__(self, target: RentedTarget, name: str, maker: AwsMaker, doors: Doors) -> None:
         self._target = target
-        self._name = name
+        self.label = self._name = name
         self._maker = maker
         self._doors = doors
         self._entrance: ServerAddress | None = None
@@ -336,16 +318,6 @@ class Instance:
         span = self._served_s, self._doors.clock.now()
         return read_load(self._name, str(self._said["DbiResourceId"]), self._maker.api, span)
 
-    @property
-    def label(self) -> str:
-        """Return its name."""
-        return self._name
-
-    @property
-    def inside(self) -> ServerInCluster | None:
-        """Return None: its address is all that is needed."""
-        return None
-
     def entrance(self) -> ServerAddress:
         """Return where it is reached.
 
@@ -356,7 +328,7 @@ class Instance:
             raise TargetError(f"the instance {self._name} is made when the campaign begins")
         return self._entrance
 
-    def store(self, own_file: SettingStore) -> SettingStore | None:  # noqa: ARG002 - out of reach
+    def store(self, own_file: object) -> ParameterGroup:  # noqa: ARG002 - out of reach
         """Return its parameter group."""
         return self.group
 
@@ -499,22 +471,13 @@ def _of_instance(target: RdsTarget) -> Iterator[tuple[str, object]]:
 class InstancePlatform(EndpointPlatform):
     """An instance that was made for the campaign; with it goes what was made inside."""
 
-    def __init__(
-        self,
-        options: EndpointOptions,
-        ledger: Ledger,
-        means: Means,
-        place: Instance,
-        paused: PausedPrograms,
-    ) -> None:
-        super().__init__(options, ledger, means, place, paused)
-        self._instance = place
+    _place: Instance
 
     def provider_series(
         self, since_s: float, until_s: float, *, patience_s: float
     ) -> tuple[ProviderSeries, ...]:
         """Return what CloudWatch counted of it; raises as ``places.aws.read_counts``."""
-        return self._instance.read_counts((since_s, until_s), patience_s)
+        return self._place.read_counts((since_s, until_s), patience_s)
 
     def _undone(self) -> list[SteelyardError]:
         self._since = None
@@ -564,80 +527,63 @@ class PlannedPlatform(EndpointPlatform):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """What all instances of a campaign have in common.
-
-    Attributes:
-        ledger: Is told of everything before it is made.
-        reach: Returns where the account of servers of this machine reaches programs.
-        runs: They are made; else they are only looked at.
-    """
-
-    experiment: Experiment
-    doors: Doors
-    campaign_id: str
-    ledger: Ledger
-    reach: Callable[[Path, tuple[Path, ...], str], Path]
-    runs: bool
-
-    def instance(self, target: RentedTarget, number: int) -> Instance:
-        """Return an instance, not made yet."""
-        api = self.doors.aws.connect(target.region)
-        expires = datetime.fromtimestamp(self.doors.clock.now() + target.ttl_s, UTC)
-        maker = AwsMaker(
-            api,
-            account=require_account(api, target.accounts),
-            campaign_id=self.campaign_id or "look",
-            expires=expires.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            ledger=self.ledger,
-        )
-        name = f"{prefix(self.campaign_id or 'look')}-{number}"
-        return Instance(target, name, maker, self.doors)
+def _instance(asked: Asked, target: RentedTarget, number: int) -> Instance:
+    """Return an instance, not made yet."""
+    doors = asked.doors
+    api = doors.aws.connect(target.region)
+    expires = datetime.fromtimestamp(doors.clock.now() + target.ttl_s, UTC)
+    maker = AwsMaker(
+        api,
+        account=require_account(api, target.accounts),
+        campaign_id=asked.campaign_id or "look",
+        expires=expires.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        ledger=asked.ledger,
+    )
+    return Instance(target, f"{prefix(asked.campaign_id or 'look')}-{number}", maker, doors)
 
 
-def assemble_rds(
-    ground: Ground, told: Callable[[str], None]
-) -> tuple[Endpoints, Callable[[], None]]:
-    """Return the engine and each configuration's platform, and what deletes all instances again.
+def assemble_rds(asked: Asked, reach: ProgramReach) -> Servers:
+    """Return the engine and each configuration's platform; to leave is to delete all instances.
 
-    For a run the instances are made; other configurations may have other servers beside these.
+    For a run they are made, else they are only looked at.
 
     Raises:
         SteelyardError: One cannot be made, or there is no pgbench; what was made is deleted.
     """
     targets = {
         each.name: each.target
-        for each in ground.experiment.configurations
+        for each in asked.experiment.configurations
         if isinstance(each.target, RentedTarget)
     }
     places = {
-        target: ground.instance(target, number)
+        target: _instance(asked, target, number)
         for number, target in enumerate(dict.fromkeys(targets.values()), 1)
     }
     try:
-        if ground.runs:
+        if asked.runs:
             for place in places.values():
-                place.make(told)
-        found = _assembled(ground, targets, places)
+                place.make(asked.told)
+        return _assembled(asked, reach, targets, places)
     except BaseException as error:
         for place in places.values():
             undo_after(error, place.leave)
         raise
 
-    def leave() -> None:
-        with ExitStack() as leaving:
-            for place in places.values():
-                leaving.callback(place.leave)
 
-    return found, leave
+def _leave(places: Iterable[Instance]) -> None:
+    with ExitStack() as leaving:
+        for place in places:
+            leaving.callback(place.leave)
 
 
 def _assembled(
-    ground: Ground, targets: Mapping[str, RentedTarget], places: Mapping[RentedTarget, Instance]
-) -> Endpoints:
-    experiment, doors = ground.experiment, ground.doors
-    servers = {target: _server(target, place, ground) for target, place in places.items()}
+    asked: Asked,
+    reach: ProgramReach,
+    targets: Mapping[str, RentedTarget],
+    places: Mapping[RentedTarget, Instance],
+) -> Servers:
+    experiment, doors = asked.experiment, asked.doors
+    servers = {target: _server(target, place, asked) for target, place in places.items()}
     engine = endpoint_engine(
         experiment,
         {name: servers[target] for name, target in targets.items()},
@@ -645,7 +591,7 @@ def _assembled(
             processes=doors.of_the_load,
             sql=doors.sql,
             account=None,
-            reach=ground.reach,
+            reach=reach,
             host=host_of(doors),
         ),
     )
@@ -655,21 +601,21 @@ def _assembled(
     for target, place in places.items():
         place.group.server = servers[target]
         names = settings_on(experiment, target)
-        entrance = place.entrance() if ground.runs else ServerAddress(host="", port=0)
+        entrance = place.entrance() if asked.runs else ServerAddress(host="", port=0)
         options = EndpointOptions(
             target=EndpointTarget(
                 host=entrance.host, port=entrance.port, user=_USER, restore=target.restore
             ),
             entrance=entrance,
-            campaign_id=ground.campaign_id,
+            campaign_id=asked.campaign_id,
             datasets=needs,
             settings=names,
             restarts=restarts_on(experiment, target, names, servers[target]),
             clients=max(load.clients for load in experiment.loads),
             writes=engine.writes(),
         )
-        inner = _GoesWhole(ground.ledger)
-        if ground.runs:
+        inner = _GoesWhole(asked.ledger)
+        if asked.runs:
             platforms[target] = InstancePlatform(options, inner, means, place, paused_of(doors))
         else:
             platforms[target] = PlannedPlatform(
@@ -682,22 +628,23 @@ def _assembled(
             )
     by_name = {name: platforms[target] for name, target in targets.items()}
     several = len(platforms) < len(by_name)
-    return Endpoints(
+    return Servers(
         engine=engine,
         platforms=by_name,
         room=Room(unable=_ON_ONE) if several else Room(pausing=Pausing.GENERATOR),
-        seats=lambda: by_name,
+        slots=lambda _: one_each(by_name),
+        leave=lambda: _leave(places.values()),
     )
 
 
-def _server(target: RentedTarget, place: Instance, ground: Ground) -> RunningServer:
+def _server(target: RentedTarget, place: Instance, asked: Asked) -> RunningServer:
     """Return what is known of a server; of one that is not there what AWS says of its version.
 
     Whoever owns the instance changes by its parameter group what takes a superuser elsewhere.
     """
-    if ground.runs:
-        return replace(read_running(place.entrance(), ground.doors.sql), superuser=True)
-    api = ground.doors.aws.connect(target.region)
+    if asked.runs:
+        return replace(read_running(place.entrance(), asked.doors.sql), superuser=True)
+    api = asked.doors.aws.connect(target.region)
     levels = (_CLUSTER, "") if isinstance(target, AuroraTarget) else ("",)
     catalogue = {
         name: SettingEntry(

@@ -10,7 +10,6 @@ from steelyard.core.experiment import Experiment, GeneratorName
 from steelyard.core.kubernetes import SECRET, ObjectRef, SecretRef
 from steelyard.core.outside import ServerInCluster
 from steelyard.core.target import ClusterService, RedisKubernetesTarget
-from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import RedisDoor
 from steelyard.places.kubernetes.generators import NO_CREDENTIALS, GeneratorPlan
@@ -37,7 +36,7 @@ from steelyard.systems.redis.statefulset.own_server import (
     StatefulSetOptions,
     make_redis_secret,
 )
-from steelyard.targets.endpoint import redis_options, require_different, running
+from steelyard.targets.endpoint import Asked, Servers, redis_options, require_different, running
 from steelyard.targets.generators import (
     Generators,
     asked_once,
@@ -46,18 +45,12 @@ from steelyard.targets.generators import (
     generators_of,
     redis_set_of,
 )
-from steelyard.targets.kubernetes_site import (
-    Asked,
-    KubernetesSite,
-    Placed,
-    require_redis_room,
-    trial_namespace,
-)
+from steelyard.targets.kubernetes_site import KubernetesSite, require_redis_room, trial_namespace
 
 _DESCRIBED: Final = "redis"  # tells what is asked of an image from what PostgreSQL's are asked
 
 
-def redis_servers_made(asked: Asked, site: KubernetesSite) -> Placed:
+def redis_servers_made(asked: Asked, site: KubernetesSite) -> Servers:
     """Return what runs Redis servers that Steelyard makes.
 
     Raises:
@@ -65,7 +58,7 @@ def redis_servers_made(asked: Asked, site: KubernetesSite) -> Placed:
     """
     experiment, doors, told = asked.experiment, asked.doors, asked.told
     _check(experiment, site)
-    images = _images(experiment, site, doors.clock, told)
+    images = _images(experiment, site, told)
     secret = _secret(asked, site)
     baseline = experiment.redis_in_kubernetes[experiment.baseline]
     plan = replace(
@@ -74,14 +67,11 @@ def redis_servers_made(asked: Asked, site: KubernetesSite) -> Placed:
         away_from=database_labels(site.belongings.campaign_id),
     )
     site.plan = plan
-    program = redis_generator(plan.image, site, doors.clock, told)
-    generators = generators_of(plan, site, doors.clock, told)
-    if asked.runs:
-        generators.make(site, told)
-    else:
-        generators.pods.require_room()
+    program = redis_generator(plan.image, site, told)
+    generators = generators_of(plan, site, told)
+    generators.make(site, told, runs=asked.runs)
     engine = InImageRedisEngine(experiment, images, program, redis=doors.redis)
-    return Placed(engine=engine, platforms=_platforms(asked, site, generators, secret), site=site)
+    return Servers(engine=engine, platforms=_platforms(asked, site, generators, secret))
 
 
 def _check(experiment: Experiment, site: KubernetesSite) -> None:
@@ -103,7 +93,7 @@ def _check(experiment: Experiment, site: KubernetesSite) -> None:
 
 
 def _images(
-    experiment: Experiment, site: KubernetesSite, clock: Clock, told: Callable[[str], None]
+    experiment: Experiment, site: KubernetesSite, told: Callable[[str], None]
 ) -> Mapping[str, RedisImage]:
     """Return what the image of each configuration's server says; each image is asked once."""
     names = {
@@ -119,20 +109,18 @@ def _images(
         wanted = tuple((t.name, tuple(t.asked().items())) for t in configurations)
         ask = partial(describe_redis_image, image, configurations, sorted(names))
         question = (image, _DESCRIBED, wanted, tuple(sorted(names)))
-        found[image] = asked_once(question, site, clock, told, ask=ask)
+        found[image] = asked_once(question, site, told, ask=ask)
     return {name: found[target.image] for name, target in experiment.redis_in_kubernetes.items()}
 
 
-def redis_generator(
-    image: str, site: KubernetesSite, clock: Clock, told: Callable[[str], None]
-) -> Generator:
+def redis_generator(image: str, site: KubernetesSite, told: Callable[[str], None]) -> Generator:
     """Return the load generator of the generators' image.
 
     Raises:
         PreflightError: It has none.
     """
     ask = partial(generator_in_image, image)
-    return asked_once((image, GeneratorName.REDIS_BENCHMARK), site, clock, told, ask=ask)
+    return asked_once((image, GeneratorName.REDIS_BENCHMARK), site, told, ask=ask)
 
 
 def _secret(asked: Asked, site: KubernetesSite) -> SecretRef:
@@ -210,7 +198,7 @@ class _Found:
         return ServicePlace(self.server, means, database="")
 
 
-def redis_services(asked: Asked, site: KubernetesSite) -> Placed:
+def redis_services(asked: Asked, site: KubernetesSite) -> Servers:
     """Return engine and platforms of servers that are there.
 
     Raises:
@@ -224,8 +212,8 @@ def redis_services(asked: Asked, site: KubernetesSite) -> Placed:
     for each in found.values():
         _require_open(each.place(site.api, reach, asked, LoadPods()), doors.redis)
     site.plan = _plan(experiment, site, found)
-    program = redis_generator(site.plan.image, site, doors.clock, asked.told)
-    generators = generators_of(site.plan, site, doors.clock, asked.told)
+    program = redis_generator(site.plan.image, site, asked.told)
+    generators = generators_of(site.plan, site, asked.told)
     places = {
         target: each.place(site.api, reach, asked, load_pods(generators))
         for target, each in found.items()
@@ -235,13 +223,9 @@ def redis_services(asked: Asked, site: KubernetesSite) -> Placed:
         for target, place in places.items()
     }
     require_different([platform.state for platform in platforms.values()])
-    if asked.runs:
-        generators.make(site, asked.told)
-    else:
-        generators.pods.require_room()
-    engine = _engine(asked, {n: platforms[t] for n, t in targets.items()}, program)
+    generators.make(site, asked.told, runs=asked.runs)
     by_name = {name: platforms[target] for name, target in targets.items()}
-    return Placed(engine=engine, platforms=by_name, site=site)
+    return Servers(engine=_engine(asked, by_name, program), platforms=by_name)
 
 
 def _find(target: RedisKubernetesTarget, site: KubernetesSite) -> _Found:

@@ -8,7 +8,6 @@ after ``put`` every knob that the configuration does not name is as it was befor
 after ``remove`` all of them are.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -37,7 +36,7 @@ from steelyard.core.linux import HUGE_PAGES
 from steelyard.core.outside import Command, TurnedKnob
 from steelyard.core.stack import Knob, KnobKind, Scope
 from steelyard.core.units import KIB, format_bytes, format_duration
-from steelyard.gateways.host import CpuLatency, Host
+from steelyard.gateways.host import CpuLatency, Host, memory_bytes
 from steelyard.gateways.process import Operator, Processes
 from steelyard.places.local.machine import capacity
 from steelyard.places.protocol import Ledger, LimitsInForce, Unfit
@@ -123,20 +122,13 @@ def _needed(configuration: Configuration, page_bytes: int) -> int:
 
 def _free_pages(host: Host) -> tuple[int | None, int]:
     """Return how many huge pages a server could still get, and the size of one."""
-    found = {
-        name: int(value)
-        for name, value in re.findall(
-            r"^(HugePages_\w+|Hugepagesize):\s+(\d+)",
-            host.read("/proc/meminfo") or "",
-            re.MULTILINE,
-        )
-    }
+    found = memory_bytes(host.read("/proc/meminfo"))
     if "HugePages_Free" not in found:
         return None, 0
     more = (host.read("/proc/sys/vm/nr_overcommit_hugepages") or "0").strip()
     surplus = max(int(more) - found.get("HugePages_Surp", 0), 0) if more.isdigit() else 0
     free = found["HugePages_Free"] - found.get("HugePages_Rsvd", 0) + surplus
-    return free, found.get("Hugepagesize", 0) * KIB
+    return free, found.get("Hugepagesize", 0)
 
 
 class HugePageNeeds:
@@ -347,13 +339,7 @@ def read_ahead_place(device: str | None) -> str:
 
 
 def unfit_settings(asked: Mapping[str, str], host: Host, *, device: str | None) -> Iterator[Unfit]:
-    """Yield the settings of the layer ``linux`` that this machine cannot have.
-
-    Args:
-        asked: Value by name.
-        host: This machine.
-        device: Of the data.
-    """
+    """Yield the settings of the layer ``linux`` that this machine cannot have."""
     for name, value in asked.items():
         if host_settings.is_sysctl(name):
             yield from _no_sysctl(name, host)

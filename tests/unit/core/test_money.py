@@ -25,7 +25,7 @@ from steelyard.core.money import (
     format_money,
     transaction_cost,
 )
-from steelyard.targets.prices import PricedServer, break_even_ios_per_hour, load_prices, rates_of
+from steelyard.targets.prices import PricedServer, load_prices, rates_of
 
 PRICES = load_prices()
 OWN = Rates(parts=(Part(name="machine", per_hour=0.36),))
@@ -115,8 +115,6 @@ def test_aurora_bills_io_by_the_million() -> None:
     optimized = rates_of(_aurora(is_optimized=True), PRICES)
     assert optimized.io_per_million is None
     assert (optimized.cost(8 * 3600) or 0.0) == pytest.approx(2.951, abs=5e-4)
-    even = break_even_ios_per_hour(_aurora(is_optimized=False), PRICES)
-    assert even == pytest.approx(0.476e6, rel=2e-3)
 
 
 def test_what_no_file_has_is_not_known() -> None:

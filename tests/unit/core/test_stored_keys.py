@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, make_dataclass, replace
 import pytest
 
 from steelyard.core.experiment import KeySpace
-from steelyard.core.redis import stored_key
+from steelyard.core.outside import stored_key
 from steelyard.core.target import (
     CloudNativePgTarget,
     KubernetesPlace,

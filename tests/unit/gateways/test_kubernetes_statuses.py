@@ -16,7 +16,7 @@ from steelyard.core.errors import (
 )
 from steelyard.gateways.kubernetes.api import Answered, Asked, refused
 
-ASKED = Asked(what="Pod bench/p", verb="patch", resource="pods", namespace="bench", context="lab")
+ASKED = Asked(what="Pod bench/p", verb="patch", namespace="bench", context="lab")
 _USER = 'User "system:serviceaccount:bench:limited"'
 
 

@@ -49,6 +49,25 @@ def test_a_torn_line_of_mounts_is_left_out() -> None:
     assert list(parse_mounts(None)) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("a b", r"a\040b"),
+        ("a\tb", r"a\011b"),
+        ("a\nb", r"a\012b"),
+        (r"a\b", r"a\134b"),
+        (r"a\040b", r"a\134040b"),
+        ("a\u2003b\x0cc\x85d\xa0e", "a\u2003b\x0cc\x85d\xa0e"),
+    ],
+)
+def test_a_mount_is_found_whatever_its_name(name: str, written: str) -> None:
+    """The kernel writes four characters in octal, the backslash too, and no others."""
+    mounts = f"proc /proc proc rw 0 0\n/dev/loop7 /srv/{written} xfs rw,nosuid 0 0\n"
+    assert [each.at for each in parse_mounts(mounts)] == ["/proc", f"/srv/{name}"]
+    (found,) = parse_mountinfo(f"32 31 8:2 / /srv/{written} rw - xfs /dev/loop7 rw\n")
+    assert (found.at, found.source) == (f"/srv/{name}", "/dev/loop7")
+
+
 def test_a_torn_mountinfo_is_an_error() -> None:
     """Half a line might be that of the mount that is looked for."""
     with pytest.raises((ValueError, LookupError), match=r"unpack|index"):

@@ -103,24 +103,6 @@ def test_what_stays_mounted_is_left_behind() -> None:
         _volumes(processes).unmount(Path("/proc"))
 
 
-@pytest.mark.parametrize(
-    ("name", "written"),
-    [
-        ("a b", r"a\040b"),
-        ("a\tb", r"a\011b"),
-        ("a\nb", r"a\012b"),
-        (r"a\b", r"a\134b"),
-        (r"a\040b", r"a\134040b"),
-        ("a\u2003b\x0cc\x85d", "a\u2003b\x0cc\x85d"),
-    ],
-)
-def test_a_mount_is_found_whatever_its_name(name: str, written: str) -> None:
-    """The kernel writes four characters in octal, the backslash too, and no others."""
-    mounts = f"proc /proc proc rw 0 0\n/dev/loop7 /srv/{written} xfs rw,nosuid 0 0\n"
-    assert xfs.devices_at(Path("/srv", name), mounts) == ["/dev/loop7"]
-    assert xfs.devices_at(Path("/srv", "a"), mounts) == []
-
-
 def test_the_room_of_an_image_counts_what_it_takes_itself(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

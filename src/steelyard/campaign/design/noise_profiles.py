@@ -16,7 +16,7 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.redis import stored_key
+from steelyard.core.outside import stored_key
 from steelyard.core.target import (
     Target,
 )

@@ -190,6 +190,15 @@ def lacks_verb(verb: str, resource: str, namespace: str = "", said: str = "") ->
     return PrivilegeError(f"the account may not {verb} {resource} {where}{added}", hint=RBAC_HINT)
 
 
+def verbs_of_sessions(version: str) -> tuple[str, ...]:
+    """Return what a role needs for commands and ports: one verb more since Kubernetes 1.35.
+
+    Source: KEP-4006, "Synthetic RBAC CREATE Authorization Check". A WebSocket begins with GET.
+    """
+    numbers = [int(number) for number in re.findall(r"\d+", version)[:2]]
+    return ("get", "create") if numbers >= [1, 35] else ("get",)
+
+
 def unknown_kind(kind: Kind) -> PreflightError:
     """Return that the cluster does not have a kind of object."""
     message = f"the cluster has no kind {kind.name} ({kind.api_version})"
@@ -266,12 +275,10 @@ class Asked:
     Attributes:
         what: The object: ``Pod bench/p``, or the path.
         verb: As roles write it.
-        resource: As roles write it: ``pods/exec``; empty where a path was asked for.
     """
 
     what: str
     verb: str
-    resource: str = ""
     namespace: str = ""
     context: str = ""
 

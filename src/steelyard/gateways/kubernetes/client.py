@@ -10,7 +10,6 @@ stays open as long as the connection does, and then kill the process group of th
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -195,12 +194,7 @@ class OpenDialogue:
         self._heard = b""
 
     def ask(self, line: str, *, timeout_s: float) -> str:
-        """Tell it a line and return its answer.
-
-        Raises:
-            MeasurementError: There was none in time.
-            TargetError: The connection was lost, or the command has ended.
-        """
+        """Tell it a line and return its answer."""
         deadline = self._clock.monotonic() + timeout_s
         try:
             self._stream.send(STDIN, f"{line}\n".encode())
@@ -282,11 +276,6 @@ class Resource:
         """Return the API group; empty for the core."""
         return self.api_version.rpartition("/")[0]
 
-    @property
-    def label(self) -> str:
-        """Return it as errors and `kubectl` write it: ``clusters.postgresql.cnpg.io``."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
     def path(self, namespace: str = "", name: str = "", part: str = "") -> str:
         """Return the path of its objects, of one of them, or of a part such as ``log``."""
         within = ("namespaces", namespace) if self.namespaced and namespace else ()
@@ -327,12 +316,11 @@ class Discovery:
     def _ask(self, api_version: str) -> None:
         path = group_path(api_version)
         asked = Asked(what=path, verb="get", context=self._requests.access.context)
-        answered = self._requests.send(Request(method="GET", path=path, asked=asked))
+        request = Request(method="GET", path=path, asked=asked)
+        answered = self._requests.send(request)
         if answered.status == 404:
             return
-        if not answered.succeeded:
-            raise refused(answered, asked)
-        for each in answered.body.get("resources") or ():
+        for each in _body(answered, request).get("resources") or ():
             if "/" not in each["name"]:  # no part of another
                 self._found[api_version, each["kind"]] = _resource(api_version, each)
 
@@ -357,54 +345,34 @@ class _Aim:
     namespace: str
     name: str
     label: str
+    context: str
 
     def path(self, part: str = "") -> str:
         return self.resource.path(self.namespace, self.name, part)
 
-    def asked(self, verb: str, context: str, part: str = "") -> Asked:
-        return Asked(
-            what=self.label,
-            verb=verb,
-            resource=f"{self.resource.label}/{part}" if part else self.resource.label,
-            namespace=self.namespace,
-            context=context,
-        )
+    def asked(self, verb: str) -> Asked:
+        return Asked(what=self.label, verb=verb, namespace=self.namespace, context=self.context)
+
+    def request(self, method: str, verb: str, part: str = "", **more: Any) -> Request:  # noqa: ANN401 - further fields
+        return Request(method=method, path=self.path(part), asked=self.asked(verb), **more)
 
 
 class ClusterApi:
-    """One cluster under one account; any thread may use it."""
+    """One cluster under one account; any thread may use it. See ``KubernetesApi``."""
 
     def __init__(self, access: Access, *, clock: Clock) -> None:
+        self.context = access.context
+        self.server = access.server
+        self.namespace = access.namespace
+        self.is_inside = access.is_inside
         self._access = access
         self._clock = clock
         self._requests = Requests(access, clock)
         self._discovery = Discovery(self._requests)
 
-    @property
-    def context(self) -> str:
-        """Return the name of the context; ``in-cluster`` inside a pod."""
-        return self._access.context
-
-    @property
-    def server(self) -> str:
-        """Return the URL of the API."""
-        return self._access.server
-
-    @property
-    def namespace(self) -> str:
-        """Return the namespace of the context."""
-        return self._access.namespace
-
-    @property
-    def is_inside(self) -> bool:
-        """Return whether this process runs in the cluster."""
-        return self._access.is_inside
-
     def version(self) -> str:
         """Return the version of the API server: ``v1.34.4``."""
-        asked = Asked(what="/version", verb="get", context=self.context)
-        body = self._requests.json(Request(method="GET", path="/version", asked=asked))
-        return str(body["gitVersion"])
+        return str(self._got("/version").body["gitVersion"])
 
     def knows(self, kind: Kind) -> bool:
         """Return whether the cluster has this kind."""
@@ -412,12 +380,9 @@ class ClusterApi:
 
     def read(self, ref: ObjectRef) -> Manifest | None:
         """Return an object, or None where it is not there."""
-        aim = self._aim(ref)
-        asked = aim.asked("get", self.context)
-        answered = self._requests.send(Request(method="GET", path=aim.path(), asked=asked))
-        if answered.is_absent_object:
-            return None
-        return _body(answered, asked)
+        request = self._aim(ref).request("GET", "get")
+        answered = self._requests.send(request)
+        return None if answered.is_absent_object else _body(answered, request)
 
     def list(
         self, kind: Kind, namespace: str = "", labels: Mapping[str, str] | None = None
@@ -428,17 +393,13 @@ class ClusterApi:
             namespace=namespace,
             name="",
             label=f"the objects of kind {kind.name}",
+            context=self.context,
         )
         chosen = ",".join(f"{name}={value}" for name, value in (labels or {}).items())
-        request = Request(
-            method="GET",
-            path=aim.path(),
-            asked=aim.asked("list", self.context),
-            query=(("labelSelector", chosen),) if chosen else (),
-        )
+        request = aim.request("GET", "list", query=(("labelSelector", chosen),) if chosen else ())
         # Objects in a list do not say what they are.
         what = {"apiVersion": kind.api_version, "kind": kind.name}
-        return tuple({**what, **item} for item in self._requests.json(request)["items"])
+        return tuple({**what, **item} for item in self._requests.granted(request).body["items"])
 
     def apply(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         """Make an object as it is written, or bring it to that; return it as the server has it."""
@@ -451,34 +412,24 @@ class ClusterApi:
 
     def create(self, manifest: Manifest) -> Manifest | None:
         """Make an object that is not there yet; None where one of that name is."""
-        ref = ref_of(manifest)
-        aim = self._aim(ref)
-        asked = aim.asked("create", self.context)
-        path = replace(aim, name="").path()
-        request = Request(method="POST", path=path, asked=asked, query=_STRICT, body=manifest)
+        aim = replace(self._aim(ref_of(manifest)), name="")
+        request = aim.request("POST", "create", query=_STRICT, body=manifest)
         answered = self._requests.send(request)
-        if answered.is_there_already:
-            return None
-        return _body(answered, asked)
+        return None if answered.is_there_already else _body(answered, request)
 
     def patch(self, ref: ObjectRef, patch: Manifest) -> Manifest:
         """Change an object by a JSON merge patch, strictly validated; null removes a key."""
         return self._change(ref, patch, content_type=_MERGE)
 
     def delete(self, ref: ObjectRef, *, grace_s: int | None = None) -> bool:
-        """Delete an object with all that it owns; return whether it was there.
-
-        It stays readable until what it owns, and what blocks that, is gone.
-        """
-        aim = self._aim(ref)
-        asked = aim.asked("delete", self.context)
+        """Delete an object with all that it owns; return whether it was there."""
         options = {"propagationPolicy": "Foreground"}
         grace = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
-        request = Request(method="DELETE", path=aim.path(), asked=asked, body={**options, **grace})
+        request = self._aim(ref).request("DELETE", "delete", body={**options, **grace})
         answered = self._requests.send(request)
         if answered.is_absent_object:
             return False
-        _body(answered, asked)
+        _body(answered, request)
         return True
 
     def allowed(self, verb: str, kind: Kind, namespace: str = "", part: str = "") -> bool:
@@ -505,28 +456,19 @@ class ClusterApi:
                 "spec": {"resourceAttributes": wanted},
             },
         )
-        return bool(self._requests.json(request)["status"].get("allowed"))
+        return bool(self._requests.granted(request).body["status"].get("allowed"))
 
     def logs(self, where: ContainerRef, *, lines: int | None = None) -> str:
         """Return what a container printed, or its last lines."""
-        aim = self._aim(_pod(where))
         container = (("container", where.container),) if where.container else ()
         tail = () if lines is None else (("tailLines", str(lines)),)
-        asked = aim.asked("get", self.context, "log")
-        request = Request(
-            method="GET", path=aim.path("log"), asked=asked, query=(*container, *tail)
-        )
-        return self._requests.text(request)
+        request = self._aim(_pod(where)).request("GET", "get", "log", query=(*container, *tail))
+        return self._requests.granted(request).text
 
     def run(
         self, where: ContainerRef, argv: Sequence[str], *, timeout_s: float, stdin: str = ""
     ) -> Completed:
-        """Run a short command in a container; it dies with the connection.
-
-        Raises:
-            MeasurementError: It did not end in time.
-            TargetError: The connection was lost, or the command could not be started.
-        """
+        """Run a short command in a container; it dies with the connection."""
         given = stdin.encode()
         stream = self._exec(where, guarded(argv, given))
         try:
@@ -556,29 +498,30 @@ class ClusterApi:
         """
         if self.read(_pod(where)) is None:
             raise api.absent(_pod(where).label)
-        for verb in self._verbs_of_streams():
+        for verb in api.verbs_of_sessions(self.version()):
             if not self.allowed(verb, POD, where.namespace, "portforward"):
                 raise api.lacks_verb(verb, "pods/portforward", where.namespace)
         door = self._door(where, "portforward", (("ports", str(port)),), repeatable=True)
         return Forward(lambda: open_stream(self._access, door, self._requests.patience))
 
-    def _verbs_of_streams(self) -> tuple[str, ...]:
-        """Return what a role needs for commands and ports: one verb more since Kubernetes 1.35.
-
-        Source: KEP-4006, "Synthetic RBAC CREATE Authorization Check". A WebSocket begins with GET.
-        """
-        major, minor = re.findall(r"\d+", self.version())[:2]
-        return ("get", "create") if (int(major), int(minor)) >= (1, 35) else ("get",)
-
     def raw(self, path: str) -> str:
         """Return what the API answers at a path, such as ``/api/v1/nodes/n/proxy/configz``."""
+        return self._got(path).text
+
+    def _got(self, path: str) -> Answered:
         asked = Asked(what=path, verb="get", context=self.context)
-        return self._requests.text(Request(method="GET", path=path, asked=asked))
+        return self._requests.granted(Request(method="GET", path=path, asked=asked))
 
     def _aim(self, ref: ObjectRef) -> _Aim:
         resource = self._discovery.resource(ref.kind)
         namespace = (ref.namespace or self.namespace) if resource.namespaced else ""
-        return _Aim(resource=resource, namespace=namespace, name=ref.name, label=ref.label)
+        return _Aim(
+            resource=resource,
+            namespace=namespace,
+            name=ref.name,
+            label=ref.label,
+            context=self.context,
+        )
 
     def _change(
         self,
@@ -588,16 +531,10 @@ class ClusterApi:
         content_type: str,
         query: Sequence[tuple[str, str]] = (),
     ) -> Manifest:
-        aim = self._aim(ref)
-        request = Request(
-            method="PATCH",
-            path=aim.path(),
-            asked=aim.asked("patch", self.context),
-            query=(*_STRICT, *query),
-            body=body,
-            content_type=content_type,
+        request = self._aim(ref).request(
+            "PATCH", "patch", query=(*_STRICT, *query), body=body, content_type=content_type
         )
-        return self._requests.json(request)
+        return self._requests.granted(request).body
 
     def _exec(self, where: ContainerRef, argv: Sequence[str]) -> Stream:
         words = tuple(("command", word) for word in argv)
@@ -618,7 +555,7 @@ class ClusterApi:
         return Door(
             path=aim.path(part),
             query=(*named, *query),
-            asked=aim.asked("get", self.context, part),
+            asked=aim.asked("get"),
             repeatable=repeatable,
         )
 
@@ -627,7 +564,7 @@ def _pod(where: ContainerRef) -> ObjectRef:
     return ObjectRef(kind=POD, name=where.pod, namespace=where.namespace)
 
 
-def _body(answered: Answered, asked: Asked) -> Manifest:
+def _body(answered: Answered, request: Request) -> Manifest:
     if not answered.succeeded:
-        raise refused(answered, asked)
+        raise refused(answered, request.asked)
     return answered.body

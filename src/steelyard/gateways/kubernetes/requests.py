@@ -257,8 +257,8 @@ class Requests:
         # The library's own way to a pool with the certificates and the proxy of its configuration.
         self._pool = RESTClientObject(access.configuration).pool_manager
 
-    def json(self, request: Request) -> dict[str, Any]:
-        """Return the body of an answer.
+    def granted(self, request: Request) -> Answered:
+        """Return an answer that does what was asked.
 
         Raises:
             SteelyardError: It was refused, or there is no answer.
@@ -266,18 +266,7 @@ class Requests:
         answered = self.send(request)
         if not answered.succeeded:
             raise refused(answered, request.asked)
-        return dict(answered.body)
-
-    def text(self, request: Request) -> str:
-        """Return the text of an answer.
-
-        Raises:
-            SteelyardError: It was refused, or there is no answer.
-        """
-        answered = self.send(request)
-        if not answered.succeeded:
-            raise refused(answered, request.asked)
-        return answered.text
+        return answered
 
     def send(self, request: Request) -> Answered:
         """Return an answer, also one that refuses; what passes is waited for.

@@ -128,12 +128,7 @@ class FileThere:
 
 
 class Agent:
-    """One place that runs orders.
-
-    Args:
-        place: Where it is.
-        clock: Ours.
-    """
+    """One place that runs orders."""
 
     def __init__(self, place: AgentPlace, clock: Clock) -> None:
         self.place = place
@@ -623,10 +618,7 @@ class Collector:
     """Brings back what one order left.
 
     Args:
-        agent: That ran it.
-        order: The order.
         number: Of its place; tells files of several apart that have one name.
-        clock: Ours.
     """
 
     agent: Agent

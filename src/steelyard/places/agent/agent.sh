@@ -24,8 +24,7 @@
 #   forget ID...                      remove orders and all that came of them
 #
 # Files of an order: command, stdin, instant, taken (it was begun), group (its process group),
-# program (its process), began, ended, times, cpu-before, cpu-after, stdout, stderr, status (the last
-# one), unwanted.
+# program (its process), began, ended, times, stdout, stderr, status (the last one), unwanted.
 #
 # With STEELYARD_LEASE it leaves by itself when it has heard of nobody for so many seconds.
 set -u
@@ -88,38 +87,6 @@ leave() {
     clear_away
 }
 
-# Microseconds of CPU time that the container used, periods of its quota, how many were throttled,
-# microseconds of throttling; `-` for what is not there.
-cpu_use() {
-    local usage=- periods=- throttled=- stopped=- key value folder
-    if [[ -r /sys/fs/cgroup/cgroup.controllers ]]; then
-        while read -r key value; do
-            case $key in
-                usage_usec) usage=$value ;;
-                nr_periods) periods=$value ;;
-                nr_throttled) throttled=$value ;;
-                throttled_usec) stopped=$value ;;
-            esac
-        done < <(cat /sys/fs/cgroup/cpu.stat 2>/dev/null)
-    else
-        for folder in /sys/fs/cgroup/cpu,cpuacct /sys/fs/cgroup/cpuacct,cpu /sys/fs/cgroup/cpuacct; do
-            [[ -r $folder/cpuacct.usage ]] && usage=$(($(<"$folder/cpuacct.usage") / 1000)) && break
-        done
-        for folder in /sys/fs/cgroup/cpu,cpuacct /sys/fs/cgroup/cpuacct,cpu /sys/fs/cgroup/cpu; do
-            [[ -r $folder/cpu.stat ]] || continue
-            while read -r key value; do
-                case $key in
-                    nr_periods) periods=$value ;;
-                    nr_throttled) throttled=$value ;;
-                    throttled_time) stopped=$((value / 1000)) ;;
-                esac
-            done <"$folder/cpu.stat"
-            break
-        done
-    fi
-    echo "$usage $periods $throttled $stopped"
-}
-
 # Let the last milliseconds pass without sleeping: a sleep ends late.
 until_instant() {
     local left
@@ -142,7 +109,6 @@ order() {
     local instant limit status
     read -r instant limit <instant
     mkdir -p "$logs/$1"
-    cpu_use >cpu-before
     until_instant "$instant"
     echo "$EPOCHREALTIME" >began
     if [[ -e unwanted ]]; then
@@ -159,7 +125,6 @@ order() {
     fi
     times >times # of this process, and of what it has waited for: the program
     echo "$EPOCHREALTIME" >ended
-    cpu_use >cpu-after
     echo "$status" >status.part
     mv status.part status
 }
@@ -236,7 +201,6 @@ outcome() {
     echo "status $(<status)"
     echo "began $(<began)"
     echo "ended $(<ended)"
-    echo "cpu $(<cpu-before) $(<cpu-after)"
     echo "program $(tail -n 1 times)"
     for name in stdout stderr; do
         size=$(stat -c %s "$name")

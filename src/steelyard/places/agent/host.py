@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from steelyard.core.errors import MeasurementError, PreflightError, SteelyardError
 from steelyard.core.outside import Command, Completed
@@ -46,14 +46,13 @@ echo "cpus $(nproc)"
 class _OnHost:
     """One of the generators on a host; see ``AgentPlace``."""
 
+    needs: ClassVar[str] = (
+        "Install bash from version 5 on, and PostgreSQL's client programs, there."
+    )
     host: SshHost = field(compare=False, repr=False)
     number: int
     label: str
     home: AgentHome
-
-    @property
-    def needs(self) -> str:
-        return "Install bash from version 5 on, and PostgreSQL's client programs, there."
 
     def run(self, argv: Sequence[str], *, timeout_s: float, stdin: str = "") -> Completed:
         return self.host.run((*_variables(self.home), *argv), timeout_s=timeout_s, stdin=stdin)
@@ -75,10 +74,14 @@ class GeneratorHost:
     """The places of load generators on one host; see ``AgentPlaces``.
 
     Args:
-        host: The machine.
         name: Of the directory; the same for nobody else.
         number: Of generators.
+
+    Attributes:
+        spare_log_kib: A guess.
     """
+
+    spare_log_kib: Final = 64 * 1024
 
     def __init__(self, host: SshHost, name: str, number: int) -> None:
         self._host = host
@@ -102,11 +105,6 @@ class GeneratorHost:
     def run(self, argv: Sequence[str], *, timeout_s: float, stdin: str = "") -> Completed:
         """Run a short program there, which needs no agent; raises as ``SshHost.run``."""
         return self._host.run(argv, timeout_s=timeout_s, stdin=stdin)
-
-    @property
-    def spare_log_kib(self) -> int:
-        """Return the room for logs below which they are fetched while they grow; a guess."""
-        return 64 * 1024
 
     def make(self) -> None:
         """Bring the agent there and start it.
@@ -147,12 +145,7 @@ class GeneratorHost:
         )
 
     def renew(self, told: Callable[[str], None]) -> None:
-        """Start the agent anew where it has ended; nothing happens while it is there.
-
-        Raises:
-            MeasurementError: It cannot be started.
-            TargetError: The host cannot be reached.
-        """
+        """Start the agent anew where it has ended."""
         with self._renewing:
             self._host.open()
             if self.ready and self._asked("alive").succeeded:
@@ -181,14 +174,7 @@ class GeneratorHost:
 
 
 class HostProcesses(AgentProcesses):
-    """Runs programs on a host.
-
-    Args:
-        host: Where.
-        clock: Of this machine.
-        roots: As of all.
-        told: Is told when its agent is started anew.
-    """
+    """Runs programs on a host; see ``AgentProcesses``."""
 
     def __init__(
         self,

@@ -13,8 +13,6 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Final
 
-from steelyard.core.units import US_PER_S
-
 _KEPT_S: Final = 600.0  # quartz drifts by some ten millionths: 10 ms in that time
 _MOST: Final = 64
 
@@ -76,53 +74,20 @@ class ClockThere:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CpuUse:
-    """Counters of a container's control group at an instant; None: not shown there.
-
-    Attributes:
-        usage_s: CPU seconds.
-        periods: Of its quota.
-        throttled_periods: Of them, in which it had to wait.
-        throttled_s: How long it had to, summed over CPUs.
-    """
-
-    usage_s: float | None = None
-    periods: int | None = None
-    throttled_periods: int | None = None
-    throttled_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRun:
     """One program that an agent ran.
 
     Attributes:
         where: What the agent's place is called.
         began_at: By the wall clock there.
-        ended_at: Likewise.
         program_s: CPU seconds of the program itself.
         offset: Of that clock to ours; None: not measured.
-        before: Counters when it began.
-        after: When it ended.
     """
 
     where: str
     began_at: float
-    ended_at: float
     program_s: float
     offset: Offset | None
-    before: CpuUse
-    after: CpuUse
-
-    @property
-    def cpu_s(self) -> float | None:
-        """Return the CPU seconds that it took."""
-        return _difference(self.before.usage_s, self.after.usage_s)
-
-    @property
-    def throttled_s(self) -> float | None:
-        """Return how long it had to wait for the next period of its quota."""
-        return _difference(self.before.throttled_s, self.after.throttled_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,10 +114,6 @@ def start_skew(runs: tuple[AgentRun, ...]) -> StartSkew | None:
         return None
     first, last = min(begins), max(begins)
     return StartSkew(seconds=last[0] - first[0], half_width_s=first[1] + last[1])
-
-
-def _difference(before: float | None, after: float | None) -> float | None:
-    return None if before is None or after is None else after - before
 
 
 _SIGNALS: Final = 64  # a shell says 128 + n of a program that signal n ended
@@ -194,8 +155,6 @@ class Outcome:
     began_at: float
     ended_at: float
     program_s: float
-    before: CpuUse
-    after: CpuUse
     printed: tuple[Printed, ...]
     logs: tuple[tuple[str, int], ...] = field(default=())
 
@@ -224,14 +183,11 @@ def read_outcome(text: str) -> Outcome:
     said = dict(words)
     inline = dict(rest.partition(" ")[::2] for word, rest in words if word == "inline")
     try:
-        cpu = said["cpu"].split()
         return Outcome(
             status=int(said["status"]),
             began_at=float(said["began"]),
             ended_at=float(said["ended"]),
             program_s=sum(map(_seconds, said["program"].split())),
-            before=_cpu_use(cpu[:4]),
-            after=_cpu_use(cpu[4:]),
             printed=tuple(_printed(rest, inline) for word, rest in words if word == "file"),
             logs=tuple(_log(rest) for word, rest in words if word == "log"),
         )
@@ -259,16 +215,6 @@ def _log(text: str) -> tuple[str, int]:
     if not name:
         raise ValueError(f"{text!r} names no log")
     return name, int(size)
-
-
-def _cpu_use(words: list[str]) -> CpuUse:
-    usage, periods, throttled, stopped = (None if word == "-" else int(word) for word in words)
-    return CpuUse(
-        usage_s=None if usage is None else usage / US_PER_S,
-        periods=periods,
-        throttled_periods=throttled,
-        throttled_s=None if stopped is None else stopped / US_PER_S,
-    )
 
 
 def unknown_skew() -> StartSkew | None:

@@ -117,6 +117,7 @@ class AgentPlaces(Protocol):
 
         Raises:
             MeasurementError: They cannot be made now.
+            TargetError: They cannot be reached, or were never made.
         """
         ...
 
@@ -258,10 +259,12 @@ class AgentProcesses(NothingGoesOn):
 
     Args:
         places: Where: ``run`` takes the first, the i-th of ``run_together`` the i-th.
-        clock: Of this machine.
         roots: Directories of this machine whose files commands may name: scripts are copied there,
             and what is written beside a path that is no file (a log's prefix) is brought back.
         told: Is told when places are made anew.
+
+    Attributes:
+        last_runs: What ``run_together`` ran last: one run for each command, in their order.
     """
 
     def __init__(
@@ -277,17 +280,12 @@ class AgentProcesses(NothingGoesOn):
         self._roots = tuple(roots)
         self._told = told
         self._known: dict[AgentPlace, Knowledge] = {}
-        self._last: tuple[AgentRun, ...] = ()
-
-    @property
-    def last_runs(self) -> tuple[AgentRun, ...]:
-        """Return what ``run_together`` ran last: one run for each command, in their order."""
-        return self._last
+        self.last_runs: tuple[AgentRun, ...] = ()
 
     @property
     def last_skew(self) -> StartSkew | None:
         """Return how far apart these began; None for a single one."""
-        return start_skew(self._last)
+        return start_skew(self.last_runs)
 
     def run(self, command: Command, *, timeout_s: float, stdin: str = "") -> Completed:
         """Run a command in the first place to its end; it outlives a lost connection.
@@ -314,12 +312,12 @@ class AgentProcesses(NothingGoesOn):
             TargetError: There is no such program.
             MeasurementError: One did not end in time, a place was lost, or there are too few.
         """
-        self._last = ()
+        self.last_runs = ()
         with self._members(commands) as members:
             members.each(self._send)
             self._begin(members, timeout_s)
             completed = self._completed(members, timeout_s)
-            self._last = tuple(_run_of(member) for member in members)
+            self.last_runs = tuple(_run_of(member) for member in members)
         return completed
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> "AgentPrograms":
@@ -447,11 +445,15 @@ class AgentPrograms:
     """Programs elsewhere that take turns with others.
 
     Args:
-        members: The programs.
-        reins: Of each.
         complete: Waits for all, so long at most, and returns what they printed.
         timeout_s: How long they were given when they began.
+
+    Attributes:
+        pids: Empty: no process id elsewhere is known here.
+        is_open: Whether they can be told something.
     """
+
+    pids: Final[tuple[int, ...]] = ()
 
     def __init__(
         self,
@@ -464,17 +466,7 @@ class AgentPrograms:
         self._reins = tuple(reins)
         self._complete = complete
         self._timeout_s = timeout_s
-        self._is_open = True
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """Return nothing: no process id elsewhere is known here."""
-        return ()
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether they can be told something."""
-        return self._is_open
+        self.is_open = True
 
     @property
     def ahead_s(self) -> float:
@@ -502,17 +494,13 @@ class AgentPrograms:
             reins.signal(number)
 
     def completed(self, *, within_s: float | None = None) -> tuple[Completed, ...]:
-        """Return what each printed once all have ended; when one fails, the others are ended.
-
-        Raises:
-            MeasurementError: One did not end in time, or its place was lost.
-        """
+        """Return what each printed once all have ended; when one fails, the others are ended."""
         return self._complete(self._timeout_s if within_s is None else within_s)
 
     def close(self) -> None:
         """End all that still run; a second time changes nothing."""
-        if self._is_open:
-            self._is_open = False
+        if self.is_open:
+            self.is_open = False
             for reins in self._reins:
                 reins.close()
             with self._members:
@@ -547,11 +535,7 @@ class PausedElsewhere:
         return self._running
 
     def pause(self) -> bool:
-        """Stop what runs; return whether it stands still.
-
-        Raises:
-            TargetError: The connection was lost.
-        """
+        """Stop what runs; return whether it stands still."""
         running = self._open
         if running is None:
             return True
@@ -623,9 +607,6 @@ def _run_of(member: Member) -> AgentRun:
     return AgentRun(
         where=member.agent.place.label,
         began_at=outcome.began_at,
-        ended_at=outcome.ended_at,
         program_s=outcome.program_s,
         offset=member.agent.clock_there.offset,
-        before=outcome.before,
-        after=outcome.after,
     )

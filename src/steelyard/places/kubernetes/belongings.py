@@ -66,6 +66,11 @@ def object_name(campaign_id: str, suffix: str = "") -> str:
     return f"{cleaned[:room].strip('-')}-{digest}{end}"
 
 
+def job_name(campaign_id: str) -> str:
+    """Return the name of the Job that runs a campaign, if one does."""
+    return object_name(campaign_id, "job")
+
+
 _SYSTEM_CLOCK: Final = SystemClock()
 
 
@@ -73,11 +78,8 @@ class Belongings:
     """What one campaign has in one namespace of a cluster, and outside of namespaces.
 
     Args:
-        api: The cluster.
-        ledger: Is told before something is made or changed, and after it is gone.
         campaign_id: Value of the label, and part of the names.
         namespace: Where the campaign works.
-        clock: Waits for what goes away.
     """
 
     def __init__(

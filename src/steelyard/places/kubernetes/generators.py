@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from steelyard.core.errors import (
     MeasurementError,
@@ -74,7 +74,6 @@ class GeneratorPlan:
             are not told.
         away_from: Labels of the database's pods, whose nodes are avoided now and later.
         away_from_nodes: Names of nodes to avoid: those of a server that is there already.
-        database_namespaces: Where pods with these labels are, if not beside the generators.
         deadline_s: After so long the cluster ends the pods by itself.
     """
 
@@ -85,7 +84,6 @@ class GeneratorPlan:
     variables: tuple[str, str] = LIBPQ
     away_from: Mapping[str, str] = field(default_factory=dict)
     away_from_nodes: tuple[str, ...] = ()
-    database_namespaces: tuple[str, ...] = ()
     deadline_s: int
 
     @property
@@ -182,8 +180,7 @@ def _affinity(plan: GeneratorPlan, campaign_id: str) -> dict[str, Any]:
     pods: dict[str, Any] = {"preferredDuringSchedulingIgnoredDuringExecution": [spread]}
     found: dict[str, Any] = {"podAntiAffinity": pods}
     if plan.is_apart and plan.away_from:
-        database = _term(plan.away_from, plan.database_namespaces)
-        pods["requiredDuringSchedulingIgnoredDuringExecution"] = [database]
+        pods["requiredDuringSchedulingIgnoredDuringExecution"] = [_term(plan.away_from)]
     if plan.is_apart and plan.away_from_nodes:
         # By name, of which each requirement takes one.
         avoided = [
@@ -198,10 +195,8 @@ def _affinity(plan: GeneratorPlan, campaign_id: str) -> dict[str, Any]:
     return found
 
 
-def _term(labels: Mapping[str, str], namespaces: Sequence[str] = ()) -> dict[str, Any]:
-    where = {"namespaces": list(namespaces)} if namespaces else {}
-    selector = {"matchLabels": dict(labels)}
-    return {"topologyKey": _HOSTNAME, "labelSelector": selector, **where}
+def _term(labels: Mapping[str, str]) -> dict[str, Any]:
+    return {"topologyKey": _HOSTNAME, "labelSelector": {"matchLabels": dict(labels)}}
 
 
 _SPARE_SHARE: Final = 2  # logs are fetched while they grow when less than this part is free
@@ -213,7 +208,7 @@ _REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyPod:
-    """A pod that takes orders.
+    """A pod that takes orders; see ``AgentPlace``.
 
     Attributes:
         uid: So that another one of its name is not taken for it.
@@ -225,6 +220,8 @@ class ReadyPod:
     uid: str
     node: str
 
+    needs: ClassVar[str] = "Name an image with bash, psql and pgbench: `generators: {image: ...}`."
+
     @property
     def label(self) -> str:
         """Return what it is called."""
@@ -234,11 +231,6 @@ class ReadyPod:
     def home(self) -> AgentHome:
         """Return where its agent has its files."""
         return AgentHome(script=SCRIPT, work=WORK, logs=LOGS)
-
-    @property
-    def needs(self) -> str:
-        """Return what its image has to have."""
-        return "Name an image with bash, psql and pgbench: `generators: {image: ...}`."
 
     def run(self, argv: Sequence[str], *, timeout_s: float, stdin: str = "") -> Completed:
         """Run a command in it to its end."""
@@ -266,14 +258,7 @@ class ReadyPod:
 
 
 class GeneratorPods:
-    """The generators of one campaign.
-
-    Args:
-        plan: What they are.
-        belongings: Makes and removes them.
-        api: The cluster.
-        clock: Waits for them.
-    """
+    """The generators of one campaign."""
 
     def __init__(
         self, plan: GeneratorPlan, belongings: Belongings, api: KubernetesApi, clock: Clock
@@ -319,12 +304,7 @@ class GeneratorPods:
             self._make(missing, told)
 
     def renew(self, told: Callable[[str], None]) -> None:
-        """Make those anew that are lost; nothing happens while all are there.
-
-        Raises:
-            MeasurementError: They cannot be made now.
-            TargetError: ``make`` was never called.
-        """
+        """Make those anew that are lost, once ``make`` was called."""
         if not self._ready:
             raise TargetError("no load generator's pod was made yet")
         with self._renewing:
@@ -398,10 +378,8 @@ class GeneratorPods:
 
     def _dismiss(self, ref: ObjectRef) -> None:
         """Delete a pod that is of no use; one on a lost node stays until the campaign's end."""
-        try:
+        with suppress(SteelyardError):
             self._belongings.drop(ref, grace_s=0)
-        except SteelyardError:
-            return
 
     def _manifest(self) -> Manifest:
         return generator_manifest(

@@ -5,7 +5,7 @@ import binascii
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -21,7 +21,6 @@ from steelyard.core.errors import (
     TargetError,
 )
 from steelyard.core.kubernetes import (
-    CAMPAIGN,
     CLAIM,
     CLUSTER_ROLE,
     CLUSTER_ROLE_BINDING,
@@ -39,13 +38,15 @@ from steelyard.core.kubernetes import (
     Manifest,
     ObjectRef,
     campaign_labels,
+    campaign_value,
+    is_of_campaign,
     owned_by,
     ref_of,
 )
-from steelyard.gateways.host import Clock
+from steelyard.gateways.host import Clock, until
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import permissions as rbac
-from steelyard.places.kubernetes.belongings import object_name
+from steelyard.places.kubernetes.belongings import job_name, object_name
 from steelyard.places.kubernetes.permissions import Grant, Permission, Purpose, needed
 from steelyard.places.kubernetes.pods import (
     ReadyWait,
@@ -114,11 +115,6 @@ class JobPlan:
             return ()
         asked = needed((Purpose.INSIDE, *self.purposes))
         return tuple(each for each in asked if each.resource not in self.withheld)
-
-
-def job_name(campaign_id: str) -> str:
-    """Return the name of the Job that runs a campaign, if one does."""
-    return object_name(campaign_id, "job")
 
 
 _PLAN: Final = TypeAdapter(JobPlan)
@@ -369,18 +365,18 @@ def remove_one(ref: ObjectRef, plan: JobPlan, api: KubernetesApi, clock: Clock) 
     Raises:
         LeftBehindError: It does not go away.
     """
-    found = api.read(ref)
-    if found is None or not _is_of(found["metadata"], plan):
+    if not _is_there(ref, plan, api):
         return
     api.delete(ref)
-    deadline = clock.monotonic() + _GONE_S
-    while api.read(ref) is not None or (ref.kind == JOB and _pods(plan, api)):
-        if clock.monotonic() > deadline:
-            raise LeftBehindError(
-                f"{ref.label} does not go away",
-                hint="Look at it with `kubectl describe`, then run `steelyard clean`.",
-            )
-        clock.sleep(_PAUSE_S)
+
+    def is_gone() -> bool:
+        return api.read(ref) is None and not (ref.kind == JOB and _pods(plan, api))
+
+    if not until(is_gone, clock, _GONE_S, _PAUSE_S):
+        raise LeftBehindError(
+            f"{ref.label} does not go away",
+            hint="Look at it with `kubectl describe`, then run `steelyard clean`.",
+        )
 
 
 def _require_unused(plan: JobPlan, api: KubernetesApi) -> None:
@@ -415,21 +411,18 @@ def _pods(plan: JobPlan, api: KubernetesApi) -> bool:
     return bool(api.list(POD, plan.namespace, labels))
 
 
-def _is_of(metadata: Mapping[str, Mapping[str, str]], plan: JobPlan) -> bool:
-    """Return whether an object carries the campaign's label; nothing else is deleted."""
-    labels = metadata.get("labels") or {}
-    return labels.get(CAMPAIGN) == campaign_labels(plan.campaign_id)[CAMPAIGN]
+def _is_there(ref: ObjectRef, plan: JobPlan, api: KubernetesApi) -> bool:
+    """Return whether an object is there with the campaign's label; nothing else is deleted."""
+    found = api.read(ref)
+    return found is not None and is_of_campaign(found, campaign_value(plan.campaign_id))
 
 
 def _remove_quietly(plan: JobPlan, api: KubernetesApi) -> None:
     """Delete what was made, without waiting; what cannot be is found by its label."""
     for ref in _all(plan):
-        try:
-            found = api.read(ref)
-            if found is not None and _is_of(found["metadata"], plan):
+        with suppress(SteelyardError):
+            if _is_there(ref, plan, api):
                 api.delete(ref)
-        except SteelyardError:
-            continue
 
 
 JOURNAL: Final = "journal.jsonl"
@@ -492,13 +485,7 @@ class Piece:
 
 
 class RecordFiles:
-    """The record in one directory of one container.
-
-    Args:
-        api: The cluster.
-        where: A container that sees the record.
-        directory: Of the record, there.
-    """
+    """The record in one directory of a container that sees it."""
 
     def __init__(self, api: KubernetesApi, where: ContainerRef, directory: str) -> None:
         self._api = api

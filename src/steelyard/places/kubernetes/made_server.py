@@ -17,8 +17,7 @@ from steelyard.core.errors import PrivilegeError, SteelyardError, TargetError
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.kubernetes import LATE, SecretRef, class_in, is_node_bound
 from steelyard.core.measurement import Fact
-from steelyard.core.outside import ServerAddress, ServerProgram
-from steelyard.core.redis import stored_key
+from steelyard.core.outside import ServerAddress, ServerProgram, stored_key
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Processes
@@ -82,7 +81,6 @@ class MadeServer(ABC, Generic[There, Announced]):
     """The server of a campaign, while there is one.
 
     Args:
-        campaign_id: Of the campaign.
         target: What is made; names of equal targets are the same.
 
     Attributes:
@@ -279,11 +277,9 @@ class MadeInCluster(ServerElsewhere):
     """The servers of one target, one at a time.
 
     Args:
-        options: How they are used.
-        ledger: Is told before anything is made on this machine.
         processes: Of the load generators.
         own: The server, while there is one.
-        paused: Generators that take turns with those of other servers; None: they cannot.
+        paused: As of every server elsewhere.
     """
 
     def __init__(
@@ -300,11 +296,7 @@ class MadeInCluster(ServerElsewhere):
 
     @property
     def address(self) -> ServerAddress:
-        """Return where the server is reached.
-
-        Raises:
-            TargetError: No configuration is in force.
-        """
+        """Return where the server is reached, once a configuration is in force."""
         return self._own.address
 
     @property

@@ -15,7 +15,7 @@ from steelyard.core.errors import PreflightError, SteelyardError
 from steelyard.core.kubernetes import POD, PROBE, ContainerRef, Manifest, ObjectRef, ref_of
 from steelyard.core.target import PodResources
 from steelyard.core.units import format_duration
-from steelyard.gateways.host import Clock
+from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.agent.programs import ShortProcesses
 from steelyard.places.kubernetes.belongings import Belongings
@@ -301,8 +301,6 @@ class ReadyWait:
     """Waits for pods.
 
     Args:
-        api: The cluster.
-        clock: Ours.
         told: Is told what is waited for, each time that it is something else.
         also: What else is in the way, which the pods' own status does not say.
     """
@@ -328,23 +326,17 @@ class ReadyWait:
             PreflightError: One cannot be, or is not after ten minutes.
         """
         begun = self._clock.monotonic()
-        pauses, pause_s = iter(_PAUSES_S), 0.0
-        while True:
+        for _ in looks(self._clock, _READY_S, *_PAUSES_S):
             found = [self._look(ref) for ref in pods]
-            ready = [pod for pod in found if pod is not None and is_ready(pod)]
-            if len(ready) == len(pods):
-                return tuple(ready)
-            waited_s = self._clock.monotonic() - begun
-            if waited_s > _READY_S:
-                names = ", ".join(ref.name for ref in pods)
-                raise PreflightError(
-                    f"pods {names} are not ready after {format_duration(waited_s)}",
-                    hint="`kubectl describe pod` says what they wait for.",
-                )
-            pause_s = next(pauses, pause_s)
-            self._clock.sleep(pause_s)
+            if all(map(is_ready, found)):
+                return tuple(found)
+        names, waited_s = ", ".join(ref.name for ref in pods), self._clock.monotonic() - begun
+        raise PreflightError(
+            f"pods {names} are not ready after {format_duration(waited_s)}",
+            hint="`kubectl describe pod` says what they wait for.",
+        )
 
-    def _look(self, ref: ObjectRef) -> Manifest | None:
+    def _look(self, ref: ObjectRef) -> Manifest:
         pod = self._api.read(ref)
         if pod is None:
             raise PreflightError(

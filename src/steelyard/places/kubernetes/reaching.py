@@ -145,9 +145,7 @@ class Reach:
     to the service; programs in pods always go to the service.
 
     Args:
-        api: The cluster.
         knock: Finds out whether a forward still works.
-        clock: Ours.
     """
 
     def __init__(self, api: KubernetesApi, knock: Knock, clock: Clock) -> None:
@@ -200,7 +198,7 @@ class Reach:
             inside=inside,
         )
         way = near if self._api.is_inside else self._forwarded(near, pod, pod_port)
-        if is_kept and not self._is_let_in(way):
+        if is_kept and isinstance(self._refusal(way), LoginError):
             del self._secrets[secret]
             user, password = self._credentials(secret)
         return replace(way, user=user, password=password)
@@ -224,9 +222,11 @@ class Reach:
     def _forwarded(self, near: ServerAddress, pod: ContainerRef, pod_port: int) -> ServerAddress:
         key = (pod.namespace, pod.pod, pod_port)
         forward = self._forwards.get(key)
-        if forward is not None and not self._works(_through(forward, near)):
-            self._hang_up(key)
-            forward = None
+        if forward is not None:
+            refusal = self._refusal(_through(forward, near))
+            if refusal is not None and not isinstance(refusal, LoginError):
+                self._hang_up(key)
+                forward = None
         if forward is None:
             forward = self._forwards[key] = self._opened(pod, pod_port)
         return _through(forward, near)
@@ -235,36 +235,17 @@ class Reach:
         manager = self._api.forward(pod, pod_port)
         return _Forward(manager=manager, local_port=manager.__enter__())
 
-    def _works(self, way: ServerAddress) -> bool:
-        """Return whether a server answers there, if only that it lets nobody in."""
-        try:
-            self._ask(way)
-        except LoginError:
-            return True
-        except TargetError:
-            return False
-        return True
-
-    def _is_let_in(self, way: ServerAddress) -> bool:
-        """Return whether nobody says that user and password are wrong."""
-        try:
-            self._ask(way)
-        except LoginError:
-            return False
-        except TargetError:
-            return True
-        return True
-
-    def _ask(self, way: ServerAddress) -> None:
-        """Knock where there was no answer a moment ago.
-
-        Raises:
-            TargetError: Nobody answers, or nobody is let in.
-        """
+    def _refusal(self, way: ServerAddress) -> TargetError | None:
+        """Return why nobody answers, or lets us in; None: somebody does, or did a moment ago."""
         place, now = (way.host, way.port), self._clock.monotonic()
-        if now - self._answered_at.get(place, -_TRUSTED_S) >= _TRUSTED_S:
+        if now - self._answered_at.get(place, -_TRUSTED_S) < _TRUSTED_S:
+            return None
+        try:
             self._knock(way)
-            self._answered_at[place] = now
+        except TargetError as error:
+            return error
+        self._answered_at[place] = now
+        return None
 
     def _hang_up(self, key: tuple[str, str, int]) -> None:
         forward = self._forwards.pop(key)
@@ -274,14 +255,7 @@ class Reach:
 
 
 def _through(forward: _Forward, near: ServerAddress) -> ServerAddress:
-    return ServerAddress(
-        host=_HERE,
-        port=forward.local_port,
-        user=near.user,
-        database=near.database,
-        password=near.password,
-        inside=near.inside,
-    )
+    return replace(near, host=_HERE, port=forward.local_port)
 
 
 def pods_behind(

@@ -47,11 +47,12 @@ from steelyard.core.kubernetes import (
     VOLUME,
     Manifest,
     ObjectRef,
+    is_of_campaign,
     ref_of,
 )
 from steelyard.core.outside import InCluster
 from steelyard.core.units import parse_quantity
-from steelyard.gateways.host import Clock, SystemClock
+from steelyard.gateways.host import Clock, SystemClock, looks
 from steelyard.gateways.kubernetes.api import KubernetesApi
 
 _ALWAYS_THERE: Final = "kube-system"
@@ -317,8 +318,7 @@ def _require_nothing_of_others(thing: InCluster, api: KubernetesApi, clock: Cloc
     Raises:
         LeftBehindError: There is something, or the account may not look.
     """
-    deadline = clock.monotonic() + _GOING_S
-    while True:
+    for _ in looks(clock, _GOING_S, _PAUSES_S[-1]):
         try:
             others = list(dict.fromkeys(_of_others(thing, api)))
         except PrivilegeError as error:
@@ -329,9 +329,6 @@ def _require_nothing_of_others(thing: InCluster, api: KubernetesApi, clock: Cloc
             ) from error
         if not others:
             return
-        if clock.monotonic() > deadline:
-            break
-        clock.sleep(_PAUSES_S[-1])
     shown = ", ".join(others[:_SHOWN]) + (
         f" and {len(others) - _SHOWN} more" * (len(others) > _SHOWN)
     )
@@ -390,8 +387,7 @@ def require_label(found: Manifest, thing: InCluster) -> None:
 
 def belongs_to(found: Manifest, thing: InCluster) -> bool:
     """Return whether an object carries the campaign's label."""
-    labels: dict[str, str] = found["metadata"].get("labels") or {}
-    return labels.get(CAMPAIGN) == thing.campaign_id
+    return is_of_campaign(found, thing.campaign_id)
 
 
 def _await_parts(thing: InCluster, api: KubernetesApi, clock: Clock) -> None:
@@ -402,15 +398,14 @@ def _await_parts(thing: InCluster, api: KubernetesApi, clock: Clock) -> None:
     """
     if thing.ref.kind.name not in _PART_LABELS:
         return
-    deadline = clock.monotonic() + _GONE_S
-    while left := list(_parts(thing, api)):
-        if clock.monotonic() > deadline:
-            raise LeftBehindError(
-                f"{', '.join(left)} of {thing.label} does not go away",
-                hint="Look at it with `kubectl describe`; who holds it? Then run `steelyard"
-                " clean`.",
-            )
-        clock.sleep(_PAUSES_S[-1])
+    for _ in looks(clock, _GONE_S, _PAUSES_S[-1]):
+        left = list(_parts(thing, api))
+        if not left:
+            return
+    raise LeftBehindError(
+        f"{', '.join(left)} of {thing.label} does not go away",
+        hint="Look at it with `kubectl describe`; who holds it? Then run `steelyard clean`.",
+    )
 
 
 def _parts(thing: InCluster, api: KubernetesApi) -> Iterator[str]:
@@ -427,20 +422,13 @@ def _await_end(found: Manifest, thing: InCluster, api: KubernetesApi, clock: Clo
     Raises:
         LeftBehindError: It is still there.
     """
-    uid, deadline = found["metadata"].get("uid"), clock.monotonic() + _GONE_S
-    pauses = iter(_PAUSES_S)
-    pause_s = 0.0
-    while True:
-        try:
-            now = api.read(thing.ref)
-        except TargetError:  # the API is away for a moment
-            now = found
-        if now is None or now["metadata"].get("uid") != uid:
-            return
-        if clock.monotonic() > deadline:
-            break
-        pause_s = next(pauses, pause_s)
-        clock.sleep(pause_s)
+    uid, now = found["metadata"].get("uid"), found
+    for _ in looks(clock, _GONE_S, *_PAUSES_S):
+        with suppress(TargetError):  # the API is away for a moment
+            there = api.read(thing.ref)
+            if there is None or there["metadata"].get("uid") != uid:
+                return
+            now = there
     holders = ", ".join(now["metadata"].get("finalizers") or ()) or "nothing that it says"
     raise LeftBehindError(
         f"{thing.label} does not go away; it waits for {holders}",
@@ -495,23 +483,19 @@ class Departure:
         self._clock = clock
 
     def await_none(self, left: Callable[[], list[str]]) -> None:
-        """Wait until nothing is left.
-
-        Args:
-            left: Returns what is left, by what it is called.
+        """Wait until nothing is left of what is called so.
 
         Raises:
             LeftBehindError: Something is, after five minutes.
         """
-        deadline = self._clock.monotonic() + _SERVER_GONE_S
-        while names := left():
-            if self._clock.monotonic() > deadline:
-                raise LeftBehindError(
-                    f"{', '.join(names)} did not go away within {_SERVER_GONE_S:.0f} s",
-                    hint="Look at it with `kubectl describe`; who holds it? Then run"
-                    " `steelyard clean`.",
-                )
-            self._clock.sleep(_PAUSE_S)
+        for _ in looks(self._clock, _SERVER_GONE_S, _PAUSE_S):
+            names = left()
+            if not names:
+                return
+        raise LeftBehindError(
+            f"{', '.join(names)} did not go away within {_SERVER_GONE_S:.0f} s",
+            hint="Look at it with `kubectl describe`; who holds it? Then run `steelyard clean`.",
+        )
 
     def await_gone(self, refs: Iterable[ObjectRef]) -> None:
         """Wait until none of these objects is there.

@@ -60,7 +60,7 @@ def require_class(api: KubernetesApi, name: str | None) -> str | None:
     there = f"the cluster has {', '.join(sorted(found)) or 'none'}"
     if name is None:
         for each, manifest in found.items():
-            if (manifest["metadata"].get("annotations") or {}).get(_IS_DEFAULT) == "true":
+            if _is_default(manifest):
                 return each
         raise PreflightError(
             f"the cluster has no default storage class; {there}",
@@ -214,6 +214,8 @@ _SYNC_S: Final = 15  # five methods of a second, and making the file on a slow v
 _READ_S: Final = 2
 _READS: Final = 300
 _RUN_S: Final = 60.0
+_LASTS_S: Final = 600  # then the cluster ends the pod by itself
+_SIZE: Final = "1Gi"
 # pg_test_fsync is told to stop when its first table is there: what follows says nothing of commits.
 _SYNC: Final = f"""
 program=$(type -P pg_test_fsync) || program=$(pg_config --bindir)/pg_test_fsync
@@ -253,18 +255,14 @@ class StorageQuestion:
     Attributes:
         image: With bash, coreutils and pg_test_fsync: the database's.
         storage_class: None: the cluster's default.
-        size: Of the claim, as Kubernetes writes it.
         node_selector: Of the database's pods; so the next.
         tolerations: A JSON list.
-        deadline_s: After so long the cluster ends the pod by itself.
     """
 
     image: str
     storage_class: str | None
-    size: str = "1Gi"
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: str = "[]"
-    deadline_s: int = 600
 
 
 def probe_storage(
@@ -278,13 +276,6 @@ def probe_storage(
     """Return what a volume of a storage class does; pod and volume are removed again.
 
     What cannot be measured is a fact that says why.
-
-    Args:
-        belongings: Makes and removes pod and claim.
-        question: Which storage.
-        sync_rates: Reads what pg_test_fsync prints.
-        told: Is told what goes on.
-        clock: Waits for the pod.
 
     Raises:
         PreflightError: The class does not exist, the claim gets no volume, or the pod cannot run.
@@ -331,12 +322,12 @@ def probe_manifests(
     spec = mortal_pod(
         container,
         user=ANY_USER,
-        lasts_s=question.deadline_s,
+        lasts_s=_LASTS_S,
         security={"fsGroup": ANY_USER},
         volumes=[{"name": "volume", "persistentVolumeClaim": {"claimName": name}}],
         **placing(question.node_selector, question.tolerations),
     )
-    claim = claim_spec(question.size, storage_class)
+    claim = claim_spec(_SIZE, storage_class)
     return POD.manifest(name, spec=spec), CLAIM.manifest(name, spec=claim)
 
 

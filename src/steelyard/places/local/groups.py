@@ -476,7 +476,6 @@ class FrozenGroups:
     Args:
         generator: Freezes the group of the load generators.
         server: Freezes the group of the server.
-        clock: For the patience.
         unthrottled: While it is held, the server has all the CPU it needs to get into the freezer:
             one whose quota is used up would have to wait for the next period, up to 0.1 s.
     """
@@ -543,9 +542,6 @@ class StoppedProcesses:
     Args:
         server: Id of the server's first process; None: the server goes on.
         generators: Returns the ids of the load generators' first processes.
-        processes: To send signals.
-        families: To find descendants.
-        clock: For the patience.
     """
 
     ahead_s: Final = 0.0
@@ -634,25 +630,25 @@ def thaw(group: Path, cgroups: Cgroups) -> None:
 
 
 class PausedGenerators:
-    """Starts the generators of one server, and stops them between its turns.
-
-    Args:
-        processes: Of this machine.
-        clock: For the patience.
-        families: To find what a generator has started.
-    """
+    """Starts the generators of one server on this machine, and stops them between its turns."""
 
     def __init__(
         self, processes: ProcessesHere, clock: Clock, families: Families | None = None
     ) -> None:
         self._processes = processes
+        self._clock = clock
+        self._families = families or SystemFamilies()
         self._running: list[RunningPrograms] = []
-        self.standstill = StoppedProcesses(
-            server=None,
+        self.standstill = self.with_server(None)
+
+    def with_server(self, pid: int | None) -> StoppedProcesses:
+        """Return what stops them together with a server; None: it goes on."""
+        return StoppedProcesses(
+            server=pid,
             generators=self._pids,
-            processes=processes,
-            families=families or SystemFamilies(),
-            clock=clock,
+            processes=self._processes,
+            families=self._families,
+            clock=self._clock,
         )
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:

@@ -203,15 +203,7 @@ def _file_system(host: Host, place: str) -> str:
 
 
 class MadeStores:
-    """Simulated storage, one for each place and kind that is asked for.
-
-    Args:
-        campaign_id: Whose it is.
-        ledger: Notes what is made.
-        stores: Makes it.
-        volumes: Unmounts it.
-        clock: To wait until nobody uses it any more.
-    """
+    """Simulated storage, one for each place and kind that is asked for."""
 
     def __init__(
         self, campaign_id: str, ledger: Ledger, stores: Stores, volumes: Volumes, clock: Clock

@@ -26,9 +26,9 @@ from steelyard.core.outside import (
     MadeDirectory,
     ServerAddress,
     ServerProgram,
+    canonical,
 )
-from steelyard.core.redis import canonical
-from steelyard.gateways.cgroups import Families, SystemFamilies
+from steelyard.gateways.cgroups import Families
 from steelyard.gateways.files import (
     drop_cached,
     existing_parent,
@@ -41,7 +41,7 @@ from steelyard.gateways.files import (
 )
 from steelyard.gateways.host import Clock, require_free_port
 from steelyard.gateways.process import ProcessesHere, RunningPrograms
-from steelyard.places.local.groups import ServerGroups, StoppedProcesses
+from steelyard.places.local.groups import PausedGenerators, ServerGroups
 from steelyard.places.local.server import (
     COPY_MEANS,
     LocalServer,
@@ -168,7 +168,7 @@ class LocalOptions:
 
 
 class LocalPlatform(WithCampaignDirectory):
-    """Servers on this machine, one at a time."""
+    """Servers on this machine, one at a time; ``root`` is the directory that holds the data."""
 
     def __init__(
         self,
@@ -180,10 +180,10 @@ class LocalPlatform(WithCampaignDirectory):
         families: Families | None = None,
     ) -> None:
         super().__init__(options.live, ledger, options.account)
+        self.root = options.root
         self._groups = groups
-        self._families = families or SystemFamilies()
         self._standstill: Standstill | None = None
-        self._generators: list[RunningPrograms] = []
+        self._generators = PausedGenerators(processes, clock, families)
         self._options = options
         self._processes = processes
         self._clock = clock
@@ -213,18 +213,8 @@ class LocalPlatform(WithCampaignDirectory):
         """Return where the live server is reached."""
         return replace(self.server.address, beside=self._beside.address)
 
-    @property
-    def root(self) -> Path | None:
-        """Return the directory that holds the data."""
-        return self._options.root
-
     def require_ready(self) -> None:
-        """Check the place before anything is started.
-
-        Raises:
-            PreflightError: The port is taken, or the directory may not be written.
-            PrivilegeError: Control groups are needed and cannot be made.
-        """
+        """Check control groups, port and directory before anything is started."""
         if self._groups is not None:
             self._groups.require_ready()
         if self._options.port is not None:
@@ -246,13 +236,7 @@ class LocalPlatform(WithCampaignDirectory):
         content: Sequence[object],
         build: Callable[[ServerAddress], None],
     ) -> PreparedState:
-        """Return the state with this content, made now when it is not in the cache.
-
-        Args:
-            program: Makes the data directory and runs on it.
-            content: What decides the data; equal content is prepared once.
-            build: Loads the data through a running server.
-        """
+        """Return the state with this content, made now when it is not in the cache."""
 
         def make(home: Path) -> None:
             self._create(program, home, build)
@@ -321,24 +305,13 @@ class LocalPlatform(WithCampaignDirectory):
 
     @property
     def standstill(self) -> Standstill:
-        """Return what pauses the live server with the generators that were started here.
-
-        Raises:
-            TargetError: No server is running, or its groups cannot be frozen.
-        """
+        """Return what pauses the live server with the generators that were started here."""
         if self._standstill is None:
             frozen = None if self._groups is None else self._groups.standstill
-            self._standstill = frozen or StoppedProcesses(
-                server=None if self._options.goes_on else self.server.pid,
-                generators=self._generator_pids,
-                processes=self._processes,
-                families=self._families,
-                clock=self._clock,
+            self._standstill = frozen or self._generators.with_server(
+                None if self._options.goes_on else self.server.pid
             )
         return self._standstill
-
-    def _generator_pids(self) -> tuple[int, ...]:
-        return tuple(pid for running in self._generators for pid in running.pids)
 
     @property
     def guarded(self) -> Guarded:
@@ -361,11 +334,7 @@ class LocalPlatform(WithCampaignDirectory):
         return () if self._groups is None else self._groups.unfit(limits)
 
     def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
-        """Limit the running server and the generator, and read back what is in force.
-
-        Raises:
-            TargetError: No server is running, or the kernel refuses a limit.
-        """
+        """Limit the running server and the generator, and read back what is in force."""
         if self._groups is None:
             return LimitsInForce()
         asked = limits_of(limits)
@@ -417,9 +386,7 @@ class LocalPlatform(WithCampaignDirectory):
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
         """Start load generators beside the server and return them while they run."""
-        running = self._processes.begin_together(self._placed(commands), timeout_s=timeout_s)
-        self._generators = [each for each in self._generators if each.all_run()] + [running]
-        return running
+        return self._generators.begin_together(self._placed(commands), timeout_s=timeout_s)
 
     def _placed(self, commands: Sequence[Command]) -> list[Command]:
         directory = self._made(self._live)

@@ -23,8 +23,13 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.core.errors import PreflightError, PrivilegeError, SilentError, TargetError
-from steelyard.core.outside import Command, MadeDirectory, ServerAddress, ServerProgram
-from steelyard.core.redis import stored_key
+from steelyard.core.outside import (
+    Command,
+    MadeDirectory,
+    ServerAddress,
+    ServerProgram,
+    stored_key,
+)
 from steelyard.core.units import MIB
 from steelyard.gateways.files import (
     Lock,
@@ -187,6 +192,11 @@ def state_key(identity: Sequence[str], content: Sequence[object]) -> str:
 MEMORY = Path("/dev/shm")  # noqa: S108 - the directory made there is private
 TEMPORARY = Path("/tmp")  # noqa: S108 - compared with, where platforms place files
 LEAST_FREE_BYTES = 64 * MIB  # twice `run_log.SCARCE_BYTES`; PostgreSQL's own segments are there
+
+
+def generators_roots() -> tuple[Path, ...]:
+    """Return the directories of this machine whose files a load generator's command may name."""
+    return MEMORY, TEMPORARY, cache_directory()
 
 
 class LogPlace:

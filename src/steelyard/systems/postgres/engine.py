@@ -16,8 +16,7 @@ from steelyard.core.errors import Complaint, TargetError
 from steelyard.core.experiment import EffectiveSetting, Experiment, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge, Measurement, StatementPlan
-from steelyard.core.outside import Command, Completed, ServerAddress
-from steelyard.core.redis import stored_key
+from steelyard.core.outside import Command, Completed, ServerAddress, stored_key
 from steelyard.core.schedule import Stretch
 from steelyard.core.units import US_PER_S
 from steelyard.gateways.host import LOOPBACK, Clock

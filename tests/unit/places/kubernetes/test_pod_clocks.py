@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.places.agent.outcomes import AgentRun, ClockThere, CpuUse, Offset, start_skew
+from steelyard.places.agent.outcomes import AgentRun, ClockThere, Offset, start_skew
 
 _DELAYS = st.tuples(st.floats(0.0001, 5.0), st.floats(0.0001, 5.0))
 
@@ -52,15 +52,7 @@ def test_a_clock_that_was_set_back_begins_anew() -> None:
 
 
 def _run(began_at: float, offset: Offset | None) -> AgentRun:
-    return AgentRun(
-        where="pod p",
-        began_at=began_at,
-        ended_at=began_at + 1,
-        program_s=0.5,
-        offset=offset,
-        before=CpuUse(usage_s=1.0, throttled_s=None),
-        after=CpuUse(usage_s=3.5, throttled_s=1.0),
-    )
+    return AgentRun(where="pod p", began_at=began_at, program_s=0.5, offset=offset)
 
 
 def test_a_skew_is_between_the_first_and_the_last() -> None:
@@ -81,10 +73,3 @@ def test_a_skew_that_is_not_known_is_none() -> None:
     known = Offset(seconds=0.0, half_width_s=0.01)
     assert start_skew((_run(1.0, known),)) is None
     assert start_skew((_run(1.0, known), _run(1.0, None))) is None
-
-
-def test_what_a_counter_does_not_show_is_none() -> None:
-    """CPU seconds are a difference of two readings; a missing one is not 0."""
-    run = _run(1.0, None)
-    assert run.cpu_s == 2.5
-    assert run.throttled_s is None

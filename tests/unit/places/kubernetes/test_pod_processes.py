@@ -209,12 +209,11 @@ def test_what_was_fetched_is_forgotten_in_the_pod(
         assert len(list((two_pods.api.work / "orders").iterdir())) == 1
 
 
-def test_cpu_use_is_of_the_run(processes: AgentProcesses) -> None:
-    """Counters before and after differ by what was used meanwhile; what is not shown is None."""
+def test_cpu_time_is_the_programs(processes: AgentProcesses) -> None:
+    """It is what bash says of the program that it has waited for."""
     processes.run_together([shell("for ((n = 0; n < 200000; n++)); do :; done")], timeout_s=30)
     (run,) = processes.last_runs
-    assert run.ended_at > run.began_at
-    assert run.cpu_s is None or run.cpu_s > 0
+    assert run.program_s > 0
     assert processes.last_skew is None
 
 
