@@ -162,20 +162,14 @@ def _seed(asked: int | None, written: int | None) -> int:
 def _configuration(
     name: str, merged: Merged, texts: Mapping[str, str], base: Path
 ) -> Configuration:
+    kvm = {} if merged.domain is None else {"domain": merged.domain}
     return Configuration(
         name=name,
         target=model_of(merged.target, located(base)),
         settings=tuple(
             sorted(
-                Setting(layer=layer, name=setting, value=value)
-                for layer, asked in (
-                    (Layer.POSTGRES, merged.settings),
-                    (Layer.REDIS, merged.redis),
-                    *((Layer(name), given) for name, given in merged.further.items()),
-                    (Layer.CGROUP, merged.limits),
-                    (Layer.LINUX, merged.linux),
-                    (Layer.KVM, {} if merged.domain is None else {"domain": merged.domain}),
-                )
+                Setting(layer=Layer(layer), name=setting, value=value)
+                for layer, asked in {**merged.settings, Layer.KVM.value: kvm}.items()
                 for setting, value in asked.items()
             )
         ),
