@@ -107,7 +107,7 @@ def _article(
 def _written(article: "Article", out: Path) -> str:
     """Write every form of the article, and return what was written."""
     from steelyard.answers.article import article_document, article_json
-    from steelyard.campaign.run.session import as_json
+    from steelyard.cli.campaigns import as_json
     from steelyard.core.errors import RecordError
     from steelyard.gateways.files import make_directory, write_text
     from steelyard.report.html import published_files

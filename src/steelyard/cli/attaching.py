@@ -19,13 +19,11 @@ from steelyard.answers.campaign import analyse
 from steelyard.campaign import in_cluster
 from steelyard.campaign.in_cluster import Fetch, Fetched, Follower, JobAsked, fetch
 from steelyard.campaign.run import session
-from steelyard.campaign.run.runner import Silence
-from steelyard.campaign.run.session import as_json
 from steelyard.cli import launching
-from steelyard.cli.campaigns import rendered, show, write_reports
+from steelyard.cli.campaigns import print_json, rendered, show, write_reports
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.launching import RunOptions
-from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
+from steelyard.cli.progress import LiveProgress, progress_for
 from steelyard.core.campaign import Status
 from steelyard.core.errors import (
     ExitCode,
@@ -156,7 +154,7 @@ def _followed(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOp
     """Return how the campaign ended; with --fetch, how it stands."""
     if options.fetch:
         return jobs.standing(plan, api)
-    with _listener(quiet=options.quiet) as progress:
+    with progress_for(sys.stderr, quiet=options.quiet) as progress:
         told = progress.say if isinstance(progress, LiveProgress) else _tell
         return Follower(plan, api, doors.clock, progress, told).follow()
 
@@ -286,17 +284,13 @@ def _list(found: tuple[JobPlan, ...], api: KubernetesApi, options: AttachOptions
             }
             for plan, now in stands
         ]
-        click.echo(as_json({"format": 1, "campaigns": entries}), nl=False)
+        print_json({"format": 1, "campaigns": entries})
         return
     if not stands:
         click.echo("No campaign is in the cluster.")
     for plan, now in stands:
         why = f": {now.reason}" if now.reason else ""
         click.echo(f"{plan.campaign_id}  {now.stand} in {plan.namespace}{why}")
-
-
-def _listener(*, quiet: bool) -> Silence | PlainProgress | LiveProgress:
-    return Silence() if quiet else progress_for(sys.stderr)
 
 
 def _tell(text: str) -> None:
@@ -389,6 +383,6 @@ def _attach_options(
 def _say_where(command: str, campaign_id: str, namespace: str, options: RunOptions) -> None:
     if options.as_json:
         found = {"format": 1, "campaign": campaign_id, "namespace": namespace, "attach": command}
-        click.echo(session.as_json(found), nl=False)
+        print_json(found)
     else:
         click.echo(f"Campaign {campaign_id} runs in namespace {namespace}: {command}")

@@ -1,5 +1,6 @@
 """Reading campaigns for ``list``, ``show`` and ``compare``, and writing their reports."""
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,6 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.gate import Broken, Judged, judge, junit, under_conditions
 from steelyard.answers.report import Listed, build_document, summary
 from steelyard.answers.results import CampaignAnalysis, uncompared
-from steelyard.campaign.run.session import as_json
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import (
     ExitCode,
@@ -34,7 +34,7 @@ from steelyard.record.directory import (
     read_with_standing,
 )
 from steelyard.record.tables import INSTALL, can_make_tables, write_tables
-from steelyard.report.document import Document, Json
+from steelyard.report.document import Document
 from steelyard.report.html import render_html, render_markdown, render_summary
 from steelyard.report.terminal import render_terminal
 
@@ -240,7 +240,12 @@ def for_this_terminal(
     )
 
 
-def print_json(content: dict[str, Json]) -> None:
+def as_json(content: object) -> str:
+    """Return JSON that never holds NaN, in stable order."""
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def print_json(content: object) -> None:
     """Print what programs read."""
     click.echo(as_json(content), nl=False)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from steelyard.cli.lazy_group import LazyGroup
+from steelyard.cli.main import LazyGroup
 from steelyard.cli.options import NAMESPACE, OBJECT
 
 if TYPE_CHECKING:

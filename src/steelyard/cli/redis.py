@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from steelyard.cli.lazy_group import LazyGroup
+from steelyard.cli.main import LazyGroup
 from steelyard.cli.options import AMOUNT, IMAGE, NAMESPACE, OBJECT, SIZE, crash_options
 
 if TYPE_CHECKING:

@@ -3,13 +3,13 @@
 What the test has outside is a directory with a lock, noted so that ``clean`` finds it.
 """
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from steelyard.campaign.run.session import new_id
 from steelyard.core.errors import PreflightError
 from steelyard.core.outside import Command, MadeDirectory
 from steelyard.core.redis import Death
@@ -49,7 +49,7 @@ def belongings(root: Path, account: str | None, doors: Doors) -> Iterator[Belong
     Raises:
         LeftBehindError: A file system is still mounted; ``clean`` goes on from there.
     """
-    name = new_id(Path("crash-test"))
+    name = f"crash-test-{secrets.token_hex(3)}"
     work = root.resolve() / "live" / name  # as the kernel lists what is mounted there
     # The registry first: what dies between the two left nothing.
     registry.register(name, work)

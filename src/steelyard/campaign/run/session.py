@@ -3,7 +3,6 @@
 Everything that can be known to fail before it is started is said at once.
 """
 
-import json
 import math
 import re
 import secrets
@@ -348,11 +347,6 @@ def require_resumable(path: Path, given: Sequence[str]) -> None:
     record = read_campaign(path)
     if not record.status.is_finished:
         undoing.require_ours(record, path)
-
-
-def as_json(content: object) -> str:
-    """Return JSON that never holds NaN, in stable order."""
-    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def check(loaded: LoadedExperiment, assembly: Assembly) -> tuple[Finding, ...]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.lazy_group import LazyGroup
+from steelyard.cli.main import LazyGroup
 from steelyard.cli.options import NAMESPACE, OBJECT, SIZE, cluster_options, layers_option
 
 _FILE = click.Path(path_type=Path)
