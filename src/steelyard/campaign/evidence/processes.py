@@ -265,10 +265,6 @@ class GeneratorProcesses:
         self._before = frozenset(children(self.host, self.own_pid))
         self._tasks = TaskSet(host=self.host)
 
-    def used(self) -> dict[Quantity, float]:
-        """Return what was used so far, to be compared with another reading."""
-        return {**self.ended(), **self.queued()}
-
     def ended(self) -> dict[Quantity, float]:
         """Return the CPU time of all children that Steelyard has waited for, whosoever."""
         return {Quantity.GENERATOR_CPU_S: self.host.children_cpu_s()}

@@ -170,7 +170,7 @@ def test_the_generator_is_what_was_not_there_before() -> None:
     assert seen[Quantity.GENERATOR_CPU_S] == pytest.approx(sum(run for run, _, _ in threads))
     assert seen[Quantity.GENERATOR_RUN_QUEUE_S] == pytest.approx(sum(d for _, d, _ in threads))
     host.children_s = 3.25
-    assert generator.used()[Quantity.GENERATOR_CPU_S] == 3.25
+    assert generator.ended()[Quantity.GENERATOR_CPU_S] == 3.25
 
 
 def test_several_generators_count_together() -> None:
@@ -205,4 +205,4 @@ def test_children_from_before_are_no_generator() -> None:
     assert generator.absent() == ()
     host.files = {name: t for name, t in host.files.items() if name != "/proc/self/schedstat"}
     assert [each.subject for each in generator.absent()] == ["run-queue time of the generator"]
-    assert set(generator.used()) == {Quantity.GENERATOR_CPU_S}
+    assert (set(generator.ended()), generator.queued()) == ({Quantity.GENERATOR_CPU_S}, {})
