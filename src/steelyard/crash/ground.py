@@ -16,11 +16,9 @@ from steelyard.core.redis import Death
 from steelyard.core.units import MIB, format_bytes
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import Lock, make_directory, remove_tree, short_directory
-from steelyard.gateways.stores import Volumes, unmounted
+from steelyard.gateways.stores import unmounted
 from steelyard.places.local.server import LocalServer, end_all
 from steelyard.record import registry
-
-LOCK: Final = "lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +53,7 @@ def belongings(root: Path, account: str | None, doors: Doors) -> Iterator[Belong
     registry.register(name, work)
     registry.note(name, MadeDirectory(path=work))
     make_directory(work)
-    lock = Lock(work / LOCK)
+    lock = Lock(work / "lock")
     if not lock.acquire():
         raise PreflightError(f"somebody works in {work}", hint="Start the test again.")
     try:
@@ -155,6 +153,7 @@ class CutVolume:
         self._place = own.work / "volume"
         self._account = account
         self._doors = doors
+        self._volumes = doors.volumes
         make_directory(self._place)
         own.note_mount(self._place)
 
@@ -163,17 +162,13 @@ class CutVolume:
         """Return what it is."""
         return "XFS on a loop device"
 
-    @property
-    def _volumes(self) -> Volumes:
-        return self._doors.volumes
-
     def renew(self, template: Path) -> Path:
         """Return a fresh home on a fresh file system.
 
         Raises:
             PreflightError: There is no room for it.
         """
-        unmounted(self._place, self._doors.volumes, self._doors.clock)
+        unmounted(self._place, self._volumes, self._doors.clock)
         self._require_room()
         self._volumes.make(self._image, VOLUME_BYTES)
         self._volumes.mount(self._image, self._place)
@@ -209,7 +204,7 @@ class CutVolume:
             return Ended(begun_at=begun_at)
         cut = self._volumes.cut(self._place, self._doors.clock)
         server.kill()
-        unmounted(self._place, self._doors.volumes, self._doors.clock)
+        unmounted(self._place, self._volumes, self._doors.clock)
         self._volumes.mount(self._image, self._place)
         return Ended(
             begun_at=cut.begun_at,

@@ -149,35 +149,80 @@ _FREE_TIMEOUT_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
-    """What all crashes of a test share.
+class Subject:
+    """What is put to the test.
 
     Attributes:
-        sockets: Directory of the servers' sockets.
-        template: Home of a stopped server with fresh data.
-        clients: Connections that write.
-        pipeline: Writes under way on each.
-        succession: How replicas take over; None: the engine has none.
+        engine: ``redis`` or ``postgres``.
+        label: Of the server: ``Redis 7.0.15``.
+        succession: How replicas take over; None: it has none.
     """
 
+    engine: str
+    label: str
     program: ServerProgram
     writes: NumberedWrites
-    ground: Ground
-    sockets: Path
-    template: Path
-    account: str | None
-    clients: int
-    pipeline: int
-    doors: Doors
     succession: Succession | None = None
 
-    def server(self, home: Path) -> LocalServer:
-        """Return a server that has a home."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How it is put to the test.
+
+    Attributes:
+        cuts: Deaths of each kind for each mode.
+        pipeline: Writes under way on each connection.
+        longest_s: No death comes later under load.
+        root: Directory below which all happens.
+        account: Of the servers; None: our own.
+    """
+
+    modes: tuple[CrashMode, ...]
+    deaths: tuple[Death, ...]
+    cuts: int
+    clients: int
+    pipeline: int
+    longest_s: float
+    seed: int
+    root: Path
+    account: str | None
+
+    def pairs(self) -> tuple[tuple[CrashMode, Death], ...]:
+        """Return who dies how in each round.
+
+        A server with a replica is only killed. It writes no file that a cut could take, and both
+        are on one machine: its kernel goes on sending, as that of a machine without power cannot.
+        """
+        return tuple(
+            (mode, death)
+            for mode in self.modes
+            for death in self.deaths
+            if mode.replica is None or death is Death.KILL
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What all crashes of a test share."""
+
+    subject: Subject
+    asked: Asked
+    own: Belongings
+    ground: Ground
+    doors: Doors
+
+    @property
+    def template(self) -> Path:
+        """Return the home of a stopped server with fresh data."""
+        return self.own.work / "template"
+
+    def server(self, home: Path, program: ServerProgram | None = None) -> LocalServer:
+        """Return a server that has a home; where a program is named, it is of that."""
         return LocalServer(
-            self.program,
+            program or self.subject.program,
             home,
-            self.sockets,
-            account=self.account,
+            self.own.sockets,
+            account=self.asked.account,
             processes=self.doors.processes,
             clock=self.doors.clock,
         )
@@ -213,7 +258,7 @@ def crash(mode: CrashMode, death: Death, under_load_s: float, means: Means) -> C
         try:
             server.start(mode.asked, port=None)
             missing = [
-                means.writes.missing(server.address, each.writer, each.last)
+                means.subject.writes.missing(server.address, each.writer, each.last)
                 for each in died.answers
             ]
         except TargetError as error:
@@ -252,10 +297,10 @@ def dead(server: LocalServer, death: Death, under_load_s: float, means: Means) -
     """
     clock = means.doors.clock
     load = Load(
-        means.writes,
+        means.subject.writes,
         server.address,
-        clients=means.clients,
-        pipeline=means.pipeline,
+        clients=means.asked.clients,
+        pipeline=means.asked.pipeline,
         clock=clock,
     )
     try:
@@ -333,7 +378,7 @@ def inherit(mode: CrashMode, death: Death, under_load_s: float, means: Means) ->
     heirs = _heirs(means)
     program = heirs.program(mode.replica or ())
     home = means.ground.renew(means.template)
-    server = replace(means, program=program).server(home)
+    server = means.server(home, program)
     beside = _beside(means)
     try:
         server.start(mode.asked, port=None)
@@ -343,7 +388,7 @@ def inherit(mode: CrashMode, death: Death, under_load_s: float, means: Means) ->
         with Lag(heirs.watch(server.address, heir)) as lag:
             died = dead(server, death, under_load_s, means)
         heirs.promote(heir, means.doors.clock)
-        missing = [means.writes.missing(heir, each.writer, each.last) for each in died.answers]
+        missing = [means.subject.writes.missing(heir, each.writer, each.last) for each in died.answers]
     finally:
         beside.stop()
         ended(server, means)
@@ -352,12 +397,12 @@ def inherit(mode: CrashMode, death: Death, under_load_s: float, means: Means) ->
 
 
 def _heirs(means: Means) -> Succession:
-    if means.succession is None:
+    if means.subject.succession is None:
         raise MeasurementError(
             "this engine has no replicas that take over",
             hint="Leave modes with a replica out.",
         )
-    return means.succession
+    return means.subject.succession
 
 
 def _beside(means: Means) -> Beside:
@@ -367,8 +412,8 @@ def _beside(means: Means) -> Beside:
             raise TargetError(f"{what} failed: {completed.tail(1)}")
 
     return Beside(
-        lambda program, home: replace(means, program=program).server(home),
-        account=means.account,
+        lambda program, home: means.server(home, program),
+        account=means.asked.account,
         run=run,
     )
 
@@ -405,59 +450,6 @@ _TEMPLATE_TIMEOUT_S: Final = 120.0
 _LEAST_SHARE: Final = 0.25  # of the longest load: a guess that lets every mode reach its stride
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """What is put to the test.
-
-    Attributes:
-        engine: ``redis`` or ``postgres``.
-        label: Of the server: ``Redis 7.0.15``.
-        succession: How replicas take over; None: it has none.
-    """
-
-    engine: str
-    label: str
-    program: ServerProgram
-    writes: NumberedWrites
-    succession: Succession | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """How it is put to the test.
-
-    Attributes:
-        cuts: Deaths of each kind for each mode.
-        pipeline: Writes under way on each connection.
-        longest_s: No death comes later under load.
-        root: Directory below which all happens.
-        account: Of the servers; None: our own.
-    """
-
-    modes: tuple[CrashMode, ...]
-    deaths: tuple[Death, ...]
-    cuts: int
-    clients: int
-    pipeline: int
-    longest_s: float
-    seed: int
-    root: Path
-    account: str | None
-
-    def pairs(self) -> tuple[tuple[CrashMode, Death], ...]:
-        """Return who dies how in each round.
-
-        A server with a replica is only killed. It writes no file that a cut could take, and both
-        are on one machine: its kernel goes on sending, as that of a machine without power cannot.
-        """
-        return tuple(
-            (mode, death)
-            for mode in self.modes
-            for death in self.deaths
-            if mode.replica is None or death is Death.KILL
-        )
-
-
 def crash_test(
     subject: Subject, asked: Asked, doors: Doors, taken: Callable[[CrashTest], None]
 ) -> CrashTest:
@@ -480,7 +472,8 @@ def crash_test(
     _require_reach(asked)
     with belongings(asked.root, asked.account, doors) as own:
         ground = _ground(own, asked, doors)
-        means = _means(subject, asked, own, ground, doors)
+        means = Means(subject=subject, asked=asked, own=own, ground=ground, doors=doors)
+        _make_template(means)
         found = _begun(subject, asked, ground, doors)
         generator = random.Random(asked.seed)  # noqa: S311 - an order, no secret
         for _ in range(asked.cuts):
@@ -548,28 +541,10 @@ def _ground(own: Belongings, asked: Asked, doors: Doors) -> Ground:
     return Directory(own, asked.account, doors)
 
 
-def _means(subject: Subject, asked: Asked, own: Belongings, ground: Ground, doors: Doors) -> Means:
-    """Return what all crashes share; the template is made here."""
-    means = Means(
-        program=subject.program,
-        writes=subject.writes,
-        ground=ground,
-        sockets=own.sockets,
-        template=own.work / "template",
-        account=asked.account,
-        clients=asked.clients,
-        pipeline=asked.pipeline,
-        doors=doors,
-        succession=subject.succession,
-    )
-    _make_template(means)
-    return means
-
-
 def _make_template(means: Means) -> None:
     """Make fresh data by a server with its own defaults, which is stopped in order."""
-    make_directory(means.template, account=means.account)
-    command = means.program.create(means.template / "data", means.account)
+    make_directory(means.template, account=means.asked.account)
+    command = means.subject.program.create(means.template / "data", means.asked.account)
     completed = means.doors.processes.run(command, timeout_s=_TEMPLATE_TIMEOUT_S)
     if not completed.succeeded:
         raise PreflightError(
@@ -579,7 +554,7 @@ def _make_template(means: Means) -> None:
     server = means.server(means.template)
     try:
         server.start({}, port=None)
-        means.writes.prepare(server.address)
+        means.subject.writes.prepare(server.address)
     finally:
         server.stop(keep_data=True)
 

@@ -86,9 +86,8 @@ class _Scene:
             ground=self,
             server=lambda _: self,
             template=Path("/nowhere"),
-            writes=self,
-            clients=1,
-            pipeline=1,
+            subject=SimpleNamespace(writes=self),
+            asked=SimpleNamespace(clients=1, pipeline=1),
             doors=SimpleNamespace(clock=SystemClock()),
         )
         return crash(_MODE, Death.POWER, 0.05, means)
