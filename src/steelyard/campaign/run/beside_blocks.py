@@ -15,8 +15,8 @@ length, without restoring and without a warm-up.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -428,21 +428,18 @@ def _without_block(finding: Finding) -> Finding:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogChoice:
-    """What a reader must know of it; nothing where no transaction is logged."""
+def choose_logs(
+    experiment: Experiment, bench: Bench
+) -> tuple[tuple[Fact, ...], tuple[Finding, ...]]:
+    """Choose memory or disk, once for all arms, and return what a reader must know of it.
 
-    facts: tuple[Fact, ...] = ()
-    findings: tuple[Finding, ...] = ()
-
-
-def choose_logs(experiment: Experiment, bench: Bench) -> LogChoice:
-    """Choose memory or disk, once for all arms, and return what is to be told."""
+    That is nothing where no transaction is logged.
+    """
     if experiment.measure.log is LogPolicy.OFF or not experiment.system.logs_transactions:
-        return LogChoice()
+        return (), ()
     if bench.logs_in_memory():
-        return LogChoice(facts=(_fact("memory"),))
-    return LogChoice(facts=(_fact("disk"),), findings=(_ON_DISK,))
+        return (_fact("memory"),), ()
+    return (_fact("disk"),), (_ON_DISK,)
 
 
 def _fact(place: str) -> Fact:
@@ -463,14 +460,6 @@ _ON_DISK = Finding(
 
 _LEAST_SECONDS = 2  # two batches of MSER at its shortest batch
 _GOOD_RESTARTS, _GOOD_RUN_S = 5, 90.0  # what METHOD 3.7 asks for
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarmupRuns:
-    """Calibration runs of one configuration: by workload, one measurement per start."""
-
-    configuration: str
-    by_workload: dict[str, list[Measurement]] = field(default_factory=dict)
 
 
 _TESTED = (
@@ -541,20 +530,26 @@ def calibrate(
     restarts = max(calibration.restarts, len(workloads))
     collected = []
     for configuration in experiment.configurations:
-        runs = WarmupRuns(configuration=configuration.name)
+        runs: dict[str, list[Measurement]] = {}
         for number in range(restarts):
             workload = workloads[number % len(workloads)]
             taken = take(configuration.name, workload, int(calibration.run_s))
-            runs.by_workload.setdefault(workload, []).append(taken)
+            runs.setdefault(workload, []).append(taken)
         collected.append(runs)
     return choose_warm_up(collected, calibration, restarts)
 
 
 def choose_warm_up(
-    collected: Sequence[WarmupRuns], calibration: Calibration, restarts: int
+    collected: Sequence[Mapping[str, Sequence[Measurement]]], calibration: Calibration, restarts: int
 ) -> WarmUpChoice:
-    """Return the longest warm-up that any configuration under any workload asks for."""
-    series = [[_log_series(runs) for runs in one.by_workload.values()] for one in collected]
+    """Return the longest warm-up that any configuration under any workload asks for.
+
+    Args:
+        collected: Of each configuration, by workload, one measurement per start.
+        calibration: How they were taken.
+        restarts: How many starts there were.
+    """
+    series = [[_log_series(runs) for runs in one.values()] for one in collected]
     batch_s = _batch_s(calibration.run_s)
     measured = [
         max(

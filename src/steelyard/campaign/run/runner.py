@@ -218,10 +218,10 @@ class Campaign:
 
     def _choose_logs(self) -> None:
         """Note where the transaction logs go, and what earlier sessions have not told of it."""
-        choice = choose_logs(self.experiment, self.bench)
-        self.facts += choice.facts
+        facts, findings = choose_logs(self.experiment, self.bench)
+        self.facts += facts
         told = self.directory.read().findings
-        for finding in choice.findings:
+        for finding in findings:
             if finding not in told:
                 self.directory.journal.append(Noted(finding=finding))
 
