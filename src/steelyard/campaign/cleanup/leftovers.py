@@ -12,6 +12,7 @@ from steelyard.campaign.cleanup.undoing import (
     our_mounts,
     raise_all,
     trouble_of,
+    troubles_of,
     undo_thing,
 )
 from steelyard.core.errors import (
@@ -238,8 +239,7 @@ def release_frozen(doors: Doors, told: Callable[[str], None]) -> None:
     still = [each for each in find_leftovers(doors) if each.frozen or each.stopped]
     for leftover in still:
         told(_named_still(leftover))
-    tried = [trouble_of(partial(_release, leftover, doors)) for leftover in still]
-    raise_all([trouble for trouble in tried if trouble is not None])
+    raise_all(troubles_of(lambda leftover: _release(leftover, doors), still))
 
 
 def _release(leftover: Leftover, doors: Doors) -> None:
@@ -322,8 +322,7 @@ def undo_all(found: Sequence[Leftover], doors: Doors) -> None:
     Raises:
         LeftBehindError: Something is still there.
     """
-    tried = [trouble_of(partial(undo, leftover, doors)) for leftover in found]
-    raise_all([trouble for trouble in tried if trouble is not None])
+    raise_all(troubles_of(lambda leftover: undo(leftover, doors), found))
 
 
 def _undone(leftover: Leftover, doors: Doors) -> Iterator[LeftBehindError]:
