@@ -48,7 +48,7 @@ from steelyard.campaign.design.schedule import (
 )
 from steelyard.campaign.foresee.forecast import Forecast
 from steelyard.campaign.run.beside_blocks import asked_capacity, sustained_runs, sustained_s
-from steelyard.campaign.run.runner import Silence
+from steelyard.campaign.run.runner import Progress
 from steelyard.core.campaign import BlockOutcome, CampaignPlan
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
 from steelyard.core.schedule import Load, Mode, PlannedBlock
@@ -67,14 +67,8 @@ def _say(line: str) -> None:
         click.echo(line, err=True)
 
 
-class PlainProgress:
-    """One line per step, for logs and pipes."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is held."""
+class PlainProgress(Progress):
+    """One line per step, for logs and pipes; a line per run would be too much."""
 
     def stage(self, what: str) -> None:
         """Say which step before the first block begins."""
@@ -90,9 +84,6 @@ class PlainProgress:
             f"  after {format_duration(elapsed_s)}: at most {plan.stopping.max_blocks} blocks of"
             f" about {format_duration(plan.block_s)}{_design(plan)}",
         )
-
-    def run_started(self, *, block: int, label: str) -> None:
-        """Say nothing: a line per run is too much for a log."""
 
     def block_ended(self, outcome: BlockOutcome) -> None:
         """Say why a block is redone."""
@@ -119,7 +110,7 @@ def _design(plan: CampaignPlan) -> str:
     return f", in turns of {turns}, warm-up {warm_up} under load"
 
 
-class LiveProgress:
+class LiveProgress(Progress):
     """A table of results and cells whose intervals close in, and a bar to the budget."""
 
     def __init__(self, console: Console) -> None:
@@ -243,12 +234,10 @@ def _bar(analysis: CampaignAnalysis, elapsed_s: float) -> RenderableType:
     return row
 
 
-def progress_for(
-    stream: TextIO, *, quiet: bool = False
-) -> Silence | PlainProgress | LiveProgress:
+def progress_for(stream: TextIO, *, quiet: bool = False) -> Progress:
     """Return live progress for a terminal, plain lines for anything else; silence on request."""
     if quiet:
-        return Silence()
+        return Progress()
     console = Console(file=stream)
     if console.is_terminal and not console.is_dumb_terminal:
         return LiveProgress(console)
