@@ -12,7 +12,7 @@ import math
 import re
 import secrets
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -408,16 +408,11 @@ _ROLE_PASSWORD: Final = re.compile(
 MAX_SCRIPT_BYTES: Final = 16 * 1024**2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptTexts:
-    """Texts of script files by name as given, and what is wrong with those that are missing."""
+def read_scripts(draft: Draft, base: Path) -> tuple[Mapping[str, str], Sequence[Issue]]:
+    """Return the texts of all scripts and definitions of machines, by name as given below ``base``.
 
-    texts: Mapping[str, str]
-    issues: tuple[Issue, ...]
-
-
-def read_scripts(draft: Draft, base: Path) -> ScriptTexts:
-    """Return the texts of all scripts and definitions of machines, relative to ``base``."""
+    And what is wrong with those that are missing.
+    """
     texts: dict[str, str] = {}
     issues: list[Issue] = []
     for path, name in (*_named(draft.workloads), *_prepared(draft), *_domains(draft)):
@@ -430,7 +425,7 @@ def read_scripts(draft: Draft, base: Path) -> ScriptTexts:
         else:
             message, hint = outcome
             issues.append(Issue(path=path, message=message, hint=hint))
-    return ScriptTexts(texts=texts, issues=tuple(issues))
+    return texts, issues
 
 
 def _named(workloads: Mapping[int, WorkloadForm]) -> Iterator[tuple[KeyPath, str]]:
@@ -598,7 +593,7 @@ def load_text(
     if document.value is None and document.problems:
         raise ExperimentFileError(source, document.problems)
     draft, issues = validate(document)
-    scripts = read_scripts(draft, surroundings.base)
+    texts, of_scripts = read_scripts(draft, surroundings.base)
     unsound = (*issues, *factor_issues(draft, surroundings.facts))
     plan = None if unsound or document.problems else combined(draft, surroundings.facts)
     own = merged_configurations(draft, surroundings.facts)
@@ -606,12 +601,12 @@ def load_text(
         *_between_sections(draft, own, plan),
         *SYSTEMS[draft.engine].memory_issues(draft, surroundings.facts),
     )
-    found = (*unsound, *between, *scripts.issues)
+    found = (*unsound, *between, *of_scripts)
     problems = [*document.problems, *map(document.problem, found)]
     if problems or draft.form is None:
         raise ExperimentFileError(source, in_line_order(problems))
     merged = plan.merged if plan else own
-    experiment = resolve(draft.form, merged, scripts.texts, surroundings)
+    experiment = resolve(draft.form, merged, texts, surroundings)
     if plan is not None:
         experiment = replace(experiment, baseline=plan.baseline, attribution=plan.attribution)
     return LoadedExperiment(
@@ -693,46 +688,27 @@ def allow_existing(loaded: LoadedExperiment) -> LoadedExperiment:
     return replace(loaded, experiment=replace(experiment, configurations=configurations))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingCatalogue:
-    """The settings that one server knows.
-
-    Attributes:
-        names: As the server spells them.
-        server: What to call it: ``PostgreSQL 15.18``.
-    """
-
-    names: frozenset[str]
-    server: str = "this server"
-
-
-def check_settings(
-    loaded: LoadedExperiment, catalogues: Mapping[str, SettingCatalogue]
-) -> tuple[Problem, ...]:
-    """Return a problem for every setting that its configuration's server does not know.
+def unknown_settings(
+    loaded: LoadedExperiment, name: str, known: Collection[str], server: str
+) -> Iterator[Problem]:
+    """Yield a problem for every setting of a configuration that its server does not know.
 
     PostgreSQL's names with a dot belong to extensions, which are not loaded yet: they pass.
-    Configurations without a catalogue are not checked.
+
+    Args:
+        loaded: The experiment.
+        name: Of the configuration.
+        known: Names, as the server spells them.
+        server: What to call it: ``PostgreSQL 15.18``.
     """
-    problems = dict.fromkeys(
-        problem
-        for configuration in loaded.experiment.configurations
-        if configuration.name in catalogues
-        for problem in _unknown(loaded, configuration, catalogues[configuration.name])
-    )
-    return tuple(problems)
-
-
-def _unknown(
-    loaded: LoadedExperiment, configuration: Configuration, catalogue: SettingCatalogue
-) -> Iterator[Problem]:
-    known = {name.lower() for name in catalogue.names}
+    configuration = loaded.experiment.configuration(name)
+    folded = {each.lower() for each in known}
     for setting in configuration.settings:
         if setting.layer is configuration.server_layer:
             of_extension = setting.layer is Layer.POSTGRES and "." in setting.name
-            if of_extension or setting.name.lower() in known:
+            if of_extension or setting.name.lower() in folded:
                 continue
-            path = ("configurations", configuration.name, setting.layer.value, setting.name)
-            hint = did_you_mean(setting.name, sorted(catalogue.names))
-            message = f"`{setting.name}` is not a setting of {catalogue.server}"
+            path = ("configurations", name, setting.layer.value, setting.name)
+            hint = did_you_mean(setting.name, sorted(known))
+            message = f"`{setting.name}` is not a setting of {server}"
             yield loaded.problem(path, message, hint or "Remove it.", at_key=True)
