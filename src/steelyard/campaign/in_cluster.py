@@ -204,12 +204,8 @@ def plan_job(
 ) -> JobPlan:
     """Return the Job that a campaign will be.
 
-    Args:
-        asked: What the user says of it.
-        experiment: Whose targets share one place in one cluster.
-        campaign_id: Of the new campaign.
-        api: The cluster.
-        long_runs_s: Seconds of the runs after the last block, which come on top of the budget.
+    Its targets share one place in one cluster. ``long_runs_s`` are the seconds of the runs after
+    the last block, which come on top of the budget.
     """
     namespace = place_in(experiment).namespace
     makes_all = experiment.makes_all_in_kubernetes
@@ -388,12 +384,8 @@ def _named(run: Run | SustainedRun) -> str:
 class Follower:
     """Follows one campaign until its Job is over, across lost connections.
 
-    Args:
-        plan: Which one.
-        api: The cluster.
-        clock: Waits between two looks.
-        progress: Hears what the journal tells.
-        told: Hears what is to say of the Job and of the connection; each once.
+    ``progress`` hears what the journal tells, ``told`` what is to say of the Job and of the
+    connection, each once.
     """
 
     def __init__(
@@ -501,10 +493,7 @@ class Source(Protocol):
 class PatientSource:
     """A source that bears lost connections, and pods that end.
 
-    Args:
-        opened: Opens a way to the record.
-        clock: Waits between tries.
-        told: Hears of a way that broke, once.
+    ``told`` hears of a way that broke, once.
     """
 
     def __init__(
@@ -534,11 +523,7 @@ class PatientSource:
         return self._answer(lambda source: source.read(pieces))
 
     def _answer(self, asked: Callable[[Source], _T]) -> _T:
-        """Return what a source answers, in time.
-
-        Raises:
-            TargetError: None does.
-        """
+        """Return what a source answers, in time."""
         deadline = self._clock.monotonic() + _PATIENCE_S
         said = False
         while True:
@@ -609,10 +594,7 @@ def fetch(
 ) -> Fetched:
     """Bring a record here, or what of it is not here yet; return it, verified.
 
-    Args:
-        asked: Which one, and where to.
-        opened: Opens a way to it; a way that breaks is opened again.
-        clock: Waits between tries.
+    A way that breaks is ``opened`` again.
 
     Raises:
         RecordError: The directory holds something else, files change faster than they are brought,

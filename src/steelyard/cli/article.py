@@ -75,12 +75,8 @@ def write(
 ) -> str:
     """Write an article of campaigns, and return what was written.
 
-    Args:
-        directories: Of the campaigns; each is called by its name.
-        title: Of the article.
-        out: Directory of its files.
-        notes: What is to be known of a campaign, by its name.
-        missing: What the article does not show, a sentence each.
+    ``notes`` has what is to be known of a campaign, by its name, and ``missing`` what the article
+    does not show, a sentence each.
     """
     return _written(_article(directories, title=title, notes=notes, missing=missing), out)
 

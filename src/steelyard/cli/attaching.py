@@ -48,12 +48,8 @@ from steelyard.targets.kubernetes_site import place_in
 def remove(plan: JobPlan, api: KubernetesApi, doors: Doors, *, again: str, record: Path) -> None:
     """Remove a campaign with its record in the cluster.
 
-    Args:
-        plan: The campaign.
-        api: Its cluster.
-        doors: To the clock.
-        again: The command that lets it go on, and undo what it changed.
-        record: A verified copy of its record.
+    ``again`` is the command that lets it go on, and undo what it changed; ``record`` is a verified
+    copy of its record.
 
     Raises:
         LeftBehindError: It changed something of others that is not as it was.

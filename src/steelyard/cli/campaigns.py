@@ -157,11 +157,7 @@ class Gate:
 
     @contextmanager
     def covering(self, name: str) -> Iterator[None]:
-        """Write what breaks off within as the outcome: a pipeline finds its file at every end.
-
-        Args:
-            name: Of the experiment, or what names it.
-        """
+        """Write what breaks off within as the outcome: a pipeline finds its file at every end."""
         try:
             yield
         except (SteelyardError, Interrupted) as error:
@@ -176,10 +172,7 @@ class Gate:
     ) -> None:
         """Write why a campaign did not come to its end; the error itself is told by its exit code.
 
-        Args:
-            error: What ended it.
-            name: Of the experiment, or what names it.
-            analysis: What there is of it all the same.
+        ``analysis`` is what there is of it all the same.
         """
         kind = "interrupted" if isinstance(error, Interrupted) else "error"
         with suppress(SteelyardError):  # the error that ended it weighs more

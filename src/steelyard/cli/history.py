@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.options import renaming
+from steelyard.cli.options import PATH, renaming
 
 
 @click.command("history")
-@click.argument("directories", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("directories", nargs=-1, type=PATH)
 @click.option(
     "--as",
     "renamed",
@@ -18,7 +18,7 @@ from steelyard.cli.options import renaming
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
-    "--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with the charts."
+    "--html", type=PATH, metavar="FILE", help="Write a page with the charts."
 )
 def command(
     directories: tuple[Path, ...], *, renamed: tuple[str, ...], as_json: bool, html: Path | None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from steelyard.cli.options import SIZE, cluster_options
+from steelyard.cli.options import PATH, SIZE, cluster_options
 from steelyard.core.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from steelyard.tuning.facts.collecting import Asked, FactDoors
     from steelyard.tuning.facts.kubernetes import AskedCluster
 
-_FILE = click.Path(path_type=Path)
 _HERE = "this machine"
 
 
@@ -40,16 +39,16 @@ _HERE = "this machine"
 )
 @click.option("--cpus", type=click.IntRange(1), help="CPUs of that machine, likewise.")
 @cluster_options
-@click.option("--facts", type=_FILE, help="Check the facts in this file instead of a machine.")
+@click.option("--facts", type=PATH, help="Check the facts in this file instead of a machine.")
 @click.option(
-    "--host-facts", type=_FILE, help="Take hypervisor and domains from this file, saved there."
+    "--host-facts", type=PATH, help="Take hypervisor and domains from this file, saved there."
 )
 @click.option(
     "--domain-xml",
-    type=_FILE,
+    type=PATH,
     help="The XML that libvirt was asked for: compare it with what it kept.",
 )
-@click.option("--save", type=_FILE, help="Write the facts to this file, as YAML or *.json.")
+@click.option("--save", type=PATH, help="Write the facts to this file, as YAML or *.json.")
 @click.option(
     "--ping-pong/--no-ping-pong",
     default=True,
@@ -97,11 +96,7 @@ def command(context: click.Context, /, **_: object) -> int:
 
 
 def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
-    """Return where to look.
-
-    Raises:
-        InputError: Two options contradict each other.
-    """
+    """Return where to look."""
     from steelyard.core.units import parse_bytes
     from steelyard.tuning.facts.collecting import Asked
 
@@ -194,9 +189,7 @@ def asked_cluster(
 ) -> "AskedCluster | None":
     """Return which database in which cluster is asked for; None where none is.
 
-    Args:
-        options: Of the command line, with ``dsn``.
-        elsewhere: Options that look at a machine instead, falsy where they were not given.
+    Options that look at a machine instead are in ``elsewhere``, falsy where they were not given.
 
     Raises:
         InputError: Both were given.
@@ -278,9 +271,7 @@ def _exit_code(inspection: "Inspection", fail_on: str) -> int:
 def require_one_source(file: Path | None, looking: Mapping[str, object]) -> dict[str, object]:
     """Return the options that look at something; with a file of facts there are none.
 
-    Args:
-        file: Facts that were saved.
-        looking: Options with their values, falsy where they were not given.
+    ``looking`` has options with their values, falsy where they were not given.
 
     Raises:
         InputError: A file looks at nothing, and an option does.

@@ -111,10 +111,7 @@ def print_manifests(experiment: Experiment, assembly: Assembly, path: Path) -> N
 def print_unseen(experiment: Experiment, path: Path, why: SteelyardError) -> None:
     """Print the same without a cluster: as the file says, and what nobody could check.
 
-    Args:
-        experiment: Whose servers are all made.
-        path: Of the campaign, whose id is in names.
-        why: No cluster could be asked.
+    ``why`` is what kept a cluster from being asked.
     """
     place = place_in(experiment)
     named = [getattr(target, "image", None) for target in experiment.made_targets.values()]
@@ -245,13 +242,7 @@ def real_doors() -> Doors:
 
 
 def command_of(loaded: LoadedExperiment, options: RunOptions, *further: str) -> str:
-    """Return the command line that runs an experiment again as it was asked for.
-
-    Args:
-        loaded: The experiment.
-        options: Of the command line.
-        further: Other words of it.
-    """
+    """Return the command line that runs an experiment again as it was asked for."""
     return session.command_line(
         loaded.source,
         loaded.experiment.seed,
@@ -272,13 +263,8 @@ def start(
 ) -> None:
     """Check an experiment, run it as a new campaign and report it.
 
-    Args:
-        loaded: The experiment.
-        command: That repeats it.
-        options: Of the command line.
-        doors: To the outside.
-        told: Tells what is to be known before the plan.
-        agreed: Is asked once everything is checked and told, and raises where nobody agrees.
+    ``told`` tells what is to be known before the plan; ``agreed`` is asked once everything is
+    checked and told, and raises where nobody agrees.
     """
     options.gate.conditions(loaded.experiment)
     with options.gate.covering(loaded.experiment.name):
@@ -370,11 +356,7 @@ def foresee(
 
     Where a cluster would be asked and none answers, its objects are shown as the file has them.
 
-    Args:
-        loaded: The experiment.
-        options: Of the command line.
-        doors: To the outside.
-        told: Tells what else is to be known before it.
+    ``told`` tells what else is to be known before it.
     """
     try:
         assembly = assemble(loaded.experiment, doors, told=_told(options))
@@ -652,11 +634,7 @@ def run_article(options: RunOptions) -> None:
 
 
 def _require_plain(options: RunOptions) -> None:
-    """Refuse what would hold for one campaign only.
-
-    Raises:
-        InputError: It was given.
-    """
+    """Refuse what would hold for one campaign only."""
     given = {
         "--set": options.overrides,
         "--precision": options.precision,

@@ -22,8 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 class Checked(click.ParamType):  # type: ignore[type-arg]  # not generic in click 8.1
     """A text that is handed on as it was written, once it is seen to be sound.
 
-    Args:
-        check: Raises an InputError where it is not.
+    ``check`` raises an InputError where it is not.
     """
 
     name = "text"
@@ -64,6 +63,7 @@ def _sized(text: str) -> None:
         raise InputError(f"`{text}` is {text} bytes", hint=f"did you mean {text}GiB?")
 
 
+PATH: Final = click.Path(path_type=Path)
 NAMESPACE: Final = _named(DNS_LABEL, "Use up to 63 small letters, digits and hyphens.")
 OBJECT: Final = _named(DNS_SUBDOMAIN, "Use small letters, digits, hyphens and dots.")
 IMAGE: Final = _named(IMAGE_REFERENCE, "Write it as registry.example.com/name:tag.")
@@ -121,7 +121,7 @@ _EXPERIMENT: Final = (
 _CAMPAIGN: Final = (
     click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given."),
     click.option(
-        "--out", type=click.Path(path_type=Path), metavar="DIR", help="Campaign directory."
+        "--out", type=PATH, metavar="DIR", help="Campaign directory."
     ),
     *_EXPERIMENT,
     click.option("--dry-run", is_flag=True, help="Show schedule, minutes and disk; start nothing."),
@@ -260,14 +260,14 @@ crash_options: Final = _adding(
     click.option("--seed", type=click.IntRange(0), help="Of order and moments; else drawn."),
     click.option(
         "--directory",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIR",
         help="Where data and file systems are made; the cache if not given.",
     ),
     click.option("--run-as", metavar="ACCOUNT", help="Account of the servers, when root asks."),
     click.option(
         "--out",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIR",
         help="Write report.html, report.md and crash.json there, after every death.",
     ),

@@ -591,11 +591,7 @@ def _save_trial(text: str, path: Path) -> None:
 
 
 def _agree_to_trial(assembly: Assembly, options: TrialOptions) -> None:
-    """Ask whether what is touched is meant.
-
-    Raises:
-        PreflightError: Nobody agreed.
-    """
+    """Ask whether what is touched is meant."""
     if options.yes or not _is_there(assembly):
         return
     if not sys.stdin.isatty():
@@ -703,11 +699,7 @@ def _spelled(
 ) -> str:
     """Return a command line for a shell.
 
-    Args:
-        words: Its beginning.
-        given: Values of options by name; None: the option was not given.
-        switches: Options without a value.
-        flags: What follows ``--``.
+    ``given`` has values of options by name; None: the option was not given.
     """
     options = [
         word for name, value in given.items() if value is not None for word in (name, str(value))
@@ -720,9 +712,7 @@ def _said_of_options(error: ExperimentFileError, option_of: Callable[[str], str]
 
     What follows from an option that could not be read is no problem of its own.
 
-    Args:
-        error: With a place in the file for each problem.
-        option_of: Returns the option that a place comes from, "" for what has none.
+    ``option_of`` returns the option that a place in the file comes from, "" for what has none.
     """
     named = ((option_of(problem.path), problem) for problem in error.problems)
     found = [(option, problem) for option, problem in named if option]

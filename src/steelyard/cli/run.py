@@ -1,11 +1,11 @@
 """``steelyard run``: from an experiment to verdicts."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from steelyard.cli.options import (
+    PATH,
     GeneratorCommand,
     campaign_options,
     gate_options,
@@ -35,7 +35,7 @@ _INSIDE = (
 @click.option("--budget", metavar="TIME", help="End after this long, such as 20m.")
 @click.option("--precision", metavar="SHARE", help="Stop at this half-width, such as 1%.")
 @click.option(
-    "--resume", type=click.Path(path_type=Path), metavar="DIR", help="Go on with this campaign."
+    "--resume", type=PATH, metavar="DIR", help="Go on with this campaign."
 )
 @campaign_options
 @gate_options

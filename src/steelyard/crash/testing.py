@@ -455,11 +455,7 @@ def crash_test(
 ) -> CrashTest:
     """Return what was found.
 
-    Args:
-        subject: The server.
-        asked: Modes, deaths and how many.
-        doors: To the outside.
-        taken: Told after each crash, with all there are so far.
+    ``taken`` is told after each crash, with all there are so far.
 
     Raises:
         PrivilegeError: Power cuts need root.
@@ -490,11 +486,7 @@ def crash_test(
 
 
 def _require_deaths(asked: Asked) -> None:
-    """Raise where a mode would die no death at all.
-
-    Raises:
-        PreflightError: With a way out.
-    """
+    """Raise where a mode would die no death at all."""
     dying = {mode.name for mode, _ in asked.pairs()}
     for mode in asked.modes:
         if mode.name not in dying:
@@ -506,11 +498,7 @@ def _require_deaths(asked: Asked) -> None:
 
 
 def _require_reach(asked: Asked) -> None:
-    """Raise where the servers' account cannot enter the place.
-
-    Raises:
-        PreflightError: With a way out.
-    """
+    """Raise where the servers' account cannot enter the place."""
     place = existing_parent(asked.root)
     if not reachable_by(place, asked.account):
         raise PreflightError(

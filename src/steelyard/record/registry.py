@@ -86,11 +86,7 @@ def settle(campaign_id: str) -> None:
 
 
 def _one_line(path: Path) -> str:
-    """Return a path as a line has it.
-
-    Raises:
-        RecordError: It would be two.
-    """
+    """Return a path as a line has it."""
     if "\n" in str(path):
         raise RecordError(
             f"the path {str(path)!r} has a line break in it", hint="Name another directory."

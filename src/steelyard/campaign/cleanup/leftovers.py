@@ -103,9 +103,7 @@ class Leftover:
 def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover, ...]:
     """Return what dead campaigns left behind; living ones are passed over.
 
-    Args:
-        doors: To find their processes.
-        records: Campaign directories to look at; empty means every one that is registered.
+    Looked at are the directories in ``records``, or where there are none all that are registered.
 
     Raises:
         RecordError: One of ``records`` holds no campaign, or is damaged.
@@ -229,9 +227,7 @@ def release_frozen(doors: Doors, told: Callable[[str], None]) -> None:
     It holds memory, ports and locks. Its data and what else there is stay for ``clean``, or for a
     resume.
 
-    Args:
-        doors: To find it.
-        told: Gets a sentence that names it, before anything is done.
+    ``told`` gets a sentence that names it, before anything is done.
 
     Raises:
         LeftBehindError: It does not end.

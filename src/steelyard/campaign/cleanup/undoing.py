@@ -148,10 +148,7 @@ def does(record: CampaignRecord) -> Iterator[str]:
 def adopt(path: Path, shown: CampaignRecord, doors: Doors) -> None:
     """Take a record over: what it lists outside counts as dealt with, and nothing there is touched.
 
-    Args:
-        path: Its directory.
-        shown: As the user has seen it.
-        doors: For the clock.
+    It is as ``shown`` to the user, or it is refused.
 
     Raises:
         PreflightError: It is a copy of one that is here, lists what is this account's, or is not

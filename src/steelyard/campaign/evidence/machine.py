@@ -199,13 +199,7 @@ def machine_part(
 ) -> Part:
     """Return what was seen of a machine during a run.
 
-    Args:
-        sources: Up to the end.
-        vantage: Of the server; None: its processes are not visible from here.
-        readings: For the timeline, to the last one.
-        used: Over the run.
-        others: The heaviest other processes.
-        link_fraction: Of the busiest link; None where there is none.
+    ``readings`` are those of the timeline, with the last one; ``used`` is over the whole run.
     """
     with_others = partial(_with_others, vantage=vantage)
     totals = with_others(used)

@@ -65,10 +65,7 @@ def others_between(before: Census, after: Census, *, ours: Collection[int]) -> O
     that starts many short programs is still seen. A process that began and ended in between
     without a parent who waits for it is not.
 
-    Args:
-        before: At the beginning.
-        after: At the end.
-        ours: Processes that are left out, with all that descend from them.
+    Processes of ``ours`` are left out, with all that descend from them.
     """
     living, earlier = after.processes, before.processes
     cpu_before = _counted_before(earlier, living, {p: e.whole_cpu_s for p, e in earlier.items()})

@@ -438,11 +438,7 @@ class PodProbe:
 
 
 def _required(read: _Read) -> Account:
-    """Return the account of a container.
-
-    Raises:
-        SteelyardError: It could not be read.
-    """
+    """Return the account of a container."""
     if isinstance(read, SteelyardError):
         raise read
     return read

@@ -196,10 +196,7 @@ def _workload(draft: Draft, path: KeyPath) -> Iterator[Issue]:
 def load_command(form: GeneratorForm, workload: str, base: Path) -> LoadCommand | None:
     """Return the command of one workload; None where the system's own generator is used.
 
-    Args:
-        form: All checks have passed.
-        workload: Its name.
-        base: Directory of the file.
+    All checks of the form have passed; ``base`` is the directory of the file.
     """
     if form.command is None:
         return None

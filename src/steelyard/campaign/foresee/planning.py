@@ -305,10 +305,7 @@ def plan_campaign(
 ) -> CampaignOutlook:
     """Return what a campaign would take and could say.
 
-    Args:
-        experiment: As resolved.
-        assembly: Its engine and platforms.
-        effects: Relative effects to ask about, beside ``stop.decide``; none: the usual ones.
+    Asked about are ``effects``, or the usual ones, beside ``stop.decide``.
 
     Raises:
         InputError: The file asks for a switch that is too cheap.
@@ -406,12 +403,7 @@ def slice_outlook(
 
     The noise floor finds the same length by the same function.
 
-    Args:
-        noise: Of the workload.
-        workload: Its name.
-        experiment: As resolved.
-        expected: Its forecast.
-        advises: The noise is known well enough to change how turns are taken.
+    It ``advises`` where the noise is known well enough to change how turns are taken.
     """
     shape = outlook_terms(experiment, expected, workload).shape
     cells = len(experiment.workloads) * len(experiment.loads)

@@ -39,13 +39,7 @@ from steelyard.targets.assembly import Assembly
 
 
 class PreparedStates:
-    """The states of one experiment, by configuration.
-
-    Args:
-        experiment: Says what each configuration adds to the data.
-        engine: Builds the data sets.
-        platforms: Of each configuration, by name.
-    """
+    """The states of one experiment, by configuration."""
 
     def __init__(
         self, experiment: Experiment, engine: Engine, platforms: Mapping[str, Platform]
@@ -96,9 +90,7 @@ class PreparedStates:
     def restore_templates(self, configuration: str, *, asked: bool) -> None:
         """Bring the data back on the running server, from templates that it keeps first.
 
-        Args:
-            configuration: Whose server runs.
-            asked: Bring them back where there are templates already, too.
+        Where it is ``asked``, also where there are templates already.
         """
         address = self._platforms[configuration].address
         place = self.data_of(configuration)
@@ -388,11 +380,8 @@ class Bench:
     def request(self, planned: PlannedRun, *, seconds: int, log: Path | None = None) -> RunRequest:
         """Return what the generator is asked for, with its scripts in place.
 
-        Args:
-            planned: What is run.
-            seconds: How long, ramp included.
-            log: How the names of its logs begin; None: it logs no transactions, or where nobody
-                reads.
+        It lasts so many ``seconds``, ramp included. The names of its logs begin with ``log``;
+        without it no transaction is logged, or where nobody reads.
 
         Raises:
             TargetError: The server is gone.

@@ -326,10 +326,7 @@ class SustainedTaker:
     ) -> Iterator[SustainedRun]:
         """Yield what is missing of one long run, each part before the next is begun.
 
-        Args:
-            number: Its place in the order.
-            planned: What it is.
-            recorded: What earlier sessions have of it.
+        ``recorded`` is what earlier sessions have of it.
         """
         recorded = list(recorded)
         while not is_settled(recorded):
@@ -481,10 +478,7 @@ def declared_warm_up(
     Where configurations alternate it is counted in seconds under load, and made longer in the next
     blocks when one of them was still warming up.
 
-    Args:
-        experiment: What it is for.
-        alternates: Its configurations take turns.
-        leaves_cold: The data were too large to be loaded into memory before.
+    It is riskier where the data were too large to be loaded into memory before (``leaves_cold``).
     """
     measure = experiment.measure
     if alternates and measure.warm_up_s is None:
@@ -544,10 +538,7 @@ def choose_warm_up(
 ) -> WarmUpChoice:
     """Return the longest warm-up that any configuration under any workload asks for.
 
-    Args:
-        collected: Of each configuration, by workload, one measurement per start.
-        calibration: How they were taken.
-        restarts: How many starts there were.
+    The runs of each configuration are ``collected`` by workload, one measurement per start.
     """
     series = [[_log_series(runs) for runs in one.values()] for one in collected]
     batch_s = _batch_s(calibration.run_s)

@@ -349,9 +349,7 @@ def pause_before_s(tried: int) -> float:
 def bears_neighbours(outcomes: Sequence[BlockOutcome], index: int) -> bool:
     """Return whether the next try of a block counts also beside a neighbour.
 
-    Args:
-        outcomes: Of all tries of the campaign so far.
-        index: The block.
+    That is by the ``outcomes`` of all tries of the campaign so far.
     """
     disturbed = [outcome.index for outcome in outcomes if outcome.cause in ENVIRONMENT]
     complete = sum(outcome.complete for outcome in outcomes)
@@ -486,10 +484,7 @@ class Slots:
 
         The first time one after another: then it is noted what is made for each slot.
 
-        Args:
-            starts: One for each slot.
-            means: Of restoring the data.
-            failed: Gets the configurations that did not start.
+        ``failed`` gets the configurations that did not start.
 
         Raises:
             TargetError: One did not start; the others are up or failed, too.
@@ -643,10 +638,7 @@ class AlternatingTaker(TakesBlocks):
     ) -> Iterator[Run]:
         """Yield the runs of each cell; before the first of a workload all servers warm up.
 
-        Args:
-            starts: Of the servers that are up.
-            first: Where the first run of the first of them stands.
-            bearing: A run beside neighbours is suspect, not invalid.
+        ``first`` is where the first run of the first of them stands.
         """
         warm: set[str] = set()
         for position, planned in enumerate(zip(*(v.runs for v in starts), strict=True)):
@@ -739,11 +731,7 @@ class AlternatingTaker(TakesBlocks):
         return Void(finding.message, finding)
 
     def _seats(self, planned: Sequence[PlannedRun], *, warming: bool = False) -> list[Seat]:
-        """Return the seat of each.
-
-        Raises:
-            TargetError: A server is gone.
-        """
+        """Return the seat of each."""
         seats = []
         for one in planned:
             self.void_under = one.configuration

@@ -141,11 +141,7 @@ def log_ceilings(
 ) -> tuple[Ceiling, ...]:
     """Return how many long writes a device takes, or why that is not known.
 
-    Args:
-        names: Configurations whose logs are there.
-        place: As of ``device_ceilings``.
-        scratch: Likewise.
-        processes: Likewise.
+    ``names`` are of the configurations whose logs are there; else as ``device_ceilings``.
     """
 
     def take() -> Sequence[Ceiling]:
@@ -251,14 +247,7 @@ Platforms = Mapping[str, Platform]
 
 
 class CeilingTaker:
-    """Takes the ceilings of an experiment's servers and of this machine.
-
-    Args:
-        experiment: What will run.
-        engine: Of its servers.
-        bench: On which they run.
-        processes: Runs programs.
-    """
+    """Takes the ceilings of an experiment's servers and of this machine."""
 
     def __init__(
         self, experiment: Experiment, engine: Engine, bench: Bench, processes: Processes

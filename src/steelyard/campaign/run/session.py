@@ -224,11 +224,7 @@ def _generator_cpus(experiment: Experiment, doors: Doors) -> int:
 
 
 def _require_room(record: CampaignRecord, doors: Doors) -> None:
-    """Check port, place, stack and disk again: the last session may be days ago.
-
-    Raises:
-        PreflightError: The machine cannot run it now.
-    """
+    """Check port, place, stack and disk again: the last session may be days ago."""
     # Under its own name, so that what its last session left is not taken for somebody else's.
     assembly = assemble(record.experiment, doors, campaign_id=record.campaign_id)
     _require_same_cluster(record, assembly)
@@ -237,11 +233,7 @@ def _require_room(record: CampaignRecord, doors: Doors) -> None:
 
 
 def _require_same_versions(record: CampaignRecord, engine: Engine) -> None:
-    """Refuse to mix versions within a campaign.
-
-    Raises:
-        PreflightError: A server is of another version than when the campaign began.
-    """
+    """Refuse to mix versions within a campaign."""
     for server in record.environment.servers if record.environment else ():
         now = engine.program(server.configuration).version
         if now != server.version:
@@ -253,11 +245,7 @@ def _require_same_versions(record: CampaignRecord, engine: Engine) -> None:
 
 
 def _require_same_cluster(record: CampaignRecord, assembly: Assembly) -> None:
-    """Refuse to go on in another cluster than the one that a campaign began in.
-
-    Raises:
-        PreflightError: The context means another one now.
-    """
+    """Refuse to go on in another cluster than the one that a campaign began in."""
     if assembly.site is None or record.environment is None:
         return
     here = {fact.value for fact in assembly.site.facts() if fact.name == SERVER}

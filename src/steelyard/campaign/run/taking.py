@@ -393,12 +393,7 @@ def counting(
 ) -> Iterator[TurnCounting]:
     """Give what counts the turns of a run, as its engine does it; its server runs.
 
-    Args:
-        engine: Of the server.
-        request: What is run.
-        directory: Where a log goes.
-        order: What becomes of it.
-        clock: To wait by.
+    A log goes into ``directory``, and ``order`` says what becomes of it.
 
     Raises:
         TargetError: The server lets nobody in.

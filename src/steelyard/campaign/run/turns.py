@@ -171,8 +171,7 @@ class Seat:
     def begin(self, count: Callable[["Seat"], TurnCounting]) -> CheckpointAge:
         """Take the first look at the server while it runs alone; then it stands still.
 
-        Args:
-            count: Opens what counts its turns.
+        ``count`` opens what counts its turns.
         """
         self.proceed()
         self.counting = count(self)
@@ -278,12 +277,8 @@ class TurnTaker:
     ) -> list[Taken]:
         """Return a run of every seat, judged; what failed is in the findings.
 
-        Args:
-            seats: All servers of the block, each under the same workload and load.
-            orders: Where the log of each goes.
-            work: How long.
-            coin: Draws the order in each round.
-            bearing: A run beside neighbours is suspect, not invalid.
+        All seats of the block are under the same workload and load; ``coin`` draws the order in
+        each round. Where it is ``bearing`` neighbours, a run beside them is suspect, not invalid.
 
         Raises:
             TargetError: A server is gone.
@@ -466,11 +461,7 @@ class _Cell:
         )
 
     def _found(self, seat: Seat) -> CountedTurns:
-        """Return what one seat's turns gave.
-
-        Raises:
-            MeasurementError: They cannot be counted.
-        """
+        """Return what one seat's turns gave."""
         assert seat.counting is not None  # noqa: S101 - since its beginning
         taken = TurnsTaken(
             stretches=seat.stretches,
@@ -494,12 +485,7 @@ def seat_of(
 ) -> Seat:
     """Return the seat of a configuration in a cell; its server is up.
 
-    Args:
-        slot: Where it is up.
-        planned: What it is to do; ``warming`` up, under the load that warms up.
-        engine: Of all of them.
-        clock: To wait by.
-        warming: Whether nothing of it counts.
+    Where it is ``warming`` up nothing of it counts, and its load is the one that warms up.
 
     Raises:
         TargetError: The server is gone.
