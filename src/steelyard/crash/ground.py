@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from steelyard.core.errors import PreflightError
 from steelyard.core.outside import Command, MadeDirectory
@@ -99,23 +99,6 @@ class Ended:
     took_unflushed: bool | None = None
 
 
-class Ground(Protocol):
-    """What data lie on."""
-
-    @property
-    def described(self) -> str:
-        """Return what it is, for reports."""
-        ...
-
-    def renew(self, template: Path) -> Path:
-        """Return the home of a server with a fresh copy of the template's data, safe on disk."""
-        ...
-
-    def die(self, server: LocalServer, death: Death) -> Ended:
-        """Let a server die; what it lay on is there again afterwards."""
-        ...
-
-
 class Directory:
     """A plain directory, where servers can only be killed."""
 
@@ -126,11 +109,11 @@ class Directory:
 
     @property
     def described(self) -> str:
-        """Return that it is one."""
+        """Return what it is, for reports."""
         return "a directory"
 
     def renew(self, template: Path) -> Path:
-        """Return a fresh home."""
+        """Return the home of a server with a fresh copy of the template's data."""
         remove_tree(self._home)
         make_directory(self._home, account=self._account)
         copy_data(template, self._home, self._doors)
@@ -211,6 +194,9 @@ class CutVolume:
             window_s=cut.ended_at - cut.begun_at,
             took_unflushed=not self._volumes.outlived(self._place),
         )
+
+
+Ground = Directory | CutVolume  # what the data of a test lie on
 
 
 def copy_data(template: Path, home: Path, doors: Doors) -> None:

@@ -4,7 +4,7 @@ Knows the order of these steps and nothing of blocks, verdicts or the journal. T
 every configuration is kept here, and how the live data come back from it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,91 +36,6 @@ from steelyard.places.protocol import (
 )
 from steelyard.systems.protocol import Dataset, Engine, RunRequest, content_of
 from steelyard.targets.assembly import Assembly
-
-
-class PreparedStates:
-    """The states of one experiment, by configuration."""
-
-    def __init__(
-        self, experiment: Experiment, engine: Engine, platforms: Mapping[str, Platform]
-    ) -> None:
-        self._experiment = experiment
-        self._engine = engine
-        self._platforms = platforms
-        self._states: dict[str, PreparedState] = {}
-        self._templated: set[object] = set()  # live data whose server holds templates of them
-
-    def __getitem__(self, configuration: str) -> PreparedState:
-        """Return the state of a configuration, which has one."""
-        return self._states[configuration]
-
-    def prepare(self, configuration: str, told: Callable[[str], None]) -> None:
-        """Make the state of a configuration, or find it in the cache."""
-        program = self._engine.program(configuration)
-        platform = self._platforms[configuration]
-        content = self._content(configuration)
-        if platform.find(program, content) is None:
-            sizes = ", ".join(dataset.name for dataset in content)
-            told(f"preparing data: {self._engine.label(configuration)}, {sizes}")
-        self._states[configuration] = platform.prepare(
-            program, content, self._builder(configuration)
-        )
-
-    def make_anew(self, configuration: str) -> None:
-        """Make a configuration's server anew, with its data.
-
-        Raises:
-            TargetError: It could not be made.
-        """
-        self._states[configuration] = self._platforms[configuration].reprovision(
-            self._engine.program(configuration),
-            self._content(configuration),
-            self._builder(configuration),
-        )
-
-    def restore(self, configuration: str, means: str) -> None:
-        """Make the live data of a configuration anew from its files; the server is stopped.
-
-        Raises:
-            TargetError: Copying failed.
-        """
-        self._platforms[configuration].restore(self._states[configuration], means)
-        self._templated.discard(self.data_of(configuration))
-
-    def restore_templates(self, configuration: str, *, asked: bool) -> None:
-        """Bring the data back on the running server, from templates that it keeps first.
-
-        Where it is ``asked``, also where there are templates already.
-        """
-        address = self._platforms[configuration].address
-        place = self.data_of(configuration)
-        if place not in self._templated:
-            self._engine.keep_templates(address)
-            self._templated.add(place)
-            asked = True  # the data were put aside, so they must come back
-        if asked:
-            self._engine.restore_from_templates(address)
-
-    def data_of(self, configuration: str) -> object:
-        """Return what tells the live data of one configuration from those of another.
-
-        Configurations on one platform with one prepared state run on the same live data; another
-        version or another directory has data of its own.
-        """
-        state = self._states.get(configuration)  # none yet of a server that is made for each start
-        return (id(self._platforms[configuration]), configuration if state is None else state.key)
-
-    def _builder(self, configuration: str) -> Callable[[ServerAddress], None]:
-        def build(address: ServerAddress) -> None:
-            for dataset in self._content(configuration):
-                # Where commands of runs work, too: in a directory of the campaign.
-                directory = self._platforms[configuration].scripts if dataset.command else None
-                self._engine.build(dataset, address, configuration, directory)
-
-        return build
-
-    def _content(self, configuration: str) -> tuple[Dataset, ...]:
-        return content_of(self._experiment.configuration(configuration), self._engine.datasets())
 
 
 TEMPLATE = "template"
@@ -158,7 +73,8 @@ class Bench:
         self._close = assembly.close
         self._clock = clock
         self._host = host
-        self._states = PreparedStates(experiment, assembly.engine, assembly.platforms)
+        self._states: dict[str, PreparedState] = {}
+        self._templated: set[object] = set()  # live data whose server holds templates of them
         self._effective: tuple[EffectiveSetting, ...] = ()
         self.leaves_cold = False  # the data were too large to be loaded at the last start
         self._rates: dict[CellKey, float] = {}
@@ -203,15 +119,41 @@ class Bench:
             return
         for configuration in self._experiment.configurations:
             if configuration.name in self._platforms:  # a slot may be for one of them
-                self._states.prepare(configuration.name, told)
+                self._prepare(configuration.name, told)
+
+    def _prepare(self, name: str, told: Callable[[str], None]) -> None:
+        """Make the state of a configuration, or find it in the cache."""
+        program, platform = self._engine.program(name), self._platforms[name]
+        content = self._content(name)
+        if platform.find(program, content) is None:
+            sizes = ", ".join(dataset.name for dataset in content)
+            told(f"preparing data: {self._engine.label(name)}, {sizes}")
+        self._states[name] = platform.prepare(program, content, self._builder(name))
+
+    def _builder(self, name: str) -> Callable[[ServerAddress], None]:
+        def build(address: ServerAddress) -> None:
+            for dataset in self._content(name):
+                # Where commands of runs work, too: in a directory of the campaign.
+                directory = self._platforms[name].scripts if dataset.command else None
+                self._engine.build(dataset, address, name, directory)
+
+        return build
+
+    def _content(self, name: str) -> tuple[Dataset, ...]:
+        return content_of(self._experiment.configuration(name), self._engine.datasets())
 
     def state(self, configuration: str) -> PreparedState:
         """Return the prepared state of a configuration."""
         return self._states[configuration]
 
     def data_of(self, configuration: str) -> object:
-        """Return what tells the live data of one configuration from those of another."""
-        return self._states.data_of(configuration)
+        """Return what tells the live data of one configuration from those of another.
+
+        Configurations on one platform with one prepared state run on the same live data; another
+        version or another directory has data of its own.
+        """
+        state = self._states.get(configuration)  # none yet of a server that is made for each start
+        return (id(self._platforms[configuration]), configuration if state is None else state.key)
 
     def platform(self, configuration: str) -> Platform:
         """Return the platform of a configuration."""
@@ -271,9 +213,12 @@ class Bench:
             self._stack.put(name)
         begun = self._clock.monotonic()
         if means == ANEW:
-            self._states.make_anew(name)
+            self._states[name] = platform.reprovision(
+                self._engine.program(name), self._content(name), self._builder(name)
+            )
         elif not platform.has_live_copy(self._states[name]) or (restore and means != TEMPLATE):
-            self._states.restore(name, "copy" if means == TEMPLATE else means)
+            platform.restore(self._states[name], "copy" if means == TEMPLATE else means)
+            self._templated.discard(self.data_of(name))
         copied = self._clock.monotonic()
         self._start(configuration)
         templated_s = self._restore_templates(name, restore=restore, means=means)
@@ -320,11 +265,17 @@ class Bench:
         return LimitsInForce() if self._stack is None else self._stack.in_force()
 
     def _restore_templates(self, name: str, *, restore: bool, means: str) -> float:
-        """Copy the data from templates on the running server; return the seconds."""
+        """Bring the data back from templates that the running server keeps; return the seconds."""
         if means != TEMPLATE:
             return 0.0
         begun = self._clock.monotonic()
-        self._states.restore_templates(name, asked=restore)
+        address, place = self._platforms[name].address, self.data_of(name)
+        if place not in self._templated:
+            self._engine.keep_templates(address)
+            self._templated.add(place)
+            restore = True  # the data were put aside, so they must come back
+        if restore:
+            self._engine.restore_from_templates(address)
         return self._clock.monotonic() - begun
 
     def restore_templates(self, name: str) -> None:
