@@ -131,7 +131,6 @@ class CutVolume:
     """An XFS in a file, made anew for each death."""
 
     def __init__(self, own: Belongings, account: str | None, doors: Doors) -> None:
-        self._own = own
         self._image = own.work / "volume.img"
         self._place = own.work / "volume"
         self._account = account

@@ -106,15 +106,15 @@ class CampaignDirectory:
 
     def write_schedule(self, schedule: Schedule) -> None:
         """Store the order of all runs."""
-        self._store("schedule.json", _json(_SCHEDULE.dump_json(schedule, indent=1)))
+        self._store("schedule.json", _SCHEDULE.dump_json(schedule, indent=1))
 
     def write_environment(self, environment: Environment) -> None:
         """Store the facts of machine and servers."""
-        self._store("environment.json", _json(_ENVIRONMENT.dump_json(environment, indent=1)))
+        self._store("environment.json", _ENVIRONMENT.dump_json(environment, indent=1))
 
-    def _store(self, name: str, text: str) -> None:
+    def _store(self, name: str, content: bytes) -> None:
         """Store a file that the journal is about to rest on."""
-        write_text(self.path / name, text, error_type=RecordError)
+        write_text(self.path / name, f"{content.decode()}\n", error_type=RecordError)
         with translated(self.path, RecordError):
             sync_directory(self.path)
 
@@ -336,7 +336,3 @@ def require_campaign(path: Path) -> None:
             if below
             else "Name the directory that `steelyard run` printed.",
         )
-
-
-def _json(content: bytes) -> str:
-    return content.decode() + "\n"

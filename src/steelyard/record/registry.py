@@ -162,7 +162,7 @@ def unregister(campaign_id: str) -> None:
 
 def note(campaign_id: str, thing: Outside) -> None:
     """Note what is about to be made or changed outside the record."""
-    _note(campaign_id, _line(thing))
+    add_line(_file(campaign_id), _line(thing))  # on disk before the journal rests on it
 
 
 def _line(thing: Outside) -> str:
@@ -174,12 +174,7 @@ def _line(thing: Outside) -> str:
 
 def note_mount(campaign_id: str, place: Path) -> None:
     """Note a directory where a file system is about to be mounted."""
-    _note(campaign_id, f"{_MOUNT}{place}")
-
-
-def _note(campaign_id: str, line: str) -> None:
-    """Write a line and return once it is on disk: the journal rests on it."""
-    add_line(_file(campaign_id), line)
+    add_line(_file(campaign_id), f"{_MOUNT}{place}")
 
 
 def records() -> list[tuple[str, Path]]:

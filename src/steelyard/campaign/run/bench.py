@@ -61,28 +61,29 @@ class Start:
 
 
 class Bench:
-    """One live server at a time, on whichever platform its configuration has."""
+    """One live server at a time, on whichever platform its configuration has.
+
+    Attributes:
+        experiment: What it serves.
+        host: The machine that measures.
+        leaves_cold: The data were too large to be loaded at the last start.
+    """
 
     def __init__(
         self, experiment: Experiment, assembly: Assembly, clock: Clock, host: Host
     ) -> None:
-        self._experiment = experiment
+        self.experiment = experiment
         self._engine = assembly.engine
         self._platforms = assembly.platforms
         self._stack = assembly.stack
         self._close = assembly.close
         self._clock = clock
-        self._host = host
+        self.host = host
         self._states: dict[str, PreparedState] = {}
         self._templated: set[object] = set()  # live data whose server holds templates of them
         self._effective: tuple[EffectiveSetting, ...] = ()
-        self.leaves_cold = False  # the data were too large to be loaded at the last start
+        self.leaves_cold = False
         self._rates: dict[CellKey, float] = {}
-
-    @property
-    def experiment(self) -> Experiment:
-        """Return what it serves."""
-        return self._experiment
 
     @property
     def in_force(self) -> dict[str, str]:
@@ -90,14 +91,9 @@ class Bench:
         return {setting.name: setting.value for setting in self._effective}
 
     @property
-    def host(self) -> Host:
-        """Return the machine that measures."""
-        return self._host
-
-    @property
     def warming_load(self) -> Load:
         """Return the load of every warm-up: the largest, as a closed loop."""
-        return self._experiment.largest_load.as_closed
+        return self.experiment.largest_load.as_closed
 
     def offer(self, rates: Sequence[CellRate]) -> None:
         """Offer these rates from now on, where a load is a share of the capacity."""
@@ -115,9 +111,9 @@ class Bench:
 
         Where every start makes its server anew there is none.
         """
-        if self._experiment.is_made_anew:
+        if self.experiment.is_made_anew:
             return
-        for configuration in self._experiment.configurations:
+        for configuration in self.experiment.configurations:
             if configuration.name in self._platforms:  # a slot may be for one of them
                 self._prepare(configuration.name, told)
 
@@ -140,7 +136,7 @@ class Bench:
         return build
 
     def _content(self, name: str) -> tuple[Dataset, ...]:
-        return content_of(self._experiment.configuration(name), self._engine.datasets())
+        return content_of(self.experiment.configuration(name), self._engine.datasets())
 
     def state(self, configuration: str) -> PreparedState:
         """Return the prepared state of a configuration."""
@@ -167,12 +163,12 @@ class Bench:
 
     def provision(self, name: str) -> Provision:
         """Return what the place of a configuration gives its server, as far as it is known."""
-        platform, configuration = self._platforms[name], self._experiment.configuration(name)
+        platform, configuration = self._platforms[name], self.experiment.configuration(name)
         if isinstance(platform, TellsProvision):
             return platform.provision()
         if platform.root is None or not configuration.target.is_here:
             return configuration.target.provision
-        return provision_here(self._host, platform.root, configuration.asked(Layer.CGROUP))
+        return provision_here(self.host, platform.root, configuration.asked(Layer.CGROUP))
 
     @property
     def has_provider(self) -> bool:
@@ -206,7 +202,7 @@ class Bench:
         Raises:
             TargetError: The server did not start, or copying failed.
         """
-        configuration = self._experiment.configuration(name)
+        configuration = self.experiment.configuration(name)
         platform, means = self._platforms[name], self.own_means(name, means)
         self.stop(keep_data=means == TEMPLATE or not restore)
         if self._stack is not None:  # while no server holds its huge pages
@@ -224,8 +220,8 @@ class Bench:
         templated_s = self._restore_templates(name, restore=restore, means=means)
         effective = self._effective = self._engine.effective(platform.address)
         missing = self._engine.missing_data(platform.address) if restore else ()
-        if self._experiment.prewarms:
-            asked = self._experiment.measure.prewarm is not None
+        if self.experiment.prewarms:
+            asked = self.experiment.measure.prewarm is not None
             most_bytes = None if asked else PREWARM_BYTES
             self.leaves_cold = not self._engine.prewarm(platform.address, most_bytes=most_bytes)
         # Last: starting, restoring and prewarming are no part of what is compared.
@@ -289,7 +285,7 @@ class Bench:
         Raises:
             TargetError: The server is gone or did not reload.
         """
-        configuration = self._experiment.configuration(name)
+        configuration = self.experiment.configuration(name)
         platform = self._platforms[name]
         if self._stack is not None:
             self._stack.put(name)
@@ -312,7 +308,7 @@ class Bench:
         place = self.place(planned)
         if place is None:
             return ()
-        return probes_for(place, self._host, self._clock, ramp_s=ramp_s)
+        return probes_for(place, self.host, self._clock, ramp_s=ramp_s)
 
     def place(self, planned: PlannedRun) -> Place | None:
         """Return what probes see of the server in force; None where it is gone."""
@@ -321,7 +317,7 @@ class Bench:
             return Place(
                 engine=self._engine,
                 address=platform.address,
-                workload=self._experiment.workload(planned.cell.workload),
+                workload=self.experiment.workload(planned.cell.workload),
                 vantage=platform.vantage(),
                 sight=platform.sight(),
             )
@@ -337,23 +333,23 @@ class Bench:
         Raises:
             TargetError: The server is gone.
         """
-        workload = self._experiment.workload(planned.cell.workload)
-        configuration = self._experiment.configuration(planned.configuration)
+        workload = self.experiment.workload(planned.cell.workload)
+        configuration = self.experiment.configuration(planned.configuration)
         platform = self._platforms[planned.configuration]
         if log is None and self._engine.counts_by_log():
             log = platform.log_directory() / "unread"  # removed before the next log is written
         return RunRequest(
             workload=workload,
             load=self.load_of(planned.cell),
-            protocol=configuration.protocol or self._experiment.protocol,
+            protocol=configuration.protocol or self.experiment.protocol,
             seconds=seconds,
             address=self._engine.generator_address(
                 platform.address, configuration.target.connection
             ),
-            flags=self._experiment.generator_flags,
+            flags=self.experiment.generator_flags,
             scripts=self._scripts(workload, platform.scripts) if workload.scripts else (),
             log=log,
-            sampling=self._experiment.measure.log_sampling,
+            sampling=self.experiment.measure.log_sampling,
             configuration=planned.configuration,
         )
 
