@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.campaign.design import schedule as durations
-from steelyard.campaign.evidence.generator_rules import RunFacts
 from steelyard.campaign.evidence.run_log import UNRECORDED, Logged, LogOrder, RunLog
-from steelyard.campaign.evidence.run_rules import judge
+from steelyard.campaign.evidence.run_rules import RunFacts, judge
 from steelyard.campaign.evidence.watch import Watch
 from steelyard.campaign.run.bench import Bench
 from steelyard.core.errors import MeasurementError
