@@ -38,7 +38,6 @@ from steelyard.campaign.file.form import (
     validate,
 )
 from steelyard.campaign.file.form_parts import (
-    CalibrationForm,
     CapacityForm,
     LoadsForm,
     ManualForm,
@@ -256,12 +255,15 @@ def _capacity(form: CapacityForm | None, loads: Sequence[Load]) -> CapacityAsked
 def _measure(
     form: MeasureForm, about: DatabaseSystem, configurations: Sequence[Configuration]
 ) -> Measure:
+    tested = form.calibration
     # Some generators cannot leave a ramp out; one that is asked for is refused.
     return Measure(
         slice_s=form.slice,
         ramp_s=form.ramp if about.has_ramp else 0.0,
         warm_up_s=form.warm_up,
-        calibration=None if form.calibration is None else _calibration(form.calibration),
+        calibration=None
+        if tested is None
+        else Calibration(restarts=tested.restarts, run_s=tested.run, at_least_s=tested.at_least),
         reset=None if form.reset == "auto" else Reset(form.reset),
         switch=None if form.switch == "auto" else SwitchCost(form.switch),
         prewarm=form.prewarm,
@@ -283,10 +285,6 @@ def _turns(form: MeasureForm, configurations: Sequence[Configuration]) -> TurnTi
     if held and not form.model_fields_set & {"turn", "settling"}:
         turn_s, settling_s = QUOTA_TURN_S, QUOTA_SETTLING_S
     return TurnTimes(turn_s=turn_s, settling_s=settling_s, reconnections=form.reconnections)
-
-
-def _calibration(form: CalibrationForm) -> Calibration:
-    return Calibration(restarts=form.restarts, run_s=form.run, at_least_s=form.at_least)
 
 
 def _stop(form: StopForm) -> Stop:

@@ -5,6 +5,7 @@ says of Redis alone is here as well: work, settings, and how a server is reached
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any, Final
 
@@ -166,9 +167,9 @@ class ClusterForm(Form):
     )
 
 
-CLUSTER_KEYS: Final = frozenset(ClusterForm.model_fields)
 # What belongs to the making of a Cluster: it has no meaning for one that is there.
-MAKING_KEYS: Final = CLUSTER_KEYS - {"context", "namespace", "cluster", "generators"}
+_OF_ALL: Final = {"context", "namespace", "cluster", "generators"}
+MAKING_KEYS: Final = ClusterForm.model_fields.keys() - _OF_ALL
 # Sections whose keys are inherited one by one; other mappings are inherited whole.
 NESTED: Final = ("kubernetes", "generators", "synchronous")
 
@@ -440,23 +441,23 @@ def _describe_own_keys(schema: dict[str, Any]) -> None:
         schema["properties"].setdefault(key, {})
 
 
-# Fields of targets whose keys have other names.
-_OF_MODELS: Final = frozenset(
-    {
-        "burst_lasts_s",
-        "reset_timeout_s",
-        "told_memory_bytes",
-        "told_cpus",
-        "ttl_s",
-        "place",
-        "inside",
-    }
-)
+# Fields of target classes that have other names in a file, or are spread over several keys.
+KEYS_OF_FIELDS: Final[Mapping[str, frozenset[str]]] = {
+    "kind": frozenset(),
+    "burst_lasts_s": frozenset(),
+    "ttl_s": frozenset(),
+    "cost": frozenset(),
+    "reset_timeout_s": frozenset({"reset_timeout"}),
+    "told_memory_bytes": frozenset({"memory"}),
+    "told_cpus": frozenset({"cpus"}),
+    "place": frozenset({"context", "namespace", "generators"}),
+    "inside": frozenset({"kubernetes"}),
+}
 
 
 def _own_keys() -> set[str]:
-    """Return the fields of all target classes."""
-    return {each.name for model in TARGETS.values() for each in fields(model)} - _OF_MODELS
+    """Return the fields of all target classes that are keys of the same name."""
+    return {each.name for model in TARGETS.values() for each in fields(model)} - KEYS_OF_FIELDS.keys()
 
 
 StorageType = Annotated[str, values.words(*STORAGE_TYPES)]

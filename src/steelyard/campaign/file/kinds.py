@@ -13,6 +13,7 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from steelyard.campaign.file.form_target import (
+    KEYS_OF_FIELDS,
     MAKING_KEYS,
     REDIS_SERVERS,
     CostForm,
@@ -72,20 +73,6 @@ _LONGEST_LATENCY_S: Final = 10.0  # a guess: beyond it servers and generators gi
 _WHOLE: Final = ("uri", "host", "port", "user", "service")  # how a server outside is reached
 
 
-# Fields of a class that have other names in a file, or are spread over several keys.
-_KEYS: Final[Mapping[str, frozenset[str]]] = {
-    "kind": frozenset(),
-    "burst_lasts_s": frozenset(),
-    "ttl_s": frozenset(),
-    "cost": frozenset(),
-    "reset_timeout_s": frozenset({"reset_timeout"}),
-    "told_memory_bytes": frozenset({"memory"}),
-    "told_cpus": frozenset({"cpus"}),
-    "place": frozenset({"context", "namespace", "generators"}),
-    "inside": frozenset({"kubernetes"}),
-}
-
-
 def kind_of(form: TargetForm) -> type[Target]:
     """Return the class of a target; one that names none is a PostgreSQL server on this machine."""
     return TARGETS[form.kind or LocalTarget().kind]
@@ -94,7 +81,7 @@ def kind_of(form: TargetForm) -> type[Target]:
 def keys_of(kind: type[Target]) -> frozenset[str]:
     """Return the keys of a kind, besides those of all kinds: the fields of its class."""
     names = {each.name for each in fields(kind)}
-    own = frozenset[str]().union(*(_KEYS.get(name, {name}) for name in names))
+    own = frozenset[str]().union(*(KEYS_OF_FIELDS.get(name, {name}) for name in names))
     return own | _OF_A_SERVICE if _has_service(names) else own
 
 
