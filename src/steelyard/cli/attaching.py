@@ -45,19 +45,6 @@ from steelyard.record.directory import read_standing, require_unused
 from steelyard.targets.kubernetes_site import place_in
 
 
-def remove(plan: JobPlan, api: KubernetesApi, doors: Doors, *, again: str, record: Path) -> None:
-    """Remove a campaign with its record in the cluster.
-
-    ``again`` is the command that lets it go on, and undo what it changed; ``record`` is a verified
-    copy of its record.
-
-    Raises:
-        LeftBehindError: It changed something of others that is not as it was.
-    """
-    _require_put_back(record, again)
-    jobs.remove(plan, api, doors.clock)
-
-
 def remove_unfetched(plan: JobPlan, api: KubernetesApi, doors: Doors, *, again: str) -> None:
     """Remove a campaign whose record nobody wants, after a look into it.
 
@@ -216,12 +203,13 @@ def _conclude(
     if not ended.is_over:
         _tell("This is what there is so far; the campaign goes on in the cluster.")
         return ExitCode.DONE
-    if not in_cluster.is_finished(fetched.record):
+    if not fetched.record.status.is_finished:
         _tell(f"Go on with it there: {again(plan, options.context, '--resume')}")
         return in_cluster.code_of(ended, fetched.record)
     if _agrees("Remove its Job, account and volume from the cluster?", options):
         way = again(plan, options.context, "--resume")
-        remove(plan, api, doors, again=way, record=directory_of(plan, options))
+        _require_put_back(directory_of(plan, options), way)
+        jobs.remove(plan, api, doors.clock)
         in_cluster.release(directory_of(plan, options))
         _tell("Nothing of it is left in the cluster.")
     else:
