@@ -27,12 +27,7 @@ from steelyard.core.errors import (
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Condition, Outcome, parse_condition, worst
 from steelyard.gateways.files import may_write, tree_bytes, write_text
-from steelyard.record.directory import (
-    find_campaigns,
-    is_held,
-    left_behind,
-    read_with_standing,
-)
+from steelyard.record.directory import find_campaigns, is_held, left_behind, read_with_standing
 from steelyard.record.tables import INSTALL, can_make_tables, write_tables
 from steelyard.report.document import Document
 from steelyard.report.html import render_html, render_markdown, render_summary

@@ -30,11 +30,7 @@ def command(
     and where the level changed: in a hundred campaigns without change, all series together raise
     a false alarm with a chance of at most 5 %.
     """
-    from steelyard.answers.history import (
-        history_document,
-        history_json,
-        history_of,
-    )
+    from steelyard.answers.history import history_document, history_json, history_of
     from steelyard.cli import campaigns
     from steelyard.core.errors import RecordError
     from steelyard.gateways.files import write_text

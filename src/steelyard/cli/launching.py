@@ -41,21 +41,9 @@ from steelyard.campaign.run import session
 from steelyard.campaign.run import session as preflight
 from steelyard.campaign.run.runner import Progress
 from steelyard.cli import article
-from steelyard.cli.campaigns import (
-    Gate,
-    print_json,
-    print_whole,
-    rendered,
-    show,
-    write_reports,
-)
+from steelyard.cli.campaigns import Gate, print_json, print_whole, rendered, show, write_reports
 from steelyard.cli.kubernetes import manifest_text
-from steelyard.cli.progress import (
-    TerminalOperator,
-    forecast_json,
-    forecast_text,
-    progress_for,
-)
+from steelyard.cli.progress import TerminalOperator, forecast_json, forecast_text, progress_for
 from steelyard.core.errors import (
     InputError,
     Interrupted,

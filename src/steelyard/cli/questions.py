@@ -42,12 +42,7 @@ from steelyard.cli.launching import (
     start,
 )
 from steelyard.core.campaign import RoundsFor
-from steelyard.core.errors import (
-    ExperimentFileError,
-    InputError,
-    PreflightError,
-    RecordError,
-)
+from steelyard.core.errors import ExperimentFileError, InputError, PreflightError, RecordError
 from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCost
 from steelyard.core.schedule import Mode
 from steelyard.core.units import format_bytes, format_duration, parse_duration_s

@@ -16,14 +16,7 @@ from steelyard.cli.options import (
 if TYPE_CHECKING:
     from steelyard.cli.launching import RunOptions
 
-_INSIDE = (
-    "in_cluster",
-    "image",
-    "detach",
-    "storage_class",
-    "record_size",
-    "service_account",
-)
+_INSIDE = ("in_cluster", "image", "detach", "storage_class", "record_size", "service_account")
 
 
 @click.command(

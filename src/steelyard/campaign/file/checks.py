@@ -15,13 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from steelyard.campaign.file.document import Issue, KeyPath, Value
 from steelyard.campaign.file.form import Draft, LevelForm, level_paths
-from steelyard.campaign.file.form_parts import (
-    CLOSED,
-    LoadsForm,
-    MeasureForm,
-    Rate,
-    asked_rates,
-)
+from steelyard.campaign.file.form_parts import CLOSED, LoadsForm, MeasureForm, Rate, asked_rates
 from steelyard.campaign.file.form_values import (
     COMMAND_SECRET,
     SECRET,

@@ -26,16 +26,7 @@ MAX_VALUES: Final = 50_000
 MAX_DEPTH: Final = 40
 _TAG: Final = "tag:yaml.org,2002:"
 _PLAIN_TAGS: Final = {
-    "str",
-    "int",
-    "float",
-    "bool",
-    "null",
-    "timestamp",
-    "value",
-    "merge",
-    "map",
-    "seq",
+    *("str", "int", "float", "bool", "null", "timestamp", "value", "merge", "map", "seq")
 }
 
 

@@ -82,13 +82,7 @@ from steelyard.core.experiment import (
     Track,
     Workload,
 )
-from steelyard.core.schedule import (
-    QUOTA_SETTLING_S,
-    QUOTA_TURN_S,
-    CeilingsAsked,
-    Load,
-    TurnTimes,
-)
+from steelyard.core.schedule import QUOTA_SETTLING_S, QUOTA_TURN_S, CeilingsAsked, Load, TurnTimes
 from steelyard.core.target import DatabaseSystem
 from steelyard.tuning.profiles import MachineFacts
 

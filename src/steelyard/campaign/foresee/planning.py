@@ -23,11 +23,7 @@ from steelyard.answers.outlook.compute import (
     precision_s,
 )
 from steelyard.campaign.design.noise_profiles import profile_for
-from steelyard.campaign.design.schedule import (
-    GUESSED_SWITCH_S,
-    mode_for,
-    run_s,
-)
+from steelyard.campaign.design.schedule import GUESSED_SWITCH_S, mode_for, run_s
 from steelyard.campaign.foresee.forecast import Forecast, forecast
 from steelyard.core.campaign import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.experiment import Attribution, AttributionKind, Design, Experiment, Workload
