@@ -674,8 +674,7 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
         what="The hypervisor gave CPU time to others that this machine had asked for.",
         why="The machine was smaller during this run than during others. Where the own load has"
         " used up a budget of CPU credits the cause is the configuration; then steal falls under"
-        " one"
-        " configuration alone, and the finding blocks-redone says so.",
+        " one configuration alone, and the finding blocks-redone says so.",
         thresholds=(
             Threshold(
                 value=STEAL_SHARE,

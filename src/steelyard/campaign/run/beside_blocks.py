@@ -492,16 +492,14 @@ def declared_warm_up(
         return WarmUpChoice(
             warm_up_s=measure.warm_up_s,
             how="declared",
-            risk="The warm-up was declared, not measured: a configuration that warms up more"
-            " slowly is"
-            " understated.",
+            risk="The warm-up was declared, not measured: a configuration that warms up more slowly"
+            " is understated.",
         )
     if measure.calibration is None:
         return WarmUpChoice(
             warm_up_s=durations.DEFAULT_WARM_UP_S,
             how="floor",
-            risk="The warm-up was not measured here: a configuration that needs longer to warm up"
-            " is"
+            risk="The warm-up was not measured here: a configuration that needs longer to warm up is"
             " understated.",
         )
     return None
@@ -599,8 +597,7 @@ def _risk(calibration: Calibration, restarts: int, residual: Sequence[float | No
         return f"The warm-up was measured on {restarts} starts per configuration: {left}."
     return (
         f"The warm-up was measured on only {restarts} starts of {calibration.run_s:.0f} s"
-        f" per configuration ({_GOOD_RESTARTS} of {_GOOD_RUN_S:.0f} s are advised): {left}; a"
-        " slower"
+        f" per configuration ({_GOOD_RESTARTS} of {_GOOD_RUN_S:.0f} s are advised): {left}; a slower"
         " warm-up of one configuration would go unseen and would understate it."
     )
 
