@@ -388,7 +388,8 @@ def inherit(mode: CrashMode, death: Death, under_load_s: float, means: Means) ->
         with Lag(heirs.watch(server.address, heir)) as lag:
             died = dead(server, death, under_load_s, means)
         heirs.promote(heir, means.doors.clock)
-        missing = [means.subject.writes.missing(heir, each.writer, each.last) for each in died.answers]
+        writes = means.subject.writes
+        missing = [writes.missing(heir, each.writer, each.last) for each in died.answers]
     finally:
         beside.stop()
         ended(server, means)

@@ -457,7 +457,8 @@ KEYS_OF_FIELDS: Final[Mapping[str, frozenset[str]]] = {
 
 def _own_keys() -> set[str]:
     """Return the fields of all target classes that are keys of the same name."""
-    return {each.name for model in TARGETS.values() for each in fields(model)} - KEYS_OF_FIELDS.keys()
+    names = {each.name for model in TARGETS.values() for each in fields(model)}
+    return names - KEYS_OF_FIELDS.keys()
 
 
 StorageType = Annotated[str, values.words(*STORAGE_TYPES)]

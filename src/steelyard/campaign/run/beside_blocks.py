@@ -499,8 +499,8 @@ def declared_warm_up(
         return WarmUpChoice(
             warm_up_s=durations.DEFAULT_WARM_UP_S,
             how="floor",
-            risk="The warm-up was not measured here: a configuration that needs longer to warm up is"
-            " understated.",
+            risk="The warm-up was not measured here: a configuration that needs longer to warm up"
+            " is understated.",
         )
     return None
 
@@ -532,7 +532,9 @@ def calibrate(
 
 
 def choose_warm_up(
-    collected: Sequence[Mapping[str, Sequence[Measurement]]], calibration: Calibration, restarts: int
+    collected: Sequence[Mapping[str, Sequence[Measurement]]],
+    calibration: Calibration,
+    restarts: int,
 ) -> WarmUpChoice:
     """Return the longest warm-up that any configuration under any workload asks for.
 
@@ -597,8 +599,8 @@ def _risk(calibration: Calibration, restarts: int, residual: Sequence[float | No
         return f"The warm-up was measured on {restarts} starts per configuration: {left}."
     return (
         f"The warm-up was measured on only {restarts} starts of {calibration.run_s:.0f} s"
-        f" per configuration ({_GOOD_RESTARTS} of {_GOOD_RUN_S:.0f} s are advised): {left}; a slower"
-        " warm-up of one configuration would go unseen and would understate it."
+        f" per configuration ({_GOOD_RESTARTS} of {_GOOD_RUN_S:.0f} s are advised): {left}; a"
+        " slower warm-up of one configuration would go unseen and would understate it."
     )
 
 
