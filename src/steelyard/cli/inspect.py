@@ -113,19 +113,15 @@ def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
             hint="Run steelyard there, or leave the option out.",
         )
     return Asked(
-        on=_text(params["on"]),
-        dsn=_text(params["dsn"]),
+        on=params["on"],
+        dsn=params["dsn"],
         redis=tuple(params["redis"]),
-        data_directory=_text(params["data_directory"]),
-        ping_pong=bool(params["ping_pong"]),
-        metadata=bool(params["instance_metadata"]),
+        data_directory=params["data_directory"],
+        ping_pong=params["ping_pong"],
+        metadata=params["instance_metadata"],
         memory_bytes=None if params["memory"] is None else parse_bytes(params["memory"]),
         cpus=params["cpus"],
     )
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def _inspected(asked: "Asked | AskedCluster", params: dict[str, Any]) -> "Inspection":

@@ -192,7 +192,8 @@ def _outcome() -> int:
     except click.exceptions.Abort:
         return ExitCode.INTERRUPTED
     except (SteelyardError, Interrupted) as error:
-        _say(_word(error), error.message, error.hint)
+        stopped = isinstance(error, Interrupted)
+        _say("stopped" if stopped else "error", error.message, error.hint)
         return error.exit_code
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away; there is nobody left to tell
@@ -234,10 +235,6 @@ def _way_out(error: click.ClickException) -> str:
     elif "unexpected extra argument" in error.format_message() and "--dsn" in options:
         return "A server is named by --dsn, a setting by one word: --set random_page_cost=1.1."
     return f"`{context.command_path} --help` shows how it is called."
-
-
-def _word(error: SteelyardError | Interrupted) -> str:
-    return "stopped" if isinstance(error, Interrupted) else "error"
 
 
 def _stop_in_order() -> None:

@@ -587,7 +587,7 @@ def _save_trial(text: str, path: Path) -> None:
 
 def _agree_to_trial(assembly: Assembly, options: TrialOptions) -> None:
     """Ask whether what is touched is meant."""
-    if options.yes or not _is_there(assembly):
+    if options.yes or not _trial_facts(assembly):  # a server that Steelyard starts itself
         return
     if not sys.stdin.isatty():
         raise PreflightError(
@@ -596,11 +596,6 @@ def _agree_to_trial(assembly: Assembly, options: TrialOptions) -> None:
         )
     if not click.confirm("Start?", err=True):
         raise PreflightError("nothing was started", hint="Nothing was made or changed.")
-
-
-def _is_there(assembly: Assembly) -> bool:
-    """Return whether the server is one that Steelyard does not start itself."""
-    return bool(_trial_facts(assembly))
 
 
 def _trial_facts(assembly: Assembly) -> dict[str, str]:

@@ -50,8 +50,7 @@ def command(context: click.Context, /, **_: object) -> int:
     gate = Gate(**{name: given.pop(name) for name in ("fail_if", "undecided", "junit")})
     options = launching.RunOptions(**given, gate=gate)
     if inside.pop("in_cluster"):
-        _require_no_gate(options, context)
-        _require_no_limits(options, context)
+        _require_plain(options, context)
         return _run_inside(options, inside, context)
     _require_no_job(context)
     if options.source.startswith("article:"):
@@ -75,13 +74,11 @@ def _run_inside(options: "RunOptions", inside: dict[str, Any], context: click.Co
     return run_inside(options, InsideOptions(**inside))
 
 
-def _require_no_gate(options: "RunOptions", context: click.Context) -> None:
+def _require_plain(options: "RunOptions", context: click.Context) -> None:
+    """Refuse for a Job what only a record that is here can have."""
     if options.gate.fail_if or options.gate.junit is not None:
         message = "--fail-if and --junit: not with --in-cluster; steelyard report DIR has both"
         raise click.UsageError(message, ctx=context)
-
-
-def _require_no_limits(options: "RunOptions", context: click.Context) -> None:
     if options.max_cost is not None or options.ttl is not None:
         message = "--max-cost and --ttl: not with --in-cluster; `steelyard plan` has both"
         raise click.UsageError(message, ctx=context)

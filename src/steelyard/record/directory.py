@@ -274,10 +274,10 @@ def may_be_there(name: str) -> bool:
         return True  # in another account's cache: it cannot be looked at
 
 
-def campaign_in(path: Path) -> str | None:
-    """Return the id of the campaign in a directory; None where there is none that can be read."""
+def standing_in(path: Path) -> Standing | None:
+    """Return where the campaign in a directory stands; None where none can be read."""
     try:
-        return read_standing(path).campaign_id
+        return read_standing(path)
     except RecordError:
         return None
 

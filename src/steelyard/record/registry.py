@@ -31,7 +31,7 @@ from steelyard.gateways.files import (
     sync_names,
     write_text,
 )
-from steelyard.record.directory import campaign_in
+from steelyard.record.directory import standing_in
 from steelyard.record.journal import Created, Standing
 
 # How the line of each kind begins: a path's with "/", that of a thing on a server with "{".
@@ -133,7 +133,8 @@ def is_noted(campaign_id: str, record: Path) -> bool:
     with suppress(OSError):
         if noted[0].samefile(record):
             return True
-    return campaign_in(noted[0]) != campaign_id  # it was moved; another may be in its place
+    there = standing_in(noted[0])  # where it was moved, another may be in its place
+    return there is None or there.campaign_id != campaign_id
 
 
 def known(

@@ -32,6 +32,7 @@ from steelyard.record.directory import (
     left_behind,
     may_be_there,
     read_standing,
+    standing_in,
 )
 from steelyard.record.journal import Created, Journal, Removed, Standing
 
@@ -149,7 +150,7 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
     if is_alive(record):
         return None
     foreign: tuple[Created, ...] = ()
-    stands = _standing(record)
+    stands = standing_in(record)
     is_anothers = stands is not None and stands.campaign_id != campaign_id  # in its place
     if stands is None or is_anothers:
         ours = registry.made(campaign_id)
@@ -254,7 +255,7 @@ def forget_if_over(campaign_id: str, record: Path, stands: Standing | None = Non
     One whose record cannot be read stays: it may be mended. A copy or a stranger's record says
     nothing of it.
     """
-    stands = stands or _standing(record)
+    stands = stands or standing_in(record)
     if stands is None and _may_be_mended(record):
         return
     is_here = stands is not None and stands.campaign_id == campaign_id
@@ -268,19 +269,11 @@ def settle(campaign_id: str, record: Path) -> None:
 
     The record may be moved: then the registry alone says what is left.
     """
-    stands = _standing(record)
+    stands = standing_in(record)
     if stands is None or not registry.is_noted(campaign_id, record):
         return
     if not registry.known(campaign_id, record, stands)[0]:
         registry.settle(campaign_id)
-
-
-def _standing(record: Path) -> Standing | None:
-    """Return where a campaign stands; None where its record was deleted or is damaged."""
-    try:
-        return read_standing(record)
-    except RecordError:
-        return None
 
 
 def _may_be_mended(record: Path) -> bool:
