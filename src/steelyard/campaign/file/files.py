@@ -40,7 +40,6 @@ from steelyard.campaign.file.form import (
 from steelyard.campaign.file.form_parts import (
     CapacityForm,
     LoadsForm,
-    ManualForm,
     MeasureForm,
     asked_rates,
 )
@@ -155,7 +154,7 @@ def _seed(asked: int | None, written: int | None) -> int:
 def _configuration(
     name: str, merged: Merged, texts: Mapping[str, str], base: Path
 ) -> Configuration:
-    kvm = {} if merged.domain is None else {"domain": merged.domain}
+    kvm, step = {} if merged.domain is None else {"domain": merged.domain}, merged.manual
     return Configuration(
         name=name,
         target=model_of(merged.target, located(base)),
@@ -170,16 +169,14 @@ def _configuration(
         prepare=_scripts(merged.prepare, texts),
         profiles=merged.profiles,
         domain_xml="" if merged.domain is None else texts[merged.domain],
-        manual=None if merged.manual is None else _manual(merged.manual),
+        manual=None
+        if step is None
+        else ManualStep(text=step.text or "", command=step.command or (), timeout_s=step.timeout),
     )
 
 
 def _scripts(names: Sequence[str], texts: Mapping[str, str]) -> tuple[Script, ...]:
     return tuple(Script(name=name, text=texts[name]) for name in names)
-
-
-def _manual(form: ManualForm) -> ManualStep:
-    return ManualStep(text=form.text or "", command=form.command or (), timeout_s=form.timeout)
 
 
 def _workload(

@@ -546,7 +546,7 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
         told = [each for each in details if each["type"] == STRAY_KEY or each["loc"] not in stray]
         issues = tuple(issue for each in told for issue in _issues(document, each))
     workloads = document.at(("workloads",))
-    configurations = document.at(("configurations",))
+    configurations, capacity = document.at(("configurations",)), document.at(("capacity",))
     draft = Draft(
         document=document,
         form=form,
@@ -560,7 +560,7 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
         measure=_attempt(MeasureForm, document.at(("measure",))),
         stop=_attempt(StopForm, document.at(("stop",))),
         generator=_attempt(GeneratorForm, document.at(("generator",))),
-        capacity=_given(CapacityForm, document.at(("capacity",))),
+        capacity=None if capacity is None else _attempt(CapacityForm, capacity),
         goal=_goal(document.at(("slo",))),
         levels=_sound(LevelForm, {path: document.at(path) for path in level_paths(document)}),
     )
@@ -589,10 +589,6 @@ def _attempt(form: type[FormT], value: Value) -> FormT | None:
         return form.model_validate({} if value is None else value)
     except ValidationError:
         return None
-
-
-def _given(form: type[FormT], value: Value) -> FormT | None:
-    return None if value is None else _attempt(form, value)
 
 
 def _goal(value: Value) -> LatencyGoal | None:

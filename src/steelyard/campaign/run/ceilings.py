@@ -256,7 +256,7 @@ class CeilingTaker:
         self._engine = engine
         self._bench = bench
         self._processes = processes
-        self._tools = _tools(experiment, engine)
+        self._tools = None if _is_off(experiment) else engine.ceilings()
         self._platforms = {t.name: bench.platform(t.name) for t in experiment.configurations}
         self._servers = _servers(experiment, engine, self._platforms)
         self._trips: dict[tuple[str, ...], Ceiling] = {}
@@ -390,10 +390,6 @@ def ceilings_s(experiment: Experiment, engine: Engine, platforms: Platforms) -> 
 
 def _is_off(experiment: Experiment) -> bool:
     return experiment.measure.ceilings is CeilingsAsked.OFF
-
-
-def _tools(experiment: Experiment, engine: Engine) -> CeilingTools | None:
-    return None if _is_off(experiment) else engine.ceilings()
 
 
 def _servers(

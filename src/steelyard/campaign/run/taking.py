@@ -202,7 +202,9 @@ class Taker:
         # Backends may outlive their postmaster to the end of a run.
         died = not self.bench.is_running()
         logged = self._logged(log, done, length)
-        latency = logged.latency if logged is not None else self._printed(done)
+        latency = None if logged is None else logged.latency
+        if logged is None and done.measurement is not None:  # the generator prints them instead
+            latency = self.engine.latency(done.completed)
         facts = replace(
             self.asked(planned),
             measurement=done.measurement,
@@ -258,10 +260,6 @@ class Taker:
         return log.result(
             length.ramp_over_s(done.measurement.series), self.engine.processed(done.completed)
         )
-
-    def _printed(self, done: _Done) -> RunLatency | None:
-        """Return the latencies that the generator prints instead of a log."""
-        return None if done.measurement is None else self.engine.latency(done.completed)
 
     def asked(self, planned: PlannedRun) -> RunFacts:
         """Return what is known of a run beforehand."""

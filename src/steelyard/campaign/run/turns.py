@@ -285,7 +285,7 @@ class TurnTaker:
         """
         with ExitStack() as stack:
             stack.enter_context(_closing(seats))
-            begun = _Begun(wall=self.clock.now(), monotonic=self.clock.monotonic())
+            wall, monotonic = self.clock.now(), self.clock.monotonic()
             self._watch(seats)
             ages = [
                 seat.begin(partial(self._count, stack, order))
@@ -296,8 +296,9 @@ class TurnTaker:
                 seat.finish()
             cell = _Cell(
                 engine=self.engine,
-                begun=begun,
-                jump_s=begun.jump_s(self.clock),
+                wall=wall,
+                monotonic=monotonic,
+                jump_s=(self.clock.now() - wall) - (self.clock.monotonic() - monotonic),
                 lost=frozenset(lost),
                 failure=failure,
                 origin_at=_first_turn_at(seats),
@@ -405,21 +406,12 @@ class _closing:  # noqa: N801 - used like a function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
-    wall: float
-    monotonic: float
-
-    def jump_s(self, clock: Clock) -> float:
-        """Return how far the wall clock moved against the monotonic one."""
-        return (clock.now() - self.wall) - (clock.monotonic() - self.monotonic)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Cell:
     """What all runs of one cell of a block share."""
 
     engine: Engine
-    begun: _Begun
+    wall: float
+    monotonic: float
     jump_s: float
     lost: frozenset[int]
     failure: str
@@ -449,8 +441,8 @@ class _Cell:
             last_words=bench.last_words(seat.planned.configuration) if died else "",
         )
         return Taken(
-            wall=self.begun.wall,
-            monotonic=self.begun.monotonic,
+            wall=self.wall,
+            monotonic=self.monotonic,
             measurement=measurement,
             findings=judge(facts, bearing=bearing),
             output="".join(each.stdout + each.stderr for each in seat.completed),
