@@ -48,8 +48,7 @@ def load_issues(draft: Draft) -> Iterator[Issue]:
         yield from _generators(draft.loads)
         yield from _rates(draft, draft.loads)
         yield from _capacity(draft, draft.loads)
-        yield from _precision(draft)
-        yield from _conditions(draft)
+        yield from _uncompared(draft)
     yield from _goal(draft)
     yield from _log(draft)
 
@@ -162,16 +161,20 @@ def _capacity(draft: Draft, loads: LoadsForm) -> Iterator[Issue]:
         yield Issue(path=path, message=message, hint=hint)
 
 
-def _conditions(draft: Draft) -> Iterator[Issue]:
-    """Yield that a gate is asked for where no throughput is compared."""
-    if draft.stop is None or not draft.stop.fail_if or compares(draft):
+def _uncompared(draft: Draft) -> Iterator[Issue]:
+    """Yield a gate, and the width of an interval, where no throughput is compared."""
+    if draft.stop is None or compares(draft):
         return
-    single = draft.document.at(("design",)) == Design.ONCE
-    if not (why := "a single pass compares nothing" if single else _why_uncompared(draft)):
-        return
-    message = f"`fail_if` is about a comparison of throughput, and {why}"
-    hint = "Remove it, or compare configurations in blocks under `loads.clients` without a rate."
-    yield Issue(path=("stop", "fail_if"), message=message, hint=hint, at_key=True)
+    single, why = draft.document.at(("design",)) == Design.ONCE, _why_uncompared(draft)
+    if draft.stop.fail_if and (single or why):
+        told = "a single pass compares nothing" if single else why
+        message = f"`fail_if` is about a comparison of throughput, and {told}"
+        hint = "Remove it, or compare configurations in blocks under `loads.clients` without a rate."
+        yield Issue(path=("stop", "fail_if"), message=message, hint=hint, at_key=True)
+    if draft.stop.precision is not None and why and not single:
+        message = f"`precision` is the width of a comparison of throughput, and {why}"
+        hint = "Remove it: the campaign then ends at its budget."
+        yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
 
 
 def _why_uncompared(draft: Draft) -> str:
@@ -179,18 +182,6 @@ def _why_uncompared(draft: Draft) -> str:
     if measures_open_loops_only(draft):
         return "the throughput of an open loop is what was asked for"
     return "there is one configuration" if draft.goal else ""
-
-
-def _precision(draft: Draft) -> Iterator[Issue]:
-    """Yield that a width is asked of an interval that there will not be."""
-    single = draft.document.at(("design",)) == Design.ONCE
-    if draft.stop is None or draft.stop.precision is None or single or compares(draft):
-        return
-    if not (why := _why_uncompared(draft)):
-        return
-    message = f"`precision` is the width of a comparison of throughput, and {why}"
-    hint = "Remove it: the campaign then ends at its budget."
-    yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
 
 
 def _goal(draft: Draft) -> Iterator[Issue]:
