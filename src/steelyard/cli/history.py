@@ -17,9 +17,7 @@ from steelyard.cli.options import PATH, renaming
     help="Count configuration OLD as NEW, where it was renamed; may be given several times.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--html", type=PATH, metavar="FILE", help="Write a page with the charts."
-)
+@click.option("--html", type=PATH, metavar="FILE", help="Write a page with the charts.")
 def command(
     directories: tuple[Path, ...], *, renamed: tuple[str, ...], as_json: bool, html: Path | None
 ) -> None:

@@ -19,6 +19,7 @@ import click
 import steelyard
 from steelyard.core.errors import ExitCode, InputError, Interrupted, SteelyardError, did_you_mean
 
+
 class LazyGroup(click.Group):
     """Verbs by name with the first line of their help; each is a module that has a ``command``.
 

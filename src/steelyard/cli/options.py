@@ -120,9 +120,7 @@ _EXPERIMENT: Final = (
 )
 _CAMPAIGN: Final = (
     click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given."),
-    click.option(
-        "--out", type=PATH, metavar="DIR", help="Campaign directory."
-    ),
+    click.option("--out", type=PATH, metavar="DIR", help="Campaign directory."),
     *_EXPERIMENT,
     click.option("--dry-run", is_flag=True, help="Show schedule, minutes and disk; start nothing."),
     click.option("--json", "as_json", is_flag=True, help="Print summary.json, not the report."),

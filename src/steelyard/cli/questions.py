@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from steelyard.campaign.file.document import Value
 from steelyard.campaign.file.files import PRESET, LoadedExperiment
 from steelyard.campaign.file.form_parts import CLOSED
 from steelyard.campaign.file.form_values import SEED_LIMIT
@@ -50,6 +49,9 @@ from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import write_text
 from steelyard.targets.assembly import Assembly, assemble
 from steelyard.targets.differences import choose_design, switch_cost
+
+if TYPE_CHECKING:
+    from steelyard.campaign.file.document import Value
 
 _CAPACITY: Final = "steelyard capacity"
 _TRIAL: Final = "steelyard try"

@@ -1,6 +1,5 @@
 """``steelyard redis``: crash tests of Redis, and split persistence."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +9,7 @@ from steelyard.cli.options import AMOUNT, IMAGE, NAMESPACE, OBJECT, PATH, SIZE, 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from steelyard.core.redis import SplitRequest, SplitServer
 

@@ -27,9 +27,7 @@ _INSIDE = ("in_cluster", "image", "detach", "storage_class", "record_size", "ser
 @source_argument
 @click.option("--budget", metavar="TIME", help="End after this long, such as 20m.")
 @click.option("--precision", metavar="SHARE", help="Stop at this half-width, such as 1%.")
-@click.option(
-    "--resume", type=PATH, metavar="DIR", help="Go on with this campaign."
-)
+@click.option("--resume", type=PATH, metavar="DIR", help="Go on with this campaign.")
 @campaign_options
 @gate_options
 @inside_options

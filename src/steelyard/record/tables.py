@@ -98,7 +98,8 @@ def _parts_of(record: CampaignRecord) -> dict[str, Iterator["pa.Table"]]:
 
 def _keyed(record: CampaignRecord) -> Iterator[tuple[_Key, Run | SustainedRun]]:
     """Yield every run with its key, long ones last."""
-    yield from ((_key(run), run) for run in chain(record.runs, record.sustained))
+    runs: Iterator[Run | SustainedRun] = chain(record.runs, record.sustained)
+    yield from ((_key(run), run) for run in runs)
 
 
 def _rows(

@@ -64,7 +64,6 @@ class DeviceCounters:
     flush_s: float | None
 
 
-
 def parse_device(text: str | None, *, is_partition: bool = False) -> DeviceCounters | None:
     """Return the counters of a device's ``stat``, or of its line in /proc/diskstats after the name.
 

@@ -169,7 +169,9 @@ def _uncompared(draft: Draft) -> Iterator[Issue]:
     if draft.stop.fail_if and (single or why):
         told = "a single pass compares nothing" if single else why
         message = f"`fail_if` is about a comparison of throughput, and {told}"
-        hint = "Remove it, or compare configurations in blocks under `loads.clients` without a rate."
+        hint = (
+            "Remove it, or compare configurations in blocks under `loads.clients` without a rate."
+        )
         yield Issue(path=("stop", "fail_if"), message=message, hint=hint, at_key=True)
     if draft.stop.precision is not None and why and not single:
         message = f"`precision` is the width of a comparison of throughput, and {why}"

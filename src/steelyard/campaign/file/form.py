@@ -330,9 +330,7 @@ class _TwoLevels:
 
 Factor = Annotated[dict[str, Annotated[LevelForm, OR_EMPTY]], _TwoLevels()]
 Factors = Annotated[dict[str, Factor], MinLen(1)]
-Configurations = Annotated[
-    dict[str, Annotated[ConfigurationForm, OR_EMPTY]], MinLen(1)
-]
+Configurations = Annotated[dict[str, Annotated[ConfigurationForm, OR_EMPTY]], MinLen(1)]
 WHAT_IS_COMPARED: Final = ("configurations", "factors", "ladder", "ablation")
 _BUFFERS: Final = {
     "128MB": {"postgres": {"shared_buffers": "128MB"}},

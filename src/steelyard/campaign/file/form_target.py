@@ -70,9 +70,7 @@ Store = Annotated[StoreForm, OR_EMPTY]
 class SynchronousForm(Form):
     """Synchronous replication, as CloudNativePG takes it."""
 
-    method: values.Method | None = values.key(
-        "`any` of the standbys, or the `first` of a list."
-    )
+    method: values.Method | None = values.key("`any` of the standbys, or the `first` of a list.")
     number: values.Count | None = values.key("How many standbys a commit waits for.", 1)
     data_durability: values.Durability | None = values.key(
         "`required` stops writes where standbys are missing, `preferred` goes on."

@@ -439,7 +439,9 @@ Seed = Annotated[
     int, ReadBy(whole_number(0, SEED_LIMIT - 1), type="integer", minimum=0, maximum=SEED_LIMIT - 1)
 ]
 Version = Annotated[int, ReadBy(version, const=1)]
-Counts = Annotated[list[Count], BeforeValidator(split_words), MinLen(1), WithJsonSchema({"anyOf": _COUNTS})]
+Counts = Annotated[
+    list[Count], BeforeValidator(split_words), MinLen(1), WithJsonSchema({"anyOf": _COUNTS})
+]
 ClientCounts = Annotated[
     list[Annotated[Sessions, PlainValidator(sessions)]],
     BeforeValidator(split_words),

@@ -216,7 +216,9 @@ def load_command(form: GeneratorForm, workload: str, base: Path) -> LoadCommand 
         log=_log_of(form),
         mean=latencies.pop("mean", None),
         percentiles=tuple(
-            sorted(((share_of(name) or 0.0, at) for name, at in latencies.items()), key=itemgetter(0))
+            sorted(
+                ((share_of(name) or 0.0, at) for name, at in latencies.items()), key=itemgetter(0)
+            )
         ),
         grace_s=form.grace,
     )

@@ -34,9 +34,8 @@ from steelyard.places.protocol import (
     SeenByProvider,
     TellsProvision,
 )
-from steelyard.systems.protocol import Dataset, Engine, RunRequest, content_of
+from steelyard.systems.protocol import Dataset, RunRequest, content_of
 from steelyard.targets.assembly import Assembly
-
 
 TEMPLATE = "template"
 _LAST_LINES = 2
