@@ -95,7 +95,7 @@ def test_a_short_calibration_says_what_it_may_have_missed() -> None:
 def test_runs_of_different_length_are_cut_to_the_shortest() -> None:
     """A generator that missed its last second is no reason to fail."""
     collected = _collected(0, 0)
-    collected[0].by_workload["reads"][0] = _warming(89, 0)
+    collected[0]["reads"][0] = _warming(89, 0)
     assert choose_warm_up(collected, _FULL, 5).warm_up_s == 20.0
 
 
