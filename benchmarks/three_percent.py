@@ -26,7 +26,7 @@ from typing import Any
 
 from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.run import session
-from steelyard.campaign.run.runner import Silence
+from steelyard.campaign.run.runner import Progress
 from steelyard.campaign.run.turns import Seat
 from steelyard.core.errors import ExitCode
 from steelyard.core.findings import Verdict
@@ -109,7 +109,7 @@ def campaign(builtin: str, minutes: int, seed: int, uri: str | None) -> Decided:
             ),
         )
         request = session.Request(experiment=loaded.experiment, text=text, command="")
-        analysis = session.new_campaign(request, Path(place) / "record", doors, Silence())
+        analysis = session.new_campaign(request, Path(place) / "record", doors, Progress())
     result = next(each for each in analysis.comparisons if each.load is None)
     effect = result.effect
     return Decided(

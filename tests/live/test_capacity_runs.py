@@ -5,26 +5,19 @@ import shlex
 
 import pytest
 
-from steelyard.campaign.file.overrides import CapacityQuestion, capacity_text
+from steelyard.cli.questions import CapacityOptions, capacity_text
 from support.live import Steelyard
 
 pytestmark = pytest.mark.live
 
 # What `steelyard capacity embedded -s 1 -c 2 --slice 1s` writes, with fewer rounds.
+_ASKED = {"place": "embedded", "client": 2, "scale": 1, "rate": "50%", "slice_": "1s"}
 WRITTEN = (
     capacity_text(
-        CapacityQuestion(
-            target="embedded",
-            clients=2,
-            scale=1,
-            builtins=["select-only"],
-            protocol="prepared",
-            rates="50%",
-            goal="",
-            run_s="1s",
-            budget="20m",
-            seed=3,
-        )
+        CapacityOptions(
+            **{**dict.fromkeys(CapacityOptions.__dataclass_fields__), **_ASKED, "budget": "20m"}
+        ),
+        seed=3,
     )
     .replace("slice:", "warm_up: 0s\n  slice:")
     .replace("  warm_up: 5s\n", "")

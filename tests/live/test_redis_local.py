@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.campaign.run.runner import Silence
+from steelyard.campaign.run.runner import Progress
 from steelyard.campaign.run.session import Request, new_campaign
 from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.core.experiment import (
@@ -94,7 +94,7 @@ def _experiment(
 
 def _run(experiment: Experiment, path: Path) -> CampaignRecord:
     request = Request(experiment=experiment, text="version: 1\n", command="steelyard run x")
-    new_campaign(request, path, system_doors(), Silence())
+    new_campaign(request, path, system_doors(), Progress())
     return read_campaign(path)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from steelyard.answers.result import compute as comparisons
 from steelyard.campaign.run.blocks import bears_neighbours
 from steelyard.campaign.run.blocks import pause_before_s
-from steelyard.campaign.evidence.generator_rules import RunFacts
+from steelyard.campaign.evidence.run_rules import RunFacts
 from steelyard.campaign.evidence.run_rules import judge
 from steelyard.campaign.evidence.run_rules import validity_of
 from steelyard.core.campaign import BlockOutcome

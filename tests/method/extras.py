@@ -10,7 +10,6 @@ from repeats import Check
 from simulator import Simulator
 from simulator import usl as true_rate
 
-from steelyard.campaign.run.beside_blocks import WarmupRuns
 from steelyard.campaign.run.beside_blocks import choose_warm_up
 from steelyard.core.experiment import Calibration
 from steelyard.core.measurement import Measurement
@@ -133,7 +132,7 @@ def warm_up_left(seed):
             sim.restart()
             tau.append(sim.warm_tau[0] * (1 + configuration))
             runs.append(measurement(sim.run(configuration, 2, CALIBRATION_S)[0]))
-        collected.append(WarmupRuns(configuration=str(configuration), by_workload={"all": runs}))
+        collected.append({"all": runs})
     calibration = Calibration(restarts=RESTARTS, run_s=float(CALIBRATION_S))
     warm_up = choose_warm_up(collected, calibration, RESTARTS).warm_up_s
     return float(np.mean(0.3 * np.exp(-warm_up / np.array(tau[RESTARTS:]))))

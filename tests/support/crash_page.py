@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from steelyard.answers.crashes import CrashSummary, crash_summaries
-from steelyard.campaign.run.session import as_json
+from steelyard.cli.campaigns import as_json
 from steelyard.cli.crash_testing import crash_content
 from steelyard.core.crash import CrashTest
 from steelyard.core.redis import Death

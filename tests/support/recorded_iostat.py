@@ -1,5 +1,7 @@
 """A recorded report of iostat, with the device's counters before and after it."""
 
+from dataclasses import asdict
+
 from steelyard.campaign.evidence.sources import DeviceCounters, parse_device
 from support.recorded_host import RECORDINGS
 
@@ -22,4 +24,5 @@ def used_as_recorded() -> DeviceCounters:
     )
     assert before is not None
     assert after is not None
-    return after - before
+    used = {name: end - getattr(before, name) for name, end in asdict(after).items()}
+    return DeviceCounters(**used)

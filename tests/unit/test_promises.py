@@ -81,7 +81,7 @@ def _columns() -> str:
         "waits": tables._WAIT_COLUMNS,
         "counters": tables._COUNTER_COLUMNS,
         "host": tables._HOST_COLUMNS,
-        "latency": {**tables._KEY_COLUMNS, **tables.LATENCY_COLUMNS},
+        "latency": tables._LATENCY_COLUMNS,
     }
     return "".join(
         f"{table}.{name}: {kind}\n"

@@ -16,7 +16,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol, Self, TypeVar
 
@@ -41,9 +41,7 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding
 from steelyard.core.kubernetes import CLAIM, NAMESPACE, ContainerRef, ObjectRef
 from steelyard.core.measurement import Run, SustainedRun
-from steelyard.core.target import (
-    Target,
-)
+from steelyard.core.target import Target
 from steelyard.core.units import format_bytes
 from steelyard.gateways.files import make_directory, read_text, remove_tree, translated, write_text
 from steelyard.gateways.host import Clock
@@ -204,12 +202,8 @@ def plan_job(
 ) -> JobPlan:
     """Return the Job that a campaign will be.
 
-    Args:
-        asked: What the user says of it.
-        experiment: Whose targets share one place in one cluster.
-        campaign_id: Of the new campaign.
-        api: The cluster.
-        long_runs_s: Seconds of the runs after the last block, which come on top of the budget.
+    Its targets share one place in one cluster. ``long_runs_s`` are the seconds of the runs after
+    the last block, which come on top of the budget.
     """
     namespace = place_in(experiment).namespace
     makes_all = experiment.makes_all_in_kubernetes
@@ -307,16 +301,11 @@ def visible(api: KubernetesApi) -> str:
     return "" if api.allowed("list", CLAIM) else api.namespace
 
 
-def is_finished(record: CampaignRecord) -> bool:
-    """Return whether a campaign came to its own end; nothing is left to go on with."""
-    return record.status.is_finished
-
-
 def code_of(ended: Standing, record: CampaignRecord) -> ExitCode:
     """Return the exit code of a campaign that is over; that of its pod, where it is known."""
     if ended.exit_code in set(ExitCode):
         return ExitCode(ended.exit_code)
-    if is_finished(record):
+    if record.status.is_finished:
         return ExitCode.DONE
     return ExitCode.INTERRUPTED if record.status is Status.INTERRUPTED else ExitCode.MEASUREMENT
 
@@ -331,56 +320,6 @@ _PIECE_BYTES: Final = 1024**2
 _STUCK_S: Final = 300.0  # with a reason not to run; a guess: a large image takes a few minutes
 
 
-@dataclass(kw_only=True)
-class Echo:
-    """Tells what a journal tells, as the campaign itself did.
-
-    Attributes:
-        lines: What was read so far.
-    """
-
-    progress: Progress
-    tail: JournalTail
-    lines: list[Line] = field(default_factory=list)
-    read_bytes: int = 0
-
-    def hear(self, piece: bytes) -> None:
-        """Take the next piece of the journal.
-
-        Raises:
-            RecordError: It is damaged.
-        """
-        self.read_bytes += len(piece)
-        new = self.tail.feed(piece)
-        self.lines += new
-        for line in new:
-            self._tell(line)
-        ended = [line.entry for line in new if isinstance(line.entry, BlockEnded)]
-        if any(entry.outcome.complete for entry in ended):
-            analysis = analyse(replay(self.lines))
-            self.progress.looked(analysis, elapsed_s=self.lines[-1].elapsed_s)
-
-    @property
-    def is_planned(self) -> bool:
-        """Return whether the blocks begin."""
-        return any(isinstance(line.entry, Planned) for line in self.lines)
-
-    def _tell(self, line: Line) -> None:
-        entry = line.entry
-        if isinstance(entry, Planned):
-            self.progress.planned(entry.plan, elapsed_s=line.elapsed_s)
-        elif isinstance(entry, BlockStarted):
-            self.progress.run_started(block=entry.index, label="begins")
-        elif isinstance(entry, RunFinished):
-            self.progress.run_started(block=entry.run.block, label=f"{_named(entry.run)} is done")
-        elif isinstance(entry, SustainedFinished):
-            self.progress.stage(f"the long run of {_named(entry.run)} is done")
-        elif isinstance(entry, BlockEnded):
-            self.progress.block_ended(entry.outcome)
-        elif isinstance(entry, Resumed):
-            self.progress.stage("it goes on after an interruption")
-
-
 def _named(run: Run | SustainedRun) -> str:
     return f"{run.configuration}, {run.cell.workload}, {run.cell.load.label}"
 
@@ -388,12 +327,8 @@ def _named(run: Run | SustainedRun) -> str:
 class Follower:
     """Follows one campaign until its Job is over, across lost connections.
 
-    Args:
-        plan: Which one.
-        api: The cluster.
-        clock: Waits between two looks.
-        progress: Hears what the journal tells.
-        told: Hears what is to say of the Job and of the connection; each once.
+    ``progress`` hears what the journal tells, ``told`` what is to say of the Job and of the
+    connection, each once.
     """
 
     def __init__(
@@ -409,7 +344,9 @@ class Follower:
         self._clock = clock
         self._told = told
         self._progress = progress
-        self._echo = Echo(progress=progress, tail=JournalTail("the journal in the cluster"))
+        self._tail = JournalTail("the journal in the cluster")
+        self._lines: list[Line] = []
+        self._read_bytes = 0
         self._said = self._stage = ""
         self._stuck_since: float | None = None
 
@@ -439,15 +376,42 @@ class Follower:
             return now
         files = RecordFiles(self._api, now.pod, RECORD)
         while True:
-            piece = Piece(name=JOURNAL, offset=self._echo.read_bytes, size_bytes=_PIECE_BYTES)
+            piece = Piece(name=JOURNAL, offset=self._read_bytes, size_bytes=_PIECE_BYTES)
             (content,) = files.read([piece])
-            self._echo.hear(content)
+            self._hear(content)
             if len(content) < _PIECE_BYTES:
                 break
-        if not self._echo.is_planned:
+        if not any(isinstance(line.entry, Planned) for line in self._lines):
             self._tell_stage(now.pod)
         self._said = ""
         return now
+
+    def _hear(self, piece: bytes) -> None:
+        """Take the next piece of the journal, and tell what it tells as the campaign itself did."""
+        self._read_bytes += len(piece)
+        new = self._tail.feed(piece)
+        self._lines += new
+        for line in new:
+            self._tell(line)
+        ended = [line.entry for line in new if isinstance(line.entry, BlockEnded)]
+        if any(entry.outcome.complete for entry in ended):
+            analysis = analyse(replay(self._lines))
+            self._progress.looked(analysis, elapsed_s=self._lines[-1].elapsed_s)
+
+    def _tell(self, line: Line) -> None:
+        entry = line.entry
+        if isinstance(entry, Planned):
+            self._progress.planned(entry.plan, elapsed_s=line.elapsed_s)
+        elif isinstance(entry, BlockStarted):
+            self._progress.run_started(block=entry.index, label="begins")
+        elif isinstance(entry, RunFinished):
+            self._progress.run_started(block=entry.run.block, label=f"{_named(entry.run)} is done")
+        elif isinstance(entry, SustainedFinished):
+            self._progress.stage(f"the long run of {_named(entry.run)} is done")
+        elif isinstance(entry, BlockEnded):
+            self._progress.block_ended(entry.outcome)
+        elif isinstance(entry, Resumed):
+            self._progress.stage("it goes on after an interruption")
 
     def _tell_stage(self, pod: ContainerRef) -> None:
         """Tell what the campaign said last; the steps before the plan are not in its journal."""
@@ -501,10 +465,7 @@ class Source(Protocol):
 class PatientSource:
     """A source that bears lost connections, and pods that end.
 
-    Args:
-        opened: Opens a way to the record.
-        clock: Waits between tries.
-        told: Hears of a way that broke, once.
+    ``told`` hears of a way that broke, once.
     """
 
     def __init__(
@@ -534,11 +495,7 @@ class PatientSource:
         return self._answer(lambda source: source.read(pieces))
 
     def _answer(self, asked: Callable[[Source], _T]) -> _T:
-        """Return what a source answers, in time.
-
-        Raises:
-            TargetError: None does.
-        """
+        """Return what a source answers, in time."""
         deadline = self._clock.monotonic() + _PATIENCE_S
         said = False
         while True:
@@ -609,10 +566,7 @@ def fetch(
 ) -> Fetched:
     """Bring a record here, or what of it is not here yet; return it, verified.
 
-    Args:
-        asked: Which one, and where to.
-        opened: Opens a way to it; a way that breaks is opened again.
-        clock: Waits between tries.
+    A way that breaks is ``opened`` again.
 
     Raises:
         RecordError: The directory holds something else, files change faster than they are brought,

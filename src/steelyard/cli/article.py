@@ -75,12 +75,8 @@ def write(
 ) -> str:
     """Write an article of campaigns, and return what was written.
 
-    Args:
-        directories: Of the campaigns; each is called by its name.
-        title: Of the article.
-        out: Directory of its files.
-        notes: What is to be known of a campaign, by its name.
-        missing: What the article does not show, a sentence each.
+    ``notes`` has what is to be known of a campaign, by its name, and ``missing`` what the article
+    does not show, a sentence each.
     """
     return _written(_article(directories, title=title, notes=notes, missing=missing), out)
 
@@ -107,7 +103,7 @@ def _article(
 def _written(article: "Article", out: Path) -> str:
     """Write every form of the article, and return what was written."""
     from steelyard.answers.article import article_document, article_json
-    from steelyard.campaign.run.session import as_json
+    from steelyard.cli.campaigns import as_json
     from steelyard.core.errors import RecordError
     from steelyard.gateways.files import make_directory, write_text
     from steelyard.report.html import published_files

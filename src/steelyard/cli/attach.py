@@ -1,10 +1,8 @@
 """``steelyard attach``: a campaign that runs in a cluster, from here."""
 
-from pathlib import Path
-
 import click
 
-from steelyard.cli.options import NAMESPACE
+from steelyard.cli.options import NAMESPACE, PATH
 
 
 @click.command("attach")
@@ -23,7 +21,7 @@ from steelyard.cli.options import NAMESPACE
 @click.option("--fetch", is_flag=True, help="Fetch what there is now, and do not follow.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Directory for the record (default: campaigns/NAME).",
 )

@@ -19,13 +19,11 @@ from steelyard.answers.campaign import analyse
 from steelyard.campaign import in_cluster
 from steelyard.campaign.in_cluster import Fetch, Fetched, Follower, JobAsked, fetch
 from steelyard.campaign.run import session
-from steelyard.campaign.run.runner import Silence
-from steelyard.campaign.run.session import as_json
 from steelyard.cli import launching
-from steelyard.cli.campaigns import rendered, show, write_reports
+from steelyard.cli.campaigns import print_json, rendered, show, write_reports
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.launching import RunOptions
-from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
+from steelyard.cli.progress import LiveProgress, progress_for
 from steelyard.core.campaign import Status
 from steelyard.core.errors import (
     ExitCode,
@@ -45,23 +43,6 @@ from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes.job import JobPlan, Stand, Standing, record_files
 from steelyard.record.directory import read_standing, require_unused
 from steelyard.targets.kubernetes_site import place_in
-
-
-def remove(plan: JobPlan, api: KubernetesApi, doors: Doors, *, again: str, record: Path) -> None:
-    """Remove a campaign with its record in the cluster.
-
-    Args:
-        plan: The campaign.
-        api: Its cluster.
-        doors: To the clock.
-        again: The command that lets it go on, and undo what it changed.
-        record: A verified copy of its record.
-
-    Raises:
-        LeftBehindError: It changed something of others that is not as it was.
-    """
-    _require_put_back(record, again)
-    jobs.remove(plan, api, doors.clock)
 
 
 def remove_unfetched(plan: JobPlan, api: KubernetesApi, doors: Doors, *, again: str) -> None:
@@ -156,7 +137,7 @@ def _followed(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOp
     """Return how the campaign ended; with --fetch, how it stands."""
     if options.fetch:
         return jobs.standing(plan, api)
-    with _listener(quiet=options.quiet) as progress:
+    with progress_for(sys.stderr, quiet=options.quiet) as progress:
         told = progress.say if isinstance(progress, LiveProgress) else _tell
         return Follower(plan, api, doors.clock, progress, told).follow()
 
@@ -222,12 +203,13 @@ def _conclude(
     if not ended.is_over:
         _tell("This is what there is so far; the campaign goes on in the cluster.")
         return ExitCode.DONE
-    if not in_cluster.is_finished(fetched.record):
+    if not fetched.record.status.is_finished:
         _tell(f"Go on with it there: {again(plan, options.context, '--resume')}")
         return in_cluster.code_of(ended, fetched.record)
     if _agrees("Remove its Job, account and volume from the cluster?", options):
         way = again(plan, options.context, "--resume")
-        remove(plan, api, doors, again=way, record=directory_of(plan, options))
+        _require_put_back(directory_of(plan, options), way)
+        jobs.remove(plan, api, doors.clock)
         in_cluster.release(directory_of(plan, options))
         _tell("Nothing of it is left in the cluster.")
     else:
@@ -286,17 +268,13 @@ def _list(found: tuple[JobPlan, ...], api: KubernetesApi, options: AttachOptions
             }
             for plan, now in stands
         ]
-        click.echo(as_json({"format": 1, "campaigns": entries}), nl=False)
+        print_json({"format": 1, "campaigns": entries})
         return
     if not stands:
         click.echo("No campaign is in the cluster.")
     for plan, now in stands:
         why = f": {now.reason}" if now.reason else ""
         click.echo(f"{plan.campaign_id}  {now.stand} in {plan.namespace}{why}")
-
-
-def _listener(*, quiet: bool) -> Silence | PlainProgress | LiveProgress:
-    return Silence() if quiet else progress_for(sys.stderr)
 
 
 def _tell(text: str) -> None:
@@ -389,6 +367,6 @@ def _attach_options(
 def _say_where(command: str, campaign_id: str, namespace: str, options: RunOptions) -> None:
     if options.as_json:
         found = {"format": 1, "campaign": campaign_id, "namespace": namespace, "attach": command}
-        click.echo(session.as_json(found), nl=False)
+        print_json(found)
     else:
         click.echo(f"Campaign {campaign_id} runs in namespace {namespace}: {command}")

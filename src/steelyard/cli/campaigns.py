@@ -1,5 +1,6 @@
 """Reading campaigns for ``list``, ``show`` and ``compare``, and writing their reports."""
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,6 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.gate import Broken, Judged, judge, junit, under_conditions
 from steelyard.answers.report import Listed, build_document, summary
 from steelyard.answers.results import CampaignAnalysis, uncompared
-from steelyard.campaign.run.session import as_json
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import (
     ExitCode,
@@ -27,14 +27,9 @@ from steelyard.core.errors import (
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Condition, Outcome, parse_condition, worst
 from steelyard.gateways.files import may_write, tree_bytes, write_text
-from steelyard.record.directory import (
-    find_campaigns,
-    is_held,
-    left_behind,
-    read_with_standing,
-)
+from steelyard.record.directory import find_campaigns, is_held, left_behind, read_with_standing
 from steelyard.record.tables import INSTALL, can_make_tables, write_tables
-from steelyard.report.document import Document, Json
+from steelyard.report.document import Document
 from steelyard.report.html import render_html, render_markdown, render_summary
 from steelyard.report.terminal import render_terminal
 
@@ -157,11 +152,7 @@ class Gate:
 
     @contextmanager
     def covering(self, name: str) -> Iterator[None]:
-        """Write what breaks off within as the outcome: a pipeline finds its file at every end.
-
-        Args:
-            name: Of the experiment, or what names it.
-        """
+        """Write what breaks off within as the outcome: a pipeline finds its file at every end."""
         try:
             yield
         except (SteelyardError, Interrupted) as error:
@@ -176,10 +167,7 @@ class Gate:
     ) -> None:
         """Write why a campaign did not come to its end; the error itself is told by its exit code.
 
-        Args:
-            error: What ended it.
-            name: Of the experiment, or what names it.
-            analysis: What there is of it all the same.
+        ``analysis`` is what there is of it all the same.
         """
         kind = "interrupted" if isinstance(error, Interrupted) else "error"
         with suppress(SteelyardError):  # the error that ended it weighs more
@@ -240,7 +228,12 @@ def for_this_terminal(
     )
 
 
-def print_json(content: dict[str, Json]) -> None:
+def as_json(content: object) -> str:
+    """Return JSON that never holds NaN, in stable order."""
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def print_json(content: object) -> None:
     """Print what programs read."""
     click.echo(as_json(content), nl=False)
 

@@ -1,10 +1,8 @@
 """``steelyard capacity``: the most that a server sustains, and its latency below that."""
 
-from pathlib import Path
-
 import click
 
-from steelyard.cli.options import GeneratorCommand
+from steelyard.cli.options import PATH, GeneratorCommand
 
 
 @click.command(
@@ -28,7 +26,7 @@ from steelyard.cli.options import GeneratorCommand
 @click.option("--slice", "slice_", metavar="TIME", help="Length of a run (default: 5s).")
 @click.option("--budget", metavar="TIME", help="End after this long (default: 10m).")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Campaign directory.")
+@click.option("--out", type=PATH, metavar="DIR", help="Campaign directory.")
 @click.option(
     "--allow-existing", is_flag=True, help="Measure in an endpoint's database that is named."
 )

@@ -11,8 +11,7 @@ import click
 from pydantic import TypeAdapter
 
 from steelyard.answers.crashes import crash_document, crash_json, crash_summaries
-from steelyard.campaign.run.session import as_json
-from steelyard.cli.campaigns import print_json, print_whole
+from steelyard.cli.campaigns import as_json, print_json, print_whole
 from steelyard.core.crash import CrashMode, CrashTest
 from steelyard.core.errors import ExitCode, InputError
 from steelyard.core.redis import Death

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.options import renaming
+from steelyard.cli.options import PATH, renaming
 
 
 @click.command("history")
-@click.argument("directories", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("directories", nargs=-1, type=PATH)
 @click.option(
     "--as",
     "renamed",
@@ -17,9 +17,7 @@ from steelyard.cli.options import renaming
     help="Count configuration OLD as NEW, where it was renamed; may be given several times.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with the charts."
-)
+@click.option("--html", type=PATH, metavar="FILE", help="Write a page with the charts.")
 def command(
     directories: tuple[Path, ...], *, renamed: tuple[str, ...], as_json: bool, html: Path | None
 ) -> None:
@@ -30,11 +28,7 @@ def command(
     and where the level changed: in a hundred campaigns without change, all series together raise
     a false alarm with a chance of at most 5 %.
     """
-    from steelyard.answers.history import (
-        history_document,
-        history_json,
-        history_of,
-    )
+    from steelyard.answers.history import history_document, history_json, history_of
     from steelyard.cli import campaigns
     from steelyard.core.errors import RecordError
     from steelyard.gateways.files import write_text

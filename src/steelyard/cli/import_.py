@@ -77,10 +77,10 @@ def _read(words: tuple[str, ...], form: str) -> "list[PublishedRow]":
     rows: list[PublishedRow] = []
     wrong = []
     is_named = any(word.startswith(f"{ONE_GROUP}=") for word in words)
-    for group in groups_of(words):
-        for path in group.files:
-            unnamed = group.name == ONE_GROUP and not is_named
-            name = path.name.split(".")[0] if unnamed else group.name
+    for group, files in groups_of(words).items():
+        for path in files:
+            unnamed = group == ONE_GROUP and not is_named
+            name = path.name.split(".")[0] if unnamed else group
             try:
                 rows += _of_file(path, name, form)
             except InputError as error:

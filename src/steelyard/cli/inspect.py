@@ -9,25 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from steelyard.cli.options import (
-    SIZE,
-    asked_cluster,
-    cluster_options,
-    collected_inside,
-    defined_domain,
-    looking_inside,
-    place_inside,
-    system_fact_doors,
-)
+from steelyard.cli.options import PATH, SIZE, cluster_options
 from steelyard.core.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
     from steelyard.answers.stack.inspection import Inspection
     from steelyard.core.stack import StackFacts
-    from steelyard.tuning.facts.collecting import Asked
+    from steelyard.gateways.doors import Doors
+    from steelyard.tuning.facts.collecting import Asked, FactDoors
     from steelyard.tuning.facts.kubernetes import AskedCluster
 
-_FILE = click.Path(path_type=Path)
 _HERE = "this machine"
 
 
@@ -48,16 +39,16 @@ _HERE = "this machine"
 )
 @click.option("--cpus", type=click.IntRange(1), help="CPUs of that machine, likewise.")
 @cluster_options
-@click.option("--facts", type=_FILE, help="Check the facts in this file instead of a machine.")
+@click.option("--facts", type=PATH, help="Check the facts in this file instead of a machine.")
 @click.option(
-    "--host-facts", type=_FILE, help="Take hypervisor and domains from this file, saved there."
+    "--host-facts", type=PATH, help="Take hypervisor and domains from this file, saved there."
 )
 @click.option(
     "--domain-xml",
-    type=_FILE,
+    type=PATH,
     help="The XML that libvirt was asked for: compare it with what it kept.",
 )
-@click.option("--save", type=_FILE, help="Write the facts to this file, as YAML or *.json.")
+@click.option("--save", type=PATH, help="Write the facts to this file, as YAML or *.json.")
 @click.option(
     "--ping-pong/--no-ping-pong",
     default=True,
@@ -105,11 +96,7 @@ def command(context: click.Context, /, **_: object) -> int:
 
 
 def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
-    """Return where to look.
-
-    Raises:
-        InputError: Two options contradict each other.
-    """
+    """Return where to look."""
     from steelyard.core.units import parse_bytes
     from steelyard.tuning.facts.collecting import Asked
 
@@ -126,19 +113,15 @@ def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
             hint="Run steelyard there, or leave the option out.",
         )
     return Asked(
-        on=_text(params["on"]),
-        dsn=_text(params["dsn"]),
+        on=params["on"],
+        dsn=params["dsn"],
         redis=tuple(params["redis"]),
-        data_directory=_text(params["data_directory"]),
-        ping_pong=bool(params["ping_pong"]),
-        metadata=bool(params["instance_metadata"]),
+        data_directory=params["data_directory"],
+        ping_pong=params["ping_pong"],
+        metadata=params["instance_metadata"],
         memory_bytes=None if params["memory"] is None else parse_bytes(params["memory"]),
         cpus=params["cpus"],
     )
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def _inspected(asked: "Asked | AskedCluster", params: dict[str, Any]) -> "Inspection":
@@ -148,7 +131,7 @@ def _inspected(asked: "Asked | AskedCluster", params: dict[str, Any]) -> "Inspec
     from steelyard.tuning.rules.catalogue import judge
 
     file, host_file, xml_file = (params[name] for name in ("facts", "host_facts", "domain_xml"))
-    facts = _collected(asked) if file is None else read_facts(file)
+    facts = collected(asked) if file is None else read_facts(file)
     place = str(file) if file is not None else _place(asked, facts)
     if host_file is not None:
         facts = above(facts, read_facts(host_file), str(host_file))
@@ -184,15 +167,90 @@ def _place(asked: "Asked | AskedCluster", facts: "StackFacts") -> str:
 
     if isinstance(asked, Asked):
         return asked.on or _HERE
-    return place_inside(facts, asked)
+    named = asked.pod or f"Cluster {asked.cluster}"
+    node = facts.kubernetes.node if facts.kubernetes is not None else None
+    where = f" on {node}" if node else ""
+    return f"{named}{where}" + (f" in {asked.context}" if asked.context else "")
 
 
-def _collected(asked: "Asked | AskedCluster") -> "StackFacts":
-    from steelyard.tuning.facts.collecting import Asked, collect
+def looking_inside(options: Mapping[str, Any]) -> dict[str, object]:
+    """Return the options that name a database in a cluster, or its cluster, with their values."""
+    names = ("cluster", "pod", "context", "namespace")
+    found: dict[str, object] = {f"--{name}": options[name] for name in names if options[name]}
+    return found if options["node_probe"] else {**found, "--no-node-probe": True}
 
+
+def asked_cluster(
+    options: Mapping[str, Any], *, elsewhere: Mapping[str, object]
+) -> "AskedCluster | None":
+    """Return which database in which cluster is asked for; None where none is.
+
+    Options that look at a machine instead are in ``elsewhere``, falsy where they were not given.
+
+    Raises:
+        InputError: Both were given.
+    """
+    from steelyard.tuning.facts.kubernetes import AskedCluster
+
+    inside = looking_inside(options)
+    if not inside:
+        return None
+    other = next((option for option, value in elsewhere.items() if value), None)
+    if other is not None:
+        raise InputError(
+            f"{next(iter(inside))} looks into a cluster, and {other} at a machine",
+            hint="Save the facts of one of them to a file with --save.",
+        )
+    return AskedCluster(
+        context=options["context"],
+        namespace=options["namespace"],
+        cluster=options["cluster"],
+        pod=options["pod"],
+        dsn=options["dsn"],
+        node_probe=options["node_probe"],
+    )
+
+
+def collected(asked: "Asked | AskedCluster") -> "StackFacts":
+    """Return the facts of a machine, or what can be seen of a database in a cluster."""
+    from steelyard.gateways.doors import system_doors
+    from steelyard.tuning.facts.collecting import Asked, ClusterDoors, collect, collect_in_cluster
+
+    doors = system_doors()
     if isinstance(asked, Asked):
-        return collect(asked, system_fact_doors())
-    return collected_inside(asked)
+        return collect(asked, _fact_doors(doors))
+    gateways = ClusterDoors(kubernetes=doors.kubernetes, sql=doors.sql, clock=doors.clock)
+    return collect_in_cluster(asked, gateways)
+
+
+def _fact_doors(doors: "Doors") -> "FactDoors":
+    """Return the gateways for facts of this machine; virtual machines are the user's libvirt's."""
+    from steelyard.gateways.virsh import Virsh
+    from steelyard.tuning.facts.collecting import FactDoors
+    from steelyard.tuning.facts.domains import Hypervisor, collect_domains
+
+    libvirt = Virsh(processes=doors.processes)
+    hypervisor = Hypervisor(domains=libvirt, host=doors.host, clock=doors.clock)
+    return FactDoors(
+        host=doors.host,
+        processes=doors.processes,
+        sql=doors.sql,
+        clock=doors.clock,
+        redis=doors.redis,
+        domains=lambda: collect_domains(hypervisor),
+    )
+
+
+def defined_domain(name: str) -> str | None:
+    """Return a domain's XML as this machine's libvirt keeps it; None where it has none."""
+    from steelyard.core.errors import SteelyardError
+    from steelyard.gateways.doors import system_doors
+    from steelyard.gateways.virsh import Virsh
+
+    try:
+        return Virsh(processes=system_doors().processes).xml(name, defined=True)
+    except SteelyardError:  # there is no libvirt: the facts of domains say why
+        return None
 
 
 def _exit_code(inspection: "Inspection", fail_on: str) -> int:
@@ -209,9 +267,7 @@ def _exit_code(inspection: "Inspection", fail_on: str) -> int:
 def require_one_source(file: Path | None, looking: Mapping[str, object]) -> dict[str, object]:
     """Return the options that look at something; with a file of facts there are none.
 
-    Args:
-        file: Facts that were saved.
-        looking: Options with their values, falsy where they were not given.
+    ``looking`` has options with their values, falsy where they were not given.
 
     Raises:
         InputError: A file looks at nothing, and an option does.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from steelyard.cli.lazy_group import LazyGroup
-from steelyard.cli.options import NAMESPACE, OBJECT
+from steelyard.cli.main import LazyGroup
+from steelyard.cli.options import NAMESPACE, OBJECT, PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -143,18 +143,15 @@ def chosen(names: Sequence[str], *, longhorn: bool) -> "tuple[StorageClass, ...]
     return tuple(known[name] for name in dict.fromkeys(names or known))
 
 
-_FILE = click.Path(path_type=Path)
-
-
 @command.command("campaign")
 @click.option(
     "--request",
-    type=_FILE,
+    type=PATH,
     default="/request/request.json.gz",
     help="The packed campaign; /request/request.json.gz.",
 )
 @click.option(
-    "--record", type=_FILE, default="/record/campaign", help="Of the record; /record/campaign."
+    "--record", type=PATH, default="/record/campaign", help="Of the record; /record/campaign."
 )
 def campaign(request: Path, record: Path) -> None:
     """Run the campaign that `run --in-cluster` packed; where it has begun, go on with it.

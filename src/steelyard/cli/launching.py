@@ -39,18 +39,11 @@ from steelyard.campaign.foresee import forecast as forecasts
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.run import session
 from steelyard.campaign.run import session as preflight
-from steelyard.campaign.run.runner import Progress, Silence
+from steelyard.campaign.run.runner import Progress
 from steelyard.cli import article
-from steelyard.cli.campaigns import Gate, print_whole, rendered, show, write_reports
+from steelyard.cli.campaigns import Gate, print_json, print_whole, rendered, show, write_reports
 from steelyard.cli.kubernetes import manifest_text
-from steelyard.cli.options import TerminalOperator
-from steelyard.cli.progress import (
-    LiveProgress,
-    PlainProgress,
-    forecast_json,
-    forecast_text,
-    progress_for,
-)
+from steelyard.cli.progress import TerminalOperator, forecast_json, forecast_text, progress_for
 from steelyard.core.errors import (
     InputError,
     Interrupted,
@@ -63,7 +56,7 @@ from steelyard.core.errors import (
 from steelyard.core.experiment import Experiment
 from steelyard.core.kubernetes import SecretRef
 from steelyard.core.linux import BlockDevice
-from steelyard.core.units import format_bytes, format_duration
+from steelyard.core.units import format_bytes, format_duration, parse_duration_s
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.places.kubernetes.generators import GeneratorPlan
@@ -106,10 +99,7 @@ def print_manifests(experiment: Experiment, assembly: Assembly, path: Path) -> N
 def print_unseen(experiment: Experiment, path: Path, why: SteelyardError) -> None:
     """Print the same without a cluster: as the file says, and what nobody could check.
 
-    Args:
-        experiment: Whose servers are all made.
-        path: Of the campaign, whose id is in names.
-        why: No cluster could be asked.
+    ``why`` is what kept a cluster from being asked.
     """
     place = place_in(experiment)
     named = [getattr(target, "image", None) for target in experiment.made_targets.values()]
@@ -189,10 +179,15 @@ class RunOptions:
     context: str | None = None
     namespace: str | None = None
     max_cost: float | None = None
-    ttl: float | None = None
+    ttl: str | None = None
     prices: Path | None = None
     gate: Gate = field(default_factory=Gate)
     is_named: bool = True
+
+    @property
+    def ttl_s(self) -> float | None:
+        """Return how long made servers may live."""
+        return None if self.ttl is None else parse_duration_s(self.ttl)
 
     @property
     def all_overrides(self) -> tuple[str, ...]:
@@ -235,13 +230,7 @@ def real_doors() -> Doors:
 
 
 def command_of(loaded: LoadedExperiment, options: RunOptions, *further: str) -> str:
-    """Return the command line that runs an experiment again as it was asked for.
-
-    Args:
-        loaded: The experiment.
-        options: Of the command line.
-        further: Other words of it.
-    """
+    """Return the command line that runs an experiment again as it was asked for."""
     return session.command_line(
         loaded.source,
         loaded.experiment.seed,
@@ -262,13 +251,8 @@ def start(
 ) -> None:
     """Check an experiment, run it as a new campaign and report it.
 
-    Args:
-        loaded: The experiment.
-        command: That repeats it.
-        options: Of the command line.
-        doors: To the outside.
-        told: Tells what is to be known before the plan.
-        agreed: Is asked once everything is checked and told, and raises where nobody agrees.
+    ``told`` tells what is to be known before the plan; ``agreed`` is asked once everything is
+    checked and told, and raises where nobody agrees.
     """
     options.gate.conditions(loaded.experiment)
     with options.gate.covering(loaded.experiment.name):
@@ -360,11 +344,7 @@ def foresee(
 
     Where a cluster would be asked and none answers, its objects are shown as the file has them.
 
-    Args:
-        loaded: The experiment.
-        options: Of the command line.
-        doors: To the outside.
-        told: Tells what else is to be known before it.
+    ``told`` tells what else is to be known before it.
     """
     try:
         assembly = assemble(loaded.experiment, doors, told=_told(options))
@@ -380,7 +360,7 @@ def foresee(
     measured = profile_for(loaded.experiment)
     expected = forecasts.forecast(loaded.experiment, assembly, measured=measured)
     if options.as_json:
-        click.echo(session.as_json(forecast_json(loaded.experiment, expected)), nl=False)
+        print_json(forecast_json(loaded.experiment, expected))
     else:
         warning = _shortfall(options, loaded.experiment, assembly)
         pods = assembly.site is not None
@@ -398,7 +378,7 @@ def foresee(
 
 
 def _require_affordable(experiment: Experiment, most_s: float, options: RunOptions) -> None:
-    forecasts.require_affordable(experiment, most_s, most=options.max_cost, ttl_s=options.ttl)
+    forecasts.require_affordable(experiment, most_s, most=options.max_cost, ttl_s=options.ttl_s)
 
 
 def _directory(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> Path:
@@ -428,7 +408,7 @@ def plan(options: RunOptions) -> None:
     require_shared_memory(loaded.experiment, doors.host)
     found = planning.plan_campaign(loaded.experiment, assembly)
     if options.as_json:
-        click.echo(session.as_json(outlook_json(found)), nl=False)
+        print_json(outlook_json(found))
     else:
         print_whole(outlook_document(found))
     _require_affordable(loaded.experiment, found.most_s, options)
@@ -496,7 +476,7 @@ def load_written(text: str, options: RunOptions, doors: Doors) -> LoadedExperime
 def _as_told(loaded: LoadedExperiment, options: RunOptions) -> LoadedExperiment:
     """Return the experiment with what the command line says of its servers."""
     experiment = placed(loaded.experiment, context=options.context, namespace=options.namespace)
-    experiment = expiring(priced(experiment, lambda: load_prices(options.prices)), options.ttl)
+    experiment = expiring(priced(experiment, lambda: load_prices(options.prices)), options.ttl_s)
     loaded = replace(loaded, experiment=experiment)
     return allow_existing(loaded) if options.allow_existing else loaded
 
@@ -515,7 +495,7 @@ def _facts(doors: Doors) -> MachineFacts:
 def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: RunOptions) -> None:
     """Run to the end, and report whatever there is, also after a failure or Ctrl-C."""
     try:
-        with _listener(quiet=options.quiet) as progress:
+        with progress_for(sys.stderr, quiet=options.quiet) as progress:
             analysis = work(progress)
     except (SteelyardError, Interrupted) as error:
         partial = _report_what_there_is(path, options)
@@ -541,10 +521,6 @@ def _keep_noise(analysis: CampaignAnalysis) -> None:
         return
     if kept is not None:
         click.echo(f"The noise profile is kept in {kept}; later plans use it.", err=True)
-
-
-def _listener(*, quiet: bool) -> Silence | PlainProgress | LiveProgress:
-    return Silence() if quiet else progress_for(sys.stderr)
 
 
 def _report_what_there_is(path: Path, options: RunOptions) -> CampaignAnalysis | None:
@@ -617,7 +593,7 @@ def run_article(options: RunOptions) -> None:
     doors = real_doors()
     looked = tuple(_look(study, options, doors) for study in bundle.studies)
     if options.as_json:
-        click.echo(session.as_json(_bundle_json(options.source, bundle, looked)), nl=False)
+        print_json(_bundle_json(options.source, bundle, looked))
     else:
         document = _bundle_document(options.source, bundle, looked)
         print_whole(document)
@@ -646,11 +622,7 @@ def run_article(options: RunOptions) -> None:
 
 
 def _require_plain(options: RunOptions) -> None:
-    """Refuse what would hold for one campaign only.
-
-    Raises:
-        InputError: It was given.
-    """
+    """Refuse what would hold for one campaign only."""
     given = {
         "--set": options.overrides,
         "--precision": options.precision,

@@ -4,9 +4,9 @@ import gzip
 import heapq
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -81,28 +81,20 @@ class Seventh(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Files of one run, by the name that the user gave it."""
-
-    name: str
-    files: tuple[Path, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A group whose form is known.
+    """Files of one run, by the name that the user gave it, whose form is known.
 
     Attributes:
+        empty: Files without a byte, which a thread without a transaction leaves.
         form: None of aggregated logs.
         started_us: When its first transaction was due, since the epoch; 0 of aggregated logs.
-        empty: Files without a byte, which a thread without a transaction leaves.
     """
 
     name: str
     files: tuple[Path, ...]
-    form: LogForm | None
-    started_us: int
     empty: tuple[str, ...]
+    form: LogForm | None = None
+    started_us: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +118,8 @@ class _Head:
         return "aggregated intervals" if self.aggregated else f"lines of {self.columns} columns"
 
 
-def groups_of(words: Sequence[str]) -> tuple[Group, ...]:
-    """Return the groups that words of a command line name.
+def groups_of(words: Sequence[str]) -> dict[str, tuple[Path, ...]]:
+    """Return the files of each group that words of a command line name.
 
     ``NAME=PATTERN`` begins a group or goes on with it, and files without a name belong to the
     group named last; without any name all files are one group.
@@ -148,10 +140,7 @@ def groups_of(words: Sequence[str]) -> tuple[Group, ...]:
             f"{first} has no name, and other files have",
             hint=f"Name its run too: NAME={first}, before or after the others.",
         )
-    return tuple(
-        Group(name=key or ONE_GROUP, files=tuple(dict.fromkeys(files)))
-        for key, files in found.items()
-    )
+    return {key or ONE_GROUP: tuple(dict.fromkeys(files)) for key, files in found.items()}
 
 
 def _matching(pattern: str) -> list[Path]:
@@ -163,14 +152,16 @@ def _matching(pattern: str) -> list[Path]:
     return sorted(base.glob(str(path.relative_to(path.anchor)))) or [path]
 
 
-def known_groups(groups: Sequence[Group], seventh: Seventh | None) -> tuple[Known, ...]:
+def known_groups(
+    groups: Mapping[str, tuple[Path, ...]], seventh: Seventh | None
+) -> tuple[Known, ...]:
     """Return the groups with what their lines mean.
 
     Raises:
         InputError: With everything that stands in the way, of all files.
     """
     problems: list[str] = []
-    known = [_known(group, seventh, problems) for group in groups]
+    known = [_known(name, files, seventh, problems) for name, files in groups.items()]
     if problems:
         lines = [problems[0]] if len(problems) == 1 else ["these logs cannot be read:"]
         lines += [f"  {problem}" for problem in problems] if len(problems) > 1 else []
@@ -178,37 +169,32 @@ def known_groups(groups: Sequence[Group], seventh: Seventh | None) -> tuple[Know
     return tuple(each for each in known if each is not None)
 
 
-def _known(group: Group, seventh: Seventh | None, problems: list[str]) -> Known | None:
-    heads = [_head(path) for path in group.files]
+def _known(
+    name: str, files: tuple[Path, ...], seventh: Seventh | None, problems: list[str]
+) -> Known | None:
+    heads = [_head(path) for path in files]
     wrong = [head.problem for head in heads if head.problem]
     full = [head for head in heads if not head.empty and not head.problem]
     if not wrong and not full:
-        wrong = [f"{_named(head.path)} is empty" for head in heads]
+        wrong = [f"{head.path} is empty" for head in heads]
     shapes = {head.shape: head for head in reversed(full)}
     if len(shapes) > 1:
-        told = ", ".join(f"{_named(head.path)} has {shape}" for shape, head in shapes.items())
+        told = ", ".join(f"{head.path} has {shape}" for shape, head in shapes.items())
         wrong.append(f"{told}: one run writes one form; give each run a name of its own")
     problems += wrong
     if wrong:
         return None
+    empty = tuple(str(head.path) for head in heads if head.empty)
+    known = Known(name=name, files=files, empty=empty)
     if full[0].aggregated:
-        return _of(group, heads, None, 0)
+        return known
     lines = [line for head in full for line in head.lines]
     open_loop, problem = _has_lag(full[0], seventh)
     if problem:
         problems.append(problem)
         return None
-    return _of(group, heads, form_of(lines, open_loop=open_loop), first_start_us(lines))
-
-
-def _of(group: Group, heads: list[_Head], form: LogForm | None, started_us: int) -> Known:
-    return Known(
-        name=group.name,
-        files=group.files,
-        form=form,
-        started_us=started_us,
-        empty=tuple(str(head.path) for head in heads if head.empty),
-    )
+    form = form_of(lines, open_loop=open_loop)
+    return replace(known, form=form, started_us=first_start_us(lines))
 
 
 def _has_lag(head: _Head, seventh: Seventh | None) -> tuple[bool | None, str]:
@@ -218,12 +204,12 @@ def _has_lag(head: _Head, seventh: Seventh | None) -> tuple[bool | None, str]:
         return None, ""
     if seventh is None:
         return None, (
-            f"{_named(head.path)} has seven columns, and no line tells whether the last is the"
+            f"{head.path} has seven columns, and no line tells whether the last is the"
             " schedule lag of --rate or the retries of --max-tries: say --columns lag or"
             " --columns retries"
         )
     if seventh is Seventh.BOTH:
-        return None, f"{_named(head.path)} has one column for --columns {seventh}: say which"
+        return None, f"{head.path} has one column for --columns {seventh}: say which"
     return seventh is Seventh.LAG, ""
 
 
@@ -232,12 +218,12 @@ def _head(path: Path) -> _Head:
         with path.open("rb") as plain, unpacked(plain) as file:
             return _of_content(path, file.read(_HEAD_BYTES))
     except FileNotFoundError:
-        problem = f"there is no file {_named(path)}"
+        problem = f"there is no file {path}"
     except IsADirectoryError:
-        problem = f"{_named(path)} is a directory, and holds no campaign"
+        problem = f"{path} is a directory, and holds no campaign"
     except (OSError, EOFError, zlib.error) as error:
         words = getattr(error, "strerror", None) or "its compression is damaged"
-        problem = f"{_named(path)} cannot be read: {words}"
+        problem = f"{path} cannot be read: {words}"
     return _Head(path=path, problem=problem)
 
 
@@ -249,14 +235,10 @@ def _of_content(path: Path, content: bytes) -> _Head:
         return _Head(path=path, aggregated=True)
     transactions = transaction_lines(lines)
     if 2 * len(transactions) <= len(lines):
-        problem = f"{_named(path)} is no transaction log of pgbench: "
+        problem = f"{path} is no transaction log of pgbench: "
         problem += "its lines are of another form" if lines else "it has no whole line"
         return _Head(path=path, problem=problem)
     return _Head(path=path, lines=tuple(transactions))
-
-
-def _named(path: Path) -> str:
-    return str(path) or "."
 
 
 @contextmanager
@@ -310,14 +292,6 @@ class Progress:
             click.echo(f"read {share} % of {format_bytes(self.total_bytes)}", err=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ReadGroup:
-    """A group and all its transactions."""
-
-    group: LoggedGroup
-    log: TransactionLog
-
-
 @dataclass(slots=True, kw_only=True)
 class _Feed:
     """Hands files to a reader, and remembers how each ended."""
@@ -341,13 +315,10 @@ class _Feed:
         return max((end for end in ends if end is not None), default=None)
 
 
-def stored_bytes(groups: Sequence[Known]) -> int:
-    """Return how much there is to read."""
-    return sum(path.stat().st_size for group in groups for path in group.files)
-
-
-def read_group(known: Known, ramp_s: float, progress: Progress) -> ReadGroup:
-    """Return the transactions of a group.
+def read_group(
+    known: Known, ramp_s: float, progress: Progress
+) -> tuple[LoggedGroup, TransactionLog]:
+    """Return what a group says, and all its transactions.
 
     Raises:
         InputError: A file changed or its compression is damaged.
@@ -376,7 +347,7 @@ def read_group(known: Known, ramp_s: float, progress: Progress) -> ReadGroup:
         truncated=log.truncated,
         empty=known.empty,
     )
-    return ReadGroup(group=group, log=log)
+    return group, log
 
 
 def _read(
@@ -514,10 +485,11 @@ def _logs(options: LatencyOptions) -> None:
     seventh = None if options.columns is None else Seventh(options.columns)
     ramp_s = 0.0 if options.ramp is None else parse_duration_s(options.ramp)
     known = known_groups(groups_of(options.paths), seventh)
-    progress = Progress(total_bytes=stored_bytes(known), quiet=options.quiet)
+    total = sum(path.stat().st_size for group in known for path in group.files)
+    progress = Progress(total_bytes=total, quiet=options.quiet)
     read = [read_group(each, ramp_s, progress) for each in known if each.form is not None]
     sums = [read_aggregated(each, progress) for each in known if each.form is None]
-    groups = [each.group for each in read]
+    groups = [group for group, _ in read]
     if options.hlog and not groups:
         raise InputError(
             "aggregated logs have no counts for an HdrHistogram log",
@@ -527,17 +499,17 @@ def _logs(options: LatencyOptions) -> None:
     _write(options, logged_document(groups, sums), logged_json(groups, sums), lines)
 
 
-def _by_second(read: Sequence[ReadGroup]) -> Iterator[HdrInterval]:
+def _by_second(read: Sequence[tuple[LoggedGroup, TransactionLog]]) -> Iterator[HdrInterval]:
     """Return the seconds of all groups after their ramps, in the order of time."""
     alone = len(read) == 1
     return heapq.merge(
         *(
             _seconds(
-                each.log.seconds_text().splitlines(),
-                name="" if alone else each.group.name,
-                started_at=each.group.started_at,
+                log.seconds_text().splitlines(),
+                name="" if alone else group.name,
+                started_at=group.started_at,
             )
-            for each in read
+            for group, log in read
         ),
         key=lambda interval: interval.start_s,
     )

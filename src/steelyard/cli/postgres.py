@@ -2,7 +2,7 @@
 
 import click
 
-from steelyard.cli.lazy_group import LazyGroup
+from steelyard.cli.main import LazyGroup
 from steelyard.cli.options import crash_options
 
 _VERBS = {

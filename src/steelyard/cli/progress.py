@@ -1,11 +1,16 @@
 """What a terminal is told of a campaign: what is to come, and how it goes on while it runs.
 
-A closing table on a terminal, plain lines elsewhere.
+A closing table on a terminal, plain lines elsewhere. Whoever sits there is asked in words, too, and
+answers with Enter.
 """
 
-from contextlib import suppress
+import os
+import select
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self, TextIO
+from typing import Final, Self, TextIO
 
 import click
 from rich.console import Console, Group, RenderableType
@@ -43,6 +48,7 @@ from steelyard.campaign.design.schedule import (
 )
 from steelyard.campaign.foresee.forecast import Forecast
 from steelyard.campaign.run.beside_blocks import asked_capacity, sustained_runs, sustained_s
+from steelyard.campaign.run.runner import Progress
 from steelyard.core.campaign import BlockOutcome, CampaignPlan
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
 from steelyard.core.schedule import Load, Mode, PlannedBlock
@@ -52,6 +58,7 @@ from steelyard.report.document import count
 from steelyard.report.terminal import render_table
 
 _BAR_WIDTH = 30
+_TERMINAL: Final = "/dev/tty"
 
 
 def _say(line: str) -> None:
@@ -60,14 +67,8 @@ def _say(line: str) -> None:
         click.echo(line, err=True)
 
 
-class PlainProgress:
-    """One line per step, for logs and pipes."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is held."""
+class PlainProgress(Progress):
+    """One line per step, for logs and pipes; a line per run would be too much."""
 
     def stage(self, what: str) -> None:
         """Say which step before the first block begins."""
@@ -83,9 +84,6 @@ class PlainProgress:
             f"  after {format_duration(elapsed_s)}: at most {plan.stopping.max_blocks} blocks of"
             f" about {format_duration(plan.block_s)}{_design(plan)}",
         )
-
-    def run_started(self, *, block: int, label: str) -> None:
-        """Say nothing: a line per run is too much for a log."""
 
     def block_ended(self, outcome: BlockOutcome) -> None:
         """Say why a block is redone."""
@@ -112,7 +110,7 @@ def _design(plan: CampaignPlan) -> str:
     return f", in turns of {turns}, warm-up {warm_up} under load"
 
 
-class LiveProgress:
+class LiveProgress(Progress):
     """A table of results and cells whose intervals close in, and a bar to the budget."""
 
     def __init__(self, console: Console) -> None:
@@ -236,12 +234,49 @@ def _bar(analysis: CampaignAnalysis, elapsed_s: float) -> RenderableType:
     return row
 
 
-def progress_for(stream: TextIO) -> PlainProgress | LiveProgress:
-    """Return live progress for a terminal, plain lines for anything else."""
+def progress_for(stream: TextIO, *, quiet: bool = False) -> Progress:
+    """Return live progress for a terminal, plain lines for anything else; silence on request."""
+    if quiet:
+        return Progress()
     console = Console(file=stream)
     if console.is_terminal and not console.is_dumb_terminal:
         return LiveProgress(console)
     return PlainProgress()
+
+
+class TerminalOperator:
+    """Whoever sits at the terminal that Steelyard was started from.
+
+    The terminal itself is opened, because standard input and output may be files.
+    """
+
+    @property
+    def is_there(self) -> bool:
+        """Return whether there is a terminal."""
+        with suppress(OSError), _opened():
+            return True
+        return False
+
+    def confirms(self, request: str, *, timeout_s: float) -> bool:
+        """Show the request; return whether Enter was pressed in time."""
+        with suppress(OSError, termios.error), _opened() as terminal:
+            limit = format_duration(timeout_s)
+            # What was typed before the question is no answer to it.
+            termios.tcflush(terminal, termios.TCIFLUSH)
+            text = f"\n{request}\nPress Enter when it is done (within {limit}): "
+            os.write(terminal, text.encode())
+            ready, _, _ = select.select([terminal], [], [], timeout_s)
+            return bool(ready and os.read(terminal, 1024))
+        return False
+
+
+@contextmanager
+def _opened() -> Iterator[int]:
+    terminal = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        yield terminal
+    finally:
+        os.close(terminal)
 
 
 _BLOCKS_SHOWN = 2

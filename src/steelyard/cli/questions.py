@@ -1,5 +1,11 @@
-"""``noise``, ``capacity`` and ``try`` each ask a question, by an experiment that they write."""
+"""``noise``, ``capacity`` and ``try`` each ask a question, by an experiment that they write.
 
+What ``capacity`` writes has one server, under shares of its capacity; what ``try`` writes has one
+server as it is and with other settings. Both are whole, so that ``experiment.yaml`` of the record
+repeats the campaign without the verb.
+"""
+
+import json
 import re
 import secrets
 import shlex
@@ -8,22 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from steelyard.campaign.file.files import PRESET, LoadedExperiment
 from steelyard.campaign.file.form_parts import CLOSED
 from steelyard.campaign.file.form_values import SEED_LIMIT
-from steelyard.campaign.file.overrides import (
-    CHANGED,
-    NOW,
-    RATES,
-    CapacityQuestion,
-    TrialQuestion,
-    capacity_text,
-    trial_text,
-)
+from steelyard.campaign.file.overrides import is_of_redis, target_of
 from steelyard.campaign.foresee.forecast import (
     LEAST_BUDGET_S,
     aa_twin,
@@ -43,12 +41,7 @@ from steelyard.cli.launching import (
     start,
 )
 from steelyard.core.campaign import RoundsFor
-from steelyard.core.errors import (
-    ExperimentFileError,
-    InputError,
-    PreflightError,
-    RecordError,
-)
+from steelyard.core.errors import ExperimentFileError, InputError, PreflightError, RecordError
 from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCost
 from steelyard.core.schedule import Mode
 from steelyard.core.units import format_bytes, format_duration, parse_duration_s
@@ -56,6 +49,9 @@ from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import write_text
 from steelyard.targets.assembly import Assembly, assemble
 from steelyard.targets.differences import choose_design, switch_cost
+
+if TYPE_CHECKING:
+    from steelyard.campaign.file.document import Value
 
 _CAPACITY: Final = "steelyard capacity"
 _TRIAL: Final = "steelyard try"
@@ -66,6 +62,11 @@ _BUDGET: Final = "10m"
 _TRIAL_BUDGET: Final = "15m"  # decides 5 % at the noise that is assumed, of one load in turns
 _SESSIONS: Final = 16  # of the open loops of `capacity`
 _SLICE: Final = "5s"
+_RATES: Final = "50%,70%,90%"
+_ROOMY: Final = 90  # clients that fit into the default max_connections = 100
+_KEPT: Final = 10  # of these for us
+NOW: Final = "now"
+CHANGED: Final = "changed"
 _CLIENTS: Final = "8"  # of `try`
 _DECIDE: Final = "5%"
 _AFTER_SEED = 5  # steelyard, verb, source, --seed, N
@@ -237,26 +238,72 @@ def _is_file(options: CapacityOptions) -> bool:
 def _of_server(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment, str, RunOptions]:
     """Return the experiment of one server, and the command that repeats it."""
     seed = secrets.randbelow(SEED_LIMIT) if options.seed is None else options.seed
-    text = capacity_text(
-        CapacityQuestion(
-            target=options.place,
-            clients=options.client or _SESSIONS,
-            scale=options.scale or _SCALE,
-            builtins=[name.strip() for name in (options.builtin or _BUILTIN).split(",")],
-            protocol=options.protocol or _PROTOCOL,
-            rates=options.rate or "",
-            goal=options.slo or "",
-            run_s=options.slice_ or _SLICE,
-            budget=options.budget or _BUDGET,
-            seed=seed,
-        )
-    )
+    text = capacity_text(options, seed)
     run = options.run(_CAPACITY)
     try:
         loaded = load_written(text, run, doors)
     except ExperimentFileError as error:
         raise _said_of_options(error, _capacity_option) from error
     return loaded, _capacity_command(replace(options, seed=seed)), run
+
+
+def capacity_text(options: CapacityOptions, seed: int) -> str:
+    """Return the experiment file for the capacity of one server.
+
+    Raises:
+        InputError: The target is none, or of Redis.
+    """
+    target = target_of(options.place)
+    if is_of_redis(target):
+        raise InputError(
+            "the capacity is what loads at a rate are shares of, and no generator of Redis offers"
+            " a rate",
+            hint="Find the most that it sustains with several numbers of clients in a file:"
+            " `loads: {clients: [1, 10, 50, 100]}`.",
+        )
+    clients = options.client or _SESSIONS
+    rates = options.rate or ("" if options.slo else _RATES)
+    offered = f"\n  rate: {_yaml(rates)}" if rates else ""
+    goal = f"slo: {_yaml(options.slo)}\n" if options.slo else ""
+    room = ""
+    if target.get("kind") == "local" and clients > _ROOMY:
+        room = f"\n    postgres: {{max_connections: {clients + _KEPT}}}"
+    return f"""\
+# Written by `steelyard capacity`: the most that one server sustains, and the latency below that.
+version: 1
+name: capacity
+description: How much does this server sustain, and how long do transactions take below that?
+workloads:
+{_builtin_workloads(options)}
+loads:
+  clients: {clients}
+  threads: auto{offered}
+  protocol: {_yaml(options.protocol or _PROTOCOL)}
+{goal}measure:
+  slice: {_yaml(options.slice_ or _SLICE)}
+  ramp: 1s
+  prewarm: true
+  warm_up: 5s
+stop: {{budget: {_yaml(options.budget or _BUDGET)}}}
+seed: {seed}
+configurations:
+  server:
+    target: {_yaml(target)}{room}
+"""
+
+
+def _builtin_workloads(options: WrittenOptions) -> str:
+    """Return a workload for each of pgbench's scripts that is named."""
+    scale = options.scale or _SCALE
+    names = [_yaml(name.strip()) for name in (options.builtin or _BUILTIN).split(",")]
+    return "\n".join(
+        f"  - {{name: {name}, builtin: {name}, scale_factor: {scale}}}" for name in names
+    )
+
+
+def _yaml(value: object) -> str:
+    """Return a value in YAML: its JSON, which is YAML whatever a shell let through."""
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _capacity_option(path: str) -> str:
@@ -303,7 +350,7 @@ def _rates(options: CapacityOptions, doors: Doors) -> str | None:
     loads = given.experiment.loads
     own = ", ".join(dict.fromkeys(each.rate_label or CLOSED for each in loads))
     if given.document.at(("loads", "rate")) is None:
-        return options.rate or (None if options.slo or given.experiment.goal else RATES)
+        return options.rate or (None if options.slo or given.experiment.goal else _RATES)
     if options.rate is not None:
         if not options.quiet:
             message = f"--rate {options.rate} replaces the rates of {options.place}: {own}"
@@ -312,7 +359,7 @@ def _rates(options: CapacityOptions, doors: Doors) -> str | None:
     if not any(each.share for each in loads):
         raise InputError(
             f"{options.place} has rates of its own, {own}, and none is a share of the capacity",
-            hint=f"Replace them: `--rate {RATES}`; or measure at them with `steelyard run`.",
+            hint=f"Replace them: `--rate {_RATES}`; or measure at them with `steelyard run`.",
         )
     return None
 
@@ -378,7 +425,8 @@ def run_trial(options: TrialOptions) -> None:
         PreflightError: Nobody agreed.
     """
     seed = secrets.randbelow(SEED_LIMIT) if options.seed is None else options.seed
-    text = trial_text(_trial_question(options, seed))
+    _require_trial(options)
+    text = trial_text(options, seed)
     run, doors = options.run(_TRIAL), real_doors()
     try:
         loaded = load_written(text, run, doors)
@@ -404,7 +452,61 @@ def run_trial(options: TrialOptions) -> None:
         raise said from error
 
 
-def _trial_question(options: TrialOptions, seed: int) -> TrialQuestion:
+def trial_text(options: TrialOptions, seed: int) -> str:
+    """Return the experiment file of one server as it is, and with other settings.
+
+    Raises:
+        InputError: A setting is none, or the target is, or it is of Redis.
+    """
+    settings = _changes(options.changes)
+    target: dict[str, Value] = {"kind": "endpoint"}
+    if options.dsn:
+        target = target_of(options.dsn)
+    if is_of_redis(target):
+        raise InputError(
+            "settings of Redis hold for all its sessions, so one server cannot have both",
+            hint="Compare two servers in a file: `steelyard presets redis-published`.",
+        )
+    if options.scripts and target.get("kind") == "endpoint":
+        target = {**target, "allow_existing": True}
+    told: dict[str, Value] = {
+        "restart_command": [*shlex.split(options.restart_command or "")],
+        "reset_command": [*shlex.split(options.reset_command or "")],
+        "memory": options.memory,
+        "cpus": options.cpus,
+    }
+    target = {**target, **{key: value for key, value in told.items() if value}}
+    numbers = (options.client or _CLIENTS).split(",")
+    clients = [int(each) if each.isdecimal() else each for each in numbers]
+    profile = [f"profile {options.profile}"] if options.profile else []
+    changes = ", ".join([*profile, *(f"{name} = {value}" for name, value in settings.items())])
+    share = _yaml(options.decide or _DECIDE)
+    return f"""\
+# Written by `steelyard try`: the server as it is, and with other settings.
+version: 1
+name: {_yaml(changes)}
+baseline: {NOW}
+workloads:
+{_tried_workloads(options)}
+loads:
+  clients: {_yaml(clients)}
+  threads: auto
+  protocol: {_yaml(options.protocol or _PROTOCOL)}
+# A difference below the effect that matters is none: the campaign ends there, too.
+stop: {{budget: {_yaml(options.budget or _TRIAL_BUDGET)}, decide: {share}, equivalence: {share}}}
+seed: {seed}
+configurations:
+  {NOW}:
+    target: {_yaml(target)}
+  {CHANGED}:
+    extends: {NOW}
+    {f"profile: {_yaml(options.profile)}" if options.profile else "# and with:"}
+    postgres: {_yaml(settings)}
+"""
+
+
+def _require_trial(options: TrialOptions) -> None:
+    """Refuse options of which one makes the others pointless."""
     if not options.changes and not options.profile:
         raise InputError(
             "nothing is to be tried", hint="Name a setting, such as --set random_page_cost=1.1."
@@ -420,23 +522,15 @@ def _trial_question(options: TrialOptions, seed: int) -> TrialQuestion:
             " database",
             hint="Name a script, or leave it out: what Steelyard makes it copies anew each time.",
         )
-    return TrialQuestion(
-        target=options.dsn or "",
-        profile=options.profile or "",
-        memory=options.memory or "",
-        cpus=options.cpus or "",
-        settings=_changes(options.changes),
-        scripts=[_script_of(text) for text in options.scripts],
-        builtins=[name.strip() for name in (options.builtin or _BUILTIN).split(",")],
-        scale=options.scale or _SCALE,
-        clients=options.client or _CLIENTS,
-        protocol=options.protocol or _PROTOCOL,
-        restart_command=shlex.split(options.restart_command or ""),
-        reset_command=shlex.split(options.reset_command or ""),
-        decide=options.decide or _DECIDE,
-        budget=options.budget or _TRIAL_BUDGET,
-        seed=seed,
-    )
+
+
+def _tried_workloads(options: TrialOptions) -> str:
+    if not options.scripts:
+        return _builtin_workloads(options)
+    scripts = [_script_of(text) for text in options.scripts]
+    name = Path(scripts[0][0]).stem if len(scripts) == 1 else "scripts"
+    named = [{"file": file, "weight": weight} for file, weight in scripts]
+    return f"  - {{name: {_yaml(name)}, scripts: {_yaml(named)}}}"
 
 
 def _changes(texts: Sequence[str]) -> dict[str, str]:
@@ -494,12 +588,8 @@ def _save_trial(text: str, path: Path) -> None:
 
 
 def _agree_to_trial(assembly: Assembly, options: TrialOptions) -> None:
-    """Ask whether what is touched is meant.
-
-    Raises:
-        PreflightError: Nobody agreed.
-    """
-    if options.yes or not _is_there(assembly):
+    """Ask whether what is touched is meant."""
+    if options.yes or not _trial_facts(assembly):  # a server that Steelyard starts itself
         return
     if not sys.stdin.isatty():
         raise PreflightError(
@@ -508,11 +598,6 @@ def _agree_to_trial(assembly: Assembly, options: TrialOptions) -> None:
         )
     if not click.confirm("Start?", err=True):
         raise PreflightError("nothing was started", hint="Nothing was made or changed.")
-
-
-def _is_there(assembly: Assembly) -> bool:
-    """Return whether the server is one that Steelyard does not start itself."""
-    return bool(_trial_facts(assembly))
 
 
 def _trial_facts(assembly: Assembly) -> dict[str, str]:
@@ -606,11 +691,7 @@ def _spelled(
 ) -> str:
     """Return a command line for a shell.
 
-    Args:
-        words: Its beginning.
-        given: Values of options by name; None: the option was not given.
-        switches: Options without a value.
-        flags: What follows ``--``.
+    ``given`` has values of options by name; None: the option was not given.
     """
     options = [
         word for name, value in given.items() if value is not None for word in (name, str(value))
@@ -623,9 +704,7 @@ def _said_of_options(error: ExperimentFileError, option_of: Callable[[str], str]
 
     What follows from an option that could not be read is no problem of its own.
 
-    Args:
-        error: With a place in the file for each problem.
-        option_of: Returns the option that a place comes from, "" for what has none.
+    ``option_of`` returns the option that a place in the file comes from, "" for what has none.
     """
     named = ((option_of(problem.path), problem) for problem in error.problems)
     found = [(option, problem) for option, problem in named if option]

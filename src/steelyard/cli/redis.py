@@ -1,15 +1,15 @@
 """``steelyard redis``: crash tests of Redis, and split persistence."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from steelyard.cli.lazy_group import LazyGroup
-from steelyard.cli.options import AMOUNT, IMAGE, NAMESPACE, OBJECT, SIZE, crash_options
+from steelyard.cli.main import LazyGroup
+from steelyard.cli.options import AMOUNT, IMAGE, NAMESPACE, OBJECT, PATH, SIZE, crash_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from steelyard.core.redis import SplitRequest, SplitServer
 
@@ -77,9 +77,6 @@ def crash_test(context: click.Context, /, **_: object) -> int:
     return run_crash_test(CrashOptions(**context.params), REDIS_MODES, redis_subject)
 
 
-_FILE = click.Path(path_type=Path)
-
-
 @command.command("split")
 @click.option(
     "--memory", type=SIZE, metavar="SIZE", required=True, help="For each of the two servers."
@@ -132,7 +129,7 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option("--secret", type=OBJECT, metavar="NAME", default="redis-auth", show_default=True)
 @click.option("--account", type=click.IntRange(1), default=999, show_default=True, help="UID.")
-@click.option("--out", type=_FILE, metavar="DIR", help="Write plan.json and files/ there.")
+@click.option("--out", type=PATH, metavar="DIR", help="Write plan.json and files/ there.")
 @click.option("--json", "as_json", is_flag=True, help="Print plan.json.")
 @click.pass_context
 def split(context: click.Context, /, **_: object) -> None:

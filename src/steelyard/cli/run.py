@@ -1,11 +1,11 @@
 """``steelyard run``: from an experiment to verdicts."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from steelyard.cli.options import (
+    PATH,
     GeneratorCommand,
     campaign_options,
     gate_options,
@@ -16,14 +16,7 @@ from steelyard.cli.options import (
 if TYPE_CHECKING:
     from steelyard.cli.launching import RunOptions
 
-_INSIDE = (
-    "in_cluster",
-    "image",
-    "detach",
-    "storage_class",
-    "record_size",
-    "service_account",
-)
+_INSIDE = ("in_cluster", "image", "detach", "storage_class", "record_size", "service_account")
 
 
 @click.command(
@@ -34,9 +27,7 @@ _INSIDE = (
 @source_argument
 @click.option("--budget", metavar="TIME", help="End after this long, such as 20m.")
 @click.option("--precision", metavar="SHARE", help="Stop at this half-width, such as 1%.")
-@click.option(
-    "--resume", type=click.Path(path_type=Path), metavar="DIR", help="Go on with this campaign."
-)
+@click.option("--resume", type=PATH, metavar="DIR", help="Go on with this campaign.")
 @campaign_options
 @gate_options
 @inside_options
@@ -57,8 +48,7 @@ def command(context: click.Context, /, **_: object) -> int:
     gate = Gate(**{name: given.pop(name) for name in ("fail_if", "undecided", "junit")})
     options = launching.RunOptions(**given, gate=gate)
     if inside.pop("in_cluster"):
-        _require_no_gate(options, context)
-        _require_no_limits(options, context)
+        _require_plain(options, context)
         return _run_inside(options, inside, context)
     _require_no_job(context)
     if options.source.startswith("article:"):
@@ -82,13 +72,11 @@ def _run_inside(options: "RunOptions", inside: dict[str, Any], context: click.Co
     return run_inside(options, InsideOptions(**inside))
 
 
-def _require_no_gate(options: "RunOptions", context: click.Context) -> None:
+def _require_plain(options: "RunOptions", context: click.Context) -> None:
+    """Refuse for a Job what only a record that is here can have."""
     if options.gate.fail_if or options.gate.junit is not None:
         message = "--fail-if and --junit: not with --in-cluster; steelyard report DIR has both"
         raise click.UsageError(message, ctx=context)
-
-
-def _require_no_limits(options: "RunOptions", context: click.Context) -> None:
     if options.max_cost is not None or options.ttl is not None:
         message = "--max-cost and --ttl: not with --in-cluster; `steelyard plan` has both"
         raise click.UsageError(message, ctx=context)

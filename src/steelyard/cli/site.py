@@ -123,11 +123,7 @@ class Site:
     def _once(self, what: str, path: Path, make: Callable[[], _T], *, whole: bool = True) -> _T:
         """Return what was made of a journal in this state, or make it.
 
-        Args:
-            what: Is made.
-            path: Of the campaign.
-            make: Makes it.
-            whole: Of all lines; else of the first, which never changes.
+        It is of the ``whole`` journal, or of the first line, which never changes.
         """
         key = _state(path, whole=whole)
         kept = self._kept(what, key)

@@ -1,15 +1,19 @@
 """Crash tests: every mode dies every death, in rounds whose order and moments are drawn.
 
+The data lie on a directory, or on a file system that loses its power. What a test has outside is a
+directory with a lock, noted so that ``clean`` finds it.
+
 The load is connections that write numbers and remember what was answered; after a death it is
 counted which of them are gone. A server that has a replica stays down, and the replica takes its
 place. The end of this module is the only place of crash tests that names engines.
 """
 
 import random
+import secrets
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
@@ -23,14 +27,23 @@ from steelyard.core.errors import (
     SteelyardError,
     TargetError,
 )
-from steelyard.core.outside import Command, ServerAddress, ServerProgram
+from steelyard.core.outside import Command, MadeDirectory, ServerAddress, ServerProgram
 from steelyard.core.redis import Death
-from steelyard.crash.ground import Belongings, CutVolume, Directory, Ended, Ground, belongings
+from steelyard.core.units import MIB, format_bytes
 from steelyard.gateways.doors import Doors
-from steelyard.gateways.files import existing_parent, make_directory, reachable_by
+from steelyard.gateways.files import (
+    Lock,
+    existing_parent,
+    make_directory,
+    reachable_by,
+    remove_tree,
+    short_directory,
+)
 from steelyard.gateways.host import Clock
+from steelyard.gateways.stores import unmounted
 from steelyard.places.local.platform import Beside
-from steelyard.places.local.server import LocalServer, staged
+from steelyard.places.local.server import LocalServer, end_all, staged
+from steelyard.record import registry
 from steelyard.systems.existing import NumberedWriter, NumberedWrites, ReplicaWatch, Succession
 from steelyard.systems.postgres.pgbench import NumberedRows
 from steelyard.systems.postgres.server import (
@@ -44,6 +57,196 @@ from steelyard.systems.redis.engine import RedisSuccession
 from steelyard.systems.redis.server import RedisProgram, find_redis
 
 _END_S: Final = 30.0  # until a writer whose server is dead has noticed
+VOLUME_BYTES: Final = 2048 * MIB  # sparse; a guess: seconds of writes, and PostgreSQL's WAL
+_HOME: Final = "server"
+_COPY_TIMEOUT_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Belongings:
+    """Where a test may make what it needs.
+
+    Attributes:
+        name: Its id in the registry.
+        work: Its directory.
+        sockets: For the servers' sockets, with a short path.
+    """
+
+    name: str
+    work: Path
+    sockets: Path
+
+    def note_mount(self, place: Path) -> None:
+        """Note that a file system is about to be mounted."""
+        registry.note_mount(self.name, place)
+
+
+@contextmanager
+def belongings(root: Path, account: str | None, doors: Doors) -> Iterator[Belongings]:
+    """Have a directory below ``root``; everything in it is ended and removed at the end.
+
+    Raises:
+        LeftBehindError: A file system is still mounted; ``clean`` goes on from there.
+    """
+    name = f"crash-test-{secrets.token_hex(3)}"
+    work = root.resolve() / "live" / name  # as the kernel lists what is mounted there
+    # The registry first: what dies between the two left nothing.
+    registry.register(name, work)
+    registry.note(name, MadeDirectory(path=work))
+    make_directory(work)
+    lock = Lock(work / "lock")
+    if not lock.acquire():
+        raise PreflightError(f"somebody works in {work}", hint="Start the test again.")
+    try:
+        sockets = short_directory(
+            "steelyard-",
+            account=account,
+            announce=lambda path: registry.note(name, MadeDirectory(path=path)),
+        )
+        yield Belongings(name=name, work=work, sockets=sockets)
+    finally:
+        try:
+            _take_away(name, work, doors)
+        finally:
+            lock.release()
+
+
+def _take_away(name: str, work: Path, doors: Doors) -> None:
+    end_all(work, doors.processes, doors.clock)
+    for place in registry.mounts(name):
+        unmounted(place, doors.volumes, doors.clock)
+    for directory in registry.directories(name)[1:]:
+        remove_tree(directory)
+    registry.unregister(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a server came to its end.
+
+    Attributes:
+        begun_at: When the kill or the cut began, monotonic seconds.
+        window_s: How long the call took that cut; None: there was no cut.
+        took_unflushed: A file that was not flushed went with the cut; None: there was none.
+    """
+
+    begun_at: float
+    window_s: float | None = None
+    took_unflushed: bool | None = None
+
+
+class Directory:
+    """A plain directory, where servers can only be killed."""
+
+    def __init__(self, own: Belongings, account: str | None, doors: Doors) -> None:
+        self._home = own.work / _HOME
+        self._account = account
+        self._doors = doors
+
+    @property
+    def described(self) -> str:
+        """Return what it is, for reports."""
+        return "a directory"
+
+    def renew(self, template: Path) -> Path:
+        """Return the home of a server with a fresh copy of the template's data."""
+        remove_tree(self._home)
+        make_directory(self._home, account=self._account)
+        copy_data(template, self._home, self._doors)
+        return self._home
+
+    def die(self, server: LocalServer, death: Death) -> Ended:
+        """Kill the server; the power of a plain directory cannot be cut."""
+        assert death is Death.KILL  # noqa: S101 - a test with power cuts has another ground
+        begun_at = self._doors.clock.monotonic()
+        server.kill()
+        return Ended(begun_at=begun_at)
+
+
+class CutVolume:
+    """An XFS in a file, made anew for each death."""
+
+    def __init__(self, own: Belongings, account: str | None, doors: Doors) -> None:
+        self._image = own.work / "volume.img"
+        self._place = own.work / "volume"
+        self._account = account
+        self._doors = doors
+        self._volumes = doors.volumes
+        make_directory(self._place)
+        own.note_mount(self._place)
+
+    @property
+    def described(self) -> str:
+        """Return what it is."""
+        return "XFS on a loop device"
+
+    def renew(self, template: Path) -> Path:
+        """Return a fresh home on a fresh file system.
+
+        Raises:
+            PreflightError: There is no room for it.
+        """
+        unmounted(self._place, self._volumes, self._doors.clock)
+        self._require_room()
+        self._volumes.make(self._image, VOLUME_BYTES)
+        self._volumes.mount(self._image, self._place)
+        home = self._place / _HOME
+        make_directory(home, account=self._account)
+        copy_data(template, home, self._doors)
+        self._volumes.flush(self._place)
+        return home
+
+    def _require_room(self) -> None:
+        """Raise where the sparse file might not get all of its space.
+
+        XFS would have taken a write which the loop device then cannot pass on: a loss that the
+        server is no party to.
+        """
+        room = self._volumes.room_bytes(self._image)
+        if room < VOLUME_BYTES:
+            raise PreflightError(
+                f"{self._image.parent} has room for {format_bytes(room)}, and the file system whose"
+                f" power is cut may take {format_bytes(VOLUME_BYTES)}",
+                hint="Name a place with room for it (--directory DIR), or leave the power cuts out:"
+                " --deaths kill.",
+            )
+
+    def die(self, server: LocalServer, death: Death) -> Ended:
+        """Kill the server, or cut the power: then its file system first, and it is mounted again.
+
+        With the server first, the kernel would have time to write back what it left.
+        """
+        if death is Death.KILL:
+            begun_at = self._doors.clock.monotonic()
+            server.kill()
+            return Ended(begun_at=begun_at)
+        cut = self._volumes.cut(self._place, self._doors.clock)
+        server.kill()
+        unmounted(self._place, self._volumes, self._doors.clock)
+        self._volumes.mount(self._image, self._place)
+        return Ended(
+            begun_at=cut.begun_at,
+            window_s=cut.ended_at - cut.begun_at,
+            took_unflushed=not self._volumes.outlived(self._place),
+        )
+
+
+Ground = Directory | CutVolume  # what the data of a test lie on
+
+
+def copy_data(template: Path, home: Path, doors: Doors) -> None:
+    """Copy the data of a stopped server into another home.
+
+    Raises:
+        PreflightError: It fails: the disk is full.
+    """
+    argv = ("cp", "--archive", "--reflink=auto", str(template / "data"), str(home))
+    completed = doors.processes.run(Command(argv=argv), timeout_s=_COPY_TIMEOUT_S)
+    if not completed.succeeded:
+        raise PreflightError(
+            f"the data of the server could not be copied: {completed.tail(1)}",
+            hint="Name a place with room for them: --directory DIR.",
+        )
 
 
 @dataclass(slots=True)
@@ -153,35 +356,80 @@ _FREE_TIMEOUT_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
-    """What all crashes of a test share.
+class Subject:
+    """What is put to the test.
 
     Attributes:
-        sockets: Directory of the servers' sockets.
-        template: Home of a stopped server with fresh data.
-        clients: Connections that write.
-        pipeline: Writes under way on each.
-        succession: How replicas take over; None: the engine has none.
+        engine: ``redis`` or ``postgres``.
+        label: Of the server: ``Redis 7.0.15``.
+        succession: How replicas take over; None: it has none.
     """
 
+    engine: str
+    label: str
     program: ServerProgram
     writes: NumberedWrites
-    ground: Ground
-    sockets: Path
-    template: Path
-    account: str | None
-    clients: int
-    pipeline: int
-    doors: Doors
     succession: Succession | None = None
 
-    def server(self, home: Path) -> LocalServer:
-        """Return a server that has a home."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How it is put to the test.
+
+    Attributes:
+        cuts: Deaths of each kind for each mode.
+        pipeline: Writes under way on each connection.
+        longest_s: No death comes later under load.
+        root: Directory below which all happens.
+        account: Of the servers; None: our own.
+    """
+
+    modes: tuple[CrashMode, ...]
+    deaths: tuple[Death, ...]
+    cuts: int
+    clients: int
+    pipeline: int
+    longest_s: float
+    seed: int
+    root: Path
+    account: str | None
+
+    def pairs(self) -> tuple[tuple[CrashMode, Death], ...]:
+        """Return who dies how in each round.
+
+        A server with a replica is only killed. It writes no file that a cut could take, and both
+        are on one machine: its kernel goes on sending, as that of a machine without power cannot.
+        """
+        return tuple(
+            (mode, death)
+            for mode in self.modes
+            for death in self.deaths
+            if mode.replica is None or death is Death.KILL
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What all crashes of a test share."""
+
+    subject: Subject
+    asked: Asked
+    own: Belongings
+    ground: Ground
+    doors: Doors
+
+    @property
+    def template(self) -> Path:
+        """Return the home of a stopped server with fresh data."""
+        return self.own.work / "template"
+
+    def server(self, home: Path, program: ServerProgram | None = None) -> LocalServer:
+        """Return a server that has a home; where a program is named, it is of that."""
         return LocalServer(
-            self.program,
+            program or self.subject.program,
             home,
-            self.sockets,
-            account=self.account,
+            self.own.sockets,
+            account=self.asked.account,
             processes=self.doors.processes,
             clock=self.doors.clock,
         )
@@ -217,7 +465,7 @@ def crash(mode: CrashMode, death: Death, under_load_s: float, means: Means) -> C
         try:
             server.start(mode.asked, port=None)
             missing = [
-                means.writes.missing(server.address, each.writer, each.last)
+                means.subject.writes.missing(server.address, each.writer, each.last)
                 for each in died.answers
             ]
         except TargetError as error:
@@ -256,10 +504,10 @@ def dead(server: LocalServer, death: Death, under_load_s: float, means: Means) -
     """
     clock = means.doors.clock
     load = Load(
-        means.writes,
+        means.subject.writes,
         server.address,
-        clients=means.clients,
-        pipeline=means.pipeline,
+        clients=means.asked.clients,
+        pipeline=means.asked.pipeline,
         clock=clock,
     )
     try:
@@ -337,7 +585,7 @@ def inherit(mode: CrashMode, death: Death, under_load_s: float, means: Means) ->
     heirs = _heirs(means)
     program = heirs.program(mode.replica or ())
     home = means.ground.renew(means.template)
-    server = replace(means, program=program).server(home)
+    server = means.server(home, program)
     beside = _beside(means)
     try:
         server.start(mode.asked, port=None)
@@ -347,7 +595,8 @@ def inherit(mode: CrashMode, death: Death, under_load_s: float, means: Means) ->
         with Lag(heirs.watch(server.address, heir)) as lag:
             died = dead(server, death, under_load_s, means)
         heirs.promote(heir, means.doors.clock)
-        missing = [means.writes.missing(heir, each.writer, each.last) for each in died.answers]
+        writes = means.subject.writes
+        missing = [writes.missing(heir, each.writer, each.last) for each in died.answers]
     finally:
         beside.stop()
         ended(server, means)
@@ -356,12 +605,12 @@ def inherit(mode: CrashMode, death: Death, under_load_s: float, means: Means) ->
 
 
 def _heirs(means: Means) -> Succession:
-    if means.succession is None:
+    if means.subject.succession is None:
         raise MeasurementError(
             "this engine has no replicas that take over",
             hint="Leave modes with a replica out.",
         )
-    return means.succession
+    return means.subject.succession
 
 
 def _beside(means: Means) -> Beside:
@@ -371,8 +620,8 @@ def _beside(means: Means) -> Beside:
             raise TargetError(f"{what} failed: {completed.tail(1)}")
 
     return Beside(
-        lambda program, home: replace(means, program=program).server(home),
-        account=means.account,
+        lambda program, home: means.server(home, program),
+        account=means.asked.account,
         run=run,
     )
 
@@ -409,69 +658,12 @@ _TEMPLATE_TIMEOUT_S: Final = 120.0
 _LEAST_SHARE: Final = 0.25  # of the longest load: a guess that lets every mode reach its stride
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """What is put to the test.
-
-    Attributes:
-        engine: ``redis`` or ``postgres``.
-        label: Of the server: ``Redis 7.0.15``.
-        succession: How replicas take over; None: it has none.
-    """
-
-    engine: str
-    label: str
-    program: ServerProgram
-    writes: NumberedWrites
-    succession: Succession | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """How it is put to the test.
-
-    Attributes:
-        cuts: Deaths of each kind for each mode.
-        pipeline: Writes under way on each connection.
-        longest_s: No death comes later under load.
-        root: Directory below which all happens.
-        account: Of the servers; None: our own.
-    """
-
-    modes: tuple[CrashMode, ...]
-    deaths: tuple[Death, ...]
-    cuts: int
-    clients: int
-    pipeline: int
-    longest_s: float
-    seed: int
-    root: Path
-    account: str | None
-
-    def pairs(self) -> tuple[tuple[CrashMode, Death], ...]:
-        """Return who dies how in each round.
-
-        A server with a replica is only killed. It writes no file that a cut could take, and both
-        are on one machine: its kernel goes on sending, as that of a machine without power cannot.
-        """
-        return tuple(
-            (mode, death)
-            for mode in self.modes
-            for death in self.deaths
-            if mode.replica is None or death is Death.KILL
-        )
-
-
 def crash_test(
     subject: Subject, asked: Asked, doors: Doors, taken: Callable[[CrashTest], None]
 ) -> CrashTest:
     """Return what was found.
 
-    Args:
-        subject: The server.
-        asked: Modes, deaths and how many.
-        doors: To the outside.
-        taken: Told after each crash, with all there are so far.
+    ``taken`` is told after each crash, with all there are so far.
 
     Raises:
         PrivilegeError: Power cuts need root.
@@ -484,7 +676,8 @@ def crash_test(
     _require_reach(asked)
     with belongings(asked.root, asked.account, doors) as own:
         ground = _ground(own, asked, doors)
-        means = _means(subject, asked, own, ground, doors)
+        means = Means(subject=subject, asked=asked, own=own, ground=ground, doors=doors)
+        _make_template(means)
         found = _begun(subject, asked, ground, doors)
         generator = random.Random(asked.seed)  # noqa: S311 - an order, no secret
         for _ in range(asked.cuts):
@@ -501,11 +694,7 @@ def crash_test(
 
 
 def _require_deaths(asked: Asked) -> None:
-    """Raise where a mode would die no death at all.
-
-    Raises:
-        PreflightError: With a way out.
-    """
+    """Raise where a mode would die no death at all."""
     dying = {mode.name for mode, _ in asked.pairs()}
     for mode in asked.modes:
         if mode.name not in dying:
@@ -517,11 +706,7 @@ def _require_deaths(asked: Asked) -> None:
 
 
 def _require_reach(asked: Asked) -> None:
-    """Raise where the servers' account cannot enter the place.
-
-    Raises:
-        PreflightError: With a way out.
-    """
+    """Raise where the servers' account cannot enter the place."""
     place = existing_parent(asked.root)
     if not reachable_by(place, asked.account):
         raise PreflightError(
@@ -552,28 +737,10 @@ def _ground(own: Belongings, asked: Asked, doors: Doors) -> Ground:
     return Directory(own, asked.account, doors)
 
 
-def _means(subject: Subject, asked: Asked, own: Belongings, ground: Ground, doors: Doors) -> Means:
-    """Return what all crashes share; the template is made here."""
-    means = Means(
-        program=subject.program,
-        writes=subject.writes,
-        ground=ground,
-        sockets=own.sockets,
-        template=own.work / "template",
-        account=asked.account,
-        clients=asked.clients,
-        pipeline=asked.pipeline,
-        doors=doors,
-        succession=subject.succession,
-    )
-    _make_template(means)
-    return means
-
-
 def _make_template(means: Means) -> None:
     """Make fresh data by a server with its own defaults, which is stopped in order."""
-    make_directory(means.template, account=means.account)
-    command = means.program.create(means.template / "data", means.account)
+    make_directory(means.template, account=means.asked.account)
+    command = means.subject.program.create(means.template / "data", means.asked.account)
     completed = means.doors.processes.run(command, timeout_s=_TEMPLATE_TIMEOUT_S)
     if not completed.succeeded:
         raise PreflightError(
@@ -583,7 +750,7 @@ def _make_template(means: Means) -> None:
     server = means.server(means.template)
     try:
         server.start({}, port=None)
-        means.writes.prepare(server.address)
+        means.subject.writes.prepare(server.address)
     finally:
         server.stop(keep_data=True)
 

@@ -106,15 +106,15 @@ class CampaignDirectory:
 
     def write_schedule(self, schedule: Schedule) -> None:
         """Store the order of all runs."""
-        self._store("schedule.json", _json(_SCHEDULE.dump_json(schedule, indent=1)))
+        self._store("schedule.json", _SCHEDULE.dump_json(schedule, indent=1))
 
     def write_environment(self, environment: Environment) -> None:
         """Store the facts of machine and servers."""
-        self._store("environment.json", _json(_ENVIRONMENT.dump_json(environment, indent=1)))
+        self._store("environment.json", _ENVIRONMENT.dump_json(environment, indent=1))
 
-    def _store(self, name: str, text: str) -> None:
+    def _store(self, name: str, content: bytes) -> None:
         """Store a file that the journal is about to rest on."""
-        write_text(self.path / name, text, error_type=RecordError)
+        write_text(self.path / name, f"{content.decode()}\n", error_type=RecordError)
         with translated(self.path, RecordError):
             sync_directory(self.path)
 
@@ -274,10 +274,10 @@ def may_be_there(name: str) -> bool:
         return True  # in another account's cache: it cannot be looked at
 
 
-def campaign_in(path: Path) -> str | None:
-    """Return the id of the campaign in a directory; None where there is none that can be read."""
+def standing_in(path: Path) -> Standing | None:
+    """Return where the campaign in a directory stands; None where none can be read."""
     try:
-        return read_standing(path).campaign_id
+        return read_standing(path)
     except RecordError:
         return None
 
@@ -336,7 +336,3 @@ def require_campaign(path: Path) -> None:
             if below
             else "Name the directory that `steelyard run` printed.",
         )
-
-
-def _json(content: bytes) -> str:
-    return content.decode() + "\n"

@@ -31,7 +31,7 @@ from steelyard.gateways.files import (
     sync_names,
     write_text,
 )
-from steelyard.record.directory import campaign_in
+from steelyard.record.directory import standing_in
 from steelyard.record.journal import Created, Standing
 
 # How the line of each kind begins: a path's with "/", that of a thing on a server with "{".
@@ -86,11 +86,7 @@ def settle(campaign_id: str) -> None:
 
 
 def _one_line(path: Path) -> str:
-    """Return a path as a line has it.
-
-    Raises:
-        RecordError: It would be two.
-    """
+    """Return a path as a line has it."""
     if "\n" in str(path):
         raise RecordError(
             f"the path {str(path)!r} has a line break in it", hint="Name another directory."
@@ -137,7 +133,8 @@ def is_noted(campaign_id: str, record: Path) -> bool:
     with suppress(OSError):
         if noted[0].samefile(record):
             return True
-    return campaign_in(noted[0]) != campaign_id  # it was moved; another may be in its place
+    there = standing_in(noted[0])  # where it was moved, another may be in its place
+    return there is None or there.campaign_id != campaign_id
 
 
 def known(
@@ -166,7 +163,7 @@ def unregister(campaign_id: str) -> None:
 
 def note(campaign_id: str, thing: Outside) -> None:
     """Note what is about to be made or changed outside the record."""
-    _note(campaign_id, _line(thing))
+    add_line(_file(campaign_id), _line(thing))  # on disk before the journal rests on it
 
 
 def _line(thing: Outside) -> str:
@@ -178,12 +175,7 @@ def _line(thing: Outside) -> str:
 
 def note_mount(campaign_id: str, place: Path) -> None:
     """Note a directory where a file system is about to be mounted."""
-    _note(campaign_id, f"{_MOUNT}{place}")
-
-
-def _note(campaign_id: str, line: str) -> None:
-    """Write a line and return once it is on disk: the journal rests on it."""
-    add_line(_file(campaign_id), line)
+    add_line(_file(campaign_id), f"{_MOUNT}{place}")
 
 
 def records() -> list[tuple[str, Path]]:

@@ -4,6 +4,7 @@ The table of latencies has a row per run, script and bucket that holds a transac
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain, islice
@@ -23,7 +24,6 @@ from steelyard.core.measurement import (
     Seconds,
     SustainedRun,
 )
-from steelyard.core.schedule import Load
 from steelyard.gateways.files import write_bytes
 from steelyard.stats.histogram import bucket_bounds, from_text
 
@@ -31,43 +31,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _T = TypeVar("_T")
-LATENCY_COLUMNS: Final = {
-    "script": "string",
-    "kind": "string",
-    "low_us": "int64",
-    "high_us": "int64",
-    "count": "int64",
-}
-
-
-def latency_columns(
-    key: Mapping[str, Any], latency: RunLatency | None
-) -> Iterator[dict[str, list[Any]]]:
-    """Yield the columns of one histogram after the other; none for a run without latency.
-
-    Columns and not rows: a campaign has hundreds of thousands of buckets. Lag and service are
-    those of all scripts together, so that their script is null.
-    """
-    if latency is None:
-        return
-    for each in latency.scripts:
-        yield _columns({**key, "script": each.script, "kind": "latency"}, each.latency)
-    for kind, text in (("lag", latency.lag), ("service", latency.service)):
-        yield _columns({**key, "script": None, "kind": kind}, text)
-
-
-def _columns(key: Mapping[str, Any], text: str) -> dict[str, list[Any]]:
-    counts = from_text(text).counts
-    places = np.flatnonzero(counts)
-    low, high = bucket_bounds(places)
-    return {
-        **{name: [value] * len(places) for name, value in key.items()},
-        "low_us": low.tolist(),
-        "high_us": high.tolist(),
-        "count": counts[places].tolist(),
-    }
-
-
 INSTALL: Final = "pip install pyarrow"
 
 
@@ -121,8 +84,9 @@ def _parts_of(record: CampaignRecord) -> dict[str, Iterator["pa.Table"]]:
     """Return each table in parts, at least one, that are made when they are asked for."""
     counted = {(run.place, run.attempt) for run in record.counted_runs}
     short = (_run_row(run, counted=(run.place, run.attempt) in counted) for run in record.runs)
+    long = (_run_row(run, counted=False) for run in record.sustained)
     return {
-        "runs": _parts(chain(short, map(_sustained_row, record.sustained)), _RUN_COLUMNS),
+        "runs": _parts(chain(short, long), _RUN_COLUMNS),
         "intervals": _interval_parts((key, run.measurement) for key, run in _keyed(record)),
         "waits": _parts(_rows(record, _wait_rows), _WAIT_COLUMNS),
         "counters": _parts(_rows(record, _counter_rows), _COUNTER_COLUMNS),
@@ -134,8 +98,8 @@ def _parts_of(record: CampaignRecord) -> dict[str, Iterator["pa.Table"]]:
 
 def _keyed(record: CampaignRecord) -> Iterator[tuple[_Key, Run | SustainedRun]]:
     """Yield every run with its key, long ones last."""
-    yield from ((_key(run), run) for run in record.runs)
-    yield from ((_sustained_key(long), long) for long in record.sustained)
+    runs: Iterator[Run | SustainedRun] = chain(record.runs, record.sustained)
+    yield from ((_key(run), run) for run in runs)
 
 
 def _rows(
@@ -187,9 +151,37 @@ def _interval_parts(runs: Iterable[tuple[_Key, Measurement | None]]) -> Iterator
 
 
 def _latency_parts(record: CampaignRecord) -> Iterator["pa.Table"]:
-    parts = (part for key, run in _keyed(record) for part in latency_columns(key, run.latency))
+    parts = (part for key, run in _keyed(record) for part in _latency_columns(key, run.latency))
     for some in _some(parts, _RUNS_AT_ONCE):
-        yield _table_of_parts(some, {**_KEY_COLUMNS, **LATENCY_COLUMNS})
+        yield _table_of_parts(some, _LATENCY_COLUMNS)
+
+
+def _latency_columns(
+    key: Mapping[str, Any], latency: RunLatency | None
+) -> Iterator[dict[str, list[Any]]]:
+    """Yield the columns of one histogram after the other; none for a run without latency.
+
+    Columns and not rows: a campaign has hundreds of thousands of buckets. Lag and service are
+    those of all scripts together, so that their script is null.
+    """
+    if latency is None:
+        return
+    for each in latency.scripts:
+        yield _columns({**key, "script": each.script, "kind": "latency"}, each.latency)
+    for kind, text in (("lag", latency.lag), ("service", latency.service)):
+        yield _columns({**key, "script": None, "kind": kind}, text)
+
+
+def _columns(key: Mapping[str, Any], text: str) -> dict[str, list[Any]]:
+    counts = from_text(text).counts
+    places = np.flatnonzero(counts)
+    low, high = bucket_bounds(places)
+    return {
+        **{name: [value] * len(places) for name, value in key.items()},
+        "low_us": low.tolist(),
+        "high_us": high.tolist(),
+        "count": counts[places].tolist(),
+    }
 
 
 _KEY_COLUMNS = {
@@ -206,12 +198,7 @@ _KEY_COLUMNS = {
     "generators": "int32",
     "sustained": "bool",
 }
-_RUN_COLUMNS = {
-    **_KEY_COLUMNS,
-    "counted": "bool",
-    "started_at": "float64",
-    "since_start_s": "float64",
-    "validity": "string",
+_MEASURED = {
     "transactions": "float64",
     "seconds": "float64",
     "tps": "float64",
@@ -219,6 +206,14 @@ _RUN_COLUMNS = {
     "latency_stddev_s": "float64",
     "failed": "int64",
     "connection_s": "float64",
+}
+_RUN_COLUMNS = {
+    **_KEY_COLUMNS,
+    "counted": "bool",
+    "started_at": "float64",
+    "since_start_s": "float64",
+    "validity": "string",
+    **_MEASURED,
     "raw": "string",
     "checkpoint_age_s": "float64",
     "sub_block": "int32",
@@ -230,6 +225,14 @@ _INTERVAL_COLUMNS = {
     "transactions": "float64",
     "latency_mean_s": "float64",
     "failed": "int64",
+}
+_LATENCY_COLUMNS = {
+    **_KEY_COLUMNS,
+    "script": "string",
+    "kind": "string",
+    "low_us": "int64",
+    "high_us": "int64",
+    "count": "int64",
 }
 # What used the machine in an interval; differences over it.
 HOST_QUANTITIES = (
@@ -275,75 +278,38 @@ _USE_COLUMNS = {
 }
 
 
-def _key(run: Run) -> dict[str, Any]:
+def _key(run: Run | SustainedRun) -> dict[str, Any]:
+    """Return the key of a run: a long one belongs to no block; of a closed loop no rate is told."""
+    load, is_long = run.cell.load, isinstance(run, SustainedRun)
+    names = () if is_long else ("block", "attempt", "start", "position")
     return {
-        "block": run.block,
-        "attempt": run.attempt,
-        "start": run.start,
-        "position": run.position,
+        **{name: getattr(run, name) for name in names},
         "configuration": run.configuration,
         "workload": run.cell.workload,
-        **_load(run.cell.load),
-        "sustained": False,
-    }
-
-
-def _sustained_key(run: SustainedRun) -> dict[str, Any]:
-    """Return the key of a long run, which belongs to no block."""
-    return {
-        "configuration": run.configuration,
-        "workload": run.cell.workload,
-        **_load(run.cell.load),
-        "sustained": True,
-    }
-
-
-def _load(load: Load) -> dict[str, Any]:
-    """Return a load; of a closed loop both rates are null."""
-    return {
         "clients": load.clients,
         "threads": load.threads,
         "rate_per_s": load.rate_per_s,
         "rate_share": load.share,
         "generators": load.generators,
+        "sustained": is_long,
     }
 
 
-def _sustained_row(run: SustainedRun) -> dict[str, Any]:
-    return {
-        **_sustained_key(run),
-        "counted": False,
-        "started_at": run.started_at,
-        "validity": run.validity.value,
-        **_measured(run.measurement),
-        "raw": run.raw,
-    }
-
-
-def _run_row(run: Run, *, counted: bool) -> dict[str, Any]:
-    return {
+def _run_row(run: Run | SustainedRun, *, counted: bool) -> dict[str, Any]:
+    taken = run.measurement
+    row = {
         **_key(run),
         "counted": counted,
         "started_at": run.started_at,
-        "since_start_s": run.since_start_s,
         "validity": run.validity.value,
-        **_measured(run.measurement),
         "raw": run.raw,
-        "checkpoint_age_s": run.checkpoint and run.checkpoint.seconds,
-        "sub_block": run.sub_block,
+        **{name: None if taken is None else getattr(taken, name) for name in _MEASURED},
     }
-
-
-def _measured(taken: Measurement | None) -> dict[str, Any]:
-    return {
-        "transactions": taken and taken.transactions,
-        "seconds": taken and taken.seconds,
-        "tps": taken and taken.tps,
-        "latency_mean_s": taken and taken.latency_mean_s,
-        "latency_stddev_s": taken and taken.latency_stddev_s,
-        "failed": taken and taken.failed,
-        "connection_s": taken and taken.connection_s,
-    }
+    if isinstance(run, Run):
+        row["since_start_s"] = run.since_start_s
+        row["checkpoint_age_s"] = run.checkpoint and run.checkpoint.seconds
+        row["sub_block"] = run.sub_block
+    return row
 
 
 def _host_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[str, Any]]:
@@ -381,19 +347,7 @@ def _counter_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[s
 def _use_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[str, Any]]:
     """Return a row per statement that was called; none for a run in which that was not read."""
     used = None if evidence is None else evidence.statements
-    return [
-        {
-            **key,
-            "statement": each.text,
-            "calls": each.calls,
-            "seconds": each.seconds,
-            "rows": each.rows,
-            "pages_hit": each.pages_hit,
-            "pages_read": each.pages_read,
-            "wal_bytes": each.wal_bytes,
-        }
-        for each in used or ()
-    ]
+    return [{**key, "statement": each.text, **asdict(each)} for each in used or ()]
 
 
 def _table_of_parts(parts: Iterable[dict[str, list[Any]]], columns: dict[str, str]) -> "pa.Table":

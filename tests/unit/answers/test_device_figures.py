@@ -1,6 +1,6 @@
 """The figures of a run's device: against recorded output of iostat."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
@@ -57,7 +57,7 @@ def test_figures_are_those_of_iostat() -> None:
 
 def test_no_request_has_no_size_and_no_wait() -> None:
     """Where iostat prints 0.00: a mean over nothing is None, a rate over no time is nothing."""
-    nothing = used_as_recorded() - used_as_recorded()
+    nothing = DeviceCounters(**dict.fromkeys(asdict(used_as_recorded()), 0.0))
     run = _evidence(nothing, 1.0)
     assert device.reads_per_s(run) == device.requests_per_s(run) == 0
     assert device.queue_length(run) == device.busy_fraction(run) == 0

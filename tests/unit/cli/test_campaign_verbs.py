@@ -1,6 +1,7 @@
 """The verbs that read campaigns, on records of campaigns that ran in a world without servers."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from fakes.campaigns import Stage, an_experiment, asks
 from fakes.clock import FakeClock
+from steelyard.cli import campaigns as reading
 from steelyard.cli.main import cli
 from steelyard.core.errors import InputError, RecordError
 from steelyard.core.experiment import Configuration, Measure, Stop
@@ -227,3 +229,11 @@ def test_campaigns_without_anything_in_common_are_refused(campaigns: Path, tmp_p
     refused = invoke("compare", campaigns / "two", tmp_path / "other").exception
     assert isinstance(refused, InputError)
     assert "in common" in refused.message
+
+
+def test_json_never_holds_what_json_does_not_know() -> None:
+    """A number that is none is a programming error, not a summary that nothing can read."""
+    assert json.loads(reading.as_json({"b": 1.5, "a": None})) == {"b": 1.5, "a": None}
+    assert reading.as_json({"name": "für"}) == '{\n  "name": "für"\n}\n'
+    with pytest.raises(ValueError, match="Out of range float"):
+        reading.as_json({"x": math.nan})

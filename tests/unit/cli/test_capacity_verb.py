@@ -8,8 +8,7 @@ from command_line import EXPERIMENT, Shell
 
 from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.file.form_parts import GOAL_SHARES
-from steelyard.campaign.file.overrides import CapacityQuestion, capacity_text
-from steelyard.cli.questions import CapacityOptions, _capacity_command
+from steelyard.cli.questions import CapacityOptions, _capacity_command, capacity_text
 from steelyard.core.errors import ExitCode
 from steelyard.core.experiment import Experiment, LatencyGoal
 from steelyard.core.target import EndpointTarget, LocalTarget
@@ -18,25 +17,15 @@ from steelyard.tuning.profiles import MachineFacts
 FACTS = MachineFacts(cpus=4.0, memory_bytes=2**33, free_disk_bytes=2**36)
 
 
-def _question(**changes: object) -> CapacityQuestion:
-    asked: dict[str, object] = {
-        "target": "embedded",
-        "clients": 16,
-        "scale": 10,
-        "builtins": ["select-only"],
-        "protocol": "prepared",
-        "rates": "",
-        "goal": "",
-        "run_s": "5s",
-        "budget": "10m",
-        "seed": 5,
-    }
-    return CapacityQuestion(**{**asked, **changes})  # type: ignore[arg-type]
+def _options(**changes: object) -> CapacityOptions:
+    given = dict.fromkeys(CapacityOptions.__dataclass_fields__)
+    asked = {"place": "embedded", "flags": (), "allow_existing": False, "yes": False}
+    return CapacityOptions(**{**given, **asked, **changes})  # type: ignore[arg-type]
 
 
 def _experiment(**changes: object) -> Experiment:
     surroundings = Surroundings(base=Path("/"), facts=FACTS)
-    return load_text(capacity_text(_question(**changes)), "capacity", surroundings).experiment
+    return load_text(capacity_text(_options(**changes), 5), "capacity", surroundings).experiment
 
 
 def test_the_usual_question() -> None:
@@ -88,10 +77,10 @@ def test_all_wrong_options_are_said_at_once(shell: Shell) -> None:
 
 def test_a_goal_asks_for_closer_rates() -> None:
     """It is read between two rates, so there are five; rates that were named stay."""
-    experiment = _experiment(goal="p99.9 < 20ms")
+    experiment = _experiment(slo="p99.9 < 20ms")
     assert experiment.goal == LatencyGoal(share=0.999, limit_s=0.02)
     assert [load.share for load in experiment.loads] == [0.5, 0.6, 0.7, 0.8, 0.9]
-    named = _experiment(goal="p99 < 1s", rates="500, 20%")
+    named = _experiment(slo="p99 < 1s", rate="500, 20%")
     assert [(load.rate_per_s, load.share) for load in named.loads] == [(500.0, None), (None, 0.2)]
 
 
@@ -110,21 +99,21 @@ def test_a_goal_asks_for_closer_rates() -> None:
 )
 def test_every_kind_of_target(target: str, expected: object) -> None:
     """Words, directories, URIs and mappings, whatever characters they have."""
-    assert _experiment(target=target).configurations[0].target == expected
+    assert _experiment(place=target).configurations[0].target == expected
 
 
 def test_a_large_pool_has_room() -> None:
     """More clients than the default of max_connections allows raise it, on a server of ours."""
-    (server,) = _experiment(clients=200).configurations
+    (server,) = _experiment(client=200).configurations
     assert {setting.name: setting.value for setting in server.settings} == {
         "max_connections": "210"
     }
-    assert _experiment(clients=200, target="postgresql://h/d").configurations[0].settings == ()
+    assert _experiment(client=200, place="postgresql://h/d").configurations[0].settings == ()
 
 
 def test_several_scripts_are_several_workloads() -> None:
     """Each has its own capacity and rates; what is no script is refused with its name."""
-    both = _experiment(builtins=["select-only", "tpcb-like"], scale=3)
+    both = _experiment(builtin="select-only, tpcb-like", scale=3)
     assert [(w.name, w.builtin, w.scale_factor) for w in both.workloads] == [
         ("select-only", "select-only", 3),
         ("tpcb-like", "tpcb-like", 3),
@@ -133,23 +122,14 @@ def test_several_scripts_are_several_workloads() -> None:
 
 def test_the_command_repeats_it() -> None:
     """Options that were not given stay away, so that the usual ones may change; the seed stays."""
-    options = CapacityOptions(
+    options = _options(
         place="postgresql://h/d",
         flags=("--random-seed=7",),
         client=4,
-        scale=None,
-        builtin=None,
-        protocol=None,
-        rate=None,
         slo="p99 < 10ms",
-        slice_=None,
-        budget=None,
         seed=3,
         out=Path("c"),
-        dry_run=False,
         as_json=True,
-        quiet=False,
-        yes=False,
         allow_existing=True,
     )
     assert _capacity_command(options) == (
@@ -245,7 +225,7 @@ def test_the_rates_of_a_file_stay_unless_others_are_asked_for(shell: Shell) -> N
 def test_a_goal_has_one_set_of_rates(shell: Shell) -> None:
     """A file with `slo`, one given to a file, and one given for a target try the same shares."""
     goal = "p95 < 5ms"
-    asked = [load.share for load in _experiment(goal=goal).loads]
+    asked = [load.share for load in _experiment(slo=goal).loads]
     assert asked == list(GOAL_SHARES)
     for text, words in ((f"{EXPERIMENT}slo: {goal}\n", ()), (EXPERIMENT, ("--slo", goal))):
         Path("mine.yaml").write_text(text)

@@ -42,7 +42,7 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> FakeStack:
     def collected(asked: Asked) -> StackFacts:
         return collect(asked, stack.doors())
 
-    monkeypatch.setattr(inspect, "_collected", collected)
+    monkeypatch.setattr(inspect, "collected", collected)
     return stack
 
 
@@ -154,7 +154,7 @@ def test_a_place_to_save_is_checked_before_anything_is_looked_at(
     def collected(asked: Asked) -> StackFacts:
         raise AssertionError(asked)
 
-    monkeypatch.setattr(inspect, "_collected", collected)
+    monkeypatch.setattr(inspect, "collected", collected)
     missing = tmp_path / "missing"
     for place, told in (
         (missing / "x.yaml", f"there is no directory {missing}"),

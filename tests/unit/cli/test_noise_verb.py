@@ -10,7 +10,7 @@ from command_line import EXPERIMENT, Shell
 from fakes.campaigns import Stage, an_experiment
 from steelyard.answers import report
 from steelyard.answers.noise.compute import analyse_noise
-from steelyard.campaign.design.noise_profiles import find_profile
+from steelyard.campaign.design.noise_profiles import profile_for
 from steelyard.core.campaign import NoiseOrigin, Status
 from steelyard.core.experiment import Experiment, Measure, Stop, SwitchCost, TwinOf
 from steelyard.gateways.doors import system_doors
@@ -75,12 +75,11 @@ def test_a_finished_one_that_is_resumed_keeps_its_profile(shell: Shell) -> None:
     code, _, err = shell.run("run", "--resume", "one")
     assert code == 0
     assert "noise profile is kept in" in err
-    found = find_profile(a_twin(), system_doors().host)
-    assert found.profile.origin is NoiseOrigin.MEASURED
+    assert profile_for(a_twin(), system_doors().host).origin is NoiseOrigin.MEASURED
     code, out, _ = shell.run("clean", "--cache", "--yes")
     assert code == 0
     assert "noise profiles" in out
-    assert find_profile(a_twin(), system_doors().host).profile.origin is NoiseOrigin.ASSUMED
+    assert profile_for(a_twin(), system_doors().host).origin is NoiseOrigin.ASSUMED
 
 
 def test_a_cache_that_cannot_be_written_loses_the_profile_only(

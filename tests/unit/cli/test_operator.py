@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from steelyard.cli import options as operator
-from steelyard.cli.options import TerminalOperator
+from steelyard.cli import progress as operator
+from steelyard.cli.progress import TerminalOperator
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from rich.console import Console
 from fakes.campaigns import Stage, an_experiment
 from fakes.servers import generator_fails
 from steelyard.answers.campaign import analyse
-from steelyard.campaign.run.runner import Progress, Silence
+from steelyard.campaign.run.runner import Progress
 from steelyard.cli.progress import (
     LiveProgress,
     PlainProgress,
@@ -82,7 +82,7 @@ def test_a_pipe_gets_lines_and_a_terminal_the_table(monkeypatch: pytest.MonkeyPa
 
 def test_silence_says_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``--quiet`` is quiet."""
-    with Silence() as progress:
+    with Progress() as progress:
         _watched(tmp_path / "one", progress)
     assert capsys.readouterr() == ("", "")
 

@@ -9,9 +9,8 @@ import pytest
 from command_line import Shell
 
 from steelyard.campaign.file.files import Surroundings, load_text
-from steelyard.campaign.file.overrides import TrialQuestion, trial_text
 from steelyard.cli import launching
-from steelyard.cli.questions import _script_of, touched
+from steelyard.cli.questions import TrialOptions, _script_of, touched, trial_text
 from steelyard.core.errors import InputError
 from steelyard.core.experiment import Experiment
 from steelyard.core.measurement import Fact
@@ -23,34 +22,30 @@ if TYPE_CHECKING:
     from steelyard.targets.assembly import Assembly
 
 FACTS = MachineFacts(cpus=4.0, memory_bytes=2**33, free_disk_bytes=2**36)
-ASKED = TrialQuestion(
-    target="postgresql://shop@db.example.com/shop",
-    settings={"random_page_cost": "1.1", "search_path": "a, b"},
-    profile="",
-    memory="",
-    cpus="",
-    scripts=[],
-    builtins=["select-only", "simple-update"],
-    scale=5,
-    clients="1,8",
-    protocol="prepared",
-    restart_command=[],
-    reset_command=[],
-    decide="5%",
-    budget="10m",
-    seed=5,
-)
+DSN = "postgresql://shop@db.example.com/shop"
+SEED = 5
+
+
+def asked(**changes: object) -> TrialOptions:
+    """Return the options of a trial of two settings on two workloads."""
+    options = {
+        **dict.fromkeys(TrialOptions.__dataclass_fields__),
+        "dsn": DSN,
+        "changes": ("random_page_cost=1.1", "search_path=a, b"),
+        "scripts": (),
+        "builtin": "select-only,simple-update",
+        "scale": 5,
+        "client": "1,8",
+        "budget": "10m",
+        **changes,
+    }
+    return TrialOptions(**options)  # type: ignore[arg-type]
 
 
 def experiment_of(base: Path, **changes: object) -> Experiment:
-    """Return the experiment of a question."""
-    question = TrialQuestion(**{**vars_of(ASKED), **changes})  # type: ignore[arg-type]
-    return load_text(trial_text(question), "try", Surroundings(base=base, facts=FACTS)).experiment
-
-
-def vars_of(question: TrialQuestion) -> dict[str, object]:
-    """Return the fields of a question by name."""
-    return {name: getattr(question, name) for name in question.__dataclass_fields__}
+    """Return the experiment of a trial."""
+    text = trial_text(asked(**changes), SEED)
+    return load_text(text, "try", Surroundings(base=base, facts=FACTS)).experiment
 
 
 def test_the_server_as_it_is_is_the_baseline(tmp_path: Path) -> None:
@@ -58,10 +53,11 @@ def test_the_server_as_it_is_is_the_baseline(tmp_path: Path) -> None:
     experiment = experiment_of(tmp_path)
     now, changed = experiment.configurations
     assert (experiment.baseline, now.name, changed.name) == ("now", "now", "changed")
-    assert now.target == changed.target == EndpointTarget(uri=ASKED.target)
+    assert now.target == changed.target == EndpointTarget(uri=DSN)
     assert now.asked() == {}
-    assert changed.asked() == dict(ASKED.settings)
-    assert [workload.builtin for workload in experiment.workloads] == list(ASKED.builtins)
+    assert changed.asked() == {"random_page_cost": "1.1", "search_path": "a, b"}
+    builtins = [workload.builtin for workload in experiment.workloads]
+    assert builtins == ["select-only", "simple-update"]
     assert [load.clients for load in experiment.loads] == [1, 8]
     assert (experiment.stop.decide, experiment.stop.budget_s, experiment.seed) == (0.05, 600.0, 5)
     assert experiment.stop.equivalence == 0.05  # what is smaller counts as none
@@ -71,12 +67,12 @@ def test_scripts_run_in_the_database_that_is_named(tmp_path: Path) -> None:
     """Who names a script names the database, too; one workload holds all scripts."""
     for name in ("orders.sql", "report.sql"):
         (tmp_path / name).write_text("SELECT 1;")
-    one = experiment_of(tmp_path, scripts=[("orders.sql", 1)])
+    one = experiment_of(tmp_path, scripts=("orders.sql",))
     assert [workload.name for workload in one.workloads] == ["orders"]
     target = one.configurations[0].target
     assert isinstance(target, EndpointTarget)
     assert target.allow_existing
-    both = experiment_of(tmp_path, scripts=[("orders.sql", 9), ("report.sql", 1)])
+    both = experiment_of(tmp_path, scripts=("orders.sql@9", "report.sql"))
     (workload,) = both.workloads
     assert workload.name == "scripts"
     assert [script.weight for script in workload.scripts] == [9, 1]
@@ -94,13 +90,13 @@ def test_scripts_run_in_the_database_that_is_named(tmp_path: Path) -> None:
 )
 def test_what_libpq_takes_names_the_server(tmp_path: Path, dsn: str, uri: str) -> None:
     """Keywords and values are a URI; without any it is what libpq finds."""
-    assert experiment_of(tmp_path, target=dsn).configurations[0].target == EndpointTarget(uri=uri)
-    assert experiment_of(tmp_path, target="").configurations[0].target == EndpointTarget()
+    assert experiment_of(tmp_path, dsn=dsn).configurations[0].target == EndpointTarget(uri=uri)
+    assert experiment_of(tmp_path, dsn=None).configurations[0].target == EndpointTarget()
 
 
 def test_a_restart_command_is_the_targets(tmp_path: Path) -> None:
     """Its words, as a shell would split them."""
-    target = experiment_of(tmp_path, restart_command=["ssh", "db", "it"]).configurations[0].target
+    target = experiment_of(tmp_path, restart_command="ssh db it").configurations[0].target
     assert isinstance(target, EndpointTarget)
     assert target.restart_command == ("ssh", "db", "it")
 
@@ -108,8 +104,7 @@ def test_a_restart_command_is_the_targets(tmp_path: Path) -> None:
 def test_a_reset_command_is_the_targets(tmp_path: Path) -> None:
     """With scripts, whose database is named by whoever names them."""
     (tmp_path / "orders.sql").write_text("SELECT 1;")
-    scripts = [("orders.sql", 1)]
-    experiment = experiment_of(tmp_path, scripts=scripts, reset_command=["zfs", "it"])
+    experiment = experiment_of(tmp_path, scripts=("orders.sql",), reset_command="zfs it")
     target = experiment.configurations[0].target
     assert isinstance(target, EndpointTarget)
     assert (target.reset_command, target.allow_existing) == (("zfs", "it"), True)
@@ -118,12 +113,12 @@ def test_a_reset_command_is_the_targets(tmp_path: Path) -> None:
 def test_a_profile_fits_what_the_server_is_said_to_have(tmp_path: Path) -> None:
     """Not this machine; a setting comes over it, and the file says the same without us."""
     experiment = experiment_of(
-        tmp_path, profile="fitted", memory="64GiB", cpus="16", settings={"work_mem": "5MB"}
+        tmp_path, profile="fitted", memory="64GiB", cpus="16", changes=("work_mem=5MB",)
     )
-    asked = experiment.configurations[1].asked()
-    assert asked["shared_buffers"] == "16384MB"
-    assert asked["max_parallel_workers"] == "16"
-    assert asked["work_mem"] == "5MB"
+    settings = experiment.configurations[1].asked()
+    assert settings["shared_buffers"] == "16384MB"
+    assert settings["max_parallel_workers"] == "16"
+    assert settings["work_mem"] == "5MB"
     assert experiment.configurations[0].asked() == {}
     target = experiment.configurations[0].target
     assert isinstance(target, EndpointTarget)
@@ -208,7 +203,7 @@ def test_it_is_saved_for_run(shell: Shell, tmp_path: Path) -> None:
 
 def test_the_present_value_is_no_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of an hour would compare the server with itself; in a file it may be meant."""
-    loaded = load_text(trial_text(ASKED), "try", Surroundings(base=tmp_path, facts=FACTS))
+    loaded = load_text(trial_text(asked(), SEED), "try", Surroundings(base=tmp_path, facts=FACTS))
     monkeypatch.setattr(launching, "same_twice", lambda *_: (("now", "changed"),))
     assembly = cast("Assembly", SimpleNamespace(engine=None))
     options = launching.RunOptions(
@@ -255,7 +250,7 @@ def test_who_only_reads_is_told_that_a_setting_is_of_writes(
     tmp_path: Path, setting: str, *, told: bool
 ) -> None:
     """A quarter of an hour would find nothing, for a reason that is known before."""
-    experiment = experiment_of(tmp_path, settings={setting: "4"}, builtins=["select-only"])
+    experiment = experiment_of(tmp_path, changes=(f"{setting}=4",), builtin="select-only")
     lines = dict(touched(experiment, _assembly()))
     assert (f"{setting}: of checkpoints and WAL" in lines.get("remark", "")) is told
     writing = _assembly()
@@ -268,7 +263,7 @@ def test_what_is_touched_comes_before_the_plan(
 ) -> None:
     """It is what the help promises first; a plan is read by who goes on."""
     order = []
-    loaded = load_text(trial_text(ASKED), "try", Surroundings(base=tmp_path, facts=FACTS))
+    loaded = load_text(trial_text(asked(), SEED), "try", Surroundings(base=tmp_path, facts=FACTS))
     checked = SimpleNamespace(assembly=_assembly(), request=None)
     for name, value in (("release_frozen", None), ("check", checked)):
         monkeypatch.setattr(launching, name, lambda *_, value=value: value)

@@ -19,7 +19,7 @@ from command_line import Shell, a_campaign
 from fakes.campaigns import CAMPAIGN_ID, Killed, Stage, an_experiment
 from steelyard.campaign.file.files import preset_names
 from steelyard.cli import main as entry
-from steelyard.cli.lazy_group import LazyGroup
+from steelyard.cli.main import LazyGroup
 from steelyard.core.errors import ExitCode, Interrupted, LeftBehindError, PrivilegeError
 from steelyard.gateways.files import holding_cache
 

@@ -12,14 +12,10 @@ from steelyard.campaign.cleanup.undoing import (
     our_mounts,
     raise_all,
     trouble_of,
+    troubles_of,
     undo_thing,
 )
-from steelyard.core.errors import (
-    LeftBehindError,
-    PreflightError,
-    RecordError,
-    TargetError,
-)
+from steelyard.core.errors import LeftBehindError, PreflightError, RecordError, TargetError
 from steelyard.core.outside import ControlGroup, MadeDirectory, Outside, in_undoing_order
 from steelyard.core.units import printable
 from steelyard.gateways.doors import Doors
@@ -36,6 +32,7 @@ from steelyard.record.directory import (
     left_behind,
     may_be_there,
     read_standing,
+    standing_in,
 )
 from steelyard.record.journal import Created, Journal, Removed, Standing
 
@@ -102,9 +99,7 @@ class Leftover:
 def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover, ...]:
     """Return what dead campaigns left behind; living ones are passed over.
 
-    Args:
-        doors: To find their processes.
-        records: Campaign directories to look at; empty means every one that is registered.
+    Looked at are the directories in ``records``, or where there are none all that are registered.
 
     Raises:
         RecordError: One of ``records`` holds no campaign, or is damaged.
@@ -155,7 +150,7 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
     if is_alive(record):
         return None
     foreign: tuple[Created, ...] = ()
-    stands = _standing(record)
+    stands = standing_in(record)
     is_anothers = stands is not None and stands.campaign_id != campaign_id  # in its place
     if stands is None or is_anothers:
         ours = registry.made(campaign_id)
@@ -228,9 +223,7 @@ def release_frozen(doors: Doors, told: Callable[[str], None]) -> None:
     It holds memory, ports and locks. Its data and what else there is stay for ``clean``, or for a
     resume.
 
-    Args:
-        doors: To find it.
-        told: Gets a sentence that names it, before anything is done.
+    ``told`` gets a sentence that names it, before anything is done.
 
     Raises:
         LeftBehindError: It does not end.
@@ -238,8 +231,7 @@ def release_frozen(doors: Doors, told: Callable[[str], None]) -> None:
     still = [each for each in find_leftovers(doors) if each.frozen or each.stopped]
     for leftover in still:
         told(_named_still(leftover))
-    tried = [trouble_of(partial(_release, leftover, doors)) for leftover in still]
-    raise_all([trouble for trouble in tried if trouble is not None])
+    raise_all(troubles_of(lambda leftover: _release(leftover, doors), still))
 
 
 def _release(leftover: Leftover, doors: Doors) -> None:
@@ -263,7 +255,7 @@ def forget_if_over(campaign_id: str, record: Path, stands: Standing | None = Non
     One whose record cannot be read stays: it may be mended. A copy or a stranger's record says
     nothing of it.
     """
-    stands = stands or _standing(record)
+    stands = stands or standing_in(record)
     if stands is None and _may_be_mended(record):
         return
     is_here = stands is not None and stands.campaign_id == campaign_id
@@ -277,19 +269,11 @@ def settle(campaign_id: str, record: Path) -> None:
 
     The record may be moved: then the registry alone says what is left.
     """
-    stands = _standing(record)
+    stands = standing_in(record)
     if stands is None or not registry.is_noted(campaign_id, record):
         return
     if not registry.known(campaign_id, record, stands)[0]:
         registry.settle(campaign_id)
-
-
-def _standing(record: Path) -> Standing | None:
-    """Return where a campaign stands; None where its record was deleted or is damaged."""
-    try:
-        return read_standing(record)
-    except RecordError:
-        return None
 
 
 def _may_be_mended(record: Path) -> bool:
@@ -322,8 +306,7 @@ def undo_all(found: Sequence[Leftover], doors: Doors) -> None:
     Raises:
         LeftBehindError: Something is still there.
     """
-    tried = [trouble_of(partial(undo, leftover, doors)) for leftover in found]
-    raise_all([trouble for trouble in tried if trouble is not None])
+    raise_all(troubles_of(lambda leftover: undo(leftover, doors), found))
 
 
 def _undone(leftover: Leftover, doors: Doors) -> Iterator[LeftBehindError]:

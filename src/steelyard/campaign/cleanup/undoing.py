@@ -8,11 +8,12 @@ record here is found as well.
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -85,6 +86,7 @@ from steelyard.systems.redis.existing.platform import undo_on_redis
 from steelyard.systems.redis.existing.readiness import RedisMeans
 from steelyard.tuning.apply.kernel import stack_doors
 
+_T = TypeVar("_T")
 _CONFIGURATION: Final = TypeAdapter(Configuration)
 _WORKLOAD: Final = TypeAdapter(Workload)
 
@@ -145,10 +147,7 @@ def does(record: CampaignRecord) -> Iterator[str]:
 def adopt(path: Path, shown: CampaignRecord, doors: Doors) -> None:
     """Take a record over: what it lists outside counts as dealt with, and nothing there is touched.
 
-    Args:
-        path: Its directory.
-        shown: As the user has seen it.
-        doors: For the clock.
+    It is as ``shown`` to the user, or it is refused.
 
     Raises:
         PreflightError: It is a copy of one that is here, lists what is this account's, or is not
@@ -199,6 +198,30 @@ def trouble_of(attempt: Callable[[], None]) -> LeftBehindError | None:
     except SteelyardError as error:
         return LeftBehindError(error.message, hint=error.hint)
     return None
+
+
+def troubles_of(attempt: Callable[[_T], None], things: Iterable[_T]) -> list[LeftBehindError]:
+    """Return why attempts left things behind: each is made, whatever became of the others."""
+    tried = (trouble_of(partial(attempt, thing)) for thing in things)
+    return [trouble for trouble in tried if trouble is not None]
+
+
+@contextmanager
+def _left_behind(said: str) -> Iterator[None]:
+    """Raise whatever keeps something from being undone as that it is left behind.
+
+    Raises:
+        LeftBehindError: With what is said of the thing, and the way out.
+    """
+    try:
+        yield
+    except (RecordError, LeftBehindError):
+        raise
+    except SteelyardError as error:
+        raise LeftBehindError(
+            f"{said}: {error.message}",
+            hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
+        ) from error
 
 
 def raise_all(troubles: Sequence[SteelyardError]) -> None:
@@ -293,15 +316,8 @@ def turn_back(turned: TurnedKnob, doors: Doors) -> None:
     Raises:
         LeftBehindError: It is not as it was.
     """
-    try:
+    with _left_behind(f"{turned.label} is not as it was"):
         stack_doors(doors)[turned.knob.kind].revert(turned.knob, turned.snapshot)
-    except RecordError:
-        raise
-    except SteelyardError as error:
-        raise LeftBehindError(
-            f"{turned.label} is not as it was: {error.message}",
-            hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
-        ) from error
 
 
 _OF_CLUSTERS: Final = ("-rw", "-ro", "-r")  # how CloudNativePG names the Services of a Cluster
@@ -392,15 +408,8 @@ def undo_rented(thing: InAws, doors: Doors) -> None:
     Raises:
         LeftBehindError: It is still there, or nobody could ask.
     """
-    try:
+    with _left_behind(f"{thing.label} may still be there, and be billed"):
         undo_in_aws(thing, doors.aws.connect(thing.region), doors.clock)
-    except (RecordError, LeftBehindError):
-        raise
-    except SteelyardError as error:
-        raise LeftBehindError(
-            f"{thing.label} may still be there, and be billed: {error.message}",
-            hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
-        ) from error
 
 
 def look_for_tags(region: str, account: str, doors: Doors) -> dict[str, list[InAws]]:
@@ -430,8 +439,7 @@ def undo_tagged(
                 hint="Run `steelyard clean` with the same words again.",
             )
         ]
-    tried = [trouble_of(lambda thing=thing: undo_rented(thing, doors)) for thing in things]  # type: ignore[misc]
-    return [trouble for trouble in tried if trouble is not None]
+    return troubles_of(lambda thing: undo_rented(thing, doors), things)
 
 
 def undo_placed(thing: InCluster, doors: Doors) -> None:
@@ -440,15 +448,8 @@ def undo_placed(thing: InCluster, doors: Doors) -> None:
     Raises:
         LeftBehindError: It is still there; its context means another cluster, or leads to none.
     """
-    try:
+    with _left_behind(f"{thing.label} is left behind"):
         undo_in_cluster(thing, _connected(thing, doors), clock=doors.clock)
-    except (RecordError, LeftBehindError):
-        raise
-    except SteelyardError as error:
-        raise LeftBehindError(
-            f"{thing.label} is left behind: {error.message}",
-            hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
-        ) from error
 
 
 def _connected(thing: InCluster, doors: Doors) -> KubernetesApi:
@@ -630,8 +631,6 @@ def undo_labelled(found: Labelled, api: KubernetesApi, doors: Doors) -> None:
     Raises:
         LeftBehindError: Something is still there.
     """
-    tried = [
-        trouble_of(lambda thing=thing: undo_in_cluster(thing, api, clock=doors.clock))  # type: ignore[misc]
-        for thing in found.things
-    ]
-    raise_all([trouble for trouble in tried if trouble is not None])
+    raise_all(
+        troubles_of(lambda thing: undo_in_cluster(thing, api, clock=doors.clock), found.things)
+    )

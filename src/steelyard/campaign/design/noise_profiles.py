@@ -15,11 +15,8 @@ from steelyard.answers.noise.compute import analyse_noise
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.experiment import Experiment, Workload
-from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import stored_key
-from steelyard.core.target import (
-    Target,
-)
+from steelyard.core.target import Target
 from steelyard.gateways.doors import system_doors
 from steelyard.gateways.files import cache_directory, make_directory, read_text, write_text
 from steelyard.gateways.host import Host
@@ -43,42 +40,22 @@ class StoredProfile:
     format: int = FORMAT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """The profile to plan with, and what stood in the way of others."""
-
-    profile: NoiseProfile
-    findings: tuple[Finding, ...] = ()
-
-
 _STORED = TypeAdapter(StoredProfile)
 
 
-def profile_for(experiment: Experiment, *, in_turns: bool = False) -> NoiseProfile:
-    """Return the newest profile measured at an experiment's place, else the assumed one."""
-    return find_profile(experiment, in_turns=in_turns).profile
-
-
-def find_profile(
+def profile_for(
     experiment: Experiment, host: Host | None = None, *, in_turns: bool = False
-) -> Found:
+) -> NoiseProfile:
     """Return the profile to plan an experiment with; its workloads have the experiment's names.
 
     One that covers more of the workloads comes first, then one of the design that is planned, then
-    a newer one. One of the other design comes before none.
+    a newer one. One of the other design comes before none, which is the assumed one.
     """
     place = place_of(experiment, host or system_doors().host)
-    candidates: list[NoiseProfile] = []
-    findings: list[Finding] = []
-    for path in sorted(_home().glob("*.json")):
-        stored = _read(path)
-        if stored is None:
-            findings.append(_unreadable(path))
-        elif stored.place == place:
-            candidates.append(_for(experiment, stored))
-    matching = [candidate for candidate in candidates if candidate.workloads]
-    best = max(matching, key=partial(_worth, in_turns=in_turns), default=ASSUMED_NOISE)
-    return Found(profile=best, findings=tuple(findings))
+    stored = [each for path in sorted(_home().glob("*.json")) if (each := _read(path)) is not None]
+    here = [_for(experiment, each) for each in stored if each.place == place]
+    matching = [candidate for candidate in here if candidate.workloads]
+    return max(matching, key=partial(_worth, in_turns=in_turns), default=ASSUMED_NOISE)
 
 
 def _worth(profile: NoiseProfile, *, in_turns: bool) -> tuple[int, bool, float]:
@@ -234,13 +211,3 @@ def _is_sound_noise(noise: WorkloadNoise) -> bool:
 
 def _is_size(value: float) -> bool:
     return math.isfinite(value) and value >= 0.0
-
-
-def _unreadable(path: Path) -> Finding:
-    return Finding(
-        code="noise-profile-unreadable",
-        severity=Severity.INFO,
-        message=f"{path} is no noise profile that this version can read; it was passed over",
-        remedy="Remove it, or measure again: steelyard noise.",
-        subject="campaign",
-    )

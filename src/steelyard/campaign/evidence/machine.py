@@ -169,8 +169,9 @@ class MachineProbe:
         if others.cpu_s is not None:
             used[Quantity.VISIBLE_OTHERS_CPU_S] = rounded(others.cpu_s)
         return machine_part(
-            Seen(sources=self._sources, vantage=self._vantage, readings=self._readings),
-            last=(at_s, last),
+            self._sources,
+            self._vantage,
+            [*self._readings, (at_s, last)],
             used=used,
             others=others.heaviest,
             link_fraction=busiest_fraction(self._links, links(self._host), at_s),
@@ -187,37 +188,19 @@ class MachineProbe:
         return (own, self._vantage.pid, *self._vantage.beside)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What was read of a machine during a run.
-
-    Attributes:
-        readings: For the timeline, without the last one.
-    """
-
-    sources: Sources
-    vantage: Vantage | None
-    readings: Sequence[Reading]
-
-
 def machine_part(
-    seen: Seen,
+    sources: Sources,
+    vantage: Vantage | None,
+    readings: Sequence[Reading],
     *,
-    last: Reading,
     used: Counted,
     others: tuple[OtherProcess, ...],
     link_fraction: float | None,
 ) -> Part:
-    """Return what came of it.
+    """Return what was seen of a machine during a run.
 
-    Args:
-        seen: Up to the end.
-        last: The last reading for the timeline.
-        used: Over the run.
-        others: The heaviest other processes.
-        link_fraction: Of the busiest link; None where there is none.
+    ``readings`` are those of the timeline, with the last one; ``used`` is over the whole run.
     """
-    vantage, sources = seen.vantage, seen.sources
     with_others = partial(_with_others, vantage=vantage)
     totals = with_others(used)
     unsampled = sources.unsampled(totals)
@@ -226,7 +209,8 @@ def machine_part(
     if vantage is not None:
         more, missing = server_levels(sources.host, vantage)
         levels, absent = levels | more, (*absent, *missing)
-    readings = [*seen.readings, (last[0], _caught_up(seen.readings[0][1], last[1], totals))]
+    *sampled, (end_s, last) = readings
+    readings = [*sampled, (end_s, _caught_up(readings[0][1], last, totals))]
     return Part(
         totals={q.value: value for q, value in totals.items() if q not in unsampled},
         levels={quantity.value: value for quantity, value in levels.items()},
@@ -424,8 +408,9 @@ class MachineInTurns:
         passed = {quantity: rounded(max(total, 0.0)) for quantity, total in self._sums.items()}
         own = difference(self._own_before, self._sources.own())
         return machine_part(
-            Seen(sources=self._sources, vantage=self._vantage, readings=self._readings),
-            last=(self.own_s, self._reading()),
+            self._sources,
+            self._vantage,
+            [*self._readings, (self.own_s, self._reading())],
             used={**passed, **own, **self._parts.totals(), **self._faults()},
             others=self._bystanders.heaviest(),
             link_fraction=self._links.busiest_fraction(self.own_s),

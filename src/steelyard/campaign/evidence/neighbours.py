@@ -1,10 +1,8 @@
-"""What surrounds server and generator: other processes, CPU quotas, memory nodes, network links.
+"""What surrounds server and generator: other processes, memory nodes, network links.
 
 In turns each turn is looked at by itself. To read all processes at every switch would cost
 milliseconds. Once a second all are looked at, and those that have used a CPU since are followed:
 only they are read at every switch.
-
-CPU quotas are those of control groups, versions 1 and 2.
 """
 
 import re
@@ -14,17 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from steelyard.campaign.evidence.processes import Process, all_processes, parse_device_use, process
-from steelyard.core.measurement import OtherProcess, Vantage
-from steelyard.gateways.host import (
-    Clock,
-    Host,
-    Throttling,
-    files_of,
-    group_quota,
-    groups_around,
-    parse_throttling,
-    whole_number,
-)
+from steelyard.core.measurement import OtherProcess
+from steelyard.gateways.host import Clock, Host, whole_number
 
 MOST = 5
 
@@ -44,19 +33,15 @@ class Census:
 def census(host: Host) -> Census:
     """Return all processes of now."""
     processes = all_processes(host)
-    used = {
-        pid: parse_device_use(host.read(f"/proc/{pid}/io"))
-        for pid, each in processes.items()
-        if not each.is_of_kernel
-    }
-    return Census(
-        processes=processes,
-        device_bytes={
-            pid: float(use.read_bytes + use.written_bytes)
-            for pid, use in used.items()
-            if use is not None
-        },
-    )
+    used = {pid: _io_bytes(host, pid) for pid, p in processes.items() if not p.is_of_kernel}
+    seen = {pid: used_bytes for pid, used_bytes in used.items() if used_bytes is not None}
+    return Census(processes=processes, device_bytes=seen)
+
+
+def _io_bytes(host: Host, pid: int) -> float | None:
+    """Return what a process had read from and written to devices; None where it is not seen."""
+    use = parse_device_use(host.read(f"/proc/{pid}/io"))
+    return None if use is None else float(use.read_bytes + use.written_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +65,7 @@ def others_between(before: Census, after: Census, *, ours: Collection[int]) -> O
     that starts many short programs is still seen. A process that began and ended in between
     without a parent who waits for it is not.
 
-    Args:
-        before: At the beginning.
-        after: At the end.
-        ours: Processes that are left out, with all that descend from them.
+    Processes of ``ours`` are left out, with all that descend from them.
     """
     living, earlier = after.processes, before.processes
     cpu_before = _counted_before(earlier, living, {p: e.whole_cpu_s for p, e in earlier.items()})
@@ -201,7 +183,7 @@ class Crowd:
             name=each.name,
             started=each.started,
             cpu_s=each.whole_cpu_s - self._credit_s.get(pid, 0.0),
-            io_bytes=None if each.is_of_kernel else self._io_bytes(pid),
+            io_bytes=None if each.is_of_kernel else _io_bytes(self.host, pid),
         )
 
     def _let_go(self, pid: int) -> None:
@@ -211,10 +193,6 @@ class Crowd:
         """
         last = self._last.pop(pid)
         self._credit_s[last.parent] = self._credit_s.get(last.parent, 0.0) + last.whole_cpu_s
-
-    def _io_bytes(self, pid: int) -> float | None:
-        use = parse_device_use(self.host.read(f"/proc/{pid}/io"))
-        return None if use is None else float(use.read_bytes + use.written_bytes)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -258,22 +236,6 @@ class Bystanders:
             )
             for pid, cpu_s in used[:MOST]
         )
-
-
-def group_with_quota(host: Host, vantage: Vantage) -> str | None:
-    """Return the directory of the nearest group around the server that has a CPU quota.
-
-    Its own group comes first, then those above it, also those of a container around everything.
-    """
-    own = [str(path) for path in vantage.groups]
-    places = [*own, *groups_around(host.read(f"/proc/{vantage.pid}/cgroup"), "cpu")]
-    quotas = ((place, group_quota(files_of(host, place))) for place in places)
-    return next((place for place, quota in quotas if quota), None)
-
-
-def throttling(host: Host, group: str) -> Throttling | None:
-    """Return how often a group was held back so far."""
-    return parse_throttling(host.read(f"{group}/cpu.stat"))
 
 
 _MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ (?P<mode>[rwxsp-]{4}) ")

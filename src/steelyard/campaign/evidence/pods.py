@@ -5,7 +5,7 @@ important once a second; the generators are read before and after. All of it run
 containers, by bash alone (``pod_script``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -21,18 +21,19 @@ from steelyard.campaign.evidence.pod_script import (
     server_script,
 )
 from steelyard.campaign.evidence.sources import (
-    PRESSURE,
     Counted,
+    known,
     of_the_device,
+    of_the_kernel,
     of_the_machine,
+    of_the_quota,
     of_the_wal,
-    pressure_s,
 )
 from steelyard.campaign.evidence.watch import Part
 from steelyard.core.errors import MeasurementError, SteelyardError
 from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.measurement import Absence, OtherProcess, Quantity
-from steelyard.gateways.host import Clock, Host, cpu_times, memory_bytes, named_number
+from steelyard.gateways.host import Clock, Host, cpu_times, memory_bytes
 from steelyard.gateways.placed_files import new_mark, parse_fetched
 from steelyard.places.agent.outcomes import StartSkew
 from steelyard.places.protocol import PodSight
@@ -60,14 +61,8 @@ def timeline_counters(account: Account, devices: Devices) -> Counted:
     """Return what a look in passing shows of a server's container and node."""
     counted = of_the_machine(cpu_times(account.host.read("/proc/stat")))
     counted |= of_the_device(accounts.device(account, devices.data))
-    used_s, held_back = accounts.cpu_s(account), accounts.throttled(account)
-    if used_s is not None:
-        counted[Quantity.SERVER_CPU_S] = used_s
-    if held_back is not None:
-        counted[Quantity.QUOTA_PERIODS] = float(held_back.periods)
-        counted[Quantity.THROTTLED_PERIODS] = float(held_back.throttled)
-        counted[Quantity.THROTTLED_S] = held_back.throttled_s
-    return counted
+    counted |= known({Quantity.SERVER_CPU_S: accounts.cpu_s(account)})
+    return counted | of_the_quota(accounts.throttled(account))
 
 
 def server_counters(account: Account, devices: Devices) -> Counted:
@@ -75,20 +70,8 @@ def server_counters(account: Account, devices: Devices) -> Counted:
     counted = timeline_counters(account, devices)
     counted |= of_the_wal(accounts.device(account, devices.wal))
     read, written = accounts.device_bytes(account)
-    virtual = account.host.read("/proc/vmstat")
-    swapped = [named_number(virtual, name) for name in ("pswpin", "pswpout")]
-    pressures = {
-        quantity: pressure_s(account.host.read(f"/proc/pressure/{name}"))
-        for quantity, name in PRESSURE.items()
-    }
-    return counted | _known(
-        {
-            **pressures,
-            Quantity.SERVER_READ_BYTES: read,
-            Quantity.SERVER_WRITTEN_BYTES: written,
-            Quantity.SWAPPED_PAGES: None if None in swapped else sum(n or 0.0 for n in swapped),
-        }
-    )
+    counted |= known({Quantity.SERVER_READ_BYTES: read, Quantity.SERVER_WRITTEN_BYTES: written})
+    return counted | of_the_kernel(account.host.read)
 
 
 def server_levels(account: Account) -> Counted:
@@ -97,7 +80,7 @@ def server_levels(account: Account) -> Counted:
     times = cpu_times(account.host.read("/proc/stat"))
     used, working_set = accounts.memory(account)
     size, free = accounts.space(account) or (None, None)
-    return _known(
+    return known(
         {
             **{quantity: info.get(name) for quantity, name in (MEMORY | HUGE_PAGES).items()},
             Quantity.CPUS: None if times is None else times.cpus,
@@ -114,7 +97,7 @@ def server_levels(account: Account) -> Counted:
 def generator_counters(account: Account) -> Counted:
     """Return the counters of a generator's container."""
     held_back = accounts.throttled(account)
-    counted = _known({Quantity.GENERATOR_CPU_S: accounts.cpu_s(account)})
+    counted = known({Quantity.GENERATOR_CPU_S: accounts.cpu_s(account)})
     if held_back is not None:
         counted[Quantity.GENERATOR_QUOTA_PERIODS] = float(held_back.periods)
         counted[Quantity.GENERATOR_THROTTLED_PERIODS] = float(held_back.throttled)
@@ -165,10 +148,6 @@ def absent(account: Account, seen: Counted) -> tuple[Absence, ...]:
             )
         )
     return tuple(Absence(subject=subject, reason=reason) for subject, reason in found)
-
-
-def _known(values: Mapping[Quantity, float | None]) -> Counted:
-    return {quantity: float(value) for quantity, value in values.items() if value is not None}
 
 
 # In brackets like a thread of the kernel: interrupts also work for the server.
@@ -459,11 +438,7 @@ class PodProbe:
 
 
 def _required(read: _Read) -> Account:
-    """Return the account of a container.
-
-    Raises:
-        SteelyardError: It could not be read.
-    """
+    """Return the account of a container."""
     if isinstance(read, SteelyardError):
         raise read
     return read

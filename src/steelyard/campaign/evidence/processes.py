@@ -55,7 +55,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduled:
-    """What the scheduler counts for one task.
+    """What the scheduler counts for one task, or for several together.
 
     Attributes:
         run_s: On a CPU.
@@ -167,22 +167,6 @@ def _children_by_parent(host: Host, pid: int) -> tuple[int, ...]:
     return tuple(each.pid for each in all_processes(host).values() if each.parent == pid)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSums:
-    """Sums over tasks.
-
-    Attributes:
-        living_run_s: Time on a CPU of those that are there now.
-        run_s: The same with those that ended.
-        times: How often one of them got a CPU.
-    """
-
-    living_run_s: float
-    run_s: float
-    delay_s: float
-    times: int
-
-
 _NOTHING = Scheduled(run_s=0.0, delay_s=0.0, times=0)
 _ENOUGH_SEEN = 0.5  # a guess: below that a sum over what samples saw is no answer
 _NEVER_MIND_S = 0.05  # of CPU, which has no queue worth a figure
@@ -194,22 +178,26 @@ class TaskSet:
 
     A task that ended counts with its last reading: what it did between that and its end is not
     in the sums.
+
+    Attributes:
+        living_run_s: Time on a CPU of those that were there at the last reading.
     """
 
     host: Host
+    living_run_s: float = 0.0
     _last: dict[str, Scheduled] = field(default_factory=dict)
     _earlier: Scheduled = _NOTHING  # of tasks whose id was given to another one
     _first_s: float | None = None
     _seen_s: float = 0.0  # run time between the first reading and the last
 
-    def read(self, paths: Iterable[str]) -> TaskSums:
+    def read(self, paths: Iterable[str]) -> Scheduled:
         """Return the sums with new readings of these tasks' ``schedstat``."""
-        living_run_s = 0.0
+        self.living_run_s = 0.0
         for path in paths:
             current = parse_scheduled(self.host.read(path))
             if current is None:
                 continue  # it ended meanwhile
-            living_run_s += current.run_s
+            self.living_run_s += current.run_s
             last = self._last.get(path, _NOTHING)
             if current.run_s < last.run_s:
                 self._earlier = _sum([self._earlier, last])
@@ -218,12 +206,7 @@ class TaskSet:
         if self._first_s is None:
             self._first_s = whole.run_s
         self._seen_s = whole.run_s - self._first_s
-        return TaskSums(
-            living_run_s=living_run_s,
-            run_s=whole.run_s,
-            delay_s=whole.delay_s,
-            times=whole.times,
-        )
+        return whole
 
     def saw_enough(self, cpu_s: float) -> bool:
         """Return whether readings saw the better part of the CPU time that tasks really used.
@@ -264,10 +247,6 @@ class GeneratorProcesses:
         self.own_pid = own.pid if own else 0
         self._before = frozenset(children(self.host, self.own_pid))
         self._tasks = TaskSet(host=self.host)
-
-    def used(self) -> dict[Quantity, float]:
-        """Return what was used so far, to be compared with another reading."""
-        return {**self.ended(), **self.queued()}
 
     def ended(self) -> dict[Quantity, float]:
         """Return the CPU time of all children that Steelyard has waited for, whosoever."""
@@ -413,11 +392,11 @@ class ServerProcesses:
         if sums is None or reaped_s is None:
             return {}
         return {
-            Quantity.SERVER_CPU_S: sums.living_run_s + reaped_s,
+            Quantity.SERVER_CPU_S: self._tasks.living_run_s + reaped_s,
             Quantity.SERVER_RUN_QUEUE_S: sums.delay_s,
         }
 
-    def _scheduled(self) -> TaskSums | None:
+    def _scheduled(self) -> Scheduled | None:
         if self.host.read(f"/proc/{self.pid}/schedstat") is None:
             return None
         # The first process may have several threads; those that it forked have one each.

@@ -126,9 +126,7 @@ class RunLog:
 
     Used as a context around the run; whatever ends it, nothing of the log is left.
 
-    Args:
-        directory: Where the generator writes, and nobody else.
-        order: What becomes of it.
+    The generator alone writes into its directory.
     """
 
     def __init__(self, directory: Path, order: LogOrder) -> None:

@@ -1,20 +1,25 @@
 """Everything of the machine that is counted during a run, read at one moment.
 
 Pressure stall information says how long somebody waited for CPU, storage or memory. A block device
-is read with the kernel's counters of it.
+is read with the kernel's counters of it. CPU quotas are those of control groups, versions 1 and 2.
 """
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from steelyard.campaign.evidence.neighbours import group_with_quota, throttling
 from steelyard.campaign.evidence.processes import GeneratorProcesses, ServerProcesses, process, tree
 from steelyard.core.measurement import Absence, Quantity, Vantage
 from steelyard.gateways.host import (
     CpuTimes,
     Host,
+    Throttling,
     cpu_times,
+    files_of,
+    group_quota,
+    groups_around,
     named_number,
+    parse_throttling,
     whole_number,
     whole_numbers,
 )
@@ -57,24 +62,6 @@ class DeviceCounters:
     queue_s: float
     flushes: float | None
     flush_s: float | None
-
-    def __sub__(self, other: "DeviceCounters") -> "DeviceCounters":
-        return DeviceCounters(
-            reads=self.reads - other.reads,
-            read_bytes=self.read_bytes - other.read_bytes,
-            read_s=self.read_s - other.read_s,
-            writes=self.writes - other.writes,
-            write_bytes=self.write_bytes - other.write_bytes,
-            write_s=self.write_s - other.write_s,
-            busy_s=self.busy_s - other.busy_s,
-            queue_s=self.queue_s - other.queue_s,
-            flushes=_less(self.flushes, other.flushes),
-            flush_s=_less(self.flush_s, other.flush_s),
-        )
-
-
-def _less(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one - other
 
 
 def parse_device(text: str | None, *, is_partition: bool = False) -> DeviceCounters | None:
@@ -134,8 +121,26 @@ def _directory(numbers: tuple[int, int]) -> str:
 
 
 Counted = dict[Quantity, float]
+
+
+def group_with_quota(host: Host, vantage: Vantage) -> str | None:
+    """Return the directory of the nearest group around the server that has a CPU quota.
+
+    Its own group comes first, then those above it, also those of a container around everything.
+    """
+    own = [str(path) for path in vantage.groups]
+    places = [*own, *groups_around(host.read(f"/proc/{vantage.pid}/cgroup"), "cpu")]
+    quotas = ((place, group_quota(files_of(host, place))) for place in places)
+    return next((place for place, quota in quotas if quota), None)
+
+
+def throttling(host: Host, group: str) -> Throttling | None:
+    """Return how often a group was held back so far."""
+    return parse_throttling(host.read(f"{group}/cpu.stat"))
+
+
 _WAL = "pg_wal"  # below the data directory: a directory, or a link to one on another device
-PRESSURE = {
+_PRESSURE = {
     Quantity.CPU_PRESSURE_S: "cpu",
     Quantity.IO_PRESSURE_S: "io",
     Quantity.MEMORY_PRESSURE_S: "memory",
@@ -186,16 +191,7 @@ class Sources:
 
     def passing(self) -> Counted:
         """Return the counters that go on while server and generator stand still."""
-        counted = {**self._common(), **self.generator.ended()}
-        virtual = self.host.read("/proc/vmstat")
-        swapped_in, swapped_out = named_number(virtual, "pswpin"), named_number(virtual, "pswpout")
-        if swapped_in is not None and swapped_out is not None:
-            counted[Quantity.SWAPPED_PAGES] = float(swapped_in + swapped_out)
-        for quantity, name in PRESSURE.items():
-            waited_s = pressure_s(self.host.read(f"/proc/pressure/{name}"))
-            if waited_s is not None:
-                counted[quantity] = waited_s
-        return counted
+        return {**self._common(), **self.generator.ended(), **of_the_kernel(self.host.read)}
 
     def own(self) -> Counted:
         """Return the counters of the processes of server and generator, which stand with them."""
@@ -264,11 +260,8 @@ class Sources:
             counted |= of_the_device(self.device.counters())
         if self.wal is not None:
             counted |= of_the_wal(self.wal.counters())
-        held_back = throttling(self.host, self.quota) if self.quota else None
-        if held_back is not None:
-            counted[Quantity.QUOTA_PERIODS] = float(held_back.periods)
-            counted[Quantity.THROTTLED_PERIODS] = float(held_back.throttled)
-            counted[Quantity.THROTTLED_S] = held_back.throttled_s
+        if self.quota is not None:
+            counted |= of_the_quota(throttling(self.host, self.quota))
         return counted
 
     def _beside_cpu_s(self) -> float:
@@ -278,26 +271,51 @@ class Sources:
         return sum(each.whole_cpu_s for each in found if each is not None)
 
 
+def of_the_kernel(read: Callable[[str], str | None]) -> Counted:
+    """Return what its files say of swapping, and of who waited for what."""
+    virtual = read("/proc/vmstat")
+    swapped_in, swapped_out = named_number(virtual, "pswpin"), named_number(virtual, "pswpout")
+    swapped = None
+    if swapped_in is not None and swapped_out is not None:
+        swapped = swapped_in + swapped_out
+    pressures = {
+        quantity: pressure_s(read(f"/proc/pressure/{name}")) for quantity, name in _PRESSURE.items()
+    }
+    return known({Quantity.SWAPPED_PAGES: swapped, **pressures})
+
+
+def of_the_quota(held_back: Throttling | None) -> Counted:
+    """Return how a CPU quota held the server back."""
+    if held_back is None:
+        return {}
+    return {
+        Quantity.QUOTA_PERIODS: float(held_back.periods),
+        Quantity.THROTTLED_PERIODS: float(held_back.throttled),
+        Quantity.THROTTLED_S: held_back.throttled_s,
+    }
+
+
 def of_the_machine(times: CpuTimes | None) -> Counted:
     """Return the counters of all CPUs."""
     if times is None:
         return {}
-    switches = times.context_switches
-    return {
-        Quantity.CPU_USER_S: times.user_s,
-        Quantity.CPU_SYSTEM_S: times.system_s,
-        Quantity.CPU_IOWAIT_S: times.iowait_s,
-        Quantity.CPU_IDLE_S: times.idle_s,
-        Quantity.CPU_STEAL_S: times.steal_s,
-        **({} if switches is None else {Quantity.CONTEXT_SWITCHES: float(switches)}),
-    }
+    return known(
+        {
+            Quantity.CPU_USER_S: times.user_s,
+            Quantity.CPU_SYSTEM_S: times.system_s,
+            Quantity.CPU_IOWAIT_S: times.iowait_s,
+            Quantity.CPU_IDLE_S: times.idle_s,
+            Quantity.CPU_STEAL_S: times.steal_s,
+            Quantity.CONTEXT_SWITCHES: times.context_switches,
+        }
+    )
 
 
 def of_the_device(did: DeviceCounters | None) -> Counted:
     """Return the counters of the device of the data."""
     if did is None:
         return {}
-    return _known(
+    return known(
         {
             Quantity.DEVICE_READS: did.reads,
             Quantity.DEVICE_READ_BYTES: did.read_bytes,
@@ -317,7 +335,7 @@ def of_the_wal(did: DeviceCounters | None) -> Counted:
     """Return the counters of the device of the WAL."""
     if did is None:
         return {}
-    return _known(
+    return known(
         {
             Quantity.WAL_DEVICE_WRITES: did.writes,
             Quantity.WAL_DEVICE_WRITE_BYTES: did.write_bytes,
@@ -330,5 +348,6 @@ def of_the_wal(did: DeviceCounters | None) -> Counted:
     )
 
 
-def _known(values: dict[Quantity, float | None]) -> Counted:
-    return {quantity: value for quantity, value in values.items() if value is not None}
+def known(values: Mapping[Quantity, float | None]) -> Counted:
+    """Return what could be read."""
+    return {quantity: float(value) for quantity, value in values.items() if value is not None}

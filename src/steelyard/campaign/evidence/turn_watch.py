@@ -419,8 +419,11 @@ def _turn_watch(
     )
     if isinstance(place.sight, PodSight):
         return TurnWatch(clock=clock, server=server, absent=(_OF_PODS,))
-    seen = _of_one(opening, is_apart=is_apart) if one.is_shared else server
-    absent = _unseen_of_one(is_apart=is_apart) if one.is_shared else ()
+    seen: TurnProbe | None = server
+    absent: tuple[Absence, ...] = ()
+    if one.is_shared:  # then only the statements of one of them are told apart, if those are
+        seen = StatementProbe(open_reader=opening) if is_apart else None
+        absent = (_OF_ALL_SESSIONS,) if is_apart else (_OF_ALL_SESSIONS, _IN_ONE_DATABASE)
     if place.sight is not None:
         return TurnWatch(clock=clock, server=seen, absent=(*absent, _OF_HOST, _UNSEEN_MACHINE))
     return TurnWatch(
@@ -436,15 +439,6 @@ def _turn_watch(
             clock=clock,
         ),
     )
-
-
-def _of_one(opening: Callable[[], ServerReader], *, is_apart: bool) -> TurnProbe | None:
-    """Return what watches one configuration of several on a server: its statements, if at all."""
-    return StatementProbe(open_reader=opening) if is_apart else None
-
-
-def _unseen_of_one(*, is_apart: bool) -> tuple[Absence, ...]:
-    return (_OF_ALL_SESSIONS,) if is_apart else (_OF_ALL_SESSIONS, _IN_ONE_DATABASE)
 
 
 _UNINTERRUPTIBLE = "D"  # the field after the name; see proc_pid_stat(5)
@@ -493,13 +487,11 @@ class MainThread:
         return None if scheduled is None else scheduled.delay_s
 
 
-def unseen_thread() -> Absence:
-    """Return why nobody could look at it."""
-    return Absence(
-        subject="main thread",
-        reason="The server's process is not visible from here: what held its main thread up, and"
-        " how long it waited for a CPU, is not known.",
-    )
+_UNSEEN_THREAD = Absence(
+    subject="main thread",
+    reason="The server's process is not visible from here: what held its main thread up, and"
+    " how long it waited for a CPU, is not known.",
+)
 
 
 _INTERVAL_S = 0.1
@@ -654,7 +646,7 @@ class ServerProbe:
 
     def _unseen(self, reader: ServerReader) -> tuple[Absence, ...]:
         hidden = reader.serving_pid is not None and self._thread is None
-        return (unseen_thread(),) if hidden else ()
+        return (_UNSEEN_THREAD,) if hidden else ()
 
     def _server_cpu_s(self, reader: ServerReader) -> float | None:
         """Return what the session has used of the server's CPUs since it was opened."""

@@ -8,22 +8,14 @@ raises; together they are all that stands between a sound form and an experiment
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pydantic_core import PydanticCustomError
 
 from steelyard.campaign.file.document import Issue, KeyPath, Value
 from steelyard.campaign.file.form import Draft, LevelForm, level_paths
-from steelyard.campaign.file.form_parts import (
-    CLOSED,
-    LoadsForm,
-    ManualForm,
-    MeasureForm,
-    Rate,
-    asked_rates,
-)
-from steelyard.campaign.file.form_target import TargetForm
+from steelyard.campaign.file.form_parts import CLOSED, LoadsForm, MeasureForm, Rate, asked_rates
 from steelyard.campaign.file.form_values import (
     COMMAND_SECRET,
     SECRET,
@@ -32,7 +24,6 @@ from steelyard.campaign.file.form_values import (
     strings,
     word,
 )
-from steelyard.campaign.file.kinds import model_of
 from steelyard.campaign.file.systems import (
     SYSTEMS,
     builtin_issues,
@@ -57,8 +48,7 @@ def load_issues(draft: Draft) -> Iterator[Issue]:
         yield from _generators(draft.loads)
         yield from _rates(draft, draft.loads)
         yield from _capacity(draft, draft.loads)
-        yield from _precision(draft)
-        yield from _conditions(draft)
+        yield from _uncompared(draft)
     yield from _goal(draft)
     yield from _log(draft)
 
@@ -171,16 +161,22 @@ def _capacity(draft: Draft, loads: LoadsForm) -> Iterator[Issue]:
         yield Issue(path=path, message=message, hint=hint)
 
 
-def _conditions(draft: Draft) -> Iterator[Issue]:
-    """Yield that a gate is asked for where no throughput is compared."""
-    if draft.stop is None or not draft.stop.fail_if or compares(draft):
+def _uncompared(draft: Draft) -> Iterator[Issue]:
+    """Yield a gate, and the width of an interval, where no throughput is compared."""
+    if draft.stop is None or compares(draft):
         return
-    single = draft.document.at(("design",)) == Design.ONCE
-    if not (why := "a single pass compares nothing" if single else _why_uncompared(draft)):
-        return
-    message = f"`fail_if` is about a comparison of throughput, and {why}"
-    hint = "Remove it, or compare configurations in blocks under `loads.clients` without a rate."
-    yield Issue(path=("stop", "fail_if"), message=message, hint=hint, at_key=True)
+    single, why = draft.document.at(("design",)) == Design.ONCE, _why_uncompared(draft)
+    if draft.stop.fail_if and (single or why):
+        told = "a single pass compares nothing" if single else why
+        message = f"`fail_if` is about a comparison of throughput, and {told}"
+        hint = (
+            "Remove it, or compare configurations in blocks under `loads.clients` without a rate."
+        )
+        yield Issue(path=("stop", "fail_if"), message=message, hint=hint, at_key=True)
+    if draft.stop.precision is not None and why and not single:
+        message = f"`precision` is the width of a comparison of throughput, and {why}"
+        hint = "Remove it: the campaign then ends at its budget."
+        yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
 
 
 def _why_uncompared(draft: Draft) -> str:
@@ -188,18 +184,6 @@ def _why_uncompared(draft: Draft) -> str:
     if measures_open_loops_only(draft):
         return "the throughput of an open loop is what was asked for"
     return "there is one configuration" if draft.goal else ""
-
-
-def _precision(draft: Draft) -> Iterator[Issue]:
-    """Yield that a width is asked of an interval that there will not be."""
-    single = draft.document.at(("design",)) == Design.ONCE
-    if draft.stop is None or draft.stop.precision is None or single or compares(draft):
-        return
-    if not (why := _why_uncompared(draft)):
-        return
-    message = f"`precision` is the width of a comparison of throughput, and {why}"
-    hint = "Remove it: the campaign then ends at its budget."
-    yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
 
 
 def _goal(draft: Draft) -> Iterator[Issue]:
@@ -470,30 +454,6 @@ _DOMAIN_SECRET: Final = re.compile(
 _COMMON: Final = ("vm.nr_hugepages", "vm.swappiness", *host_settings.SHORT_NAMES)
 
 
-class HasHost(Protocol):
-    """A configuration with everything it inherits, as far as it is outside the server."""
-
-    @property
-    def target(self) -> TargetForm:
-        """Return the keys of its target."""
-        ...
-
-    @property
-    def linux(self) -> Mapping[str, str]:
-        """Return its kernel settings."""
-        ...
-
-    @property
-    def domain(self) -> str | None:
-        """Return the file of its virtual machine."""
-        ...
-
-    @property
-    def manual(self) -> ManualForm | None:
-        """Return what is done by hand."""
-        ...
-
-
 def linux_issues(draft: Draft, path: KeyPath) -> Iterator[Issue]:
     """Yield what is wrong with the names and values of one configuration's or level's ``linux``."""
     given = draft.document.at((*path, "linux"))
@@ -522,66 +482,6 @@ def manual_issues(path: KeyPath, level: LevelForm) -> Iterator[Issue]:
     if given and level.manual.text is None and level.manual.command is None:
         message = "`manual` says neither what to do nor which command does it"
         yield Issue(path=(*path, "manual"), message=message, hint="Add `text` or `command`.")
-
-
-def host_issues(draft: Draft, merged: Mapping[str, HasHost]) -> Iterator[Issue]:
-    """Yield what does not go together once everything is inherited."""
-    for name, configuration in merged.items():
-        for key, message, hint in _misplaced(name, configuration):
-            path: KeyPath = ("configurations", name, key)
-            written = draft.document.at(path) is not None
-            yield Issue(path=path if written else path[:2], message=message, hint=hint, at_key=True)
-    yield from _no_way_back(merged)
-
-
-def _misplaced(name: str, configuration: HasHost) -> Iterator[tuple[str, str, str]]:
-    target = model_of(configuration.target)
-    local, pod = target.is_here, target.home is not None
-    if configuration.linux and not local:
-        what = "a pod" if pod else "an endpoint"
-        yield (
-            "linux",
-            f"the server of `{name}` is {what}, and `linux` turns knobs of this machine",
-            "Remove `linux`, use `kind: local`, or turn them by `manual` with a command.",
-        )
-    if configuration.domain is None:
-        return
-    if pod:
-        yield (
-            "kvm",
-            f"the server of `{name}` is a pod, whose node is no virtual machine of this libvirt",
-            "Remove `kvm`, or name the guest's server with `kind: endpoint`.",
-        )
-        return
-    if local:
-        yield (
-            "kvm",
-            f"the server of `{name}` runs on this machine, which cannot power-cycle itself",
-            "Run Steelyard on the hypervisor, with `kind: endpoint` for the server in the guest.",
-        )
-    elif configuration.manual is None:
-        yield (
-            "kvm",
-            f"nothing power-cycles the virtual machine of `{name}` so that its definition holds",
-            "Add `manual` with a command that power-cycles it and waits for the server.",
-        )
-
-
-def _no_way_back(merged: Mapping[str, HasHost]) -> Iterator[Issue]:
-    """Yield configurations that nothing leads back to."""
-    for key, given in (
-        ("manual", {name: each.manual is not None for name, each in merged.items()}),
-        ("kvm", {name: each.domain is not None for name, each in merged.items()}),
-    ):
-        if any(given.values()) and not all(given.values()):
-            without = next(name for name, there in given.items() if not there)
-            other = next(name for name, there in given.items() if there)
-            yield Issue(
-                path=("configurations", without),
-                message=f"`{other}` has `{key}` and `{without}` has none: nothing leads back",
-                hint=f"Give `{key}` to every configuration.",
-                at_key=True,
-            )
 
 
 def domain_issue(file: str, text: str) -> tuple[str, str] | None:

@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
@@ -26,16 +26,7 @@ MAX_VALUES: Final = 50_000
 MAX_DEPTH: Final = 40
 _TAG: Final = "tag:yaml.org,2002:"
 _PLAIN_TAGS: Final = {
-    "str",
-    "int",
-    "float",
-    "bool",
-    "null",
-    "timestamp",
-    "value",
-    "merge",
-    "map",
-    "seq",
+    *("str", "int", "float", "bool", "null", "timestamp", "value", "merge", "map", "seq")
 }
 
 
@@ -44,23 +35,11 @@ class WrittenInt(int):
 
     text: str
 
-    def __new__(cls, value: int, text: str) -> Self:
-        """Return the number with its spelling."""
-        number = super().__new__(cls, value)
-        number.text = text
-        return number
-
 
 class WrittenFloat(float):
     """A number that remembers its spelling: ``1.10`` stays ``1.10``."""
 
     text: str
-
-    def __new__(cls, value: float, text: str) -> Self:
-        """Return the number with its spelling."""
-        number = super().__new__(cls, value)
-        number.text = text
-        return number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,14 +282,16 @@ def scalar(node: Node) -> Value:
 
 def _number(text: str, kind: str) -> Value:
     plain = text.replace("_", "")
+    number: WrittenFloat | WrittenInt
     try:
         if kind == "float":
-            return WrittenFloat(float(plain.replace(".inf", "inf").replace(".nan", "nan")), text)
-        # YAML 1.2 reads 010 as ten; 0x and 0o have their base in front.
-        base = 0 if re.match(r"[-+]?0[xob]", plain) else 10
-        return WrittenInt(int(plain, base), text)
+            number = WrittenFloat(plain.replace(".inf", "inf").replace(".nan", "nan"))
+        else:  # YAML 1.2 reads 010 as ten; 0x and 0o have their base in front
+            number = WrittenInt(plain, 0 if re.match(r"[-+]?0[xob]", plain) else 10)
     except ValueError:
         return text
+    number.text = text
+    return number
 
 
 def _unusable(node: Node) -> str:

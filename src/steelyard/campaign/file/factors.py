@@ -253,11 +253,7 @@ def _missing(draft: Draft, kind: str, facts: MachineFacts) -> Iterator[Issue]:
     for path, level in draft.levels.items():
         if path[0] == kind:
             merged = merge([*base, level], facts)
-            vain = [("postgres", name) for name in merged.missing]
-            vain += [("cgroup", key) for key in merged.missing_limits]
-            vain += [("linux", name) for name in merged.missing_linux]
-            vain += [("redis", name) for name in merged.missing_redis]
-            vain += [(layer, n) for layer, names in merged.missing_further.items() for n in names]
+            vain = [(layer, name) for layer, names in merged.missing.items() for name in names]
             for layer, setting in vain:
                 message = f"there is no inherited `{setting}` to remove"
                 hint = (

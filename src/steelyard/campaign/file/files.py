@@ -12,7 +12,7 @@ import math
 import re
 import secrets
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -38,10 +38,8 @@ from steelyard.campaign.file.form import (
     validate,
 )
 from steelyard.campaign.file.form_parts import (
-    CalibrationForm,
     CapacityForm,
     LoadsForm,
-    ManualForm,
     MeasureForm,
     asked_rates,
 )
@@ -83,13 +81,7 @@ from steelyard.core.experiment import (
     Track,
     Workload,
 )
-from steelyard.core.schedule import (
-    QUOTA_SETTLING_S,
-    QUOTA_TURN_S,
-    CeilingsAsked,
-    Load,
-    TurnTimes,
-)
+from steelyard.core.schedule import QUOTA_SETTLING_S, QUOTA_TURN_S, CeilingsAsked, Load, TurnTimes
 from steelyard.core.target import DatabaseSystem
 from steelyard.tuning.profiles import MachineFacts
 
@@ -162,20 +154,14 @@ def _seed(asked: int | None, written: int | None) -> int:
 def _configuration(
     name: str, merged: Merged, texts: Mapping[str, str], base: Path
 ) -> Configuration:
+    kvm, step = {} if merged.domain is None else {"domain": merged.domain}, merged.manual
     return Configuration(
         name=name,
         target=model_of(merged.target, located(base)),
         settings=tuple(
             sorted(
-                Setting(layer=layer, name=setting, value=value)
-                for layer, asked in (
-                    (Layer.POSTGRES, merged.settings),
-                    (Layer.REDIS, merged.redis),
-                    *((Layer(name), given) for name, given in merged.further.items()),
-                    (Layer.CGROUP, merged.limits),
-                    (Layer.LINUX, merged.linux),
-                    (Layer.KVM, {} if merged.domain is None else {"domain": merged.domain}),
-                )
+                Setting(layer=Layer(layer), name=setting, value=value)
+                for layer, asked in {**merged.settings, Layer.KVM.value: kvm}.items()
                 for setting, value in asked.items()
             )
         ),
@@ -183,16 +169,14 @@ def _configuration(
         prepare=_scripts(merged.prepare, texts),
         profiles=merged.profiles,
         domain_xml="" if merged.domain is None else texts[merged.domain],
-        manual=None if merged.manual is None else _manual(merged.manual),
+        manual=None
+        if step is None
+        else ManualStep(text=step.text or "", command=step.command or (), timeout_s=step.timeout),
     )
 
 
 def _scripts(names: Sequence[str], texts: Mapping[str, str]) -> tuple[Script, ...]:
     return tuple(Script(name=name, text=texts[name]) for name in names)
-
-
-def _manual(form: ManualForm) -> ManualStep:
-    return ManualStep(text=form.text or "", command=form.command or (), timeout_s=form.timeout)
 
 
 def _workload(
@@ -262,12 +246,15 @@ def _capacity(form: CapacityForm | None, loads: Sequence[Load]) -> CapacityAsked
 def _measure(
     form: MeasureForm, about: DatabaseSystem, configurations: Sequence[Configuration]
 ) -> Measure:
+    tested = form.calibration
     # Some generators cannot leave a ramp out; one that is asked for is refused.
     return Measure(
         slice_s=form.slice,
         ramp_s=form.ramp if about.has_ramp else 0.0,
         warm_up_s=form.warm_up,
-        calibration=None if form.calibration is None else _calibration(form.calibration),
+        calibration=None
+        if tested is None
+        else Calibration(restarts=tested.restarts, run_s=tested.run, at_least_s=tested.at_least),
         reset=None if form.reset == "auto" else Reset(form.reset),
         switch=None if form.switch == "auto" else SwitchCost(form.switch),
         prewarm=form.prewarm,
@@ -289,10 +276,6 @@ def _turns(form: MeasureForm, configurations: Sequence[Configuration]) -> TurnTi
     if held and not form.model_fields_set & {"turn", "settling"}:
         turn_s, settling_s = QUOTA_TURN_S, QUOTA_SETTLING_S
     return TurnTimes(turn_s=turn_s, settling_s=settling_s, reconnections=form.reconnections)
-
-
-def _calibration(form: CalibrationForm) -> Calibration:
-    return Calibration(restarts=form.restarts, run_s=form.run, at_least_s=form.at_least)
 
 
 def _stop(form: StopForm) -> Stop:
@@ -414,16 +397,11 @@ _ROLE_PASSWORD: Final = re.compile(
 MAX_SCRIPT_BYTES: Final = 16 * 1024**2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptTexts:
-    """Texts of script files by name as given, and what is wrong with those that are missing."""
+def read_scripts(draft: Draft, base: Path) -> tuple[Mapping[str, str], Sequence[Issue]]:
+    """Return the texts of all scripts and definitions of machines, by name as given below ``base``.
 
-    texts: Mapping[str, str]
-    issues: tuple[Issue, ...]
-
-
-def read_scripts(draft: Draft, base: Path) -> ScriptTexts:
-    """Return the texts of all scripts and definitions of machines, relative to ``base``."""
+    And what is wrong with those that are missing.
+    """
     texts: dict[str, str] = {}
     issues: list[Issue] = []
     for path, name in (*_named(draft.workloads), *_prepared(draft), *_domains(draft)):
@@ -436,7 +414,7 @@ def read_scripts(draft: Draft, base: Path) -> ScriptTexts:
         else:
             message, hint = outcome
             issues.append(Issue(path=path, message=message, hint=hint))
-    return ScriptTexts(texts=texts, issues=tuple(issues))
+    return texts, issues
 
 
 def _named(workloads: Mapping[int, WorkloadForm]) -> Iterator[tuple[KeyPath, str]]:
@@ -604,7 +582,7 @@ def load_text(
     if document.value is None and document.problems:
         raise ExperimentFileError(source, document.problems)
     draft, issues = validate(document)
-    scripts = read_scripts(draft, surroundings.base)
+    texts, of_scripts = read_scripts(draft, surroundings.base)
     unsound = (*issues, *factor_issues(draft, surroundings.facts))
     plan = None if unsound or document.problems else combined(draft, surroundings.facts)
     own = merged_configurations(draft, surroundings.facts)
@@ -612,12 +590,12 @@ def load_text(
         *_between_sections(draft, own, plan),
         *SYSTEMS[draft.engine].memory_issues(draft, surroundings.facts),
     )
-    found = (*unsound, *between, *scripts.issues)
+    found = (*unsound, *between, *of_scripts)
     problems = [*document.problems, *map(document.problem, found)]
     if problems or draft.form is None:
         raise ExperimentFileError(source, in_line_order(problems))
     merged = plan.merged if plan else own
-    experiment = resolve(draft.form, merged, scripts.texts, surroundings)
+    experiment = resolve(draft.form, merged, texts, surroundings)
     if plan is not None:
         experiment = replace(experiment, baseline=plan.baseline, attribution=plan.attribution)
     return LoadedExperiment(
@@ -699,46 +677,27 @@ def allow_existing(loaded: LoadedExperiment) -> LoadedExperiment:
     return replace(loaded, experiment=replace(experiment, configurations=configurations))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingCatalogue:
-    """The settings that one server knows.
-
-    Attributes:
-        names: As the server spells them.
-        server: What to call it: ``PostgreSQL 15.18``.
-    """
-
-    names: frozenset[str]
-    server: str = "this server"
-
-
-def check_settings(
-    loaded: LoadedExperiment, catalogues: Mapping[str, SettingCatalogue]
-) -> tuple[Problem, ...]:
-    """Return a problem for every setting that its configuration's server does not know.
+def unknown_settings(
+    loaded: LoadedExperiment, name: str, known: Collection[str], server: str
+) -> Iterator[Problem]:
+    """Yield a problem for every setting of a configuration that its server does not know.
 
     PostgreSQL's names with a dot belong to extensions, which are not loaded yet: they pass.
-    Configurations without a catalogue are not checked.
+
+    Args:
+        loaded: The experiment.
+        name: Of the configuration.
+        known: Names, as the server spells them.
+        server: What to call it: ``PostgreSQL 15.18``.
     """
-    problems = dict.fromkeys(
-        problem
-        for configuration in loaded.experiment.configurations
-        if configuration.name in catalogues
-        for problem in _unknown(loaded, configuration, catalogues[configuration.name])
-    )
-    return tuple(problems)
-
-
-def _unknown(
-    loaded: LoadedExperiment, configuration: Configuration, catalogue: SettingCatalogue
-) -> Iterator[Problem]:
-    known = {name.lower() for name in catalogue.names}
+    configuration = loaded.experiment.configuration(name)
+    folded = {each.lower() for each in known}
     for setting in configuration.settings:
         if setting.layer is configuration.server_layer:
             of_extension = setting.layer is Layer.POSTGRES and "." in setting.name
-            if of_extension or setting.name.lower() in known:
+            if of_extension or setting.name.lower() in folded:
                 continue
-            path = ("configurations", configuration.name, setting.layer.value, setting.name)
-            hint = did_you_mean(setting.name, sorted(catalogue.names))
-            message = f"`{setting.name}` is not a setting of {catalogue.server}"
+            path = ("configurations", name, setting.layer.value, setting.name)
+            hint = did_you_mean(setting.name, sorted(known))
+            message = f"`{setting.name}` is not a setting of {server}"
             yield loaded.problem(path, message, hint or "Remove it.", at_key=True)

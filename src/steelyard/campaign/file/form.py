@@ -31,7 +31,6 @@ from steelyard.campaign.file.form_parts import (
     CommandForm,
     Goal,
     KvmForm,
-    LinuxSettings,
     LoadsForm,
     ManualForm,
     MeasureForm,
@@ -50,10 +49,10 @@ from steelyard.campaign.file.form_target import (
     TargetForm,
 )
 from steelyard.campaign.file.form_values import (
+    OR_EMPTY,
     REFUSED,
     STRAY_KEY,
     Form,
-    empty_as_mapping,
     refusal,
     shown,
     written,
@@ -75,16 +74,12 @@ class ScriptForm(Form):
         description="File with the script, relative to the experiment file.",
         examples=["new-order.sql"],
     )
-    weight: values.Count = Field(
-        default=1, description="How often it runs relative to the workload's others.", examples=[9]
+    weight: values.Count = values.key(
+        "How often it runs relative to the workload's others.", 9, default=1
     )
 
 
-Builtin = Annotated[
-    str,
-    PlainValidator(values.as_text),
-    WithJsonSchema({"enum": [*values.BUILTINS, *BUILTINS]}),
-]
+Builtin = Annotated[str, values.ReadBy(values.as_text, enum=[*values.BUILTINS, *BUILTINS])]
 
 
 def _variables(given: object) -> dict[str, int]:
@@ -104,8 +99,7 @@ def _variables(given: object) -> dict[str, int]:
 _OF_PGBENCH: Final = ("client_id", "default_seed", "random_seed", "scale")
 Variables = Annotated[
     dict[str, int],
-    PlainValidator(_variables),
-    WithJsonSchema({"type": "object", "additionalProperties": {"type": "integer"}}),
+    values.ReadBy(_variables, type="object", additionalProperties={"type": "integer"}),
 ]
 
 
@@ -113,30 +107,24 @@ class _PostgresWorkForm(Form):
     """What is asked of PostgreSQL: a builtin script, or script files with weights."""
 
     name: values.Name = Field(description="Unique among the workloads.", examples=["reads"])
-    builtin: Builtin | None = Field(
-        default=None,
-        description="A script that pgbench brings, or a test of redis-benchmark.",
-        examples=["select-only", "set"],
+    builtin: Builtin | None = values.key(
+        "A script that pgbench brings, or a test of redis-benchmark.", "select-only", "set"
     )
-    scale_factor: values.Count | None = Field(
-        default=None,
-        description="Size of pgbench's own tables: 100,000 accounts (about 16 MB) each.",
-        examples=[100],
+    scale_factor: values.Count | None = values.key(
+        "Size of pgbench's own tables: 100,000 accounts (about 16 MB) each.", 100
     )
-    prepare: values.Texts = Field(
+    prepare: values.Texts = values.key(
+        "SQL files that are run once, after pgbench's own tables are made.",
+        ["orders.sql"],
         default_factory=list,
-        description="SQL files that are run once, after pgbench's own tables are made.",
-        examples=[["orders.sql"]],
     )
-    scripts: list[ScriptForm] = Field(
-        default_factory=list,
-        description="Own pgbench scripts.",
-        examples=[[{"file": "new-order.sql", "weight": 9}]],
+    scripts: list[ScriptForm] = values.key(
+        "Own pgbench scripts.", [{"file": "new-order.sql", "weight": 9}], default_factory=list
     )
-    variables: Variables = Field(
+    variables: Variables = values.key(
+        "Whole numbers that `prepare` and `scripts` name as `:name`.",
+        {"warehouses": 4},
         default_factory=dict,
-        description="Whole numbers that `prepare` and `scripts` name as `:name`.",
-        examples=[{"warehouses": 4}],
     )
 
 
@@ -146,39 +134,31 @@ POSTGRES_WORK_KEYS: Final = ("scale_factor", "prepare", "scripts", "variables")
 class WorkloadForm(RedisWorkForm, _PostgresWorkForm):
     """What is asked of the server."""
 
-    slice: values.Slice | None = Field(
-        default=None,
-        description="Measured length of its runs; as `measure.slice` where it is missing.",
-        examples=["10s"],
+    slice: values.Slice | None = values.key(
+        "Measured length of its runs; as `measure.slice` where it is missing.", "10s"
     )
 
 
 class StopForm(Form):
     """When the campaign ends: at a decision or a precision, at the latest with the budget."""
 
-    budget: values.Budget = Field(
-        default=3600.0, description="Time for everything, preparation included.", examples=["60m"]
+    budget: values.Budget = values.key(
+        "Time for everything, preparation included.", "60m", default=3600.0
     )
-    decide: values.Share | None = Field(
-        default=None, description="Effect that is worth deciding.", examples=["3%"]
+    decide: values.Share | None = values.key("Effect that is worth deciding.", "3%")
+    precision: values.Share | None = values.key(
+        "Stop at this half-width of the interval instead of at a verdict.", "1%"
     )
-    precision: values.Share | None = Field(
-        default=None,
-        description="Stop at this half-width of the interval instead of at a verdict.",
-        examples=["1%"],
+    equivalence: values.Share = values.key(
+        "A difference below it has no practical weight.", "1%", default=0.01
     )
-    equivalence: values.Share = Field(
-        default=0.01, description="A difference below it has no practical weight.", examples=["1%"]
+    blocks: values.FewBlocks | None = values.key(
+        "Take so many blocks and look once, after the last: for few long runs.", 4
     )
-    blocks: values.FewBlocks | None = Field(
-        default=None,
-        description="Take so many blocks and look once, after the last: for few long runs.",
-        examples=[4],
-    )
-    fail_if: values.Conditions = Field(
+    fail_if: values.Conditions = values.key(
+        "Conditions of a gate; the campaign ends when each has failed or passed.",
+        "slower > 3%",
         default_factory=list,
-        description="Conditions of a gate; the campaign ends when each has failed or passed.",
-        examples=["slower > 3%"],
     )
 
 
@@ -191,27 +171,23 @@ def _host(value: object) -> str:
     return text
 
 
-HostWord = Annotated[str, PlainValidator(_host), WithJsonSchema({"type": "string"})]
+HostWord = Annotated[str, values.ReadBy(_host, type="string")]
 
 
 class GeneratorForm(CommandForm):
     """The load generator."""
 
-    program: ProgramWord | None = Field(
-        default=None,
-        description="Which program puts the load on; redis-benchmark for Redis, pgbench else.",
-        examples=["redis-benchmark"],
+    program: ProgramWord | None = values.key(
+        "Which program puts the load on; redis-benchmark for Redis, pgbench else.",
+        "redis-benchmark",
     )
-    flags: values.Texts = Field(
-        default_factory=list,
-        description="Handed to the generator unchanged.",
-        examples=[["--random-seed=42"]],
+    flags: values.Texts = values.key(
+        "Handed to the generator unchanged.", ["--random-seed=42"], default_factory=list
     )
-    host: HostWord | None = Field(
-        default=None,
-        description="Another host that pgbench runs on, reached by your own ssh; this one if left"
-        " out. It needs bash 5 and pgbench.",
-        examples=["ssh://ec2-user@loadgen.example"],
+    host: HostWord | None = values.key(
+        "Another host that pgbench runs on, reached by your own ssh; this one if left out. It"
+        " needs bash 5 and pgbench.",
+        "ssh://ec2-user@loadgen.example",
     )
 
 
@@ -260,12 +236,6 @@ def _describe_later_layers(schema: dict[str, Any]) -> None:
         }
 
 
-Settings = Annotated[
-    dict[str, values.SettingValue],
-    BeforeValidator(empty_as_mapping),
-]
-
-
 class LevelForm(Form):
     """What one level of a factor sets: a configuration's own keys."""
 
@@ -275,65 +245,58 @@ class LevelForm(Form):
         Annotated[str, AfterValidator(values.only(server_layers))], FurtherSettings
     ] = Field(init=False)
 
-    target: Annotated[TargetForm, BeforeValidator(empty_as_mapping)] = Field(
-        default_factory=TargetForm, description="Where the server runs."
+    target: Annotated[TargetForm, OR_EMPTY] = values.key(
+        "Where the server runs.", default_factory=TargetForm
     )
-    protocol: values.Protocol | None = Field(
-        default=None, description="pgbench's query mode, where it is what varies."
-    )
-    prepare: values.Texts = Field(
+    protocol: values.Protocol | None = values.key("pgbench's query mode, where it is what varies.")
+    prepare: values.Texts = values.key(
+        "SQL files that are run once by psql after those of the workloads, where the schema is"
+        " what varies.",
+        ["new-index.sql"],
         default_factory=list,
-        description="SQL files that are run once by psql after those of the workloads, where the "
-        "schema is what varies.",
-        examples=[["new-index.sql"]],
     )
-    profile: Profiles = Field(
-        default_factory=list,
-        description="Named sets of settings; explicit ones come after them.",
-        examples=["fitted"],
+    profile: Profiles = values.key(
+        "Named sets of settings; explicit ones come after them.", "fitted", default_factory=list
     )
-    postgres: Settings = Field(
+    postgres: values.Settings = values.key(
+        "PostgreSQL settings; null removes an inherited one.",
+        {"shared_buffers": "2GB"},
         default_factory=dict,
-        description="PostgreSQL settings; null removes an inherited one.",
-        examples=[{"shared_buffers": "2GB"}],
     )
-    redis: Annotated[dict[str, RedisValue], BeforeValidator(empty_as_mapping)] = Field(
+    redis: Annotated[dict[str, RedisValue], OR_EMPTY] = values.key(
+        "Redis settings, as CONFIG SET takes them; null removes an inherited one, an empty text is"
+        " a value.",
+        {"appendonly": "yes", "appendfsync": "everysec"},
         default_factory=dict,
-        description="Redis settings, as CONFIG SET takes them; null removes an inherited one, an "
-        "empty text is a value.",
-        examples=[{"appendonly": "yes", "appendfsync": "everysec"}],
     )
-    cgroup: Annotated[CgroupForm, BeforeValidator(empty_as_mapping)] = Field(
+    cgroup: Annotated[CgroupForm, OR_EMPTY] = values.key(
+        "Limits of the server and the load generator by control groups; needs root.",
+        {"cpus": 0.6},
         default_factory=CgroupForm,
-        description="Limits of the server and the load generator by control groups; needs root.",
-        examples=[{"cpus": 0.6}],
     )
-    linux: LinuxSettings = Field(
+    linux: values.Settings = values.key(
+        "Kernel settings of this machine, by sysctl or short name; null removes an inherited one."
+        " Needs root.",
+        {"vm.nr_hugepages": "auto"},
         default_factory=dict,
-        description="Kernel settings of this machine, by sysctl or short name; null removes an "
-        "inherited one. Needs root.",
-        examples=[{"vm.nr_hugepages": "auto"}],
     )
-    kvm: Annotated[KvmForm, BeforeValidator(empty_as_mapping)] = Field(
+    kvm: Annotated[KvmForm, OR_EMPTY] = values.key(
+        "The virtual machine of an endpoint, defined by the libvirt of this machine.",
+        {"domain": "pg-node.xml"},
         default_factory=KvmForm,
-        description="The virtual machine of an endpoint, defined by the libvirt of this machine.",
-        examples=[{"domain": "pg-node.xml"}],
     )
-    manual: Annotated[ManualForm, BeforeValidator(empty_as_mapping)] = Field(
+    manual: Annotated[ManualForm, OR_EMPTY] = values.key(
+        "What a person or a command does when this configuration comes into force after another"
+        " one.",
+        {"text": "Switch SMT off in the firmware.", "timeout": "15m"},
         default_factory=ManualForm,
-        description="What a person or a command does when this configuration comes into force"
-        " after "
-        "another one.",
-        examples=[{"text": "Switch SMT off in the firmware.", "timeout": "15m"}],
     )
 
 
 class _Extending(Form):
     """What a configuration has that a level has not."""
 
-    extends: values.Name | None = Field(
-        default=None, description="The configuration that this one changes.", examples=["default"]
-    )
+    extends: values.Name | None = values.key("The configuration that this one changes.", "default")
 
 
 class ConfigurationForm(LevelForm, _Extending):
@@ -365,11 +328,9 @@ class _TwoLevels:
         }
 
 
-Factor = Annotated[dict[str, Annotated[LevelForm, BeforeValidator(empty_as_mapping)]], _TwoLevels()]
+Factor = Annotated[dict[str, Annotated[LevelForm, OR_EMPTY]], _TwoLevels()]
 Factors = Annotated[dict[str, Factor], MinLen(1)]
-Configurations = Annotated[
-    dict[str, Annotated[ConfigurationForm, BeforeValidator(empty_as_mapping)]], MinLen(1)
-]
+Configurations = Annotated[dict[str, Annotated[ConfigurationForm, OR_EMPTY]], MinLen(1)]
 WHAT_IS_COMPARED: Final = ("configurations", "factors", "ladder", "ablation")
 _BUFFERS: Final = {
     "128MB": {"postgres": {"shared_buffers": "128MB"}},
@@ -386,30 +347,26 @@ class ExperimentForm(Form):
 
     version: values.Version = Field(description="Version of this file format.", examples=[1])
     name: values.Text = Field(description="Title of the report.", examples=["huge pages"])
-    description: values.Text | None = Field(
-        default=None, description="Why the question is asked.", examples=["Before the upgrade."]
+    description: values.Text | None = values.key(
+        "Why the question is asked.", "Before the upgrade."
     )
-    design: values.DesignWord = Field(
+    design: values.DesignWord = values.key(
+        "How configurations are compared in blocks: `alternating` has all of them up and lets the"
+        " load take turns, `one-by-one` brings up one after another, `auto` alternates where that"
+        " can be. `single-pass` runs one configuration once per cell in file order, without"
+        " interval or verdict.",
         default="auto",
-        description="How configurations are compared in blocks: `alternating` has all of them up"
-        " and "
-        "lets the load take turns, `one-by-one` brings up one after another, `auto` alternates "
-        "where that can be. `single-pass` runs one configuration once per cell in file order,"
-        " without "
-        "interval or verdict.",
     )
-    track: values.TrackWord | None = Field(
-        default=None,
-        description="On what terms servers in different places are compared: `as-shipped` takes"
-        " each as its vendor ships it and labels what differs; `matched` refuses servers that"
-        " differ in CPUs, memory, version or durability. Left out, what differs is a warning.",
-        examples=["matched"],
+    track: values.TrackWord | None = values.key(
+        "On what terms servers in different places are compared: `as-shipped` takes each as its"
+        " vendor ships it and labels what differs; `matched` refuses servers that differ in CPUs,"
+        " memory, version or durability. Left out, what differs is a warning.",
+        "matched",
     )
-    baseline: values.Name | None = Field(
-        default=None,
-        description="Configuration that the others are compared with; may be left out when one "
-        "configuration is called `baseline` or `default`.",
-        examples=["default"],
+    baseline: values.Name | None = values.key(
+        "Configuration that the others are compared with; may be left out when one configuration"
+        " is called `baseline` or `default`.",
+        "default",
     )
     workloads: list[WorkloadForm] = Field(
         description="What is asked of the server; workloads are never averaged.",
@@ -419,58 +376,42 @@ class ExperimentForm(Form):
     loads: LoadsForm = Field(
         description="Loads offered to the server.", examples=[{"clients": [1, 10, 50]}]
     )
-    slo: Goal | None = Field(
-        default=None,
-        description="Service level; the highest rate that meets it is looked for.",
-        examples=["p99 < 10ms"],
+    slo: Goal | None = values.key(
+        "Service level; the highest rate that meets it is looked for.", "p99 < 10ms"
     )
-    capacity: Annotated[CapacityForm, BeforeValidator(empty_as_mapping)] | None = Field(
-        default=None,
-        description="How the capacity is found before the first block; only where loads are "
-        "shares of it.",
-        examples=[{"clients": [1, 2, 4, 8], "rounds": 6}],
+    capacity: Annotated[CapacityForm, OR_EMPTY] | None = values.key(
+        "How the capacity is found before the first block; only where loads are shares of it.",
+        {"clients": [1, 2, 4, 8], "rounds": 6},
     )
-    measure: Annotated[MeasureForm, BeforeValidator(empty_as_mapping)] = Field(
-        default_factory=MeasureForm,
-        description="Lengths of a run and of what is thrown away around it.",
+    measure: Annotated[MeasureForm, OR_EMPTY] = values.key(
+        "Lengths of a run and of what is thrown away around it.", default_factory=MeasureForm
     )
-    stop: Annotated[StopForm, BeforeValidator(empty_as_mapping)] = Field(
-        default_factory=StopForm, description="When the campaign ends."
+    stop: Annotated[StopForm, OR_EMPTY] = values.key(
+        "When the campaign ends.", default_factory=StopForm
     )
-    sustain: values.LongLength | None = Field(
-        default=None,
-        description="Least length of one long run per configuration and workload after the last "
-        "block, beside the budget; rounded up to whole checkpoint cycles.",
-        examples=["10m"],
+    sustain: values.LongLength | None = values.key(
+        "Least length of one long run per configuration and workload after the last block, beside"
+        " the budget; rounded up to whole checkpoint cycles.",
+        "10m",
     )
-    seed: values.Seed | None = Field(
-        default=None, description="Fixes the order; drawn when left out.", examples=[20261121]
+    seed: values.Seed | None = values.key("Fixes the order; drawn when left out.", 20261121)
+    generator: Annotated[GeneratorForm, OR_EMPTY] = values.key(
+        "Which load generator, and what goes to it as it is.", default_factory=GeneratorForm
     )
-    generator: Annotated[GeneratorForm, BeforeValidator(empty_as_mapping)] = Field(
-        default_factory=GeneratorForm,
-        description="Which load generator, and what goes to it as it is.",
+    configurations: Configurations | None = values.key(
+        "What is compared, by name; beside factors the one that all combinations start from.",
+        {"default": {}, "buffers": {"postgres": {"shared_buffers": "2GB"}}},
     )
-    configurations: Configurations | None = Field(
-        default=None,
-        description="What is compared, by name; beside factors the one that all combinations "
-        "start from.",
-        examples=[{"default": {}, "buffers": {"postgres": {"shared_buffers": "2GB"}}}],
+    factors: Factors | None = values.key(
+        "Factors with two levels each; their combinations are measured in complete blocks, all of"
+        " them up to three factors, a fraction above.",
+        {"buffers": _BUFFERS},
     )
-    factors: Factors | None = Field(
-        default=None,
-        description="Factors with two levels each; their combinations are measured in complete "
-        "blocks, all of them up to three factors, a fraction above.",
-        examples=[{"buffers": _BUFFERS}],
+    ladder: Factors | None = values.key(
+        "Factors whose second levels are added one after another.", {"buffers": _BUFFERS}
     )
-    ladder: Factors | None = Field(
-        default=None,
-        description="Factors whose second levels are added one after another.",
-        examples=[{"buffers": _BUFFERS}],
-    )
-    ablation: Factors | None = Field(
-        default=None,
-        description="Factors whose second levels are taken away one at a time.",
-        examples=[{"buffers": _BUFFERS}],
+    ablation: Factors | None = values.key(
+        "Factors whose second levels are taken away one at a time.", {"buffers": _BUFFERS}
     )
 
 
@@ -603,7 +544,7 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
         told = [each for each in details if each["type"] == STRAY_KEY or each["loc"] not in stray]
         issues = tuple(issue for each in told for issue in _issues(document, each))
     workloads = document.at(("workloads",))
-    configurations = document.at(("configurations",))
+    configurations, capacity = document.at(("configurations",)), document.at(("capacity",))
     draft = Draft(
         document=document,
         form=form,
@@ -617,7 +558,7 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
         measure=_attempt(MeasureForm, document.at(("measure",))),
         stop=_attempt(StopForm, document.at(("stop",))),
         generator=_attempt(GeneratorForm, document.at(("generator",))),
-        capacity=_given(CapacityForm, document.at(("capacity",))),
+        capacity=None if capacity is None else _attempt(CapacityForm, capacity),
         goal=_goal(document.at(("slo",))),
         levels=_sound(LevelForm, {path: document.at(path) for path in level_paths(document)}),
     )
@@ -646,10 +587,6 @@ def _attempt(form: type[FormT], value: Value) -> FormT | None:
         return form.model_validate({} if value is None else value)
     except ValidationError:
         return None
-
-
-def _given(form: type[FormT], value: Value) -> FormT | None:
-    return None if value is None else _attempt(form, value)
 
 
 def _goal(value: Value) -> LatencyGoal | None:

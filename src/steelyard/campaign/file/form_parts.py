@@ -13,18 +13,13 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from annotated_types import MinLen
-from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import WrittenFloat, WrittenInt
-from steelyard.campaign.file.form_values import Form, empty_as_mapping, refusal, shown
+from steelyard.campaign.file.form_values import Form, refusal, shown
 from steelyard.core.errors import InputError
-from steelyard.core.experiment import (
-    DEFAULT_NEIGHBOURS,
-    LATENCY_COLUMN,
-    TIME_COLUMN,
-    LatencyGoal,
-)
+from steelyard.core.experiment import DEFAULT_NEIGHBOURS, LATENCY_COLUMN, TIME_COLUMN, LatencyGoal
 from steelyard.core.linux import PARSERS
 from steelyard.core.schedule import DEFAULT_TURN_S, LEAST_SETTLING_S
 from steelyard.core.units import parse_fraction
@@ -116,7 +111,7 @@ _RATE: Final = {
         {"type": "string", "examples": ["70%", CLOSED]},
     ]
 }
-RateValue = Annotated[Rate, PlainValidator(rate), WithJsonSchema(_RATE)]
+RateValue = Annotated[Rate, values.ReadBy(rate, **_RATE)]
 Rates = Annotated[
     list[RateValue],
     BeforeValidator(values.split_words),
@@ -125,23 +120,17 @@ Rates = Annotated[
 ]
 Goal = Annotated[
     LatencyGoal,
-    PlainValidator(goal),
-    WithJsonSchema(
-        {
-            "type": "string",
-            "pattern": r"^\s*p[0-9]{1,2}(\.[0-9]+)?\s*<=?\s*[0-9.]+\s*(us|\u00b5s|\u03bcs|ms|s)",
-        }
+    values.ReadBy(
+        goal,
+        type="string",
+        pattern=r"^\s*p[0-9]{1,2}(\.[0-9]+)?\s*<=?\s*[0-9.]+\s*(us|\u00b5s|\u03bcs|ms|s)",
     ),
 ]
 LatencyLimit = Annotated[
-    float,
-    PlainValidator(values.duration(1e-4)),
-    WithJsonSchema({"type": ["string", "number"], "examples": ["100ms", "2s"]}),
+    float, values.ReadBy(values.duration(1e-4), type=["string", "number"], examples=["100ms", "2s"])
 ]
 CapacityRounds = Annotated[
-    int,
-    PlainValidator(values.whole_number(_LEAST_ROUNDS)),
-    WithJsonSchema({"type": "integer", "minimum": _LEAST_ROUNDS}),
+    int, values.ReadBy(values.whole_number(_LEAST_ROUNDS), type="integer", minimum=_LEAST_ROUNDS)
 ]
 
 
@@ -153,51 +142,41 @@ class LoadsForm(Form):
         " of the generator.",
         examples=[[1, 10, 50]],
     )
-    threads: values.ThreadCounts = Field(
-        default=None,
-        description="Worker threads of the generator; auto is min(clients, CPUs), of"
-        " redis-benchmark two processes per generator at most.",
-        examples=["auto"],
+    threads: values.ThreadCounts = values.key(
+        "Worker threads of the generator; auto is min(clients, CPUs), of redis-benchmark two"
+        " processes per generator at most.",
+        "auto",
     )
-    rate: Rates | None = Field(
-        default=None,
-        description="Arrival rates of open loops: transactions per second of all generators "
-        "together, a share of the capacity as `70%`, or `closed` for none.",
-        examples=[[500, "70%", CLOSED]],
+    rate: Rates | None = values.key(
+        "Arrival rates of open loops: transactions per second of all generators together, a share"
+        " of the capacity as `70%`, or `closed` for none.",
+        [500, "70%", CLOSED],
     )
-    latency_limit: LatencyLimit | None = Field(
-        default=None,
-        description="Open loops only: transactions that are later than this are skipped.",
-        examples=["100ms"],
+    latency_limit: LatencyLimit | None = values.key(
+        "Open loops only: transactions that are later than this are skipped.", "100ms"
     )
-    generators: values.Count = Field(
+    generators: values.Count = values.key(
+        "Processes of the generator, among which clients, threads and rate are divided.",
+        2,
         default=1,
-        description="Processes of the generator, among which clients, threads and rate are "
-        "divided.",
-        examples=[2],
     )
-    pipeline: values.Counts = Field(
+    pipeline: values.Counts = values.key(
+        "Redis: requests that a client sends before it waits for their answers.",
+        1,
         default_factory=lambda: [1],
-        description="Redis: requests that a client sends before it waits for their answers.",
-        examples=[1],
     )
-    protocol: values.Protocol = Field(
-        default="simple", description="pgbench's query mode.", examples=["prepared"]
-    )
+    protocol: values.Protocol = values.key("pgbench's query mode.", "prepared", default="simple")
 
 
 class CapacityForm(Form):
     """How the most that the server sustains is found, where loads are shares of it."""
 
-    clients: values.Counts | None = Field(
-        default=None,
-        description="Of the closed loops that are tried; powers of two up to the largest number "
-        "of clients when left out.",
-        examples=[[1, 2, 4, 8]],
+    clients: values.Counts | None = values.key(
+        "Of the closed loops that are tried; powers of two up to the largest number of clients"
+        " when left out.",
+        [1, 2, 4, 8],
     )
-    rounds: CapacityRounds = Field(
-        default=6, description="Slices of each, interleaved by coin.", examples=[6]
-    )
+    rounds: CapacityRounds = values.key("Slices of each, interleaved by coin.", 6, default=6)
 
 
 def asked_rates(form: LoadsForm, goal: LatencyGoal | None) -> tuple[Rate, ...]:
@@ -210,92 +189,79 @@ def asked_rates(form: LoadsForm, goal: LatencyGoal | None) -> tuple[Rate, ...]:
 class CalibrationForm(Form):
     """How the warm-up is measured before the first block."""
 
-    restarts: values.Count = Field(default=5, description="Starts per configuration.", examples=[5])
-    run: values.LongLength = Field(
-        default=90.0, description="Length of the run after each.", examples=["90s"]
-    )
-    at_least: values.Length = Field(
-        default=20.0, description="The warm-up is never shorter than this.", examples=["20s"]
+    restarts: values.Count = values.key("Starts per configuration.", 5, default=5)
+    run: values.LongLength = values.key("Length of the run after each.", "90s", default=90.0)
+    at_least: values.Length = values.key(
+        "The warm-up is never shorter than this.", "20s", default=20.0
     )
 
 
 class MeasureForm(Form):
     """How a run is taken."""
 
-    slice: values.Slice = Field(
-        default=5.0, description="Measured length of a run.", examples=["5s"]
+    slice: values.Slice = values.key("Measured length of a run.", "5s", default=5.0)
+    ramp: values.Ramp = values.key(
+        "Thrown away at the start of each run; 0 for Redis.", "2s", default=2.0
     )
-    ramp: values.Ramp = Field(
-        default=2.0,
-        description="Thrown away at the start of each run; 0 for Redis.",
-        examples=["2s"],
+    warm_up: values.WarmUp = values.key(
+        "Thrown away after each start, the same for all configurations.", "auto"
     )
-    warm_up: values.WarmUp = Field(
-        default=None,
-        description="Thrown away after each start, the same for all configurations.",
-        examples=["auto"],
+    calibration: CalibrationForm | None = values.key(
+        "Measures the warm-up; only with `warm_up: auto`.",
+        {"restarts": 5, "run": "90s", "at_least": "20s"},
     )
-    calibration: CalibrationForm | None = Field(
-        default=None,
-        description="Measures the warm-up; only with `warm_up: auto`.",
-        examples=[{"restarts": 5, "run": "90s", "at_least": "20s"}],
+    reset: values.ResetWord = values.key(
+        "When the data go back to the prepared state.", default="auto"
     )
-    reset: values.ResetWord = Field(
-        default="auto", description="When the data go back to the prepared state."
+    switch: values.SwitchWord = values.key(
+        "The least that is done to go from one configuration to another.", default="auto"
     )
-    switch: values.SwitchWord = Field(
-        default="auto",
-        description="The least that is done to go from one configuration to another.",
+    rounds: values.Rounds = values.key(
+        "Runs of each cell in a start; auto is one, unless the differences or the making of"
+        " servers call for more.",
+        "auto",
     )
-    rounds: values.Rounds = Field(
-        default=None,
-        description="Runs of each cell in a start; auto is one, unless the differences or the"
-        " making of servers call for more.",
-        examples=["auto"],
-    )
-    turn: values.Turn = Field(
+    turn: values.Turn = values.key(
+        "Length of one turn where configurations alternate; 400ms where a CPU quota holds a server"
+        " or a load generator back.",
+        "250ms",
         default=DEFAULT_TURN_S,
-        description="Length of one turn where configurations alternate; 400ms where a CPU quota"
+    )
+    settling: values.Settling = values.key(
+        "Thrown away at the beginning of each turn; 200ms, two periods of the quota, where one"
         " holds a server or a load generator back.",
-        examples=["250ms"],
-    )
-    settling: values.Settling = Field(
+        "100ms",
         default=LEAST_SETTLING_S,
-        description="Thrown away at the beginning of each turn; 200ms, two periods of the quota,"
-        " where one holds a server or a load generator back.",
-        examples=["100ms"],
     )
-    reconnections: values.Reconnections = Field(
-        default=0,
-        description="How often the load generators of an alternating run are started anew.",
-        examples=[5],
+    reconnections: values.Reconnections = values.key(
+        "How often the load generators of an alternating run are started anew.", 5, default=0
     )
-    prewarm: values.Prewarm = Field(
-        default=None,
-        description="Load the data into memory after each start; auto: up to 4 GiB, on servers"
-        " that Steelyard makes.",
-        examples=[True],
+    prewarm: values.Prewarm = values.key(
+        "Load the data into memory after each start; auto: up to 4 GiB, on servers that Steelyard"
+        " makes.",
+        True,
     )
-    ceilings: values.CeilingsWord = Field(
+    ceilings: values.CeilingsWord = values.key(
+        "Measure before the first block what the place can do at most; auto leaves the device out"
+        " where that costs more than 2 % of the budget.",
+        "on",
         default="auto",
-        description="Measure before the first block what the place can do at most; auto leaves"
-        " the device out where that costs more than 2 % of the budget.",
-        examples=["on"],
     )
-    neighbours: values.Neighbours = Field(
+    neighbours: values.Neighbours = values.key(
+        "Share of the machine that other processes may use during a run before its block is"
+        " redone; ignore only notes it.",
+        "15%",
+        "ignore",
         default=DEFAULT_NEIGHBOURS,
-        description="Share of the machine that other processes may use during a run before its"
-        " block is redone; ignore only notes it.",
-        examples=["15%", "ignore"],
     )
-    log: values.LogWord = Field(
+    log: values.LogWord = values.key(
+        "What becomes of the generator's log of every transaction: counted, counted and kept, or"
+        " not written.",
+        "keep",
         default="histograms",
-        description="What becomes of the generator's log of every transaction: counted, counted "
-        "and kept, or not written.",
-        examples=["keep"],
     )
-    log_sampling: values.LogSampling = Field(
-        default=1.0, description="Share of the transactions that are logged.", examples=["10%"]
+    log_sampling: values.LogSampling = values.key(
+        "Share of the transactions that are logged.", "10%", default=1.0
     )
 
 
@@ -314,41 +280,30 @@ def _command(value: object) -> tuple[str, ...] | None:
     return tuple(words)
 
 
-HookCommand = Annotated[
-    tuple[str, ...] | None,
-    PlainValidator(_command),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-]
-LinuxSettings = Annotated[dict[str, values.SettingValue], BeforeValidator(empty_as_mapping)]
+HookCommand = Annotated[tuple[str, ...] | None, values.ReadBy(_command, **values.TEXTS)]
 
 
 class KvmForm(Form):
     """The virtual machine that the configuration's server runs in."""
 
-    domain: values.Text | None = Field(
-        default=None,
-        description="File with the XML of its libvirt domain, relative to the experiment file.",
-        examples=["pg-node.xml"],
+    domain: values.Text | None = values.key(
+        "File with the XML of its libvirt domain, relative to the experiment file.", "pg-node.xml"
     )
 
 
 class ManualForm(Form):
     """What must be done by hand or by a command of the user's before the server is measured."""
 
-    text: values.Text | None = Field(
-        default=None,
-        description="What the operator is asked to do; it waits until that is confirmed.",
-        examples=["Power-cycle the VM pg-node-1."],
+    text: values.Text | None = values.key(
+        "What the operator is asked to do; it waits until that is confirmed.",
+        "Power-cycle the VM pg-node-1.",
     )
-    command: HookCommand = Field(
-        default=None,
-        description="Run on this machine without a shell instead of asking; it must end with 0.",
-        examples=["./power-cycle pg-node-1"],
+    command: HookCommand = values.key(
+        "Run on this machine without a shell instead of asking; it must end with 0.",
+        "./power-cycle pg-node-1",
     )
-    timeout: values.LongLength = Field(
-        default=600.0,
-        description="How long the operator or the command may take.",
-        examples=["10m"],
+    timeout: values.LongLength = values.key(
+        "How long the operator or the command may take.", "10m", default=600.0
     )
 
 
@@ -380,11 +335,9 @@ def share_of(name: str) -> float | None:
 
 
 _PLACE: Final = {"type": "string"}
-Place = Annotated[str, PlainValidator(_place), WithJsonSchema(_PLACE)]
+Place = Annotated[str, values.ReadBy(_place, **_PLACE)]
 Latencies = Annotated[
-    dict[str, str],
-    PlainValidator(_latencies),
-    WithJsonSchema({"type": "object", "additionalProperties": _PLACE}),
+    dict[str, str], values.ReadBy(_latencies, type="object", additionalProperties=_PLACE)
 ]
 
 
@@ -407,18 +360,16 @@ PGBENCH_LOG: Final = "pgbench"
 _OTHER_COLUMN: Final = "skip"
 LogColumns = Annotated[
     str | tuple[str, ...],
-    PlainValidator(_log),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"const": PGBENCH_LOG},
-                {
-                    "type": "array",
-                    "items": {"enum": [TIME_COLUMN, LATENCY_COLUMN, _OTHER_COLUMN]},
-                    "minItems": 1,
-                },
-            ]
-        }
+    values.ReadBy(
+        _log,
+        anyOf=[
+            {"const": PGBENCH_LOG},
+            {
+                "type": "array",
+                "items": {"enum": [TIME_COLUMN, LATENCY_COLUMN, _OTHER_COLUMN]},
+                "minItems": 1,
+            },
+        ],
     ),
 ]
 RATE_UNITS: Final = {"1/s": 1.0, "1/min": 1.0 / 60.0, "1/h": 1.0 / 3600.0}
@@ -429,57 +380,43 @@ TIME_UNITS: Final = {**LATENCY_UNITS, "ns": 1e-9}
 class CommandForm(Form):
     """A program of the user's that puts the load on."""
 
-    command: HookCommand = Field(
-        default=None,
-        description="Any program that puts load on PostgreSQL and prints a rate or logs its"
-        " transactions, started without a shell for each run; names in braces stand for what it is"
-        " told.",
-        examples=[["sysbench", "{workload}", "--threads={clients}", "--time={seconds}", "run"]],
+    command: HookCommand = values.key(
+        "Any program that puts load on PostgreSQL and prints a rate or logs its transactions,"
+        " started without a shell for each run; names in braces stand for what it is told.",
+        ["sysbench", "{workload}", "--threads={clients}", "--time={seconds}", "run"],
     )
-    prepare_command: HookCommand = Field(
-        default=None,
-        description="Program that makes the command's data once; they are part of the prepared"
-        " state.",
-        examples=[["sysbench", "oltp_read_only", "--pgsql-db={database}", "prepare"]],
+    prepare_command: HookCommand = values.key(
+        "Program that makes the command's data once; they are part of the prepared state.",
+        ["sysbench", "oltp_read_only", "--pgsql-db={database}", "prepare"],
     )
-    log: LogColumns | None = Field(
-        default=None,
-        description="The command writes a line for each transaction to the file `{log}`, by which"
-        " it is counted, in turns, too: the columns of a line, or `pgbench`.",
-        examples=[["time", "latency"], "pgbench"],
+    log: LogColumns | None = values.key(
+        "The command writes a line for each transaction to the file `{log}`, by which it is"
+        " counted, in turns, too: the columns of a line, or `pgbench`.",
+        ["time", "latency"],
+        "pgbench",
     )
-    log_time_unit: Annotated[
-        str, PlainValidator(values.one_of(*TIME_UNITS)), WithJsonSchema({"enum": [*TIME_UNITS]})
-    ] = Field(
-        default="s",
-        description="Unit of the times in the log, which count from the epoch.",
-        examples=["us"],
+    log_time_unit: Annotated[str, values.words(*TIME_UNITS)] = values.key(
+        "Unit of the times in the log, which count from the epoch.", "us", default="s"
     )
-    rate: Place | None = Field(
-        default=None,
-        description="Where the command's output has its rate: a regular expression with a"
-        " group, or a JSON path that begins with `$`; the last match counts.",
-        examples=["transactions: .*\\((?P<rate>[0-9.]+) per sec"],
+    rate: Place | None = values.key(
+        "Where the command's output has its rate: a regular expression with a group, or a JSON"
+        " path that begins with `$`; the last match counts.",
+        "transactions: .*\\((?P<rate>[0-9.]+) per sec",
     )
-    rate_unit: Annotated[
-        str, PlainValidator(values.one_of(*RATE_UNITS)), WithJsonSchema({"enum": [*RATE_UNITS]})
-    ] = Field(default="1/s", description="Unit of the printed rate.", examples=["1/min"])
-    latency: Latencies | None = Field(
-        default=None,
-        description="Where the output has latencies: `mean`, `p95` and so on, each as `rate` is"
-        " written.",
-        examples=[{"p95": "95th percentile: +(?P<latency>[0-9.]+)"}],
+    rate_unit: Annotated[str, values.words(*RATE_UNITS)] = values.key(
+        "Unit of the printed rate.", "1/min", default="1/s"
     )
-    latency_unit: Annotated[
-        str,
-        PlainValidator(values.one_of(*LATENCY_UNITS)),
-        WithJsonSchema({"enum": [*LATENCY_UNITS]}),
-    ] = Field(default="ms", description="Unit of printed or logged latencies.", examples=["us"])
-    grace: values.LongLength = Field(
+    latency: Latencies | None = values.key(
+        "Where the output has latencies: `mean`, `p95` and so on, each as `rate` is written.",
+        {"p95": "95th percentile: +(?P<latency>[0-9.]+)"},
+    )
+    latency_unit: Annotated[str, values.words(*LATENCY_UNITS)] = values.key(
+        "Unit of printed or logged latencies.", "us", default="ms"
+    )
+    grace: values.LongLength = values.key(
+        "How much longer than it was asked for the command may run, until it is killed.",
+        "2m",
         default=60.0,
-        description="How much longer than it was asked for the command may run, until it is"
-        " killed.",
-        examples=["2m"],
     )
 
 
@@ -501,49 +438,34 @@ def _limit(key: str) -> Callable[[object], str | None]:
     return read
 
 
-_CPU_LIST: Final = {"type": ["string", "integer", "null"], "examples": ["0", "0-1", "0,2-3"]}
-_MEMORY_LIMIT: Final = {"type": ["string", "integer", "null"], "examples": ["512MB"]}
-_BYTE_RATE: Final = {"type": ["string", "integer", "null"], "examples": ["20MB"]}
-_IOPS: Final = {"type": ["integer", "string", "null"], "minimum": 1}
+_TYPES: Final = ["string", "integer", "null"]
 Cpus = Annotated[
-    str | None,
-    PlainValidator(_limit("cpus")),
-    WithJsonSchema({"type": ["number", "string", "null"], "exclusiveMinimum": 0}),
+    str | None, values.ReadBy(_limit("cpus"), type=["number", "string", "null"], exclusiveMinimum=0)
 ]
-CpuList = Annotated[str | None, PlainValidator(_limit("cpuset")), WithJsonSchema(_CPU_LIST)]
+CpuList = Annotated[
+    str | None, values.ReadBy(_limit("cpuset"), type=_TYPES, examples=["0", "0-1", "0,2-3"])
+]
 CgroupMemory = Annotated[
-    str | None, PlainValidator(_limit("memory")), WithJsonSchema(_MEMORY_LIMIT)
+    str | None, values.ReadBy(_limit("memory"), type=_TYPES, examples=["512MB"])
 ]
-Iops = Annotated[str | None, PlainValidator(_limit("read_iops")), WithJsonSchema(_IOPS)]
+Iops = Annotated[
+    str | None, values.ReadBy(_limit("read_iops"), type=["integer", "string", "null"], minimum=1)
+]
 CgroupRate = Annotated[
-    str | None, PlainValidator(_limit("read_bytes_per_s")), WithJsonSchema(_BYTE_RATE)
+    str | None, values.ReadBy(_limit("read_bytes_per_s"), type=_TYPES, examples=["20MB"])
 ]
 
 
 class CgroupForm(Form):
     """Limits of server and generator; null removes an inherited one."""
 
-    cpus: Cpus = Field(default=None, description="CPU time of the server, in CPUs.", examples=[0.6])
-    cpuset: CpuList = Field(
-        default=None, description="CPUs that the server may run on.", examples=["0-1"]
+    cpus: Cpus = values.key("CPU time of the server, in CPUs.", 0.6)
+    cpuset: CpuList = values.key("CPUs that the server may run on.", "0-1")
+    generator_cpuset: CpuList = values.key("CPUs that the load generator may run on.", "0")
+    memory: CgroupMemory = values.key(
+        "Memory of the server, what is cached of its files included.", "512MB"
     )
-    generator_cpuset: CpuList = Field(
-        default=None, description="CPUs that the load generator may run on.", examples=["0"]
-    )
-    memory: CgroupMemory = Field(
-        default=None,
-        description="Memory of the server, what is cached of its files included.",
-        examples=["512MB"],
-    )
-    read_iops: Iops = Field(
-        default=None, description="Reads per second from the disk of the data.", examples=[200]
-    )
-    write_iops: Iops = Field(
-        default=None, description="Writes per second to the disk of the data.", examples=[200]
-    )
-    read_bytes_per_s: CgroupRate = Field(
-        default=None, description="Bytes per second from the disk.", examples=["20MB"]
-    )
-    write_bytes_per_s: CgroupRate = Field(
-        default=None, description="Bytes per second to the disk.", examples=["20MB"]
-    )
+    read_iops: Iops = values.key("Reads per second from the disk of the data.", 200)
+    write_iops: Iops = values.key("Writes per second to the disk of the data.", 200)
+    read_bytes_per_s: CgroupRate = values.key("Bytes per second from the disk.", "20MB")
+    write_bytes_per_s: CgroupRate = values.key("Bytes per second to the disk.", "20MB")

@@ -5,6 +5,7 @@ says of Redis alone is here as well: work, settings, and how a server is reached
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any, Final
 
@@ -17,10 +18,9 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from steelyard.campaign.file import form_values as kubernetes
 from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import WrittenFloat, WrittenInt
-from steelyard.campaign.file.form_values import Form, empty_as_mapping, refusal, shown
+from steelyard.campaign.file.form_values import OR_EMPTY, Form, refusal, shown
 from steelyard.core.aws import STORAGE_TYPES
 from steelyard.core.errors import InputError, choice, did_you_mean
 from steelyard.core.redis import is_redis_uri, parse_redis_uri
@@ -31,205 +31,143 @@ from steelyard.gateways.sql import parsed_uri
 class ResourcesForm(Form):
     """What a container asks for and gets at most; where one is given, the other is the same."""
 
-    requests: kubernetes.Amounts | None = Field(
-        default=None,
-        description="What is set aside for it.",
-        examples=[{"cpu": "2", "memory": "4Gi", "hugepages-2Mi": "1Gi"}],
+    requests: values.Amounts | None = values.key(
+        "What is set aside for it.", {"cpu": "2", "memory": "4Gi", "hugepages-2Mi": "1Gi"}
     )
-    limits: kubernetes.Amounts | None = Field(
-        default=None,
-        description="What it gets at most.",
-        examples=[{"cpu": "2", "memory": "4Gi"}],
+    limits: values.Amounts | None = values.key(
+        "What it gets at most.", {"cpu": "2", "memory": "4Gi"}
     )
 
 
-Resources = Annotated[ResourcesForm, BeforeValidator(empty_as_mapping)]
+Resources = Annotated[ResourcesForm, OR_EMPTY]
 
 
 class StoreForm(Form):
     """Simulated storage: XFS in a file that is slower than the disk it lies on. Takes root."""
 
-    latency: values.Length | None = Field(
-        default=None, description="What each flush takes longer.", examples=["2ms"]
+    latency: values.Length | None = values.key("What each flush takes longer.", "2ms")
+    iops: values.Count | None = values.key(
+        "Reads and writes together, per second, at most.", 900, 3000
     )
-    iops: values.Count | None = Field(
-        default=None,
-        description="Reads and writes together, per second, at most.",
-        examples=[900, 3000],
+    bandwidth: values.Bandwidth | None = values.key("Bytes per second at most.", "48MB")
+    burst_iops: values.Count | None = values.key("As `iops`, while there are credits.", 3000)
+    burst_credits: values.Count | None = values.key(
+        "Reads and writes in a full bucket of credits, which it is at first; `iops` a second fill"
+        " it.",
+        5400000,
     )
-    bandwidth: values.Bandwidth | None = Field(
-        default=None, description="Bytes per second at most.", examples=["48MB"]
+    block_size: values.BlockSize | None = values.key(
+        "Of the file system.", "4KiB", "16KiB", "64KiB"
     )
-    burst_iops: values.Count | None = Field(
-        default=None, description="As `iops`, while there are credits.", examples=[3000]
-    )
-    burst_credits: values.Count | None = Field(
-        default=None,
-        description="Reads and writes in a full bucket of credits, which it is at first; `iops` a"
-        " second fill it.",
-        examples=[5400000],
-    )
-    block_size: values.BlockSize | None = Field(
-        default=None, description="Of the file system.", examples=["4KiB", "16KiB", "64KiB"]
-    )
-    size: values.VolumeSize | None = Field(
-        default=None,
-        description="Of the file; what is not written takes no space.",
-        examples=["16GiB"],
+    size: values.VolumeSize | None = values.key(
+        "Of the file; what is not written takes no space.", "16GiB"
     )
 
 
-Store = Annotated[StoreForm, BeforeValidator(empty_as_mapping)]
+Store = Annotated[StoreForm, OR_EMPTY]
 
 
 class SynchronousForm(Form):
     """Synchronous replication, as CloudNativePG takes it."""
 
-    method: kubernetes.Method | None = Field(
-        default=None, description="`any` of the standbys, or the `first` of a list."
-    )
-    number: values.Count | None = Field(
-        default=None, description="How many standbys a commit waits for.", examples=[1]
-    )
-    data_durability: kubernetes.Durability | None = Field(
-        default=None,
-        description="`required` stops writes where standbys are missing, `preferred` goes on.",
+    method: values.Method | None = values.key("`any` of the standbys, or the `first` of a list.")
+    number: values.Count | None = values.key("How many standbys a commit waits for.", 1)
+    data_durability: values.Durability | None = values.key(
+        "`required` stops writes where standbys are missing, `preferred` goes on."
     )
 
 
 class GeneratorsForm(Form):
     """The pods of the load generators; equal in all configurations."""
 
-    image: kubernetes.Image | None = Field(
-        default=None,
-        description="Image with pgbench, psql and bash; the database's when left out.",
-        examples=["ghcr.io/cloudnative-pg/postgresql:18"],
+    image: values.Image | None = values.key(
+        "Image with pgbench, psql and bash; the database's when left out.",
+        "ghcr.io/cloudnative-pg/postgresql:18",
     )
-    resources: Resources | None = Field(
-        default=None, description="Of each pod.", examples=[{"limits": {"cpu": "2"}}]
+    resources: Resources | None = values.key("Of each pod.", {"limits": {"cpu": "2"}})
+    node_selector: values.Labels | None = values.key(
+        "Labels of the nodes they may run on.", {"role": "load"}
     )
-    node_selector: kubernetes.Labels | None = Field(
-        default=None,
-        description="Labels of the nodes they may run on.",
-        examples=[{"role": "load"}],
+    tolerations: values.Tolerations | None = values.key(
+        "Taints they tolerate, as in a manifest.", [{"key": "load", "operator": "Exists"}]
     )
-    tolerations: kubernetes.Tolerations | None = Field(
-        default=None,
-        description="Taints they tolerate, as in a manifest.",
-        examples=[[{"key": "load", "operator": "Exists"}]],
-    )
-    same_node: values.Switch | None = Field(
-        default=None, description="They may share a node with the database.", examples=[False]
-    )
+    same_node: values.Switch | None = values.key("They may share a node with the database.", False)
 
 
-Generators = Annotated[GeneratorsForm, BeforeValidator(empty_as_mapping)]
+Generators = Annotated[GeneratorsForm, OR_EMPTY]
 _CONTEXT: Final = "Context of the kubeconfig; the current one when left out."
 
 
 class ServiceForm(Form):
     """A PostgreSQL server in a Kubernetes cluster, under load from pods there."""
 
-    service: kubernetes.ServiceName | None = Field(
-        default=None, description="Name of its Service.", examples=["db"]
+    service: values.ServiceName | None = values.key("Name of its Service.", "db")
+    port: values.Port | None = values.key("Port of the Service.", 5432)
+    secret: values.ObjectName | None = values.key(
+        "Name of the Secret with user and password.", "db-user"
     )
-    port: values.Port | None = Field(
-        default=None, description="Port of the Service.", examples=[5432]
+    user_key: values.SecretKey | None = values.key("Key of the user in it.", "username")
+    password_key: values.SecretKey | None = values.key("Key of the password in it.", "password")
+    namespace: values.NamespaceName | None = values.key(
+        "Of the Service and the Secret; the context's when left out.", "prod"
     )
-    secret: kubernetes.ObjectName | None = Field(
-        default=None, description="Name of the Secret with user and password.", examples=["db-user"]
-    )
-    user_key: kubernetes.SecretKey | None = Field(
-        default=None, description="Key of the user in it.", examples=["username"]
-    )
-    password_key: kubernetes.SecretKey | None = Field(
-        default=None, description="Key of the password in it.", examples=["password"]
-    )
-    namespace: kubernetes.NamespaceName | None = Field(
-        default=None,
-        description="Of the Service and the Secret; the context's when left out.",
-        examples=["prod"],
-    )
-    context: values.Text | None = Field(default=None, description=_CONTEXT, examples=["lab"])
-    generators: Generators | None = Field(
-        default=None, description="The pods of the load generators.", examples=[{"same_node": True}]
+    context: values.Text | None = values.key(_CONTEXT, "lab")
+    generators: Generators | None = values.key(
+        "The pods of the load generators.", {"same_node": True}
     )
 
 
-Service = Annotated[ServiceForm, BeforeValidator(empty_as_mapping)]
+Service = Annotated[ServiceForm, OR_EMPTY]
 
 
 class ClusterForm(Form):
     """What a target has that is a Cluster of CloudNativePG."""
 
-    context: values.Text | None = Field(default=None, description=_CONTEXT, examples=["lab"])
-    namespace: kubernetes.NamespaceName | None = Field(
-        default=None,
-        description="Where the Cluster is made, or is; one of the campaign's own when left out.",
-        examples=["bench"],
+    context: values.Text | None = values.key(_CONTEXT, "lab")
+    namespace: values.NamespaceName | None = values.key(
+        "Where the Cluster is made, or is; one of the campaign's own when left out.", "bench"
     )
-    cluster: kubernetes.ClusterName | None = Field(
-        default=None,
-        description="An existing Cluster, used as it is instead of one that is made.",
-        examples=["pg"],
+    cluster: values.ClusterName | None = values.key(
+        "An existing Cluster, used as it is instead of one that is made.", "pg"
     )
-    image: kubernetes.Image | None = Field(
-        default=None,
-        description="Image of the database; the operator's default when left out.",
-        examples=["ghcr.io/cloudnative-pg/postgresql:18"],
+    image: values.Image | None = values.key(
+        "Image of the database; the operator's default when left out.",
+        "ghcr.io/cloudnative-pg/postgresql:18",
     )
-    instances: values.Count | None = Field(
-        default=None, description="The primary and its standbys.", examples=[1]
+    instances: values.Count | None = values.key("The primary and its standbys.", 1)
+    storage: values.Storage | None = values.key("Size of the volume of the data.", "20Gi")
+    storage_class: values.ObjectName | None = values.key(
+        "Its StorageClass; the cluster's default when left out.", "local-path"
     )
-    storage: kubernetes.Storage | None = Field(
-        default=None, description="Size of the volume of the data.", examples=["20Gi"]
+    wal_storage: values.Storage | None = values.key(
+        "Size of a volume of its own for WAL; it has none when left out.", "5Gi"
     )
-    storage_class: kubernetes.ObjectName | None = Field(
-        default=None,
-        description="Its StorageClass; the cluster's default when left out.",
-        examples=["local-path"],
+    wal_storage_class: values.ObjectName | None = values.key(
+        "Its StorageClass; that of the data when left out."
     )
-    wal_storage: kubernetes.Storage | None = Field(
-        default=None,
-        description="Size of a volume of its own for WAL; it has none when left out.",
-        examples=["5Gi"],
+    resources: Resources | None = values.key(
+        "Of each instance.", {"requests": {"cpu": "2", "memory": "4Gi"}}
     )
-    wal_storage_class: kubernetes.ObjectName | None = Field(
-        default=None, description="Its StorageClass; that of the data when left out."
+    synchronous: Annotated[SynchronousForm, OR_EMPTY] | None = values.key(
+        "Synchronous replication; needs two instances.", {"method": "any", "number": 1}
     )
-    resources: Resources | None = Field(
-        default=None,
-        description="Of each instance.",
-        examples=[{"requests": {"cpu": "2", "memory": "4Gi"}}],
+    node_selector: values.Labels | None = values.key(
+        "Labels of the nodes that instances may run on.", {"disk": "nvme"}
     )
-    synchronous: Annotated[SynchronousForm, BeforeValidator(empty_as_mapping)] | None = Field(
-        default=None,
-        description="Synchronous replication; needs two instances.",
-        examples=[{"method": "any", "number": 1}],
+    tolerations: values.Tolerations | None = values.key(
+        "Taints that instances tolerate, as in a manifest.", [{"key": "db", "operator": "Exists"}]
     )
-    node_selector: kubernetes.Labels | None = Field(
-        default=None,
-        description="Labels of the nodes that instances may run on.",
-        examples=[{"disk": "nvme"}],
+    affinity: values.Affinity | None = values.key(
+        "Further keys of the Cluster's `spec.affinity`.", {"podAntiAffinityType": "required"}
     )
-    tolerations: kubernetes.Tolerations | None = Field(
-        default=None,
-        description="Taints that instances tolerate, as in a manifest.",
-        examples=[[{"key": "db", "operator": "Exists"}]],
-    )
-    affinity: kubernetes.Affinity | None = Field(
-        default=None,
-        description="Further keys of the Cluster's `spec.affinity`.",
-        examples=[{"podAntiAffinityType": "required"}],
-    )
-    generators: Generators | None = Field(
-        default=None, description="The pods of the load generators.", examples=[{"same_node": True}]
+    generators: Generators | None = values.key(
+        "The pods of the load generators.", {"same_node": True}
     )
 
 
-CLUSTER_KEYS: Final = frozenset(ClusterForm.model_fields)
 # What belongs to the making of a Cluster: it has no meaning for one that is there.
-MAKING_KEYS: Final = CLUSTER_KEYS - {"context", "namespace", "cluster", "generators"}
+_OF_ALL: Final = {"context", "namespace", "cluster", "generators"}
+MAKING_KEYS: Final = ClusterForm.model_fields.keys() - _OF_ALL
 # Sections whose keys are inherited one by one; other mappings are inherited whole.
 NESTED: Final = ("kubernetes", "generators", "synchronous")
 
@@ -275,29 +213,21 @@ def _tokens(value: object) -> tuple[str, ...]:
     return tokens
 
 
-RedisValue = Annotated[str | None, PlainValidator(redis_value), WithJsonSchema(_SETTING)]
+RedisValue = Annotated[str | None, values.ReadBy(redis_value, **_SETTING)]
 Replica = Annotated[
-    dict[str, str],
-    PlainValidator(_replica),
-    WithJsonSchema({"type": ["object", "null"], "additionalProperties": _SETTING}),
+    dict[str, str], values.ReadBy(_replica, type=["object", "null"], additionalProperties=_SETTING)
 ]
-RedisCommand = Annotated[tuple[str, ...], PlainValidator(_tokens), WithJsonSchema(values.TEXTS)]
-Whole = Annotated[
-    int,
-    PlainValidator(values.whole_number(0)),
-    WithJsonSchema({"type": "integer", "minimum": 0}),
-]
-Database = Whole
+RedisCommand = Annotated[tuple[str, ...], values.ReadBy(_tokens, **values.TEXTS)]
+Whole = Annotated[int, values.ReadBy(values.whole_number(0), type="integer", minimum=0)]
 # redis-benchmark fills a key's number into twelve digits.
 Keys = Annotated[
-    int,
-    PlainValidator(values.whole_number(1, 10**12)),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 10**12}),
+    int, values.ReadBy(values.whole_number(1, 10**12), type="integer", minimum=1, maximum=10**12)
 ]
 ValueBytes = Annotated[
     int,
-    PlainValidator(values.whole_number(1, _LARGEST_VALUE)),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": _LARGEST_VALUE}),
+    values.ReadBy(
+        values.whole_number(1, _LARGEST_VALUE), type="integer", minimum=1, maximum=_LARGEST_VALUE
+    ),
 ]
 
 
@@ -310,35 +240,24 @@ def _program_word(value: object) -> str:
     return values.one_of(*generators())(value)
 
 
-ProgramWord = Annotated[
-    str,
-    PlainValidator(_program_word),
-    WithJsonSchema({"enum": generators()}),
-]
+ProgramWord = Annotated[str, values.ReadBy(_program_word, enum=generators())]
 
 
 class RedisWorkForm(Form):
     """What a workload has that is for Redis."""
 
-    command: RedisCommand | None = Field(
-        default=None,
-        description="Redis: one command with its arguments, in which __rand_int__ stands for the "
-        "number of a key and __data__ for a value.",
-        examples=[["HGET", "user:__rand_int__", "name"]],
+    command: RedisCommand | None = values.key(
+        "Redis: one command with its arguments, in which __rand_int__ stands for the number of a"
+        " key and __data__ for a value.",
+        ["HGET", "user:__rand_int__", "name"],
     )
-    value_bytes: ValueBytes | None = Field(
-        default=None, description="Redis: size of each value, loaded or written.", examples=[1024]
+    value_bytes: ValueBytes | None = values.key(
+        "Redis: size of each value, loaded or written.", 1024
     )
-    keys: Keys | None = Field(
-        default=None,
-        description="Redis: requests choose among so many keys at random; 1: all use one key.",
-        examples=[100000],
+    keys: Keys | None = values.key(
+        "Redis: requests choose among so many keys at random; 1: all use one key.", 100000
     )
-    loaded: Whole | None = Field(
-        default=None,
-        description="Redis: so many keys exist when a start begins.",
-        examples=[100000],
-    )
+    loaded: Whole | None = values.key("Redis: so many keys exist when a start begins.", 100000)
 
 
 REDIS_WORK_KEYS: Final = tuple(RedisWorkForm.model_fields)
@@ -347,43 +266,25 @@ REDIS_WORK_KEYS: Final = tuple(RedisWorkForm.model_fields)
 class RedisServerForm(Form):
     """What a target has that is a Redis server."""
 
-    replica: Replica | None = Field(
-        default=None,
-        description="Settings of a replica that is started beside the server; it has the server's "
-        "where it has none of its own.",
-        examples=[{"appendonly": "yes"}],
+    replica: Replica | None = values.key(
+        "Settings of a replica that is started beside the server; it has the server's where it has"
+        " none of its own.",
+        {"appendonly": "yes"},
     )
-    db: Database | None = Field(
-        default=None,
-        description="Number of the database that is used; an empty one is looked for when left "
-        "out.",
-        examples=[3],
+    db: Whole | None = values.key(
+        "Number of the database that is used; an empty one is looked for when left out.", 3
     )
-    tls: values.Switch | None = Field(
-        default=None, description="The connection to the server is encrypted.", examples=[True]
+    tls: values.Switch | None = values.key("The connection to the server is encrypted.", True)
+    cacert: values.Text | None = values.key(
+        "File with the certificates that the server's is checked against.", "ca.crt"
     )
-    cacert: values.Text | None = Field(
-        default=None,
-        description="File with the certificates that the server's is checked against.",
-        examples=["ca.crt"],
+    cert: values.Text | None = values.key("File with the client's certificate.", "client.crt")
+    key: values.Text | None = values.key("File with its private key.", "client.key")
+    secret: values.ObjectName | None = values.key(
+        "Name of the Secret with user and password of a server in a cluster.", "redis-user"
     )
-    cert: values.Text | None = Field(
-        default=None, description="File with the client's certificate.", examples=["client.crt"]
-    )
-    key: values.Text | None = Field(
-        default=None, description="File with its private key.", examples=["client.key"]
-    )
-    secret: kubernetes.ObjectName | None = Field(
-        default=None,
-        description="Name of the Secret with user and password of a server in a cluster.",
-        examples=["redis-user"],
-    )
-    user_key: kubernetes.SecretKey | None = Field(
-        default=None, description="Key of the user in it.", examples=["username"]
-    )
-    password_key: kubernetes.SecretKey | None = Field(
-        default=None, description="Key of the password in it.", examples=["password"]
-    )
+    user_key: values.SecretKey | None = values.key("Key of the user in it.", "username")
+    password_key: values.SecretKey | None = values.key("Key of the password in it.", "password")
 
 
 REDIS_SERVERS: Final = ("redis-server", "valkey-server")
@@ -411,8 +312,8 @@ def _uri(value: object) -> str:
     return uri
 
 
-TargetKind = Annotated[str, PlainValidator(_target_kind), WithJsonSchema({"enum": list(TARGETS)})]
-Uri = Annotated[str, PlainValidator(_uri), WithJsonSchema({"type": "string"})]
+TargetKind = Annotated[str, values.ReadBy(_target_kind, enum=list(TARGETS))]
+Uri = Annotated[str, values.ReadBy(_uri, type="string")]
 
 
 def _initdb_option(value: object) -> str:
@@ -443,7 +344,7 @@ def is_version(given: str) -> bool:
     return re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,2})?", given) is not None
 
 
-Programs = Annotated[str, PlainValidator(_programs), WithJsonSchema({"type": ["string", "number"]})]
+Programs = Annotated[str, values.ReadBy(_programs, type=["string", "number"])]
 InitdbOptions = Annotated[
     list[Annotated[str, PlainValidator(_initdb_option)]],
     BeforeValidator(values.split_words),
@@ -454,123 +355,82 @@ InitdbOptions = Annotated[
 class CostForm(Form):
     """What a machine of one's own costs."""
 
-    per_hour: values.Amount | None = Field(
-        default=None,
-        description="What it costs for an hour, all in all: power, place, price by its years.",
-        examples=[0.42],
+    per_hour: values.Amount | None = values.key(
+        "What it costs for an hour, all in all: power, place, price by its years.", 0.42
     )
-    currency: values.Currency | None = Field(
-        default=None, description="Three letters; USD when left out.", examples=["EUR"]
-    )
+    currency: values.Currency | None = values.key("Three letters; USD when left out.", "EUR")
 
 
-RestartCommand = Annotated[
-    tuple[str, ...], PlainValidator(values.command_words), WithJsonSchema(values.TEXTS)
-]
+RestartCommand = Annotated[tuple[str, ...], values.ReadBy(values.command_words, **values.TEXTS)]
 
 
 class ServerForm(Form):
     """What a target has that is a server of this machine, or any that is there already."""
 
-    kind: TargetKind | None = Field(default=None, description="The kind of target.")
-    bin: Programs | None = Field(
-        default=None,
-        description="`embedded`, a version such as 15, or the directory of the programs; of Redis "
-        "`redis-server`, `valkey-server` or the directory.",
-        examples=["embedded", "15", "/usr/lib/postgresql/15/bin", "valkey-server"],
+    kind: TargetKind | None = values.key("The kind of target.")
+    bin: Programs | None = values.key(
+        "`embedded`, a version such as 15, or the directory of the programs; of Redis"
+        " `redis-server`, `valkey-server` or the directory.",
+        "embedded",
+        "15",
+        "/usr/lib/postgresql/15/bin",
+        "valkey-server",
     )
-    directory: values.Text | None = Field(
-        default=None, description="Where data directories are made.", examples=["/mnt/nvme"]
+    directory: values.Text | None = values.key("Where data directories are made.", "/mnt/nvme")
+    store: Store | None = values.key(
+        "Simulated storage for the data, which Steelyard makes; takes root.", {"latency": "2ms"}
     )
-    store: Store | None = Field(
-        default=None,
-        description="Simulated storage for the data, which Steelyard makes; takes root.",
-        examples=[{"latency": "2ms"}],
+    port: values.Port | None = values.key(
+        "TCP port: on the loopback interface, or of the endpoint.", 54321
     )
-    port: values.Port | None = Field(
-        default=None,
-        description="TCP port: on the loopback interface, or of the endpoint.",
-        examples=[54321],
+    connection: values.Connection | None = values.key("How the generator connects.")
+    run_as: values.Text | None = values.key("Account of the server when run by root.", "postgres")
+    initdb: InitdbOptions | None = values.key(
+        "Further initdb options, equal in all configurations.", ["--data-checksums"]
     )
-    connection: values.Connection | None = Field(
-        default=None, description="How the generator connects."
+    restore: values.Restore | None = values.key("How data go back to the prepared state.")
+    burst_lasts: values.Budget | None = values.key(
+        "How long a full bucket of the platform's burst credits lasts at full load.", "30m"
     )
-    run_as: values.Text | None = Field(
-        default=None, description="Account of the server when run by root.", examples=["postgres"]
+    cost: Annotated[CostForm, OR_EMPTY] | None = values.key(
+        "What the server costs; inherited as a whole.", {"per_hour": 0.42, "currency": "EUR"}
     )
-    initdb: InitdbOptions | None = Field(
-        default=None,
-        description="Further initdb options, equal in all configurations.",
-        examples=[["--data-checksums"]],
+    uri: Uri | None = values.key(
+        "libpq URI of an endpoint, or the URI of a Redis server, without a password.",
+        "postgresql://bench@db.example.com/postgres?sslmode=require",
+        "rediss://bench@cache.example.com:6379/3",
     )
-    restore: values.Restore | None = Field(
-        default=None, description="How data go back to the prepared state."
+    host: values.Text | None = values.key(
+        "Name, address or socket directory of an endpoint.", "db.example.com"
     )
-    burst_lasts: values.Budget | None = Field(
-        default=None,
-        description="How long a full bucket of the platform's burst credits lasts at full load.",
-        examples=["30m"],
+    user: values.Text | None = values.key("Who connects to an endpoint.", "bench")
+    dbname: values.Text | None = values.key("Database of an endpoint to connect to.", "postgres")
+    service: values.Text | None = values.key(
+        "Section of libpq's service file; of `redis-kubernetes` the Service of a server that is"
+        " there.",
+        "bench",
     )
-    cost: Annotated[CostForm, BeforeValidator(empty_as_mapping)] | None = Field(
-        default=None,
-        description="What the server costs; inherited as a whole.",
-        examples=[{"per_hour": 0.42, "currency": "EUR"}],
+    allow_existing: values.Switch | None = values.key(
+        "Measure in the named database, which Steelyard did not make; of Redis: change settings of"
+        " a server that holds keys, and put them back.",
+        True,
     )
-    uri: Uri | None = Field(
-        default=None,
-        description="libpq URI of an endpoint, or the URI of a Redis server, without a password.",
-        examples=[
-            "postgresql://bench@db.example.com/postgres?sslmode=require",
-            "rediss://bench@cache.example.com:6379/3",
-        ],
+    restart_command: RestartCommand | None = values.key(
+        "Restarts an endpoint's server; run on this machine, without a shell.",
+        ["ssh", "db.example.com", "systemctl", "restart", "postgresql"],
     )
-    host: values.Text | None = Field(
-        default=None,
-        description="Name, address or socket directory of an endpoint.",
-        examples=["db.example.com"],
+    reset_command: RestartCommand | None = values.key(
+        "Brings the data of an endpoint's own database back before every start; run on this"
+        " machine, without a shell.",
+        ["/srv/bench/rollback", "tank/pg@ready"],
     )
-    user: values.Text | None = Field(
-        default=None, description="Who connects to an endpoint.", examples=["bench"]
+    reset_timeout: values.LongLength | None = values.key(
+        "How long the `reset_command` may take (default: 10m).", "30m"
     )
-    dbname: values.Text | None = Field(
-        default=None, description="Database of an endpoint to connect to.", examples=["postgres"]
+    memory: values.ToldMemory | None = values.key(
+        "What the server of an endpoint has, for profiles: nobody sees it from here.", "64GiB"
     )
-    service: values.Text | None = Field(
-        default=None,
-        description="Section of libpq's service file; of `redis-kubernetes` the Service of a "
-        "server that is there.",
-        examples=["bench"],
-    )
-    allow_existing: values.Switch | None = Field(
-        default=None,
-        description="Measure in the named database, which Steelyard did not make; of Redis: change "
-        "settings of a server that holds keys, and put them back.",
-        examples=[True],
-    )
-    restart_command: RestartCommand | None = Field(
-        default=None,
-        description="Restarts an endpoint's server; run on this machine, without a shell.",
-        examples=[["ssh", "db.example.com", "systemctl", "restart", "postgresql"]],
-    )
-    reset_command: RestartCommand | None = Field(
-        default=None,
-        description="Brings the data of an endpoint's own database back before every start; run on "
-        "this machine, without a shell.",
-        examples=[["/srv/bench/rollback", "tank/pg@ready"]],
-    )
-    reset_timeout: values.LongLength | None = Field(
-        default=None,
-        description="How long the `reset_command` may take (default: 10m).",
-        examples=["30m"],
-    )
-    memory: values.ToldMemory | None = Field(
-        default=None,
-        description="What the server of an endpoint has, for profiles: nobody sees it from here.",
-        examples=["64GiB"],
-    )
-    cpus: values.ToldCpus | None = Field(
-        default=None, description="CPUs of that server, likewise.", examples=[16]
-    )
+    cpus: values.ToldCpus | None = values.key("CPUs of that server, likewise.", 16)
 
 
 def _describe_own_keys(schema: dict[str, Any]) -> None:
@@ -579,93 +439,61 @@ def _describe_own_keys(schema: dict[str, Any]) -> None:
         schema["properties"].setdefault(key, {})
 
 
-# Fields of targets whose keys have other names.
-_OF_MODELS: Final = frozenset(
-    {
-        "burst_lasts_s",
-        "reset_timeout_s",
-        "told_memory_bytes",
-        "told_cpus",
-        "ttl_s",
-        "place",
-        "inside",
-    }
-)
+# Fields of target classes that have other names in a file, or are spread over several keys.
+KEYS_OF_FIELDS: Final[Mapping[str, frozenset[str]]] = {
+    "kind": frozenset(),
+    "burst_lasts_s": frozenset(),
+    "ttl_s": frozenset(),
+    "cost": frozenset(),
+    "reset_timeout_s": frozenset({"reset_timeout"}),
+    "told_memory_bytes": frozenset({"memory"}),
+    "told_cpus": frozenset({"cpus"}),
+    "place": frozenset({"context", "namespace", "generators"}),
+    "inside": frozenset({"kubernetes"}),
+}
 
 
 def _own_keys() -> set[str]:
-    """Return the fields of all target classes."""
-    return {each.name for model in TARGETS.values() for each in fields(model)} - _OF_MODELS
+    """Return the fields of all target classes that are keys of the same name."""
+    names = {each.name for model in TARGETS.values() for each in fields(model)}
+    return names - KEYS_OF_FIELDS.keys()
 
 
-StorageType = Annotated[
-    str,
-    PlainValidator(values.one_of(*STORAGE_TYPES)),
-    WithJsonSchema({"enum": list(STORAGE_TYPES)}),
-]
+StorageType = Annotated[str, values.words(*STORAGE_TYPES)]
 
 
 class RentedForm(Form):
     """What a target has that is made in an account of AWS."""
 
-    region: values.Text | None = Field(
-        default=None, description="Region of AWS.", examples=["us-east-1"]
+    region: values.Text | None = values.key("Region of AWS.", "us-east-1")
+    accounts: values.Texts | None = values.key(
+        "Numbers of the accounts it may be made in; none is assumed.", ["123456789012"]
     )
-    accounts: values.Texts | None = Field(
-        default=None,
-        description="Numbers of the accounts it may be made in; none is assumed.",
-        examples=[["123456789012"]],
+    version: values.Text | None = values.key("Of PostgreSQL, with or without its minor.", "16")
+    instance_class: values.Text | None = values.key("Class of the DB instance.", "db.t3.large")
+    storage_type: StorageType | None = values.key("Kind of its storage.", "gp3")
+    io_optimized: values.Switch | None = values.key(
+        "Of Aurora: requests to the storage are in the price.", True
     )
-    version: values.Text | None = Field(
-        default=None, description="Of PostgreSQL, with or without its minor.", examples=["16"]
+    min_capacity: values.Amount | None = values.key(
+        "Of Aurora's class `db.serverless`: least capacity, ACU.", 0.5
     )
-    instance_class: values.Text | None = Field(
-        default=None, description="Class of the DB instance.", examples=["db.t3.large"]
+    max_capacity: values.Amount | None = values.key("Most of it, ACU; the price is of that.", 4)
+    iops: values.Count | None = values.key("Provisioned IOPS; of gp3 from 400 GiB on.", 16000)
+    storage_throughput: values.Count | None = values.key("MiB/s of gp3 from 400 GiB on.", 700)
+    multi_az: values.Switch | None = values.key("It has a standby in another zone.", False)
+    subnet_group: values.Text | None = values.key("DB subnet group; the default one when left out.")
+    security_groups: values.Texts | None = values.key(
+        "Ids of its security groups; the default one when left out."
     )
-    storage_type: StorageType | None = Field(
-        default=None, description="Kind of its storage.", examples=["gp3"]
+    delete_role: values.Text | None = values.key(
+        "ARN of the role under which AWS itself deletes it when --ttl has passed.",
+        "arn:aws:iam::123456789012:role/steelyard-delete",
     )
-    io_optimized: values.Switch | None = Field(
-        default=None,
-        description="Of Aurora: requests to the storage are in the price.",
-        examples=[True],
+    performance_insights: values.Switch | None = values.key(
+        "AWS counts active sessions by what they wait for; kept for seven days.", True
     )
-    min_capacity: values.Amount | None = Field(
-        default=None,
-        description="Of Aurora's class `db.serverless`: least capacity, ACU.",
-        examples=[0.5],
-    )
-    max_capacity: values.Amount | None = Field(
-        default=None, description="Most of it, ACU; the price is of that.", examples=[4]
-    )
-    iops: values.Count | None = Field(
-        default=None, description="Provisioned IOPS; of gp3 from 400 GiB on.", examples=[16000]
-    )
-    storage_throughput: values.Count | None = Field(
-        default=None, description="MiB/s of gp3 from 400 GiB on.", examples=[700]
-    )
-    multi_az: values.Switch | None = Field(
-        default=None, description="It has a standby in another zone.", examples=[False]
-    )
-    subnet_group: values.Text | None = Field(
-        default=None, description="DB subnet group; the default one when left out."
-    )
-    security_groups: values.Texts | None = Field(
-        default=None, description="Ids of its security groups; the default one when left out."
-    )
-    delete_role: values.Text | None = Field(
-        default=None,
-        description="ARN of the role under which AWS itself deletes it when --ttl has passed.",
-        examples=["arn:aws:iam::123456789012:role/steelyard-delete"],
-    )
-    performance_insights: values.Switch | None = Field(
-        default=None,
-        description="AWS counts active sessions by what they wait for; kept for seven days.",
-        examples=[True],
-    )
-    public: values.Switch | None = Field(
-        default=None, description="It has an address outside of its VPC.", examples=[False]
-    )
+    public: values.Switch | None = values.key("It has an address outside of its VPC.", False)
 
 
 class TargetForm(RedisServerForm, ClusterForm, RentedForm, ServerForm):
@@ -677,8 +505,7 @@ class TargetForm(RedisServerForm, ClusterForm, RentedForm, ServerForm):
         Field(init=False)
     )
 
-    kubernetes: Service | None = Field(
-        default=None,
-        description="A server in a Kubernetes cluster, by the names of its Service and Secret.",
-        examples=[{"service": "db", "secret": "db-user"}],
+    kubernetes: Service | None = values.key(
+        "A server in a Kubernetes cluster, by the names of its Service and Secret.",
+        {"service": "db", "secret": "db-user"},
     )

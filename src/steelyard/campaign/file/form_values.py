@@ -10,11 +10,20 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final
 
 from annotated_types import MinLen
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from steelyard.campaign.file.document import Value, WrittenFloat, WrittenInt
 from steelyard.core.errors import InputError, choice, did_you_mean, listed
@@ -332,11 +341,10 @@ def thread_counts(value: object) -> tuple[int, ...] | None:
     if value == "auto":
         return None
     read = whole_number(1)
-    return tuple(read(item) for item in split_words(value)) or _no_threads()
-
-
-def _no_threads() -> NoReturn:
-    raise refusal("`threads` is empty", "Write `threads: auto`.")
+    counts = tuple(read(item) for item in split_words(value))
+    if not counts:
+        raise refusal("`threads` is empty", "Write `threads: auto`.")
+    return counts
 
 
 def setting_value(value: object) -> str | None:
@@ -389,104 +397,98 @@ TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "stri
 _SETTING = {"type": ["string", "number", "boolean", "null"]}
 
 
-def _schema(**keywords: object) -> WithJsonSchema:
-    return WithJsonSchema(dict(keywords))
+class ReadBy:
+    """How a value is read, and the JSON Schema by which editors know it."""
+
+    def __init__(self, read: Callable[[object], object], /, **schema: object) -> None:
+        self._validator = PlainValidator(read)
+        self._schema = WithJsonSchema(schema)
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return self._validator.__get_pydantic_core_schema__(source, handler)
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return self._schema.__get_pydantic_json_schema__(core, handler)
 
 
-Text = Annotated[str, PlainValidator(as_text), _schema(type="string")]
-Name = Annotated[str, PlainValidator(word), _schema(type=["string", "integer"])]
-Count = Annotated[int, PlainValidator(whole_number(1)), _schema(**_COUNT)]
-FewBlocks = Annotated[
-    int, PlainValidator(whole_number(LEAST_FIXED)), _schema(type="integer", minimum=LEAST_FIXED)
-]
-Port = Annotated[
-    int, PlainValidator(whole_number(1, 65535)), _schema(type="integer", minimum=1, maximum=65535)
-]
+def words(*options: str) -> ReadBy:
+    """Return how one of some words is read."""
+    return ReadBy(one_of(*options), enum=list(options))
+
+
+def key(description: str, *examples: object, **default: Any) -> Any:  # noqa: ANN401 - as of Field
+    """Return a key that may be left out; it is None then, or what ``default`` says as Field does.
+
+    Its description and examples are for editors.
+    """
+    said = default or {"default": None}
+    return Field(description=description, examples=list(examples) or None, **said)
+
+
+OR_EMPTY: Final = BeforeValidator(empty_as_mapping)
+Text = Annotated[str, ReadBy(as_text, type="string")]
+Name = Annotated[str, ReadBy(word, type=["string", "integer"])]
+Count = Annotated[int, ReadBy(whole_number(1), **_COUNT)]
+FewBlocks = Annotated[int, ReadBy(whole_number(LEAST_FIXED), type="integer", minimum=LEAST_FIXED)]
+Port = Annotated[int, ReadBy(whole_number(1, 65535), type="integer", minimum=1, maximum=65535)]
 Seed = Annotated[
-    int,
-    PlainValidator(whole_number(0, SEED_LIMIT - 1)),
-    _schema(type="integer", minimum=0, maximum=SEED_LIMIT - 1),
+    int, ReadBy(whole_number(0, SEED_LIMIT - 1), type="integer", minimum=0, maximum=SEED_LIMIT - 1)
 ]
-Version = Annotated[int, PlainValidator(version), _schema(const=1)]
-Counts = Annotated[list[Count], BeforeValidator(split_words), MinLen(1), _schema(anyOf=_COUNTS)]
+Version = Annotated[int, ReadBy(version, const=1)]
+Counts = Annotated[
+    list[Count], BeforeValidator(split_words), MinLen(1), WithJsonSchema({"anyOf": _COUNTS})
+]
 ClientCounts = Annotated[
     list[Annotated[Sessions, PlainValidator(sessions)]],
     BeforeValidator(split_words),
     MinLen(1),
-    _schema(anyOf=_PAIRED),
+    WithJsonSchema({"anyOf": _PAIRED}),
 ]
 ThreadCounts = Annotated[
-    tuple[int, ...] | None,
-    PlainValidator(thread_counts),
-    _schema(anyOf=[{"const": "auto"}, *_COUNTS]),
+    tuple[int, ...] | None, ReadBy(thread_counts, anyOf=[{"const": "auto"}, *_COUNTS])
 ]
-Slice = Annotated[float, PlainValidator(duration(1.0, whole=True)), _schema(**_DURATION)]
-Ramp = Annotated[float, PlainValidator(duration(0.0, whole=True)), _schema(**_DURATION)]
-Length = Annotated[float, PlainValidator(duration(0.0)), _schema(**_DURATION)]
-Turn = Annotated[float, PlainValidator(duration(SHORTEST_TURN_S)), _schema(**_DURATION)]
-Settling = Annotated[float, PlainValidator(duration(LEAST_SETTLING_S)), _schema(**_DURATION)]
-Reconnections = Annotated[
-    int, PlainValidator(whole_number(0, 100)), _schema(type="integer", minimum=0)
-]
-LongLength = Annotated[float, PlainValidator(duration(5.0, whole=True)), _schema(**_DURATION)]
-Bandwidth = Annotated[int, PlainValidator(size(MIB)), _schema(**_BYTES)]
-BlockSize = Annotated[int, PlainValidator(size(4 * KIB, 64 * KIB)), _schema(**_BYTES)]
-VolumeSize = Annotated[int, PlainValidator(size(GIB)), _schema(**_BYTES)]
-Budget = Annotated[float, PlainValidator(duration(0.0, above=True)), _schema(**_DURATION)]
-WarmUp = Annotated[float | None, PlainValidator(warm_up), _schema(**_DURATION)]
-Amount = Annotated[float, PlainValidator(amount), _schema(type="number", minimum=0)]
-Currency = Annotated[str, PlainValidator(currency), _schema(type="string", pattern="^[A-Z]{3}$")]
-Share = Annotated[float, PlainValidator(share), _schema(**_SHARE)]
-LogSampling = Annotated[float, PlainValidator(log_sampling), _schema(**_SHARE)]
-Neighbours = Annotated[float | None, PlainValidator(neighbours), _schema(**_ALLOWANCE)]
-Prewarm = Annotated[
-    bool | None, PlainValidator(auto_or_switch), _schema(enum=["auto", True, False])
-]
-Switch = Annotated[bool, PlainValidator(switch), _schema(type="boolean")]
-Texts = Annotated[list[Text], BeforeValidator(split_words), _schema(**TEXTS)]
-SettingValue = Annotated[str | None, PlainValidator(setting_value), _schema(**_SETTING)]
+Slice = Annotated[float, ReadBy(duration(1.0, whole=True), **_DURATION)]
+Ramp = Annotated[float, ReadBy(duration(0.0, whole=True), **_DURATION)]
+Length = Annotated[float, ReadBy(duration(0.0), **_DURATION)]
+Turn = Annotated[float, ReadBy(duration(SHORTEST_TURN_S), **_DURATION)]
+Settling = Annotated[float, ReadBy(duration(LEAST_SETTLING_S), **_DURATION)]
+Reconnections = Annotated[int, ReadBy(whole_number(0, 100), type="integer", minimum=0)]
+LongLength = Annotated[float, ReadBy(duration(5.0, whole=True), **_DURATION)]
+Bandwidth = Annotated[int, ReadBy(size(MIB), **_BYTES)]
+BlockSize = Annotated[int, ReadBy(size(4 * KIB, 64 * KIB), **_BYTES)]
+VolumeSize = Annotated[int, ReadBy(size(GIB), **_BYTES)]
+Budget = Annotated[float, ReadBy(duration(0.0, above=True), **_DURATION)]
+WarmUp = Annotated[float | None, ReadBy(warm_up, **_DURATION)]
+Amount = Annotated[float, ReadBy(amount, type="number", minimum=0)]
+Currency = Annotated[str, ReadBy(currency, type="string", pattern="^[A-Z]{3}$")]
+Share = Annotated[float, ReadBy(share, **_SHARE)]
+LogSampling = Annotated[float, ReadBy(log_sampling, **_SHARE)]
+Neighbours = Annotated[float | None, ReadBy(neighbours, **_ALLOWANCE)]
+Prewarm = Annotated[bool | None, ReadBy(auto_or_switch, enum=["auto", True, False])]
+Switch = Annotated[bool, ReadBy(switch, type="boolean")]
+Texts = Annotated[list[Text], BeforeValidator(split_words), WithJsonSchema(TEXTS)]
+SettingValue = Annotated[str | None, ReadBy(setting_value, **_SETTING)]
+Settings = Annotated[dict[str, SettingValue], OR_EMPTY]
 Conditions = Annotated[
     list[Annotated[Condition, PlainValidator(condition)]],
     BeforeValidator(split_words),
-    _schema(**TEXTS),
+    WithJsonSchema(TEXTS),
 ]
-Protocol = Annotated[str, PlainValidator(one_of(*PROTOCOLS)), _schema(enum=list(PROTOCOLS))]
-Connection = Annotated[
-    str, PlainValidator(one_of("socket", "tcp")), _schema(enum=["socket", "tcp"])
-]
-Restore = Annotated[
-    str,
-    PlainValidator(one_of("reflink", "copy", "template", "vacuum")),
-    _schema(enum=["reflink", "copy", "template", "vacuum"]),
-]
-DesignWord = Annotated[
-    str,
-    PlainValidator(one_of(*DESIGNS)),
-    _schema(enum=list(DESIGNS)),
-]
+Protocol = Annotated[str, words(*PROTOCOLS)]
+Connection = Annotated[str, words("socket", "tcp")]
+Restore = Annotated[str, words("reflink", "copy", "template", "vacuum")]
+DesignWord = Annotated[str, words(*DESIGNS)]
 TRACKS = ("as-shipped", "matched")
-TrackWord = Annotated[str, PlainValidator(one_of(*TRACKS)), _schema(enum=list(TRACKS))]
-ResetWord = Annotated[
-    str,
-    PlainValidator(one_of("auto", "start", "block", "campaign")),
-    _schema(enum=["auto", "start", "block", "campaign"]),
-]
-SwitchWord = Annotated[
-    str,
-    PlainValidator(one_of("auto", "session", "reload", "restart", "reprovision")),
-    _schema(enum=["auto", "session", "reload", "restart", "reprovision"]),
-]
-CeilingsWord = Annotated[
-    str,
-    PlainValidator(one_of("auto", "on", "off")),
-    _schema(enum=["auto", "on", "off"]),
-]
-LogWord = Annotated[
-    str,
-    PlainValidator(one_of("histograms", "keep", "off")),
-    _schema(enum=["histograms", "keep", "off"]),
-]
-Rounds = Annotated[int | None, PlainValidator(rounds), _schema(anyOf=[{"const": "auto"}, _COUNT])]
+TrackWord = Annotated[str, words(*TRACKS)]
+ResetWord = Annotated[str, words("auto", "start", "block", "campaign")]
+SwitchWord = Annotated[str, words("auto", "session", "reload", "restart", "reprovision")]
+CeilingsWord = Annotated[str, words("auto", "on", "off")]
+LogWord = Annotated[str, words("histograms", "keep", "off")]
+Rounds = Annotated[int | None, ReadBy(rounds, anyOf=[{"const": "auto"}, _COUNT])]
 
 
 _SERVICE: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1035: no digit in front
@@ -692,32 +694,24 @@ _secret_key = _named(
 
 _TEXT: Final = {"type": "string"}
 _AMOUNT: Final[Mapping[str, Any]] = {"type": ["string", "number"], "examples": ["500m", "8Gi", 2]}
-ObjectName = Annotated[str, PlainValidator(_object_name), _schema(**_TEXT)]
-ClusterName = Annotated[str, PlainValidator(_cluster), _schema(**_TEXT, maxLength=_CLUSTER_LENGTH)]
-NamespaceName = Annotated[str, PlainValidator(_namespace), _schema(**_TEXT, maxLength=63)]
-ServiceName = Annotated[str, PlainValidator(_service), _schema(**_TEXT, maxLength=63)]
-SecretKey = Annotated[str, PlainValidator(_secret_key), _schema(**_TEXT)]
-Image = Annotated[str, PlainValidator(_image), _schema(**_TEXT)]
-Storage = Annotated[str, PlainValidator(_storage), _schema(**_AMOUNT)]
+ObjectName = Annotated[str, ReadBy(_object_name, **_TEXT)]
+ClusterName = Annotated[str, ReadBy(_cluster, **_TEXT, maxLength=_CLUSTER_LENGTH)]
+NamespaceName = Annotated[str, ReadBy(_namespace, **_TEXT, maxLength=63)]
+ServiceName = Annotated[str, ReadBy(_service, **_TEXT, maxLength=63)]
+SecretKey = Annotated[str, ReadBy(_secret_key, **_TEXT)]
+Image = Annotated[str, ReadBy(_image, **_TEXT)]
+Storage = Annotated[str, ReadBy(_storage, **_AMOUNT)]
 Amounts = Annotated[
     dict[str, str],
-    PlainValidator(amounts),
-    _schema(type="object", additionalProperties=dict(_AMOUNT), minProperties=1),
+    ReadBy(amounts, type="object", additionalProperties=dict(_AMOUNT), minProperties=1),
 ]
 Labels = Annotated[
     dict[str, str],
-    PlainValidator(labels),
-    _schema(type="object", additionalProperties={"type": ["string", "number", "boolean"]}),
+    ReadBy(labels, type="object", additionalProperties={"type": ["string", "number", "boolean"]}),
 ]
-Tolerations = Annotated[
-    str, PlainValidator(tolerations), _schema(type="array", items={"type": "object"})
-]
-Affinity = Annotated[str, PlainValidator(affinity), _schema(type="object")]
-ToldMemory = Annotated[str, PlainValidator(told_memory), _schema(type="string")]
-ToldCpus = Annotated[str, PlainValidator(told_cpus), _schema(type="number")]
-Method = Annotated[str, PlainValidator(one_of("any", "first")), _schema(enum=["any", "first"])]
-Durability = Annotated[
-    str,
-    PlainValidator(one_of("required", "preferred")),
-    _schema(enum=["required", "preferred"]),
-]
+Tolerations = Annotated[str, ReadBy(tolerations, type="array", items={"type": "object"})]
+Affinity = Annotated[str, ReadBy(affinity, type="object")]
+ToldMemory = Annotated[str, ReadBy(told_memory, type="string")]
+ToldCpus = Annotated[str, ReadBy(told_cpus, type="number")]
+Method = Annotated[str, words("any", "first")]
+Durability = Annotated[str, words("required", "preferred")]

@@ -4,11 +4,10 @@ Whole targets show keys of another kind, and targets of two kinds in one file.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Final
 
-from steelyard.campaign.file.checks import host_issues
-from steelyard.campaign.file.document import Issue, Value
+from steelyard.campaign.file.document import Issue, KeyPath, Value
 from steelyard.campaign.file.form import ConfigurationForm, Draft, LevelForm
 from steelyard.campaign.file.form_parts import ManualForm
 from steelyard.campaign.file.form_target import NESTED, TargetForm
@@ -34,26 +33,31 @@ _FROM_ONE_PLACE: Final = (
 )
 
 
-class HasTarget(Protocol):
-    """A configuration with everything it inherits."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """One configuration with everything it inherits.
 
-    @property
-    def target(self) -> TargetForm:
-        """Return the keys of its target that were given anywhere in its line."""
-        ...
+    Attributes:
+        target: Keys of its target that were given anywhere in its line.
+        settings: By layer, value by name: as spelled where it was last given, of Redis in small
+            letters.
+        missing: By layer, what it removes without inheriting it.
+        domain: File of its virtual machine.
+        manual: What is done by hand.
+        prepare: Files of its own scripts.
+    """
 
-    @property
-    def profiles(self) -> tuple[str, ...]:
-        """Return the names of its profiles."""
-        ...
+    target: TargetForm
+    protocol: str | None
+    settings: Mapping[str, Mapping[str, str]]
+    missing: Mapping[str, Sequence[str]]
+    profiles: tuple[str, ...]
+    domain: str | None
+    manual: ManualForm | None
+    prepare: Sequence[str]
 
-    @property
-    def limits(self) -> Mapping[str, str]:
-        """Return its limits by key of ``cgroup``."""
-        ...
 
-
-def target_issues(draft: Draft, merged: Mapping[str, HasTarget]) -> Iterator[Issue]:
+def target_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]:
     """Yield what is wrong with targets once everything is inherited."""
     for name, configuration in merged.items():
         for key, message, hint in target_problems(configuration.target):
@@ -98,7 +102,7 @@ def _far(draft: Draft, targets: Mapping[str, TargetForm]) -> Iterator[Issue]:
         )
 
 
-def _mixed(merged: Mapping[str, HasTarget]) -> Issue | None:
+def _mixed(merged: Mapping[str, Merged]) -> Issue | None:
     """Return that targets cannot be in one experiment; None where they can."""
     kinds = {name: kind_of(each.target) for name, each in merged.items()}
     first = next(iter(kinds.values()), None)
@@ -130,7 +134,7 @@ def _kept_data(draft: Draft, targets: Sequence[TargetForm]) -> Iterator[Issue]:
         )
 
 
-def _unfit(draft: Draft, name: str, configuration: HasTarget) -> Iterator[Issue]:
+def _unfit(draft: Draft, name: str, configuration: Merged) -> Iterator[Issue]:
     """Yield what does not go together with how the configuration's server comes about."""
     switch = None if draft.measure is None else draft.measure.switch
     target = configuration.target
@@ -148,11 +152,11 @@ def _unfit(draft: Draft, name: str, configuration: HasTarget) -> Iterator[Issue]
         yield from _switched(name, target, switch)
 
 
-def _of_this_machine(name: str, configuration: HasTarget) -> Iterator[Issue]:
+def _of_this_machine(name: str, configuration: Merged) -> Iterator[Issue]:
     """Yield what is of this machine, on which the server is not."""
     kind = kind_of(configuration.target)
     pod = model_of(configuration.target).home is not None
-    if configuration.limits:
+    if configuration.settings["cgroup"]:
         whose = "a pod" if pod else "an endpoint"
         yield Issue(
             path=("configurations", name, "cgroup"),
@@ -281,44 +285,6 @@ def _unnamed_image(targets: Mapping[str, TargetForm]) -> Iterator[tuple[str, str
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
-    """One configuration with everything it inherits.
-
-    Attributes:
-        target: Keys of its target that were given anywhere in its line.
-        settings: Value by name, as spelled where it was last given.
-        missing: Settings it removes without inheriting them.
-        limits: Value by key of ``cgroup``, as written.
-        missing_limits: Keys of ``cgroup`` it removes without inheriting them.
-        linux: Value by name of a kernel setting, as written.
-        missing_linux: Kernel settings it removes without inheriting them.
-        redis: Value by name of a Redis setting, in small letters.
-        missing_redis: Redis settings it removes without inheriting them.
-        further: The same of every other database system, by its name; so ``missing_further``.
-        domain: File of its virtual machine.
-        manual: What is done by hand.
-        prepare: Files of its own scripts.
-    """
-
-    target: TargetForm
-    protocol: str | None
-    settings: Mapping[str, str]
-    profiles: tuple[str, ...]
-    missing: tuple[str, ...]
-    limits: Mapping[str, str] = field(default_factory=dict)
-    missing_limits: tuple[str, ...] = ()
-    linux: Mapping[str, str] = field(default_factory=dict)
-    missing_linux: tuple[str, ...] = ()
-    redis: Mapping[str, str] = field(default_factory=dict)
-    missing_redis: tuple[str, ...] = ()
-    further: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    missing_further: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    domain: str | None = None
-    manual: ManualForm | None = None
-    prepare: Sequence[str] = ()
-
-
 def lineages(draft: Draft) -> dict[str, tuple[str, ...]]:
     """Return each configuration's line of descent, oldest first; broken lines are left out."""
     found = {name: _ancestors(name, draft.configurations) for name in draft.configurations}
@@ -385,14 +351,8 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
     target: dict[str, object] = {}
     protocol: str | None = None
     prepare: Sequence[str] = ()
-    limits: dict[str, str] = {}
-    without: list[str] = []
-    linux: dict[str, str] = {}
-    without_linux: list[str] = []
-    redis: dict[str, str] = {}
-    without_redis: list[str] = []
-    further: dict[str, dict[str, str]] = {}
-    without_further: dict[str, list[str]] = {}
+    settings: dict[str, dict[str, str]] = {}
+    missing: dict[str, Sequence[str]] = {}
     domain: str | None = None
     manual: ManualForm | None = None
     for form in forms:
@@ -400,36 +360,34 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
         protocol = form.protocol or protocol
         prepare = form.prepare if "prepare" in form.model_fields_set else prepare
         profiles += [profile for profile in form.profile if profile not in profiles]
-        without = _overlaid(limits, form.cgroup.model_dump(include=form.cgroup.model_fields_set))
-        without_linux = _overlaid(linux, form.linux)
-        folded = {name.lower(): value for name, value in form.redis.items()}
-        without_redis = _overlaid(redis, folded)
-        for layer, given in (form.__pydantic_extra__ or {}).items():
-            without_further[layer] = _overlaid(further.setdefault(layer, {}), given)
+        for layer, given in _given_around(form).items():
+            missing[layer] = _overlaid(settings.setdefault(layer, {}), given)
         domain = form.kvm.domain or domain
         manual = form.manual if form.manual.model_fields_set else manual
     whole = TargetForm.model_validate(target)
-    settings = _Settings()
+    postgres = _Settings()
     for form in forms:
-        settings.apply(form, _told(whole) or facts)
+        postgres.apply(form, _told(whole) or facts)
     return Merged(
         target=whole,
         protocol=protocol,
-        settings=dict(settings.by_folded.values()),
+        settings={"postgres": dict(postgres.by_folded.values()), **settings},
+        missing={"postgres": postgres.missing, **missing},
         profiles=tuple(profiles),
-        missing=tuple(settings.missing),
-        limits=limits,
-        missing_limits=tuple(without),
-        linux=linux,
-        missing_linux=tuple(without_linux),
-        redis=redis,
-        missing_redis=tuple(without_redis),
-        further=further,
-        missing_further=without_further,
         domain=domain,
         manual=manual,
         prepare=prepare,
     )
+
+
+def _given_around(form: LevelForm) -> dict[str, Mapping[str, str | None]]:
+    """Return what a form sets in each layer but PostgreSQL's, whose profiles come first."""
+    return {
+        "cgroup": form.cgroup.model_dump(include=form.cgroup.model_fields_set),
+        "linux": form.linux,
+        "redis": {name.lower(): value for name, value in form.redis.items()},
+        **(form.__pydantic_extra__ or {}),
+    }
 
 
 def _inherited(target: Mapping[str, object], given: Mapping[str, object]) -> dict[str, object]:
@@ -484,28 +442,78 @@ def merged_configurations(draft: Draft, facts: MachineFacts) -> dict[str, Merged
 def merged_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]:
     """Yield what only inheritance shows: nothing to remove, different initdb options."""
     for name, configuration in merged.items():
-        for missing in configuration.missing:
-            yield Issue(
-                path=("configurations", name, "postgres", missing),
-                message=f"there is no inherited `{missing}` to remove",
-                hint=did_you_mean(missing, configuration.settings) or "Remove the line.",
-            )
-        for layer, names in (
-            ("cgroup", configuration.missing_limits),
-            ("linux", configuration.missing_linux),
-            ("redis", configuration.missing_redis),
-            *configuration.missing_further.items(),
-        ):
+        for layer, names in configuration.missing.items():
+            known = configuration.settings[layer] if layer == "postgres" else ()
             for missing in names:
                 yield Issue(
                     path=("configurations", name, layer, missing),
                     message=f"there is no inherited `{missing}` to remove",
-                    hint="Remove the line.",
+                    hint=did_you_mean(missing, known) or "Remove the line.",
                 )
     yield from target_issues(draft, merged)
-    yield from host_issues(draft, merged)
+    yield from _host_issues(draft, merged)
     yield from _unequal_initdb(draft, merged)
     yield from _shared_data(merged)
+
+
+def _host_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]:
+    """Yield what does not go together once everything is inherited."""
+    for name, configuration in merged.items():
+        for key, message, hint in _misplaced(name, configuration):
+            path: KeyPath = ("configurations", name, key)
+            written = draft.document.at(path) is not None
+            yield Issue(path=path if written else path[:2], message=message, hint=hint, at_key=True)
+    yield from _no_way_back(merged)
+
+
+def _misplaced(name: str, configuration: Merged) -> Iterator[tuple[str, str, str]]:
+    target = model_of(configuration.target)
+    local, pod = target.is_here, target.home is not None
+    if configuration.settings["linux"] and not local:
+        what = "a pod" if pod else "an endpoint"
+        yield (
+            "linux",
+            f"the server of `{name}` is {what}, and `linux` turns knobs of this machine",
+            "Remove `linux`, use `kind: local`, or turn them by `manual` with a command.",
+        )
+    if configuration.domain is None:
+        return
+    if pod:
+        yield (
+            "kvm",
+            f"the server of `{name}` is a pod, whose node is no virtual machine of this libvirt",
+            "Remove `kvm`, or name the guest's server with `kind: endpoint`.",
+        )
+        return
+    if local:
+        yield (
+            "kvm",
+            f"the server of `{name}` runs on this machine, which cannot power-cycle itself",
+            "Run Steelyard on the hypervisor, with `kind: endpoint` for the server in the guest.",
+        )
+    elif configuration.manual is None:
+        yield (
+            "kvm",
+            f"nothing power-cycles the virtual machine of `{name}` so that its definition holds",
+            "Add `manual` with a command that power-cycles it and waits for the server.",
+        )
+
+
+def _no_way_back(merged: Mapping[str, Merged]) -> Iterator[Issue]:
+    """Yield configurations that nothing leads back to."""
+    for key, given in (
+        ("manual", {name: each.manual is not None for name, each in merged.items()}),
+        ("kvm", {name: each.domain is not None for name, each in merged.items()}),
+    ):
+        if any(given.values()) and not all(given.values()):
+            without = next(name for name, there in given.items() if not there)
+            other = next(name for name, there in given.items() if there)
+            yield Issue(
+                path=("configurations", without),
+                message=f"`{other}` has `{key}` and `{without}` has none: nothing leads back",
+                hint=f"Give `{key}` to every configuration.",
+                at_key=True,
+            )
 
 
 def _shared_data(merged: Mapping[str, Merged]) -> Iterator[Issue]:

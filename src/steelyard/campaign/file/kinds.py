@@ -13,6 +13,7 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from steelyard.campaign.file.form_target import (
+    KEYS_OF_FIELDS,
     MAKING_KEYS,
     REDIS_SERVERS,
     CostForm,
@@ -72,20 +73,6 @@ _LONGEST_LATENCY_S: Final = 10.0  # a guess: beyond it servers and generators gi
 _WHOLE: Final = ("uri", "host", "port", "user", "service")  # how a server outside is reached
 
 
-# Fields of a class that have other names in a file, or are spread over several keys.
-_KEYS: Final[Mapping[str, frozenset[str]]] = {
-    "kind": frozenset(),
-    "burst_lasts_s": frozenset(),
-    "ttl_s": frozenset(),
-    "cost": frozenset(),
-    "reset_timeout_s": frozenset({"reset_timeout"}),
-    "told_memory_bytes": frozenset({"memory"}),
-    "told_cpus": frozenset({"cpus"}),
-    "place": frozenset({"context", "namespace", "generators"}),
-    "inside": frozenset({"kubernetes"}),
-}
-
-
 def kind_of(form: TargetForm) -> type[Target]:
     """Return the class of a target; one that names none is a PostgreSQL server on this machine."""
     return TARGETS[form.kind or LocalTarget().kind]
@@ -94,7 +81,7 @@ def kind_of(form: TargetForm) -> type[Target]:
 def keys_of(kind: type[Target]) -> frozenset[str]:
     """Return the keys of a kind, besides those of all kinds: the fields of its class."""
     names = {each.name for each in fields(kind)}
-    own = frozenset[str]().union(*(_KEYS.get(name, {name}) for name in names))
+    own = frozenset[str]().union(*(KEYS_OF_FIELDS.get(name, {name}) for name in names))
     return own | _OF_A_SERVICE if _has_service(names) else own
 
 
@@ -132,8 +119,8 @@ def _given(kind: type[Target], form: TargetForm, locate: Locate) -> dict[str, ob
             found[name] = _READ[name](form)
         else:
             found[name] = plain.get(name)
-    if _has_service(found):
-        found["service"] = _redis_service(form)
+    if _has_service(found) and form.service is not None:
+        found["service"] = _service(form, DEFAULT_PORT)
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -227,28 +214,23 @@ def _rates(form: CostForm | None) -> Rates | None:
     return replace(plain, currency=form.currency) if form.currency is not None else plain
 
 
-def _cluster_service(form: ServiceForm | None) -> ClusterService | None:
-    if form is None:
-        return None
-    service, secret = form.service or "", form.secret or ""
-    plain = ClusterService(service=service, secret=secret)
-    return ClusterService(
-        place=_generator_place(form.context, form.namespace, form.generators),
-        service=service,
-        port=form.port or plain.port,
-        secret=secret,
+def _service(form: ServiceForm | TargetForm, port: int | None = None) -> ClusterService:
+    """Return a server in a cluster by its Service, with a port for one that names none."""
+    plain = ClusterService(service=form.service or "", secret=form.secret or "")
+    return replace(
+        plain,
+        place=_generator_place(form),
+        port=form.port or port or plain.port,
         user_key=form.user_key or plain.user_key,
         password_key=form.password_key or plain.password_key,
     )
 
 
-def _generator_place(
-    context: str | None, namespace: str | None, generators: GeneratorsForm | None
-) -> KubernetesPlace:
+def _generator_place(form: ServiceForm | TargetForm) -> KubernetesPlace:
     return KubernetesPlace(
-        context=context,
-        namespace=namespace,
-        generators=_generators(generators or GeneratorsForm()),
+        context=form.context,
+        namespace=form.namespace,
+        generators=_generators(form.generators or GeneratorsForm()),
     )
 
 
@@ -264,14 +246,7 @@ def _generators(form: GeneratorsForm) -> GeneratorPods:
 
 
 def _synchronous(form: SynchronousForm | None) -> Synchronous | None:
-    if form is None:
-        return None
-    plain = Synchronous()
-    return Synchronous(
-        method=form.method or plain.method,
-        number=form.number or plain.number,
-        data_durability=form.data_durability or plain.data_durability,
-    )
+    return None if form is None else Synchronous(**form.model_dump(exclude_none=True))
 
 
 def _pod_resources(form: ResourcesForm | None) -> PodResources:
@@ -293,20 +268,6 @@ def _folded(settings: dict[str, str] | None) -> tuple[tuple[str, str], ...] | No
     return tuple(sorted((name.lower(), value) for name, value in settings.items()))
 
 
-def _redis_service(form: TargetForm) -> ClusterService | None:
-    if form.service is None:
-        return None
-    names = ClusterService(service=form.service, secret=form.secret or "")
-    return ClusterService(
-        place=_generator_place(form.context, form.namespace, form.generators),
-        service=form.service,
-        port=form.port or DEFAULT_PORT,
-        secret=form.secret or "",
-        user_key=form.user_key or names.user_key,
-        password_key=form.password_key or names.password_key,
-    )
-
-
 def _store(form: StoreForm | None) -> Store | None:
     if form is None:
         return None
@@ -325,13 +286,11 @@ def _store(form: StoreForm | None) -> Store | None:
 # Fields whose value in a file has another form.
 _LOCATED: Final = frozenset({"bin", "directory", *_FILES})
 _READ: Final[Mapping[str, Callable[[TargetForm], object]]] = {
-    "place": lambda form: _generator_place(form.context, form.namespace, form.generators),
-    "inside": lambda form: _cluster_service(form.kubernetes),
+    "place": _generator_place,
+    "inside": lambda form: None if form.kubernetes is None else _service(form.kubernetes),
     "cost": lambda form: _rates(form.cost),
     "resources": lambda form: _pod_resources(form.resources),
-    "synchronous": lambda form: (
-        None if form.synchronous is None else _synchronous(form.synchronous)
-    ),
+    "synchronous": lambda form: _synchronous(form.synchronous),
     "node_selector": lambda form: _sorted_pairs(form.node_selector),
     "replica": lambda form: _folded(form.replica),
     "reset_timeout_s": lambda form: form.reset_timeout,

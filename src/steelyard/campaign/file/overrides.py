@@ -1,17 +1,11 @@
-"""What the command line puts into an experiment file: values, a target, a whole question.
+"""What the command line puts into an experiment file: values, and a target.
 
-``--set path=value`` replaces one value, ``--target`` the targets of the whole experiment. The file
-that ``steelyard capacity`` writes has one server, under shares of its capacity; that of ``steelyard
-try`` one server as it is and with other settings. They are whole, so that ``experiment.yaml`` of
-the record repeats the campaign without the verb.
+``--set path=value`` replaces one value, ``--target`` the targets of the whole experiment.
 """
 
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -122,7 +116,7 @@ def fitting_target(root: Mapping[str, Value], text: str) -> dict[str, Value]:
             return {"kind": "redis-local", "bin": programs} if for_redis else target
         if programs != _EMBEDDED and not is_version(programs):
             return target  # no programs at all, which its form tells
-    if _is_redis(target) == for_redis:
+    if is_of_redis(target) == for_redis:
         return target
     system, here = ("Redis", "PostgreSQL") if for_redis else ("PostgreSQL", "Redis")
     hint = "`steelyard presets` lists experiments; those for Redis begin with `redis-`."
@@ -130,7 +124,7 @@ def fitting_target(root: Mapping[str, Value], text: str) -> dict[str, Value]:
     raise InputError(message, hint=hint)
 
 
-def _is_redis(target: Mapping[str, Value]) -> bool:
+def is_of_redis(target: Mapping[str, Value]) -> bool:
     """Return whether a target's kind is one of Redis."""
     kind = TARGETS.get(str(target.get("kind")))
     return kind is not None and kind.system.name is EngineName.REDIS
@@ -464,193 +458,3 @@ def _copied(value: Value) -> Value:
 def _refused(override: str, message: str, hint: str) -> _Refused:
     path = override.partition("=")[0].strip()
     return _Refused(Problem(message=message, hint=hint, path=f"--set {path}"))
-
-
-RATES = "50%,70%,90%"
-_ROOMY = 90  # clients that fit into the default max_connections = 100, with what we keep for us
-_KEPT = 10
-_NAME = "capacity"
-_CONFIGURATION = "server"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapacityQuestion:
-    """What is asked of one server.
-
-    Attributes:
-        target: A word, a URI or a mapping as for ``--target``.
-        clients: Sessions of the open loops, and the most of the closed ones before them.
-        builtins: pgbench's scripts, a workload each.
-        rates: As in ``loads.rate``; empty: the usual ones, those of a goal where there is one.
-        goal: As in ``slo``; empty: none.
-        run_s: Length of a run, as written: ``5s``.
-        budget: As written: ``10m``.
-    """
-
-    target: str
-    clients: int
-    scale: int
-    builtins: Sequence[str]
-    protocol: str
-    rates: str
-    goal: str
-    run_s: str
-    budget: str
-    seed: int
-
-
-def capacity_text(asked: CapacityQuestion) -> str:
-    """Return the experiment file of a question.
-
-    Raises:
-        InputError: The target is none, or of Redis.
-    """
-    target = target_of(asked.target)
-    if _is_redis(target):
-        raise InputError(
-            "the capacity is what loads at a rate are shares of, and no generator of Redis offers"
-            " a rate",
-            hint="Find the most that it sustains with several numbers of clients in a file:"
-            " `loads: {clients: [1, 10, 50, 100]}`.",
-        )
-    workloads = _builtin_workloads(asked.builtins, asked.scale)
-    rates = asked.rates or ("" if asked.goal else RATES)
-    offered = f"\n  rate: {_yaml(rates)}" if rates else ""
-    goal = f"slo: {_yaml(asked.goal)}\n" if asked.goal else ""
-    room = ""
-    if target.get("kind") == "local" and asked.clients > _ROOMY:
-        room = f"\n    postgres: {{max_connections: {asked.clients + _KEPT}}}"
-    return f"""\
-# Written by `steelyard capacity`: the most that one server sustains, and the latency below that.
-version: 1
-name: {_NAME}
-description: How much does this server sustain, and how long do transactions take below that?
-workloads:
-{workloads}
-loads:
-  clients: {asked.clients}
-  threads: auto{offered}
-  protocol: {_yaml(asked.protocol)}
-{goal}measure:
-  slice: {_yaml(asked.run_s)}
-  ramp: 1s
-  prewarm: true
-  warm_up: 5s
-stop: {{budget: {_yaml(asked.budget)}}}
-seed: {asked.seed}
-configurations:
-  {_CONFIGURATION}:
-    target: {_yaml(target)}{room}
-"""
-
-
-def _builtin_workloads(names: Sequence[str], scale: int) -> str:
-    return "\n".join(
-        f"  - {{name: {_yaml(name)}, builtin: {_yaml(name)}, scale_factor: {scale}}}"
-        for name in names
-    )
-
-
-def _yaml(value: object) -> str:
-    """Return a value in YAML: its JSON, which is YAML whatever a shell let through."""
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-NOW: Final = "now"
-CHANGED: Final = "changed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialQuestion:
-    """What is tried on one server.
-
-    Attributes:
-        target: A word, a URI or a mapping as for ``--target``; empty: what libpq finds.
-        settings: Of the second configuration, by name.
-        profile: Of the second configuration; empty: none.
-        memory: What the server has, as written; empty where that was not said. So ``cpus``.
-        scripts: Files with their weights, on the tables that are there; empty: ``builtins``.
-        builtins: pgbench's scripts, a workload each, on data of Steelyard's own.
-        scale: Of these.
-        clients: As in ``loads.clients``, a list as written.
-        restart_command: Words; empty: the server is not restarted.
-        reset_command: Words; empty: what scripts change stays.
-        decide: As written: ``5%``.
-        budget: As written: ``10m``.
-    """
-
-    target: str
-    settings: Mapping[str, str]
-    profile: str
-    memory: str
-    cpus: str
-    scripts: Sequence[tuple[str, int]]
-    builtins: Sequence[str]
-    scale: int
-    clients: str
-    protocol: str
-    restart_command: Sequence[str]
-    reset_command: Sequence[str]
-    decide: str
-    budget: str
-    seed: int
-
-
-def trial_text(asked: TrialQuestion) -> str:
-    """Return the experiment file of a question.
-
-    Raises:
-        InputError: The target is none, or of Redis.
-    """
-    target: dict[str, Value] = {"kind": "endpoint"}
-    if asked.target:
-        target = target_of(asked.target)
-    if _is_redis(target):
-        raise InputError(
-            "settings of Redis hold for all its sessions, so one server cannot have both",
-            hint="Compare two servers in a file: `steelyard presets redis-published`.",
-        )
-    if asked.scripts and target.get("kind") == "endpoint":
-        target = {**target, "allow_existing": True}
-    if asked.restart_command:
-        target = {**target, "restart_command": list(asked.restart_command)}
-    if asked.reset_command:
-        target = {**target, "reset_command": list(asked.reset_command)}
-    told = {"memory": asked.memory, "cpus": asked.cpus}
-    target = {**target, **{key: value for key, value in told.items() if value}}
-    clients = [int(each) if each.isdecimal() else each for each in asked.clients.split(",")]
-    profile = [f"profile {asked.profile}"] if asked.profile else []
-    changes = ", ".join(
-        [*profile, *(f"{name} = {value}" for name, value in asked.settings.items())]
-    )
-    share = _yaml(asked.decide)
-    return f"""\
-# Written by `steelyard try`: the server as it is, and with other settings.
-version: 1
-name: {_yaml(changes)}
-baseline: {NOW}
-workloads:
-{_tried_workloads(asked)}
-loads:
-  clients: {_yaml(clients)}
-  threads: auto
-  protocol: {_yaml(asked.protocol)}
-# A difference below the effect that matters is none: the campaign ends there, too.
-stop: {{budget: {_yaml(asked.budget)}, decide: {share}, equivalence: {share}}}
-seed: {asked.seed}
-configurations:
-  {NOW}:
-    target: {_yaml(target)}
-  {CHANGED}:
-    extends: {NOW}
-    {f"profile: {_yaml(asked.profile)}" if asked.profile else "# and with:"}
-    postgres: {_yaml(asked.settings)}
-"""
-
-
-def _tried_workloads(asked: TrialQuestion) -> str:
-    if asked.scripts:
-        name = Path(asked.scripts[0][0]).stem if len(asked.scripts) == 1 else "scripts"
-        scripts = [{"file": file, "weight": weight} for file, weight in asked.scripts]
-        return f"  - {{name: {_yaml(name)}, scripts: {_yaml(scripts)}}}"
-    return _builtin_workloads(asked.builtins, asked.scale)

@@ -8,6 +8,7 @@ that the file names by ``generator.command`` is in ``docs/generators.md``.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -54,19 +55,19 @@ from steelyard.systems.redis.settings import OTHER_NAMES, refused_names, stays_i
 from steelyard.tuning.profiles import MachineFacts
 
 _BEFORE: Final = ("workload", "directory")  # known when the file is read
-_OF_PGBENCH: Final = (
-    (("generator", "program"), "`command` names the program already"),
-    (("generator", "flags"), "the flags of a command stand in `command`"),
-    (("loads", "rate"), "only pgbench is known to offer a rate"),
-    (("loads", "latency_limit"), "`latency_limit` is pgbench's"),
-    (("loads", "generators"), "one process of the command is started for each run"),
-    (("loads", "protocol"), "`protocol` is pgbench's query mode"),
-    (("slo",), "`slo` needs loads at a rate, which only pgbench is known to offer"),
-    (("capacity",), "the capacity is for loads at a rate, which only pgbench is known to offer"),
-    (("sustain",), "a long run is judged by its seconds, of which the command tells nothing"),
-    (("measure", "calibration"), "a calibration needs every second of a run"),
-    (("measure", "log_sampling"), "no log of the command is read"),
-)
+_OF_PGBENCH: Final[Mapping[KeyPath, str]] = {
+    ("generator", "program"): "`command` names the program already",
+    ("generator", "flags"): "the flags of a command stand in `command`",
+    ("loads", "rate"): "only pgbench is known to offer a rate",
+    ("loads", "latency_limit"): "`latency_limit` is pgbench's",
+    ("loads", "generators"): "one process of the command is started for each run",
+    ("loads", "protocol"): "`protocol` is pgbench's query mode",
+    ("slo",): "`slo` needs loads at a rate, which only pgbench is known to offer",
+    ("capacity",): "the capacity is for loads at a rate, which only pgbench is known to offer",
+    ("sustain",): "a long run is judged by its seconds, of which the command tells nothing",
+    ("measure", "calibration"): "a calibration needs every second of a run",
+    ("measure", "log_sampling"): "no log of the command is read",
+}
 
 
 def has_command(draft: Draft) -> bool:
@@ -136,13 +137,9 @@ def _unknown_names(key: str, words: Sequence[str], known: Sequence[str]) -> Iter
 
 def _beside(draft: Draft) -> Iterator[Issue]:
     """Yield keys that only a generator of Steelyard's own choice has a use for."""
-    for path, message in _OF_PGBENCH:
-        if draft.document.at(path) is not None:
-            yield Issue(path=path, message=message, hint=_KEEP, at_key=True)
-    for home in draft.homes:
-        if draft.document.at((*home, "protocol")) is not None:
-            message = "`protocol` is pgbench's query mode"
-            yield Issue(path=(*home, "protocol"), message=message, hint=_KEEP, at_key=True)
+    yield from _useless_keys(draft, _OF_PGBENCH)
+    modes = [(*home, "protocol") for home in draft.homes]
+    yield from _useless_keys(draft, dict.fromkeys(modes, "`protocol` is pgbench's query mode"))
     logs = draft.document.at(("generator", "log")) is not None
     if draft.document.at(("design",)) == Design.ALTERNATING and not logs:
         message = "the command tells nothing of single transactions, so turns cannot be counted"
@@ -150,6 +147,13 @@ def _beside(draft: Draft) -> Iterator[Issue]:
         yield Issue(path=("design",), message=message, hint=hint)
     if draft.measure is not None:
         yield from _measured_by_command(draft, draft.measure)
+
+
+def _useless_keys(draft: Draft, told: Mapping[KeyPath, str]) -> Iterator[Issue]:
+    """Yield keys that are given and have no use here, each with the reason."""
+    for path, message in told.items():
+        if draft.document.at(path) is not None:
+            yield Issue(path=path, message=message, hint=_KEEP, at_key=True)
 
 
 def _measured_by_command(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
@@ -196,10 +200,7 @@ def _workload(draft: Draft, path: KeyPath) -> Iterator[Issue]:
 def load_command(form: GeneratorForm, workload: str, base: Path) -> LoadCommand | None:
     """Return the command of one workload; None where the system's own generator is used.
 
-    Args:
-        form: All checks have passed.
-        workload: Its name.
-        base: Directory of the file.
+    All checks of the form have passed; ``base`` is the directory of the file.
     """
     if form.command is None:
         return None
@@ -215,7 +216,9 @@ def load_command(form: GeneratorForm, workload: str, base: Path) -> LoadCommand 
         log=_log_of(form),
         mean=latencies.pop("mean", None),
         percentiles=tuple(
-            sorted(((share_of(name) or 0.0, at) for name, at in latencies.items()), key=_share)
+            sorted(
+                ((share_of(name) or 0.0, at) for name, at in latencies.items()), key=itemgetter(0)
+            )
         ),
         grace_s=form.grace,
     )
@@ -229,10 +232,6 @@ def _log_of(form: GeneratorForm) -> CommandLog | None:
         time_unit_s=TIME_UNITS[form.log_time_unit],
         latency_unit_s=LATENCY_UNITS[form.latency_unit],
     )
-
-
-def _share(pair: tuple[float, Figure]) -> float:
-    return pair[0]
 
 
 def _located(words: tuple[str, ...], base: Path) -> tuple[str, ...]:
@@ -384,9 +383,8 @@ def builtin_issues(path: KeyPath, name: str, draft: Draft) -> Iterator[Issue]:
 
 def _of_redis(draft: Draft) -> Iterator[Issue]:
     """Yield what is for Redis alone in a file about PostgreSQL."""
-    if draft.document.at(("loads", "pipeline")) is not None:
-        message = "`pipeline` is for Redis, and the targets are of PostgreSQL"
-        yield Issue(path=("loads", "pipeline"), message=message, hint=_KEEP, at_key=True)
+    message = "`pipeline` is for Redis, and the targets are of PostgreSQL"
+    yield from _useless_keys(draft, {("loads", "pipeline"): message})
 
 
 def _postgres_work(draft: Draft, path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
@@ -469,21 +467,18 @@ def _names(draft: Draft, path: KeyPath) -> Iterator[Issue]:
 
 def _of_postgres(draft: Draft) -> Iterator[Issue]:
     """Yield what is for PostgreSQL and pgbench alone in a file about Redis."""
-    yield from _loads(draft)
+    yield from _useless_keys(draft, _RATES_AND_MODES)
     yield from _measure(draft)
 
 
-def _loads(draft: Draft) -> Iterator[Issue]:
-    unknown = "redis-benchmark offers no rate: its clients wait for their answers"
-    for path, message in (
-        (("loads", "rate"), unknown),
-        (("loads", "latency_limit"), unknown),
-        (("slo",), "`slo` needs loads at a rate, and redis-benchmark offers none"),
-        (("capacity",), "the capacity is for loads at a rate, and redis-benchmark offers none"),
-        (("loads", "protocol"), "`protocol` is pgbench's query mode, and the targets are of Redis"),
-    ):
-        if draft.document.at(path) is not None:
-            yield Issue(path=path, message=message, hint=_KEEP, at_key=True)
+_NO_RATE: Final = "redis-benchmark offers no rate: its clients wait for their answers"
+_RATES_AND_MODES: Final[Mapping[KeyPath, str]] = {
+    ("loads", "rate"): _NO_RATE,
+    ("loads", "latency_limit"): _NO_RATE,
+    ("slo",): "`slo` needs loads at a rate, and redis-benchmark offers none",
+    ("capacity",): "the capacity is for loads at a rate, and redis-benchmark offers none",
+    ("loads", "protocol"): "`protocol` is pgbench's query mode, and the targets are of Redis",
+}
 
 
 def _measure(draft: Draft) -> Iterator[Issue]:

@@ -127,11 +127,8 @@ def forecast(
 ) -> Forecast:
     """Return what a campaign will take.
 
-    Args:
-        experiment: As resolved.
-        assembly: Its engine and platforms.
-        measured: Whose times of restart, restore and warm-up take the place of guesses, and whose
-            noise says how many rounds a newly made server is worth.
+    Times of restart, restore and warm-up that were ``measured`` take the place of guesses, and the
+    noise says how many rounds a newly made server is worth.
 
     Raises:
         InputError: The file asks for a switch that is too cheap.
@@ -430,11 +427,7 @@ def _disk(
 ) -> Mapping[Path, tuple[int, int]]:
     """Return needed and free bytes by directory.
 
-    Args:
-        experiment: As resolved.
-        assembly: Its engine and platforms.
-        cached_all: The data of all configurations are prepared already.
-        together: So many servers are up at the same time, each on a copy of its own.
+    So many servers are up ``together``, each on a copy of the data of its own.
     """
     data = sum(d.expected_bytes for d in assembly.engine.datasets())
     one = int((_empty_bytes(experiment) + data) * _GROWTH)

@@ -23,11 +23,7 @@ from steelyard.answers.outlook.compute import (
     precision_s,
 )
 from steelyard.campaign.design.noise_profiles import profile_for
-from steelyard.campaign.design.schedule import (
-    GUESSED_SWITCH_S,
-    mode_for,
-    run_s,
-)
+from steelyard.campaign.design.schedule import GUESSED_SWITCH_S, mode_for, run_s
 from steelyard.campaign.foresee.forecast import Forecast, forecast
 from steelyard.core.campaign import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.experiment import Attribution, AttributionKind, Design, Experiment, Workload
@@ -305,10 +301,7 @@ def plan_campaign(
 ) -> CampaignOutlook:
     """Return what a campaign would take and could say.
 
-    Args:
-        experiment: As resolved.
-        assembly: Its engine and platforms.
-        effects: Relative effects to ask about, beside ``stop.decide``; none: the usual ones.
+    Asked about are ``effects``, or the usual ones, beside ``stop.decide``.
 
     Raises:
         InputError: The file asks for a switch that is too cheap.
@@ -406,12 +399,7 @@ def slice_outlook(
 
     The noise floor finds the same length by the same function.
 
-    Args:
-        noise: Of the workload.
-        workload: Its name.
-        experiment: As resolved.
-        expected: Its forecast.
-        advises: The noise is known well enough to change how turns are taken.
+    It ``advises`` where the noise is known well enough to change how turns are taken.
     """
     shape = outlook_terms(experiment, expected, workload).shape
     cells = len(experiment.workloads) * len(experiment.loads)

@@ -4,7 +4,7 @@ Knows the order of these steps and nothing of blocks, verdicts or the journal. T
 every configuration is kept here, and how the live data come back from it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,102 +34,8 @@ from steelyard.places.protocol import (
     SeenByProvider,
     TellsProvision,
 )
-from steelyard.systems.protocol import Dataset, Engine, RunRequest, content_of
+from steelyard.systems.protocol import Dataset, RunRequest, content_of
 from steelyard.targets.assembly import Assembly
-
-
-class PreparedStates:
-    """The states of one experiment, by configuration.
-
-    Args:
-        experiment: Says what each configuration adds to the data.
-        engine: Builds the data sets.
-        platforms: Of each configuration, by name.
-    """
-
-    def __init__(
-        self, experiment: Experiment, engine: Engine, platforms: Mapping[str, Platform]
-    ) -> None:
-        self._experiment = experiment
-        self._engine = engine
-        self._platforms = platforms
-        self._states: dict[str, PreparedState] = {}
-        self._templated: set[object] = set()  # live data whose server holds templates of them
-
-    def __getitem__(self, configuration: str) -> PreparedState:
-        """Return the state of a configuration, which has one."""
-        return self._states[configuration]
-
-    def prepare(self, configuration: str, told: Callable[[str], None]) -> None:
-        """Make the state of a configuration, or find it in the cache."""
-        program = self._engine.program(configuration)
-        platform = self._platforms[configuration]
-        content = self._content(configuration)
-        if platform.find(program, content) is None:
-            sizes = ", ".join(dataset.name for dataset in content)
-            told(f"preparing data: {self._engine.label(configuration)}, {sizes}")
-        self._states[configuration] = platform.prepare(
-            program, content, self._builder(configuration)
-        )
-
-    def make_anew(self, configuration: str) -> None:
-        """Make a configuration's server anew, with its data.
-
-        Raises:
-            TargetError: It could not be made.
-        """
-        self._states[configuration] = self._platforms[configuration].reprovision(
-            self._engine.program(configuration),
-            self._content(configuration),
-            self._builder(configuration),
-        )
-
-    def restore(self, configuration: str, means: str) -> None:
-        """Make the live data of a configuration anew from its files; the server is stopped.
-
-        Raises:
-            TargetError: Copying failed.
-        """
-        self._platforms[configuration].restore(self._states[configuration], means)
-        self._templated.discard(self.data_of(configuration))
-
-    def restore_templates(self, configuration: str, *, asked: bool) -> None:
-        """Bring the data back on the running server, from templates that it keeps first.
-
-        Args:
-            configuration: Whose server runs.
-            asked: Bring them back where there are templates already, too.
-        """
-        address = self._platforms[configuration].address
-        place = self.data_of(configuration)
-        if place not in self._templated:
-            self._engine.keep_templates(address)
-            self._templated.add(place)
-            asked = True  # the data were put aside, so they must come back
-        if asked:
-            self._engine.restore_from_templates(address)
-
-    def data_of(self, configuration: str) -> object:
-        """Return what tells the live data of one configuration from those of another.
-
-        Configurations on one platform with one prepared state run on the same live data; another
-        version or another directory has data of its own.
-        """
-        state = self._states.get(configuration)  # none yet of a server that is made for each start
-        return (id(self._platforms[configuration]), configuration if state is None else state.key)
-
-    def _builder(self, configuration: str) -> Callable[[ServerAddress], None]:
-        def build(address: ServerAddress) -> None:
-            for dataset in self._content(configuration):
-                # Where commands of runs work, too: in a directory of the campaign.
-                directory = self._platforms[configuration].scripts if dataset.command else None
-                self._engine.build(dataset, address, configuration, directory)
-
-        return build
-
-    def _content(self, configuration: str) -> tuple[Dataset, ...]:
-        return content_of(self._experiment.configuration(configuration), self._engine.datasets())
-
 
 TEMPLATE = "template"
 _LAST_LINES = 2
@@ -154,27 +60,29 @@ class Start:
 
 
 class Bench:
-    """One live server at a time, on whichever platform its configuration has."""
+    """One live server at a time, on whichever platform its configuration has.
+
+    Attributes:
+        experiment: What it serves.
+        host: The machine that measures.
+        leaves_cold: The data were too large to be loaded at the last start.
+    """
 
     def __init__(
         self, experiment: Experiment, assembly: Assembly, clock: Clock, host: Host
     ) -> None:
-        self._experiment = experiment
+        self.experiment = experiment
         self._engine = assembly.engine
         self._platforms = assembly.platforms
         self._stack = assembly.stack
         self._close = assembly.close
         self._clock = clock
-        self._host = host
-        self._states = PreparedStates(experiment, assembly.engine, assembly.platforms)
+        self.host = host
+        self._states: dict[str, PreparedState] = {}
+        self._templated: set[object] = set()  # live data whose server holds templates of them
         self._effective: tuple[EffectiveSetting, ...] = ()
-        self.leaves_cold = False  # the data were too large to be loaded at the last start
+        self.leaves_cold = False
         self._rates: dict[CellKey, float] = {}
-
-    @property
-    def experiment(self) -> Experiment:
-        """Return what it serves."""
-        return self._experiment
 
     @property
     def in_force(self) -> dict[str, str]:
@@ -182,14 +90,9 @@ class Bench:
         return {setting.name: setting.value for setting in self._effective}
 
     @property
-    def host(self) -> Host:
-        """Return the machine that measures."""
-        return self._host
-
-    @property
     def warming_load(self) -> Load:
         """Return the load of every warm-up: the largest, as a closed loop."""
-        return self._experiment.largest_load.as_closed
+        return self.experiment.largest_load.as_closed
 
     def offer(self, rates: Sequence[CellRate]) -> None:
         """Offer these rates from now on, where a load is a share of the capacity."""
@@ -207,19 +110,45 @@ class Bench:
 
         Where every start makes its server anew there is none.
         """
-        if self._experiment.is_made_anew:
+        if self.experiment.is_made_anew:
             return
-        for configuration in self._experiment.configurations:
+        for configuration in self.experiment.configurations:
             if configuration.name in self._platforms:  # a slot may be for one of them
-                self._states.prepare(configuration.name, told)
+                self._prepare(configuration.name, told)
+
+    def _prepare(self, name: str, told: Callable[[str], None]) -> None:
+        """Make the state of a configuration, or find it in the cache."""
+        program, platform = self._engine.program(name), self._platforms[name]
+        content = self._content(name)
+        if platform.find(program, content) is None:
+            sizes = ", ".join(dataset.name for dataset in content)
+            told(f"preparing data: {self._engine.label(name)}, {sizes}")
+        self._states[name] = platform.prepare(program, content, self._builder(name))
+
+    def _builder(self, name: str) -> Callable[[ServerAddress], None]:
+        def build(address: ServerAddress) -> None:
+            for dataset in self._content(name):
+                # Where commands of runs work, too: in a directory of the campaign.
+                directory = self._platforms[name].scripts if dataset.command else None
+                self._engine.build(dataset, address, name, directory)
+
+        return build
+
+    def _content(self, name: str) -> tuple[Dataset, ...]:
+        return content_of(self.experiment.configuration(name), self._engine.datasets())
 
     def state(self, configuration: str) -> PreparedState:
         """Return the prepared state of a configuration."""
         return self._states[configuration]
 
     def data_of(self, configuration: str) -> object:
-        """Return what tells the live data of one configuration from those of another."""
-        return self._states.data_of(configuration)
+        """Return what tells the live data of one configuration from those of another.
+
+        Configurations on one platform with one prepared state run on the same live data; another
+        version or another directory has data of its own.
+        """
+        state = self._states.get(configuration)  # none yet of a server that is made for each start
+        return (id(self._platforms[configuration]), configuration if state is None else state.key)
 
     def platform(self, configuration: str) -> Platform:
         """Return the platform of a configuration."""
@@ -233,12 +162,12 @@ class Bench:
 
     def provision(self, name: str) -> Provision:
         """Return what the place of a configuration gives its server, as far as it is known."""
-        platform, configuration = self._platforms[name], self._experiment.configuration(name)
+        platform, configuration = self._platforms[name], self.experiment.configuration(name)
         if isinstance(platform, TellsProvision):
             return platform.provision()
         if platform.root is None or not configuration.target.is_here:
             return configuration.target.provision
-        return provision_here(self._host, platform.root, configuration.asked(Layer.CGROUP))
+        return provision_here(self.host, platform.root, configuration.asked(Layer.CGROUP))
 
     @property
     def has_provider(self) -> bool:
@@ -272,23 +201,26 @@ class Bench:
         Raises:
             TargetError: The server did not start, or copying failed.
         """
-        configuration = self._experiment.configuration(name)
+        configuration = self.experiment.configuration(name)
         platform, means = self._platforms[name], self.own_means(name, means)
         self.stop(keep_data=means == TEMPLATE or not restore)
         if self._stack is not None:  # while no server holds its huge pages
             self._stack.put(name)
         begun = self._clock.monotonic()
         if means == ANEW:
-            self._states.make_anew(name)
+            self._states[name] = platform.reprovision(
+                self._engine.program(name), self._content(name), self._builder(name)
+            )
         elif not platform.has_live_copy(self._states[name]) or (restore and means != TEMPLATE):
-            self._states.restore(name, "copy" if means == TEMPLATE else means)
+            platform.restore(self._states[name], "copy" if means == TEMPLATE else means)
+            self._templated.discard(self.data_of(name))
         copied = self._clock.monotonic()
         self._start(configuration)
         templated_s = self._restore_templates(name, restore=restore, means=means)
         effective = self._effective = self._engine.effective(platform.address)
         missing = self._engine.missing_data(platform.address) if restore else ()
-        if self._experiment.prewarms:
-            asked = self._experiment.measure.prewarm is not None
+        if self.experiment.prewarms:
+            asked = self.experiment.measure.prewarm is not None
             most_bytes = None if asked else PREWARM_BYTES
             self.leaves_cold = not self._engine.prewarm(platform.address, most_bytes=most_bytes)
         # Last: starting, restoring and prewarming are no part of what is compared.
@@ -328,11 +260,17 @@ class Bench:
         return LimitsInForce() if self._stack is None else self._stack.in_force()
 
     def _restore_templates(self, name: str, *, restore: bool, means: str) -> float:
-        """Copy the data from templates on the running server; return the seconds."""
+        """Bring the data back from templates that the running server keeps; return the seconds."""
         if means != TEMPLATE:
             return 0.0
         begun = self._clock.monotonic()
-        self._states.restore_templates(name, asked=restore)
+        address, place = self._platforms[name].address, self.data_of(name)
+        if place not in self._templated:
+            self._engine.keep_templates(address)
+            self._templated.add(place)
+            restore = True  # the data were put aside, so they must come back
+        if restore:
+            self._engine.restore_from_templates(address)
         return self._clock.monotonic() - begun
 
     def restore_templates(self, name: str) -> None:
@@ -346,7 +284,7 @@ class Bench:
         Raises:
             TargetError: The server is gone or did not reload.
         """
-        configuration = self._experiment.configuration(name)
+        configuration = self.experiment.configuration(name)
         platform = self._platforms[name]
         if self._stack is not None:
             self._stack.put(name)
@@ -369,7 +307,7 @@ class Bench:
         place = self.place(planned)
         if place is None:
             return ()
-        return probes_for(place, self._host, self._clock, ramp_s=ramp_s)
+        return probes_for(place, self.host, self._clock, ramp_s=ramp_s)
 
     def place(self, planned: PlannedRun) -> Place | None:
         """Return what probes see of the server in force; None where it is gone."""
@@ -378,7 +316,7 @@ class Bench:
             return Place(
                 engine=self._engine,
                 address=platform.address,
-                workload=self._experiment.workload(planned.cell.workload),
+                workload=self.experiment.workload(planned.cell.workload),
                 vantage=platform.vantage(),
                 sight=platform.sight(),
             )
@@ -388,32 +326,29 @@ class Bench:
     def request(self, planned: PlannedRun, *, seconds: int, log: Path | None = None) -> RunRequest:
         """Return what the generator is asked for, with its scripts in place.
 
-        Args:
-            planned: What is run.
-            seconds: How long, ramp included.
-            log: How the names of its logs begin; None: it logs no transactions, or where nobody
-                reads.
+        It lasts so many ``seconds``, ramp included. The names of its logs begin with ``log``;
+        without it no transaction is logged, or where nobody reads.
 
         Raises:
             TargetError: The server is gone.
         """
-        workload = self._experiment.workload(planned.cell.workload)
-        configuration = self._experiment.configuration(planned.configuration)
+        workload = self.experiment.workload(planned.cell.workload)
+        configuration = self.experiment.configuration(planned.configuration)
         platform = self._platforms[planned.configuration]
         if log is None and self._engine.counts_by_log():
             log = platform.log_directory() / "unread"  # removed before the next log is written
         return RunRequest(
             workload=workload,
             load=self.load_of(planned.cell),
-            protocol=configuration.protocol or self._experiment.protocol,
+            protocol=configuration.protocol or self.experiment.protocol,
             seconds=seconds,
             address=self._engine.generator_address(
                 platform.address, configuration.target.connection
             ),
-            flags=self._experiment.generator_flags,
+            flags=self.experiment.generator_flags,
             scripts=self._scripts(workload, platform.scripts) if workload.scripts else (),
             log=log,
-            sampling=self._experiment.measure.log_sampling,
+            sampling=self.experiment.measure.log_sampling,
             configuration=planned.configuration,
         )
 

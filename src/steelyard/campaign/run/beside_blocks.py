@@ -15,8 +15,8 @@ length, without restoring and without a warm-up.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -326,10 +326,7 @@ class SustainedTaker:
     ) -> Iterator[SustainedRun]:
         """Yield what is missing of one long run, each part before the next is begun.
 
-        Args:
-            number: Its place in the order.
-            planned: What it is.
-            recorded: What earlier sessions have of it.
+        ``recorded`` is what earlier sessions have of it.
         """
         recorded = list(recorded)
         while not is_settled(recorded):
@@ -428,21 +425,18 @@ def _without_block(finding: Finding) -> Finding:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogChoice:
-    """What a reader must know of it; nothing where no transaction is logged."""
+def choose_logs(
+    experiment: Experiment, bench: Bench
+) -> tuple[tuple[Fact, ...], tuple[Finding, ...]]:
+    """Choose memory or disk, once for all arms, and return what a reader must know of it.
 
-    facts: tuple[Fact, ...] = ()
-    findings: tuple[Finding, ...] = ()
-
-
-def choose_logs(experiment: Experiment, bench: Bench) -> LogChoice:
-    """Choose memory or disk, once for all arms, and return what is to be told."""
+    That is nothing where no transaction is logged.
+    """
     if experiment.measure.log is LogPolicy.OFF or not experiment.system.logs_transactions:
-        return LogChoice()
+        return (), ()
     if bench.logs_in_memory():
-        return LogChoice(facts=(_fact("memory"),))
-    return LogChoice(facts=(_fact("disk"),), findings=(_ON_DISK,))
+        return (_fact("memory"),), ()
+    return (_fact("disk"),), (_ON_DISK,)
 
 
 def _fact(place: str) -> Fact:
@@ -465,14 +459,6 @@ _LEAST_SECONDS = 2  # two batches of MSER at its shortest batch
 _GOOD_RESTARTS, _GOOD_RUN_S = 5, 90.0  # what METHOD 3.7 asks for
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarmupRuns:
-    """Calibration runs of one configuration: by workload, one measurement per start."""
-
-    configuration: str
-    by_workload: dict[str, list[Measurement]] = field(default_factory=dict)
-
-
 _TESTED = (
     "The warm-up is tested in every block, and longer in the next one where a configuration was"
     " still warming up."
@@ -492,10 +478,7 @@ def declared_warm_up(
     Where configurations alternate it is counted in seconds under load, and made longer in the next
     blocks when one of them was still warming up.
 
-    Args:
-        experiment: What it is for.
-        alternates: Its configurations take turns.
-        leaves_cold: The data were too large to be loaded into memory before.
+    It is riskier where the data were too large to be loaded into memory before (``leaves_cold``).
     """
     measure = experiment.measure
     if alternates and measure.warm_up_s is None:
@@ -509,17 +492,15 @@ def declared_warm_up(
         return WarmUpChoice(
             warm_up_s=measure.warm_up_s,
             how="declared",
-            risk="The warm-up was declared, not measured: a configuration that warms up more"
-            " slowly is"
-            " understated.",
+            risk="The warm-up was declared, not measured: a configuration that warms up more slowly"
+            " is understated.",
         )
     if measure.calibration is None:
         return WarmUpChoice(
             warm_up_s=durations.DEFAULT_WARM_UP_S,
             how="floor",
             risk="The warm-up was not measured here: a configuration that needs longer to warm up"
-            " is"
-            " understated.",
+            " is understated.",
         )
     return None
 
@@ -541,20 +522,25 @@ def calibrate(
     restarts = max(calibration.restarts, len(workloads))
     collected = []
     for configuration in experiment.configurations:
-        runs = WarmupRuns(configuration=configuration.name)
+        runs: dict[str, list[Measurement]] = {}
         for number in range(restarts):
             workload = workloads[number % len(workloads)]
             taken = take(configuration.name, workload, int(calibration.run_s))
-            runs.by_workload.setdefault(workload, []).append(taken)
+            runs.setdefault(workload, []).append(taken)
         collected.append(runs)
     return choose_warm_up(collected, calibration, restarts)
 
 
 def choose_warm_up(
-    collected: Sequence[WarmupRuns], calibration: Calibration, restarts: int
+    collected: Sequence[Mapping[str, Sequence[Measurement]]],
+    calibration: Calibration,
+    restarts: int,
 ) -> WarmUpChoice:
-    """Return the longest warm-up that any configuration under any workload asks for."""
-    series = [[_log_series(runs) for runs in one.by_workload.values()] for one in collected]
+    """Return the longest warm-up that any configuration under any workload asks for.
+
+    The runs of each configuration are ``collected`` by workload, one measurement per start.
+    """
+    series = [[_log_series(runs) for runs in one.values()] for one in collected]
     batch_s = _batch_s(calibration.run_s)
     measured = [
         max(
@@ -614,8 +600,7 @@ def _risk(calibration: Calibration, restarts: int, residual: Sequence[float | No
     return (
         f"The warm-up was measured on only {restarts} starts of {calibration.run_s:.0f} s"
         f" per configuration ({_GOOD_RESTARTS} of {_GOOD_RUN_S:.0f} s are advised): {left}; a"
-        " slower"
-        " warm-up of one configuration would go unseen and would understate it."
+        " slower warm-up of one configuration would go unseen and would understate it."
     )
 
 

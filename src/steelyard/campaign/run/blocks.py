@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -104,20 +104,38 @@ class Void(Exception):  # noqa: N818 - it ends a try of a block and is no error 
 
 
 @dataclass(slots=True, kw_only=True)
-class _Trying:
-    """What became of the last try of a block.
+class TakesBlocks:
+    """Takes a block once, one configuration after another or in turns.
 
     Attributes:
-        void_because: Why it was thrown away; empty when it counts.
+        void_because: Why the last try was thrown away; empty when it counts.
         void_under: The configuration that was in force then.
         void_by: Code of the rule that threw it away.
         way_out: What that rule advises.
+        warmed_s: For how long of load each server was warmed up in the last try; None where the
+            plan says it.
     """
 
+    clock: Clock
     void_because: str = ""
     void_under: str = ""
     void_by: str = ""
     way_out: str = ""
+    warmed_s: float | None = None
+
+    def learn(self, record: CampaignRecord) -> None:
+        """Take from the blocks so far what the next one needs: nothing where starts are alike."""
+
+    def take(
+        self,
+        block: PlannedBlock,
+        attempt: int,
+        kept: Collection[RunPlace] = (),
+        *,
+        bearing: bool = False,
+    ) -> Iterator[Run]:
+        """Yield each run as it is finished; after an invalid one the block ends."""
+        raise NotImplementedError
 
     @contextmanager
     def _trying(self) -> Iterator[None]:
@@ -137,30 +155,24 @@ class _Trying:
 
 
 @dataclass(slots=True, kw_only=True)
-class BlockTaker(_Trying):
+class BlockTaker(TakesBlocks):
     """Takes blocks of a plan on a bench.
 
     Attributes:
         made: Hears of each server that was made for a start in a cluster.
-        warmed_s: None: the plan says for how long.
     """
 
     experiment: Experiment
     engine: Engine
     bench: Bench
     plan: CampaignPlan
-    clock: Clock
     started: Callable[..., None]
     raw: RawStore
     made: Callable[[ServerMade], None] = lambda _: None
-    warmed_s: float | None = None
     _active: str = ""
     _activated_at: float = 0.0
     _bearing: bool = False
     _restored: set[object] = field(default_factory=set)  # places whose data are as prepared
-
-    def learn(self, record: CampaignRecord) -> None:
-        """Learn nothing: all starts of a campaign are alike."""
 
     def take(
         self,
@@ -337,49 +349,12 @@ def pause_before_s(tried: int) -> float:
 def bears_neighbours(outcomes: Sequence[BlockOutcome], index: int) -> bool:
     """Return whether the next try of a block counts also beside a neighbour.
 
-    Args:
-        outcomes: Of all tries of the campaign so far.
-        index: The block.
+    That is by the ``outcomes`` of all tries of the campaign so far.
     """
     disturbed = [outcome.index for outcome in outcomes if outcome.cause in ENVIRONMENT]
     complete = sum(outcome.complete for outcome in outcomes)
     used_up = len(disturbed) >= REDONE_ANYHOW + REDONE_SHARE * complete
     return used_up or disturbed.count(index) >= MAX_TRIES - 1
-
-
-class TakesBlocks(Protocol):
-    """Takes a block once, one configuration after another or in turns.
-
-    Attributes:
-        void_because: Why the last try was thrown away; empty when it counts.
-        void_under: The configuration that was in force then.
-        void_by: Code of the rule that threw it away.
-        way_out: What that rule advises.
-        warmed_s: For how long of load each server was warmed up in the last try; None where the
-            plan says it.
-    """
-
-    clock: Clock
-    void_because: str
-    void_under: str
-    void_by: str
-    way_out: str
-    warmed_s: float | None
-
-    def learn(self, record: CampaignRecord) -> None:
-        """Take from the blocks so far what the next one needs."""
-        ...
-
-    def take(
-        self,
-        block: PlannedBlock,
-        attempt: int,
-        kept: Collection[RunPlace] = (),
-        *,
-        bearing: bool = False,
-    ) -> Iterator[Run]:
-        """Yield each run as it is finished; after an invalid one the block ends."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -509,10 +484,7 @@ class Slots:
 
         The first time one after another: then it is noted what is made for each slot.
 
-        Args:
-            starts: One for each slot.
-            means: Of restoring the data.
-            failed: Gets the configurations that did not start.
+        ``failed`` gets the configurations that did not start.
 
         Raises:
             TargetError: One did not start; the others are up or failed, too.
@@ -595,17 +567,15 @@ def warm_up_s(record: CampaignRecord, plan: CampaignPlan) -> float:
 
 
 @dataclass(slots=True, kw_only=True)
-class AlternatingTaker(_Trying):
+class AlternatingTaker(TakesBlocks):
     """Takes blocks of a plan in turns, as ``BlockTaker`` takes them one by one."""
 
     experiment: Experiment
     engine: Engine
     slots: Slots
     plan: CampaignPlan
-    clock: Clock
     started: Callable[..., None]
     raw: RawStore
-    warmed_s: float | None = None
     _up: dict[str, Slot] = field(default_factory=dict)
     _starts: dict[str, Start] = field(default_factory=dict)
 
@@ -668,10 +638,7 @@ class AlternatingTaker(_Trying):
     ) -> Iterator[Run]:
         """Yield the runs of each cell; before the first of a workload all servers warm up.
 
-        Args:
-            starts: Of the servers that are up.
-            first: Where the first run of the first of them stands.
-            bearing: A run beside neighbours is suspect, not invalid.
+        ``first`` is where the first run of the first of them stands.
         """
         warm: set[str] = set()
         for position, planned in enumerate(zip(*(v.runs for v in starts), strict=True)):
@@ -764,11 +731,7 @@ class AlternatingTaker(_Trying):
         return Void(finding.message, finding)
 
     def _seats(self, planned: Sequence[PlannedRun], *, warming: bool = False) -> list[Seat]:
-        """Return the seat of each.
-
-        Raises:
-            TargetError: A server is gone.
-        """
+        """Return the seat of each."""
         seats = []
         for one in planned:
             self.void_under = one.configuration

@@ -141,11 +141,7 @@ def log_ceilings(
 ) -> tuple[Ceiling, ...]:
     """Return how many long writes a device takes, or why that is not known.
 
-    Args:
-        names: Configurations whose logs are there.
-        place: As of ``device_ceilings``.
-        scratch: Likewise.
-        processes: Likewise.
+    ``names`` are of the configurations whose logs are there; else as ``device_ceilings``.
     """
 
     def take() -> Sequence[Ceiling]:
@@ -251,14 +247,7 @@ Platforms = Mapping[str, Platform]
 
 
 class CeilingTaker:
-    """Takes the ceilings of an experiment's servers and of this machine.
-
-    Args:
-        experiment: What will run.
-        engine: Of its servers.
-        bench: On which they run.
-        processes: Runs programs.
-    """
+    """Takes the ceilings of an experiment's servers and of this machine."""
 
     def __init__(
         self, experiment: Experiment, engine: Engine, bench: Bench, processes: Processes
@@ -267,7 +256,7 @@ class CeilingTaker:
         self._engine = engine
         self._bench = bench
         self._processes = processes
-        self._tools = _tools(experiment, engine)
+        self._tools = None if _is_off(experiment) else engine.ceilings()
         self._platforms = {t.name: bench.platform(t.name) for t in experiment.configurations}
         self._servers = _servers(experiment, engine, self._platforms)
         self._trips: dict[tuple[str, ...], Ceiling] = {}
@@ -401,10 +390,6 @@ def ceilings_s(experiment: Experiment, engine: Engine, platforms: Platforms) -> 
 
 def _is_off(experiment: Experiment) -> bool:
     return experiment.measure.ceilings is CeilingsAsked.OFF
-
-
-def _tools(experiment: Experiment, engine: Engine) -> CeilingTools | None:
-    return None if _is_off(experiment) else engine.ceilings()
 
 
 def _servers(

@@ -8,7 +8,7 @@ While it runs it tells a ``Progress``; ``cli`` shows what it tells, tests collec
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.contract import contract, contract_in_brief, require_matched
@@ -89,36 +89,8 @@ from steelyard.systems.protocol import Engine, ShowsPlans
 from steelyard.targets.differences import Room, choose_design, reset_for, switch_cost, too_slow
 
 
-class Progress(Protocol):
-    """Listens to a campaign. Nothing here may fail or take long."""
-
-    def stage(self, what: str) -> None:
-        """A step before the first block begins: ``preparing data, scale 10``."""
-        ...
-
-    def agreed(self, contract: Table) -> None:
-        """On what terms servers of several places are compared, before the first run."""
-        ...
-
-    def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
-        """Everything is frozen; the first block follows."""
-        ...
-
-    def run_started(self, *, block: int, label: str) -> None:
-        """A run begins."""
-        ...
-
-    def block_ended(self, outcome: BlockOutcome) -> None:
-        """A try of a block is complete or thrown away."""
-        ...
-
-    def looked(self, analysis: CampaignAnalysis, *, elapsed_s: float) -> None:
-        """The estimates after a complete block."""
-        ...
-
-
-class Silence:
-    """Listens and says nothing."""
+class Progress:
+    """Listens to a campaign, and says nothing; others say more. None may fail or take long."""
 
     def __enter__(self) -> Self:
         return self
@@ -127,27 +99,25 @@ class Silence:
         """Nothing is held."""
 
     def stage(self, what: str) -> None:
-        """Say nothing."""
+        """A step before the first block begins: ``preparing data, scale 10``."""
 
     def agreed(self, contract: Table) -> None:
-        """Say nothing."""
+        """On what terms servers of several places are compared, before the first run."""
 
     def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
-        """Say nothing."""
+        """Everything is frozen; the first block follows."""
 
     def run_started(self, *, block: int, label: str) -> None:
-        """Say nothing."""
+        """A run begins."""
 
     def block_ended(self, outcome: BlockOutcome) -> None:
-        """Say nothing."""
+        """A try of a block is complete or thrown away."""
 
     def looked(self, analysis: CampaignAnalysis, *, elapsed_s: float) -> None:
-        """Say nothing."""
+        """The estimates after a complete block."""
 
 
 _TRY_S, _TRY_RAMP_S = 1.0, 1.0  # for a mean latency, to about a tenth
-
-
 _PROVIDER_S: Final = 240.0  # for which counts of the last minutes are waited for; a guess
 
 
@@ -218,10 +188,10 @@ class Campaign:
 
     def _choose_logs(self) -> None:
         """Note where the transaction logs go, and what earlier sessions have not told of it."""
-        choice = choose_logs(self.experiment, self.bench)
-        self.facts += choice.facts
+        facts, findings = choose_logs(self.experiment, self.bench)
+        self.facts += facts
         told = self.directory.read().findings
-        for finding in choice.findings:
+        for finding in findings:
             if finding not in told:
                 self.directory.journal.append(Noted(finding=finding))
 

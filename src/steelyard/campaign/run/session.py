@@ -3,13 +3,12 @@
 Everything that can be known to fail before it is started is said at once.
 """
 
-import json
 import math
 import re
 import secrets
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,7 +19,7 @@ import steelyard
 from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.cleanup import leftovers, undoing
-from steelyard.campaign.file.files import LoadedExperiment, SettingCatalogue, check_settings
+from steelyard.campaign.file.files import LoadedExperiment, unknown_settings
 from steelyard.campaign.foresee.forecast import forecast, require_disk
 from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.blocks import Slots
@@ -35,6 +34,7 @@ from steelyard.core.measurement import Fact
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import holding_cache
 from steelyard.places.local.machine import DATA_FACTS, capacity, machine_facts
+from steelyard.places.protocol import Platform
 from steelyard.record import registry
 from steelyard.record.directory import COPY_NOTE, CampaignDirectory, read_campaign
 from steelyard.record.journal import Resumed, Started
@@ -224,27 +224,16 @@ def _generator_cpus(experiment: Experiment, doors: Doors) -> int:
 
 
 def _require_room(record: CampaignRecord, doors: Doors) -> None:
-    """Check port, place, stack and disk again: the last session may be days ago.
-
-    Raises:
-        PreflightError: The machine cannot run it now.
-    """
+    """Check port, place, stack and disk again: the last session may be days ago."""
     # Under its own name, so that what its last session left is not taken for somebody else's.
     assembly = assemble(record.experiment, doors, campaign_id=record.campaign_id)
     _require_same_cluster(record, assembly)
-    for platform in dict.fromkeys(assembly.platforms.values()):
-        platform.require_ready()
-    if assembly.stack is not None:
-        assembly.stack.require_ready()
+    _require_ready(assembly)
     require_disk(forecast(record.experiment, assembly))
 
 
 def _require_same_versions(record: CampaignRecord, engine: Engine) -> None:
-    """Refuse to mix versions within a campaign.
-
-    Raises:
-        PreflightError: A server is of another version than when the campaign began.
-    """
+    """Refuse to mix versions within a campaign."""
     for server in record.environment.servers if record.environment else ():
         now = engine.program(server.configuration).version
         if now != server.version:
@@ -256,11 +245,7 @@ def _require_same_versions(record: CampaignRecord, engine: Engine) -> None:
 
 
 def _require_same_cluster(record: CampaignRecord, assembly: Assembly) -> None:
-    """Refuse to go on in another cluster than the one that a campaign began in.
-
-    Raises:
-        PreflightError: The context means another one now.
-    """
+    """Refuse to go on in another cluster than the one that a campaign began in."""
     if assembly.site is None or record.environment is None:
         return
     here = {fact.value for fact in assembly.site.facts() if fact.name == SERVER}
@@ -350,11 +335,6 @@ def require_resumable(path: Path, given: Sequence[str]) -> None:
         undoing.require_ours(record, path)
 
 
-def as_json(content: object) -> str:
-    """Return JSON that never holds NaN, in stable order."""
-    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
 def check(loaded: LoadedExperiment, assembly: Assembly) -> tuple[Finding, ...]:
     """Check an experiment against its servers and this machine; return what is worth knowing.
 
@@ -366,29 +346,32 @@ def check(loaded: LoadedExperiment, assembly: Assembly) -> tuple[Finding, ...]:
         PrivilegeError: Limits are asked for that this account cannot set.
     """
     assembly.engine.check_flags()
-    problems = list(dict.fromkeys(_problems(loaded, assembly)))
+    problems = list(_problems(loaded, assembly))
     if problems:
         raise loaded.error(problems)
-    for platform in dict.fromkeys(assembly.platforms.values()):
-        platform.require_ready()
-    if assembly.stack is not None:
-        assembly.stack.require_ready()
-    places = dict.fromkeys(assembly.platforms.values())
+    places = _require_ready(assembly)
     found = (finding for platform in places for finding in platform.findings())
     stack = () if assembly.stack is None else assembly.stack.findings()
     site = () if assembly.site is None else assembly.site.findings()
     return (*assembly.engine.findings(), *found, *stack, *site)
 
 
+def _require_ready(assembly: Assembly) -> Collection[Platform]:
+    """Raise where a place or the stack cannot be used now; return the places, each once."""
+    places = dict.fromkeys(assembly.platforms.values())
+    for platform in places:
+        platform.require_ready()
+    if assembly.stack is not None:
+        assembly.stack.require_ready()
+    return places
+
+
 def _problems(loaded: LoadedExperiment, assembly: Assembly) -> Iterator[Problem]:
     engine, experiment = assembly.engine, loaded.experiment
-    catalogues = {
-        t.name: SettingCatalogue(names=engine.known_settings(t.name), server=engine.label(t.name))
-        for t in experiment.configurations
-    }
-    yield from check_settings(loaded, catalogues)
     own = experiment.engine.value
     for configuration in experiment.configurations:
+        known, server = engine.known_settings(configuration.name), engine.label(configuration.name)
+        yield from unknown_settings(loaded, configuration.name, known, server)
         for complaint in engine.complaints(configuration.name):
             if complaint.setting is None:
                 yield loaded.problem(("loads", "clients"), complaint.message, complaint.hint)

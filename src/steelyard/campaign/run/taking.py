@@ -11,12 +11,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from steelyard.campaign.design import schedule as durations
-from steelyard.campaign.evidence.generator_rules import RunFacts
 from steelyard.campaign.evidence.run_log import UNRECORDED, Logged, LogOrder, RunLog
-from steelyard.campaign.evidence.run_rules import judge
+from steelyard.campaign.evidence.run_rules import RunFacts, judge
 from steelyard.campaign.evidence.watch import Watch
 from steelyard.campaign.run.bench import Bench
 from steelyard.core.errors import MeasurementError
@@ -203,7 +202,9 @@ class Taker:
         # Backends may outlive their postmaster to the end of a run.
         died = not self.bench.is_running()
         logged = self._logged(log, done, length)
-        latency = logged.latency if logged is not None else self._printed(done)
+        latency = None if logged is None else logged.latency
+        if logged is None and done.measurement is not None:  # the generator prints them instead
+            latency = self.engine.latency(done.completed)
         facts = replace(
             self.asked(planned),
             measurement=done.measurement,
@@ -259,10 +260,6 @@ class Taker:
         return log.result(
             length.ramp_over_s(done.measurement.series), self.engine.processed(done.completed)
         )
-
-    def _printed(self, done: _Done) -> RunLatency | None:
-        """Return the latencies that the generator prints instead of a log."""
-        return None if done.measurement is None else self.engine.latency(done.completed)
 
     def asked(self, planned: PlannedRun) -> RunFacts:
         """Return what is known of a run beforehand."""
@@ -357,64 +354,6 @@ class CountedTurns:
 Settled = Callable[[], None]
 
 
-class TurnCounting(Protocol):
-    """Counts the turns of one seat in one cell."""
-
-    request: RunRequest
-
-    def attend(self, times: TurnTimes, settled: Settled) -> tuple[float, float] | None:
-        """Wait to the end of a turn that has just begun; return from when to when it counts.
-
-        Args:
-            times: How long it is.
-            settled: Is called when its settling is over.
-
-        Returns:
-            Seconds since the epoch; None: it cannot be counted.
-        """
-        ...
-
-    def note_end(self) -> None:
-        """Hear that generators have ended, and that the server still runs."""
-        ...
-
-    def result(self, taken: TurnsTaken) -> CountedTurns:
-        """Return what all turns gave.
-
-        Raises:
-            MeasurementError: They cannot be counted.
-        """
-        ...
-
-
-@contextmanager
-def counting(
-    engine: Engine, request: RunRequest, directory: Path, order: LogOrder, clock: Clock
-) -> Iterator[TurnCounting]:
-    """Give what counts the turns of a run, as its engine does it; its server runs.
-
-    Args:
-        engine: Of the server.
-        request: What is run.
-        directory: Where a log goes.
-        order: What becomes of it.
-        clock: To wait by.
-
-    Raises:
-        TargetError: The server lets nobody in.
-    """
-    counter = engine.turn_counter(request)
-    if counter is None:
-        with RunLog(directory, order) as log:
-            asked = replace(request, log=log.prefix)
-            yield ByLog(engine=engine, request=asked, log=log, clock=clock)
-        return
-    try:
-        yield ByCounter(request=request, counter=counter, clock=clock)
-    finally:
-        counter.close()
-
-
 @dataclass(slots=True, kw_only=True)
 class ByLog:
     """Counts by the log of transactions, once all turns are over."""
@@ -426,7 +365,10 @@ class ByLog:
     _told_to_s: float | None = None
 
     def attend(self, times: TurnTimes, settled: Settled) -> tuple[float, float]:
-        """Wait to the end of a turn."""
+        """Wait to the end of a turn that has just begun; return from when to when it counts.
+
+        That is in seconds since the epoch; ``settled`` is called when its settling is over.
+        """
         if self.request.in_turns is Pausing.GENERATOR:
             self._told_to_s = times.told_to_s
         running_at = self.clock.now()
@@ -439,7 +381,7 @@ class ByLog:
         """Do nothing: what ended when is in the log."""
 
     def result(self, taken: TurnsTaken) -> CountedTurns:
-        """Return what the log says.
+        """Return what all turns gave, by the log.
 
         Raises:
             MeasurementError: A generator failed, or the log cannot be used.
@@ -527,7 +469,7 @@ class ByCounter:
         self._before = self._after = self.counter.read().transactions
 
     def attend(self, times: TurnTimes, settled: Settled) -> tuple[float, float] | None:
-        """Wait to the end of a turn, and read the counter meanwhile."""
+        """Do as ``ByLog`` does, and read the counter meanwhile; None: it cannot be counted."""
         begun = self.clock.monotonic()
         self.clock.sleep(times.settling_s)
         settled()
@@ -557,6 +499,32 @@ class ByCounter:
         )
         measurement = _measurement(turns, taken.ends_s, self._after - self._before)
         return CountedTurns(turns=turns, measurement=measurement)
+
+
+TurnCounting = ByLog | ByCounter
+
+
+@contextmanager
+def counting(
+    engine: Engine, request: RunRequest, directory: Path, order: LogOrder, clock: Clock
+) -> Iterator[TurnCounting]:
+    """Give what counts the turns of a run, as its engine does it; its server runs.
+
+    A log goes into ``directory``, and ``order`` says what becomes of it.
+
+    Raises:
+        TargetError: The server lets nobody in.
+    """
+    counter = engine.turn_counter(request)
+    if counter is None:
+        with RunLog(directory, order) as log:
+            asked = replace(request, log=log.prefix)
+            yield ByLog(engine=engine, request=asked, log=log, clock=clock)
+        return
+    try:
+        yield ByCounter(request=request, counter=counter, clock=clock)
+    finally:
+        counter.close()
 
 
 def _clocks_agree(first: _Reading, last: _Reading) -> bool:

@@ -171,8 +171,7 @@ class Seat:
     def begin(self, count: Callable[["Seat"], TurnCounting]) -> CheckpointAge:
         """Take the first look at the server while it runs alone; then it stands still.
 
-        Args:
-            count: Opens what counts its turns.
+        ``count`` opens what counts its turns.
         """
         self.proceed()
         self.counting = count(self)
@@ -278,19 +277,15 @@ class TurnTaker:
     ) -> list[Taken]:
         """Return a run of every seat, judged; what failed is in the findings.
 
-        Args:
-            seats: All servers of the block, each under the same workload and load.
-            orders: Where the log of each goes.
-            work: How long.
-            coin: Draws the order in each round.
-            bearing: A run beside neighbours is suspect, not invalid.
+        All seats of the block are under the same workload and load; ``coin`` draws the order in
+        each round. Where it is ``bearing`` neighbours, a run beside them is suspect, not invalid.
 
         Raises:
             TargetError: A server is gone.
         """
         with ExitStack() as stack:
             stack.enter_context(_closing(seats))
-            begun = _Begun(wall=self.clock.now(), monotonic=self.clock.monotonic())
+            wall, monotonic = self.clock.now(), self.clock.monotonic()
             self._watch(seats)
             ages = [
                 seat.begin(partial(self._count, stack, order))
@@ -301,8 +296,9 @@ class TurnTaker:
                 seat.finish()
             cell = _Cell(
                 engine=self.engine,
-                begun=begun,
-                jump_s=begun.jump_s(self.clock),
+                wall=wall,
+                monotonic=monotonic,
+                jump_s=(self.clock.now() - wall) - (self.clock.monotonic() - monotonic),
                 lost=frozenset(lost),
                 failure=failure,
                 origin_at=_first_turn_at(seats),
@@ -410,21 +406,12 @@ class _closing:  # noqa: N801 - used like a function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
-    wall: float
-    monotonic: float
-
-    def jump_s(self, clock: Clock) -> float:
-        """Return how far the wall clock moved against the monotonic one."""
-        return (clock.now() - self.wall) - (clock.monotonic() - self.monotonic)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Cell:
     """What all runs of one cell of a block share."""
 
     engine: Engine
-    begun: _Begun
+    wall: float
+    monotonic: float
     jump_s: float
     lost: frozenset[int]
     failure: str
@@ -454,8 +441,8 @@ class _Cell:
             last_words=bench.last_words(seat.planned.configuration) if died else "",
         )
         return Taken(
-            wall=self.begun.wall,
-            monotonic=self.begun.monotonic,
+            wall=self.wall,
+            monotonic=self.monotonic,
             measurement=measurement,
             findings=judge(facts, bearing=bearing),
             output="".join(each.stdout + each.stderr for each in seat.completed),
@@ -466,11 +453,7 @@ class _Cell:
         )
 
     def _found(self, seat: Seat) -> CountedTurns:
-        """Return what one seat's turns gave.
-
-        Raises:
-            MeasurementError: They cannot be counted.
-        """
+        """Return what one seat's turns gave."""
         assert seat.counting is not None  # noqa: S101 - since its beginning
         taken = TurnsTaken(
             stretches=seat.stretches,
@@ -494,12 +477,7 @@ def seat_of(
 ) -> Seat:
     """Return the seat of a configuration in a cell; its server is up.
 
-    Args:
-        slot: Where it is up.
-        planned: What it is to do; ``warming`` up, under the load that warms up.
-        engine: Of all of them.
-        clock: To wait by.
-        warming: Whether nothing of it counts.
+    Where it is ``warming`` up nothing of it counts, and its load is the one that warms up.
 
     Raises:
         TargetError: The server is gone.

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.lazy_group import LazyGroup
-from steelyard.cli.options import NAMESPACE, OBJECT, SIZE, cluster_options, layers_option
+from steelyard.cli.main import LazyGroup
+from steelyard.cli.options import NAMESPACE, OBJECT, PATH, SIZE, cluster_options, layers_option
 
-_FILE = click.Path(path_type=Path)
 _VERBS = {
     "plan": "Make one consistent plan for all layers, with ready files.",
     "apply": "Put a plan into effect, one setting at a time, each verified.",
@@ -54,13 +53,13 @@ def command() -> None:
     metavar="WHERE",
     help="PostgreSQL whose program computes the huge pages (default: a formula).",
 )
-@click.option("--facts", type=_FILE, help="Plan for the machine whose facts are in this file.")
+@click.option("--facts", type=PATH, help="Plan for the machine whose facts are in this file.")
 @click.option(
-    "--host-facts", type=_FILE, help="Facts of the hypervisor, saved on it by `inspect --save`."
+    "--host-facts", type=PATH, help="Facts of the hypervisor, saved on it by `inspect --save`."
 )
 @click.option(
     "--domain-xml",
-    type=_FILE,
+    type=PATH,
     help="XML of the existing domain (default: libvirt is asked).",
 )
 @click.option("--on", metavar="ssh://HOST", help="Plan for this machine, over your own ssh.")
@@ -102,7 +101,7 @@ def command() -> None:
 @click.option(
     "--name", help="Name of the domain or Cluster (default: that in --domain-xml, else postgres)."
 )
-@click.option("--out", type=_FILE, metavar="DIR", help="Write plan.json and files/ there.")
+@click.option("--out", type=PATH, metavar="DIR", help="Write plan.json and files/ there.")
 @click.option("--json", "as_json", is_flag=True, help="Print plan.json.")
 @click.pass_context
 def plan(context: click.Context, /, **_: object) -> None:
@@ -118,7 +117,7 @@ def plan(context: click.Context, /, **_: object) -> None:
 
 
 @command.command("apply")
-@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("directory", metavar="DIR", type=PATH)
 @layers_option
 @click.option(
     "--dsn", metavar="URI", help="URI of the server whose settings are changed, without a password."
@@ -155,7 +154,7 @@ def apply(context: click.Context, /, **_: object) -> None:
 
 
 @command.command("verify")
-@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("directory", metavar="DIR", type=PATH)
 @layers_option
 @click.option(
     "--dsn",
@@ -193,7 +192,7 @@ def verify(context: click.Context, /, **_: object) -> None:
 
 
 @command.command("revert")
-@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("directory", metavar="DIR", type=PATH)
 @click.option("--dsn", metavar="URI", help="Where the same server is reached now.")
 @click.option(
     "--changed",

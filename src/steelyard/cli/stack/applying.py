@@ -126,10 +126,6 @@ def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
 def telling_how_to_go_on(done: str, hint: str) -> Iterator[None]:
     """Give an interruption its ways out.
 
-    Args:
-        done: To the plan, in part.
-        hint: The ways out.
-
     Raises:
         Interrupted: It came while knobs were turned.
     """
@@ -480,11 +476,7 @@ def revert(options: RevertOptions, outside: Outside | None = None) -> None:
 
 
 def _require_ours(applied: Applied, options: RevertOptions) -> None:
-    """Show what a record of somebody else says, and refuse it unless it was adopted.
-
-    Raises:
-        PreflightError: It was not.
-    """
+    """Show what a record of somebody else says, and refuse it unless it was adopted."""
     if not is_ours(applied):
         _show_claims(applied)
         if not options.adopt:
@@ -497,11 +489,7 @@ def _require_ours(applied: Applied, options: RevertOptions) -> None:
 
 
 def _require_unchanged(record: AppliedRecord, applied: Applied) -> None:
-    """Look whether the record that is held is the one that was agreed to.
-
-    Raises:
-        PreflightError: It is not.
-    """
+    """Look whether the record that is held is the one that was agreed to."""
     if record.applied != applied:
         raise PreflightError(
             "the record was changed while it was looked at", hint="Revert again, and look again."

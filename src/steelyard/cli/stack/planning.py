@@ -13,12 +13,12 @@ import click
 
 from steelyard.answers.stack.plan import plan_document
 from steelyard.cli.campaigns import print_whole
-from steelyard.cli.inspect import require_no_machine, require_one_source
-from steelyard.cli.options import (
+from steelyard.cli.inspect import (
     asked_cluster,
-    collected_inside,
+    collected,
     looking_inside,
-    system_fact_doors,
+    require_no_machine,
+    require_one_source,
 )
 from steelyard.core.errors import InputError, PreflightError, quoted
 from steelyard.core.stack import Place, StackFacts, StackRequest
@@ -28,7 +28,7 @@ from steelyard.gateways.files import read_text
 from steelyard.gateways.virsh import Virsh
 from steelyard.places.local.server import server_account
 from steelyard.systems.postgres.server import find_installation
-from steelyard.tuning.facts.collecting import Asked, above, collect
+from steelyard.tuning.facts.collecting import Asked, above
 from steelyard.tuning.facts.file import read_facts
 from steelyard.tuning.plan.arithmetic import (
     COUNTING_SINCE,
@@ -183,12 +183,10 @@ def _elsewhere(options: PlanOptions) -> dict[str, object]:
 
 def _collected(options: PlanOptions) -> StackFacts:
     inside = asked_cluster(asdict(options), elsewhere={**_elsewhere(options), "--dsn": None})
-    if inside is not None:
-        return collected_inside(inside)
     asked = Asked(
         on=options.on, dsn=options.dsn, data_directory=options.data_directory, ping_pong=False
     )
-    return collect(asked, system_fact_doors())
+    return collected(inside or asked)
 
 
 @contextmanager

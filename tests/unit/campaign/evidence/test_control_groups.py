@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fakes.host import FakeHost
-from steelyard.campaign.evidence.neighbours import group_with_quota, throttling
+from steelyard.campaign.evidence.sources import group_with_quota, throttling
 from steelyard.core.measurement import Vantage
 from steelyard.gateways.host import Throttling, parse_throttling
 

@@ -41,9 +41,9 @@ def test_ended_tasks_keep_their_last_reading() -> None:
     host = FakeHost(files={"/a": f"{3 * _S} {_S} 5\n", "/b": f"{_S} {_S} 2\n"})
     tasks = TaskSet(host=host)
     both = tasks.read(["/a", "/b"])
-    assert (both.living_run_s, both.run_s, both.delay_s, both.times) == (4, 4, 2, 7)
+    assert (tasks.living_run_s, both.run_s, both.delay_s, both.times) == (4, 4, 2, 7)
     one = tasks.read(["/a"])
-    assert (one.living_run_s, one.run_s, one.delay_s, one.times) == (3, 4, 2, 7)
+    assert (tasks.living_run_s, one.run_s, one.delay_s, one.times) == (3, 4, 2, 7)
     assert tasks.read(["/a", "/b"]) == both
 
 
@@ -54,7 +54,7 @@ def test_an_id_given_again_adds_to_what_the_first_one_had() -> None:
     tasks.read(["/a"])
     host.files = {"/a": f"{_S} {2 * _S} 1\n"}
     again = tasks.read(["/a"])
-    assert (again.living_run_s, again.run_s, again.delay_s, again.times) == (1, 4, 3, 6)
+    assert (tasks.living_run_s, again.run_s, again.delay_s, again.times) == (1, 4, 3, 6)
 
 
 def test_cpu_of_an_ended_session_is_the_postmasters() -> None:
@@ -170,7 +170,7 @@ def test_the_generator_is_what_was_not_there_before() -> None:
     assert seen[Quantity.GENERATOR_CPU_S] == pytest.approx(sum(run for run, _, _ in threads))
     assert seen[Quantity.GENERATOR_RUN_QUEUE_S] == pytest.approx(sum(d for _, d, _ in threads))
     host.children_s = 3.25
-    assert generator.used()[Quantity.GENERATOR_CPU_S] == 3.25
+    assert generator.ended()[Quantity.GENERATOR_CPU_S] == 3.25
 
 
 def test_several_generators_count_together() -> None:
@@ -205,4 +205,4 @@ def test_children_from_before_are_no_generator() -> None:
     assert generator.absent() == ()
     host.files = {name: t for name, t in host.files.items() if name != "/proc/self/schedstat"}
     assert [each.subject for each in generator.absent()] == ["run-queue time of the generator"]
-    assert set(generator.used()) == {Quantity.GENERATOR_CPU_S}
+    assert (set(generator.ended()), generator.queued()) == ({Quantity.GENERATOR_CPU_S}, {})

@@ -11,7 +11,6 @@ from steelyard.answers.noise.compute import analyse_noise
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.design.noise_profiles import (
     content_of,
-    find_profile,
     keep_profile,
     place_of,
     profile_for,
@@ -62,9 +61,7 @@ def test_what_was_kept_is_found() -> None:
     analysis = measured()
     path = keep_profile(analysis, HOST)
     assert path is not None
-    found = find_profile(analysis.experiment, HOST)
-    assert found.findings == ()
-    profile = found.profile
+    profile = profile_for(analysis.experiment, HOST)
     assert profile.origin is NoiseOrigin.MEASURED
     floor = analysis.answer(analyse_noise)
     assert floor is not None
@@ -78,7 +75,7 @@ def test_what_was_kept_is_found() -> None:
 
 def test_without_a_measurement_the_noise_is_assumed() -> None:
     """And it says so; also on the machine that runs the test."""
-    assert find_profile(measured().experiment, HOST).profile is ASSUMED_NOISE
+    assert profile_for(measured().experiment, HOST) is ASSUMED_NOISE
     assert profile_for(measured().experiment) is ASSUMED_NOISE
 
 
@@ -88,9 +85,9 @@ def test_workloads_are_told_by_what_they_do() -> None:
     experiment = measured().experiment
     reads = experiment.workload("reads")
     renamed = replace(experiment, workloads=(replace(reads, name="lookups"),))
-    assert find_profile(renamed, HOST).profile.workloads[0].workload == "lookups"
+    assert profile_for(renamed, HOST).workloads[0].workload == "lookups"
     larger = replace(experiment, workloads=(replace(reads, scale_factor=999),))
-    assert find_profile(larger, HOST).profile is ASSUMED_NOISE
+    assert profile_for(larger, HOST) is ASSUMED_NOISE
 
 
 def test_scripts_count_by_text_and_weight() -> None:
@@ -106,8 +103,8 @@ def test_another_place_has_another_noise() -> None:
     """Another machine, another server, another endpoint: nothing carries over."""
     keep_profile(measured(), HOST)
     experiment = measured().experiment
-    assert find_profile(experiment, OTHER_HOST).profile is ASSUMED_NOISE
-    assert find_profile(on_endpoint(experiment, "db1"), HOST).profile is ASSUMED_NOISE
+    assert profile_for(experiment, OTHER_HOST) is ASSUMED_NOISE
+    assert profile_for(on_endpoint(experiment, "db1"), HOST) is ASSUMED_NOISE
     places = {
         place_of(on_endpoint(experiment, "db1"), HOST),
         place_of(on_endpoint(experiment, "db2"), HOST),
@@ -121,14 +118,14 @@ def test_the_newest_counts() -> None:
     """Also when its name sorts before the older one's."""
     for campaign, at, second_sd in (("b", 1000.0, 0.01), ("a", 2000.0, 0.02)):
         keep_profile(with_both(measured(campaign, at), second_sd), HOST)
-    assert find_profile(measured().experiment, HOST).profile.of("writes").second_sd == 0.02
+    assert profile_for(measured().experiment, HOST).of("writes").second_sd == 0.02
 
 
 def test_one_that_covers_more_workloads_comes_first() -> None:
     """A newer one that knows only one of them does not hide the other's noise."""
     keep_profile(with_both(measured("old", 1000.0), 0.01), HOST)
     keep_profile(measured("new", 2000.0), HOST)
-    assert find_profile(measured().experiment, HOST).profile.campaign_id == "old"
+    assert profile_for(measured().experiment, HOST).campaign_id == "old"
 
 
 def in_turns(campaign: str, at: float) -> CampaignAnalysis:
@@ -150,20 +147,20 @@ def test_a_profile_of_the_planned_design_comes_before_a_newer_one() -> None:
     """One of the other design is better than none, and says that it is one."""
     experiment = measured().experiment
     keep_profile(with_both(measured("starts", 1000.0), 0.01), HOST)
-    of_starts = find_profile(experiment, HOST, in_turns=True).profile
+    of_starts = profile_for(experiment, HOST, in_turns=True)
     assert (of_starts.campaign_id, of_starts.is_of_turns) == ("starts", False)
     keep_profile(in_turns("turns", 2000.0), HOST)
     keep_profile(with_both(measured("later", 3000.0), 0.01), HOST)
-    of_turns = find_profile(experiment, HOST, in_turns=True).profile
+    of_turns = profile_for(experiment, HOST, in_turns=True)
     assert (of_turns.campaign_id, of_turns.is_of_turns) == ("turns", True)
-    assert find_profile(experiment, HOST).profile.campaign_id == "later"
+    assert profile_for(experiment, HOST).campaign_id == "later"
 
 
 def test_the_parts_of_turns_are_kept() -> None:
     """With the design, and with what a block took."""
     analysis = in_turns("turns", 2000.0)
     keep_profile(analysis, HOST)
-    profile = find_profile(analysis.experiment, HOST, in_turns=True).profile
+    profile = profile_for(analysis.experiment, HOST, in_turns=True)
     assert profile.of("reads").turns == TURNS
     assert (profile.mode, profile.block_s) == (Mode.ALTERNATING, 24.0)
 
@@ -174,16 +171,14 @@ def test_the_parts_of_turns_are_kept() -> None:
     ids=["a deviation below 0", "the form before turns"],
 )
 def test_what_no_profile_in_turns_can_be_is_passed_over(found: str, instead: str) -> None:
-    """A plan then goes by the assumed noise, and says which file it passed over."""
+    """A plan then goes by the assumed noise."""
     analysis = in_turns("turns", 2000.0)
     path = keep_profile(analysis, HOST)
     assert path is not None
     text = path.read_text("utf-8")
     assert found in text
     path.write_text(text.replace(found, instead), "utf-8")
-    told = find_profile(analysis.experiment, HOST, in_turns=True)
-    assert told.profile is ASSUMED_NOISE
-    assert [finding.code for finding in told.findings] == ["noise-profile-unreadable"]
+    assert profile_for(analysis.experiment, HOST, in_turns=True) is ASSUMED_NOISE
 
 
 @pytest.mark.parametrize(
@@ -198,17 +193,14 @@ def test_what_no_profile_in_turns_can_be_is_passed_over(found: str, instead: str
         ('"contents": [', '"contents": ["x",'),
     ],
 )
-def test_a_damaged_file_is_passed_over_and_told(was: str, becomes: str) -> None:
-    """Whatever is wrong with it, there is a finding and the assumed noise, not a traceback."""
+def test_a_damaged_file_is_passed_over(was: str, becomes: str) -> None:
+    """Whatever is wrong with it, the noise is the assumed one, and there is no traceback."""
     path = keep_profile(measured(), HOST)
     assert path is not None
     text = path.read_text()
     assert was in text
     path.write_text(text.replace(was, becomes, 1) if becomes else "")
-    found = find_profile(measured().experiment, HOST)
-    assert found.profile is ASSUMED_NOISE
-    assert [finding.code for finding in found.findings] == ["noise-profile-unreadable"]
-    assert str(path) in found.findings[0].message
+    assert profile_for(measured().experiment, HOST) is ASSUMED_NOISE
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff", b"[]", b"null", b"{}", b'{"profile": {}}'])
@@ -216,9 +208,7 @@ def test_a_foreign_file_is_passed_over(tmp_path: Path, content: bytes) -> None:
     """Anything may lie in the cache; the sound profile beside it is used."""
     keep_profile(measured(), HOST)
     (tmp_path / "cache" / "noise" / "foreign.json").write_bytes(content)
-    found = find_profile(measured().experiment, HOST)
-    assert found.profile.origin is NoiseOrigin.MEASURED
-    assert len(found.findings) == 1
+    assert profile_for(measured().experiment, HOST).origin is NoiseOrigin.MEASURED
 
 
 def test_other_campaigns_keep_nothing() -> None:

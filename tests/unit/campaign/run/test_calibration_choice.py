@@ -6,7 +6,6 @@ import pytest
 
 from fakes.campaigns import Stage, an_experiment
 from steelyard.campaign.run.beside_blocks import (
-    WarmupRuns,
     calibrate,
     choose_warm_up,
     declared_warm_up,
@@ -39,13 +38,11 @@ def _warming(seconds: int, settled_after: int, loss: float = 0.5) -> Measurement
     )
 
 
-def _collected(*settled_after: int, restarts: int = 5, seconds: int = 90) -> list[WarmupRuns]:
+def _collected(
+    *settled_after: int, restarts: int = 5, seconds: int = 90
+) -> list[dict[str, list[Measurement]]]:
     return [
-        WarmupRuns(
-            configuration=f"t{number}",
-            by_workload={"reads": [_warming(seconds, after) for _ in range(restarts)]},
-        )
-        for number, after in enumerate(settled_after)
+        {"reads": [_warming(seconds, after) for _ in range(restarts)]} for after in settled_after
     ]
 
 
@@ -98,7 +95,7 @@ def test_a_short_calibration_says_what_it_may_have_missed() -> None:
 def test_runs_of_different_length_are_cut_to_the_shortest() -> None:
     """A generator that missed its last second is no reason to fail."""
     collected = _collected(0, 0)
-    collected[0].by_workload["reads"][0] = _warming(89, 0)
+    collected[0]["reads"][0] = _warming(89, 0)
     assert choose_warm_up(collected, _FULL, 5).warm_up_s == 20.0
 
 

@@ -18,7 +18,7 @@ from steelyard.campaign.cleanup import leftovers
 from steelyard.core.errors import LeftBehindError, PreflightError
 from steelyard.core.outside import MadeDirectory
 from steelyard.core.redis import Death
-from steelyard.crash.ground import VOLUME_BYTES, Belongings, CutVolume, belongings
+from steelyard.crash.testing import VOLUME_BYTES, Belongings, CutVolume, belongings
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import Lock, make_directory
 from steelyard.record import registry

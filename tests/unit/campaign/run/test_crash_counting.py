@@ -7,8 +7,7 @@ import pytest
 
 from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.outside import ServerAddress
-from steelyard.crash.ground import Ended
-from steelyard.crash.testing import Answers, Died, Load, counted
+from steelyard.crash.testing import Answers, Died, Ended, Load, counted
 from steelyard.gateways.host import SystemClock
 
 _NOWHERE = ServerAddress(host="/nowhere", port=1)

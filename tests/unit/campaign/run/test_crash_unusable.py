@@ -13,8 +13,7 @@ from steelyard.core.crash import Crash, CrashMode
 from steelyard.core.errors import MeasurementError, SilentError, TargetError
 from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import Death
-from steelyard.crash.ground import Ended
-from steelyard.crash.testing import crash, why_unusable
+from steelyard.crash.testing import Ended, crash, why_unusable
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.redis import ReplyError
 
@@ -86,9 +85,8 @@ class _Scene:
             ground=self,
             server=lambda _: self,
             template=Path("/nowhere"),
-            writes=self,
-            clients=1,
-            pipeline=1,
+            subject=SimpleNamespace(writes=self),
+            asked=SimpleNamespace(clients=1, pipeline=1),
             doors=SimpleNamespace(clock=SystemClock()),
         )
         return crash(_MODE, Death.POWER, 0.05, means)

@@ -9,7 +9,7 @@ from fakes import analyses
 from fakes.campaigns import RESTART, Stage, an_experiment, asks
 from steelyard.answers.outlook.compute import CampaignOutlook
 from steelyard.answers.outlook.section import outlook_document, outlook_json, shortfall
-from steelyard.campaign.design.noise_profiles import find_profile, keep_profile
+from steelyard.campaign.design.noise_profiles import keep_profile
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.foresee.forecast import expected_warm_up_s
 from steelyard.campaign.foresee.planning import _fewer_factors, plan_campaign
@@ -208,7 +208,6 @@ def test_a_profile_in_the_cache_is_planned_with() -> None:
     assert keep_profile(analysis) is not None
     found = planning.profile_for(analysis.experiment)
     assert found.campaign_id == analysis.campaign_id
-    assert found == find_profile(analysis.experiment).profile
 
 
 def test_a_warm_up_that_was_calibrated_before_is_expected_again() -> None:

@@ -7,17 +7,15 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from steelyard.campaign.evidence.generator_rules import (
+from steelyard.campaign.evidence.run_rules import (
     APART_SHARE,
+    CLOCK_JUMP_S,
     OFF_LENGTH,
+    RUN_RULES,
     SATURATED_SHARE,
+    STEAL_SHARE,
     THROTTLED_SHARE,
     RunFacts,
-)
-from steelyard.campaign.evidence.run_rules import (
-    CLOCK_JUMP_S,
-    RUN_RULES,
-    STEAL_SHARE,
     judge,
     least_done,
     rule_of,

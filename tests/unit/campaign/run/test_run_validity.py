@@ -2,8 +2,13 @@
 
 import pytest
 
-from steelyard.campaign.evidence.generator_rules import RunFacts
-from steelyard.campaign.evidence.run_rules import CLOCK_JUMP_S, generator_failed, judge, validity_of
+from steelyard.campaign.evidence.run_rules import (
+    CLOCK_JUMP_S,
+    RunFacts,
+    generator_failed,
+    judge,
+    validity_of,
+)
 from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.measurement import Measurement
 

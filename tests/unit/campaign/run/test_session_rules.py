@@ -1,7 +1,5 @@
 """Small rules of a session: names, commands that reproduce, what a resume may not change."""
 
-import json
-import math
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -73,14 +71,6 @@ def test_a_resume_changes_nothing_of_the_campaign(tmp_path: Path) -> None:
         session.require_resumable(Path("c"), ["--budget", "--seed"])
     assert caught.value.exit_code is ExitCode.BAD_INPUT
     assert "c keeps its experiment" in caught.value.hint
-
-
-def test_json_never_holds_what_json_does_not_know() -> None:
-    """A number that is none is a programming error, not a summary that nothing can read."""
-    assert json.loads(session.as_json({"b": 1.5, "a": None})) == {"b": 1.5, "a": None}
-    assert session.as_json({"name": "für"}) == '{\n  "name": "für"\n}\n'
-    with pytest.raises(ValueError, match="Out of range float"):
-        session.as_json({"x": math.nan})
 
 
 def test_another_version_in_a_resumed_campaign_is_refused(tmp_path: Path) -> None:
