@@ -21,9 +21,9 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
-    "files": 348,
+    "files": 342,
     "longest file": 848,
-    "import edges": 2530,
+    "import edges": 2454,
     "modules with one importer": 22,
     "branches on kind or system": 12,
 }
