@@ -14,7 +14,6 @@ from steelyard.core.aws import (
     volume_of,
 )
 from steelyard.core.money import (
-    HOURS_PER_MONTH,
     IO,
     STORAGE,
     SURPLUS,
@@ -83,7 +82,8 @@ def test_a_raised_limit_costs_what_the_price_file_says(
     told = gp3_price(iops, mib_s)
     volume = volume_of("gp3", gib, iops=given)
     paid = {part.name: part.per_hour or 0.0 for part in _rds(volume=volume).parts}
-    month = sum(cost for name, cost in paid.items() if name in {STORAGE, "IOPS"}) * HOURS_PER_MONTH
+    hourly = sum(cost for name, cost in paid.items() if name in {STORAGE, "IOPS"})
+    month = hourly * PRICES.hours_per_month
     assert f"{volume.base_iops:,.0f} IOPS takes {gib} GiB" in told
     (amount,) = re.findall(r"costs ([\d,.]+) USD", told)
     assert float(amount.replace(",", "")) == pytest.approx(month, abs=0.006)
