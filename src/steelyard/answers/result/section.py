@@ -201,12 +201,13 @@ def rankings(analysis: CampaignAnalysis) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def ahead(rows: Sequence[Row], workload: str) -> str:
+def ahead(rows: Sequence[Row], workload: str, *, on_average: bool = False) -> str:
     """Return who leads a ranking, in a sentence; "" where nobody has an interval.
 
     Args:
         rows: With rank and configuration in the first cells, the best first.
         workload: Its name.
+        on_average: Effects depend on load.
     """
     first = tuple(row.cells[1] for row in rows if _leads(row))
     if len(rows) < 2:
@@ -215,9 +216,10 @@ def ahead(rows: Sequence[Row], workload: str) -> str:
         return f"Under {workload} none is clearly faster than any other."
     verb = "is" if len(first) == 1 else "are"
     other = "it" if len(first) == 1 else "at least one of these"
+    added = " on average" if on_average else ""
     return (
         f"Under {workload} {enumeration(first)} {verb} ahead: each of the others is clearly slower"
-        f" than {other}."
+        f" than {other}{added}."
     )
 
 
@@ -270,9 +272,7 @@ def _ranking(analysis: CampaignAnalysis, workload: str) -> Table:
         rows.append((-value, _row(rank, each, _standing(analysis, each, durability=not lost))))
     rows.sort(key=lambda row: row[0])
     ranked = tuple(row for _, row in rows)
-    leading = ahead(ranked, workload)
-    if any(each.depends_on_load for each in known) and not all(map(_leads, ranked)):
-        leading = f"{leading.removesuffix('.')} on average."
+    leading = ahead(ranked, workload, on_average=any(each.depends_on_load for each in known))
     whole = (*ranked, *_unranked(results, known))
     return Table(
         title=f"Ranking under {workload} by throughput",
