@@ -38,6 +38,11 @@ NEEDS_RESTART: Final = frozenset({"shared_buffers", "max_connections"})
 FATAL: Final = (
     '{"logger":"postgres","msg":"2026-11-22 14:30:50.775 UTC [21] FATAL:  too many connections"}\n'
 )
+TOO_FEW: Final = (
+    '{"logger":"postgres","record":{"error_severity":"FATAL","message":"recovery aborted because of'
+    ' insufficient parameter settings","detail":"max_connections = 50 is a lower setting than on'
+    ' the primary server, where its value was 100."}}\n'
+)
 
 
 class OperatorsClock(FakeClock):
@@ -70,6 +75,8 @@ class FakeOperator:
         ignored: Values that a server reads and does not take.
         stuck: It does nothing any more.
         moves: At the next restart another instance becomes the primary.
+        hurries: At the next restart a standby starts with fewer connections before its primary
+            does, ends for it, and is started again.
         policy: What becomes of volumes: ``Delete`` or ``Retain``.
         others: Databases, tables by database, and clients that are not ours.
     """
@@ -80,6 +87,7 @@ class FakeOperator:
     ignored: set[str] = field(default_factory=set)
     stuck: bool = False
     moves: bool = False
+    hurries: bool = False
     policy: str = "Delete"
     superuser: bool = True
     databases: dict[str, str | None] = field(default_factory=dict)
@@ -207,6 +215,14 @@ class FakeOperator:
         stamp = (cluster["metadata"].get("annotations") or {}).get(RESTARTED_AT)
         outdated = [p for p in pods if p["metadata"]["annotations"].get(RESTARTED_AT) != stamp]
         missing = cluster["spec"]["instances"] - len(pods)
+        if self.hurries and stamp and outdated:
+            self.hurries = False
+            name = pods[-1]["metadata"]["name"]
+            self.api.lose(POD, name, cluster["metadata"]["namespace"])
+            self._make_pod(cluster, name, pods[-1]["spec"]["nodeName"], runs=False)
+            self.api.container_logs[name] = TOO_FEW
+            cluster["status"]["phase"] = "Waiting for the instances to become active"
+            return
         if (stamp and outdated) or missing:
             self._remake(cluster, pods, refused=bool(self.refused & set(asked.values())))
             return

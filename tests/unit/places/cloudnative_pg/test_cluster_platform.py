@@ -158,6 +158,16 @@ def test_settings_that_the_server_does_not_start_with_go_back(world: World) -> N
     assert platform.is_running
 
 
+def test_a_standby_that_starts_before_its_primary_is_waited_for(world: World) -> None:
+    """With fewer connections than the primary still has it ends; that refuses nothing."""
+    platform = world.platform(CloudNativePgTarget(instances=2))
+    _started(world, platform, max_connections="100")
+    world.operator.hurries = True
+    _started(world, platform, max_connections="50")
+    assert not world.operator.hurries  # it ended
+    assert _server(world)["max_connections"] == "50"
+
+
 def test_a_value_that_is_read_and_not_taken_goes_back(world: World) -> None:
     """A reload that leaves a setting as it was is no success."""
     platform = world.platform(restarts=False)

@@ -186,6 +186,8 @@ STREAMING: Final = (
     "SELECT count(*), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum'))"
     " FROM pg_stat_replication WHERE state = 'streaming'"
 )
+# What a standby says that has fewer connections, workers or locks than its primary has.
+_TOO_FEW: Final = "because of insufficient parameter settings"
 _WORDS_WITHIN_S: Final = 30.0  # a server that ends again says why each time; a guess
 
 
@@ -309,13 +311,26 @@ class Rollout:
 
     def _await_rollout(self, change: str, before: _Before, *, restarts: bool) -> ClusterState:
         def is_over(state: ClusterState) -> bool:
-            _require_alive(state, before)
+            self._require_alive(state, before)
             if restarts and any(each.restarted_at != change for each in state.instances):
                 return False
             old = before.started_at if restarts else None
             return state.is_healthy and self._is_in_force(state, change, old)
 
         return self._wait.until(self._ref, is_over, most_s=ROLLED_WITHIN_S, quiet_s=QUIET_S)
+
+    def _require_alive(self, state: ClusterState, before: _Before) -> None:
+        """Raise when the container of a pod ended by itself since a change.
+
+        A standby that ended because its primary still has more connections, or the like, is
+        started again by the kubelet, and may run once the primary has the new settings.
+        """
+        for each in state.instances:
+            crashed = each.has_ended or each.crashes > before.crashes.get(each.uid, 0)
+            if not crashed or each.is_ready or each.is_ending:
+                continue
+            if each.name == state.primary or _TOO_FEW not in self._words(each):
+                raise _EndedError(each)
 
     def _is_in_force(self, state: ClusterState, change: str, old: object) -> bool:
         """Return whether new sessions see a change, nothing waits, and the standbys stream."""
@@ -340,14 +355,18 @@ class Rollout:
             raise _RefusedError(f"it cannot apply {said}")
 
     def _why(self, instance: Instance) -> str:
+        said = self._words(instance)
+        told = f": {said}" if said else ", and does not say why (too little memory?)"
+        return f"it ends when it starts with them{told}"
+
+    def _words(self, instance: Instance) -> str:
         """Return why a server ended; it ends again and again, and says it each time."""
         deadline = self._means.clock.monotonic() + _WORDS_WITHIN_S
         while self._means.clock.monotonic() < deadline:
-            said = words_of(self._means.api, instance.where)
-            if said:
-                return f"it ends when it starts with them: {said}"
+            if said := words_of(self._means.api, instance.where):
+                return said
             self._means.clock.sleep(1.0)
-        return "it ends when it starts with them, and does not say why (too little memory?)"
+        return ""
 
     def _bring_back(self, why: str, wanted: Mapping[str, str | None]) -> TargetError:
         """Put the last settings that worked back into force; return what is to be raised."""
@@ -373,14 +392,6 @@ class Rollout:
             if not each.is_ready:
                 pod = ObjectRef(kind=POD, name=each.name, namespace=each.where.namespace)
                 self._means.api.delete(pod)
-
-
-def _require_alive(state: ClusterState, before: _Before) -> None:
-    """Raise when the container of a pod ended by itself since a change."""
-    for each in state.instances:
-        crashed = each.has_ended or each.crashes > before.crashes.get(each.uid, 0)
-        if crashed and not each.is_ready and not each.is_ending:
-            raise _EndedError(each)
 
 
 ENTRANCE: Final = "postgres"  # the database that is always there
