@@ -107,6 +107,7 @@ def test_a_server_makes_the_very_keys_that_are_sent_elsewhere(
     """Byte by byte, across the borders of scripts: arms in pods and here have equal data."""
     with closing(redis_server.session()) as session:
         fill_by_script(session, space)
+        assert session.command("DBSIZE") == space.loaded
         made = _values(session, space)
         session.command("FLUSHALL")
         fill(session, space)

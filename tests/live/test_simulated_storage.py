@@ -82,6 +82,18 @@ class _GroupReads:
 @pytest.fixture
 def stored(machine: None, steelyard: Steelyard) -> Iterator[Steelyard]:
     """Steelyard where storage can be simulated; no mount and no loop device is left after it."""
+    yield from _stored(steelyard)
+
+
+@pytest.fixture
+def stored_in_memory(
+    machine: None, steelyard: Steelyard, memory_cache: Path
+) -> Iterator[Steelyard]:
+    """The same on files in memory, where a flush takes no other time."""
+    yield from _stored(replace(steelyard, cache=memory_cache))
+
+
+def _stored(steelyard: Steelyard) -> Iterator[Steelyard]:
     if os.geteuid() != 0 or not Path("/dev/fuse").exists():
         lacking("only root may mount file systems, and the kernel needs FUSE")
     if any(which(name) is None for name in PROGRAMS):
@@ -128,40 +140,45 @@ _LATE_S = 0.0007  # of a timer of the simulated storage on two busy CPUs; 0.0004
 
 
 def test_a_commit_takes_longer_by_what_its_flushes_were_given(
-    stored: Steelyard, memory_cache: Path
+    stored_in_memory: Steelyard,
 ) -> None:
     """Three stores are ranked, and what a commit waits longer is its flushes times the latency.
 
-    In memory, where a flush takes no other time. The wait for WAL, not the time of a transaction:
-    that has what the CPU takes longer, too, and a server that waits less uses more of that.
+    The wait for WAL, not the time of a transaction: that has what the CPU takes longer, too, and a
+    server that waits less uses more of that.
     """
-    stored = replace(stored, cache=memory_cache)
+    stored = stored_in_memory
     text = TINY[: TINY.index("configurations:")].replace("baseline: default", "baseline: disk")
     text = text.replace("clients: 2", "clients: 1").replace("slice: 1s", "slice: 3s")
     source = stored.experiment(lasting(text + _LADDER))
     stored.until_blocks(6, "run", source, "--out", "c", "--yes")
     record = read_campaign(stored.directory / "c")
     flushes: dict[str, list[float]] = {}
+    complete = {index for index, _ in record.complete_blocks}
     for run in record.counted_runs:
+        if run.block not in complete:
+            continue
         assert run.cell.load.clients == 1
         assert run.evidence is not None
         done = run.measurement.transactions + run.measurement.uncounted
         counted = run.evidence.total(Quantity.DEVICE_FLUSHES) / done
         flushes.setdefault(run.configuration, []).append(counted)
     summary = json.loads((stored.directory / "c" / "summary.json").read_text())
-    for compared in summary["latency_budget"]["comparisons"]:
+    compared_all = summary["latency_budget"]["comparisons"]
+    assert {each["configuration"] for each in compared_all} == set(_GIVEN_S)
+    for compared in compared_all:
         slow = compared["configuration"]
         wanted = float(np.median(flushes[slow])) * _GIVEN_S[slow]
         (wal,) = (each for each in compared["parts"] if each["part"] == "wal")
         late = _LATE_S * float(np.median(flushes[slow]))  # a timer is, once for each flush
         found = wal["change_s"]["low"], wal["change_s"]["high"]
         assert found[0] > 0.0, (slow, wanted, found)
+        assert found[1] - found[0] <= wanted, "too noisy to tell"
         assert found[0] <= 1.15 * wanted + late, (slow, wanted, found)
         assert found[1] >= 0.85 * wanted, (slow, wanted, found)
     pooled = {c["configuration"]: c for c in summary["comparisons"] if c["clients"] == "pooled"}
     effects = [pooled[name]["effect_percent"] for name in ("one", "two")]
     assert 0.0 > effects[0] > effects[1]
-    assert [*mounts_below(memory_cache), *loops_below(memory_cache)] == []
 
 
 # Tables of one size: rows, fill factor, and in how many values of m they are divided.

@@ -108,7 +108,7 @@ def settings_like(session: RedisSession, *patterns: str) -> dict[str, str]:
     for pattern in patterns:
         answer = session.command("CONFIG", "GET", pattern)
         words = [as_text(word) for word in answer] if isinstance(answer, list) else []
-        found |= dict(zip(words[::2], words[1::2], strict=True))
+        found |= dict(zip(words[::2], words[1::2], strict=False))
     return found
 
 

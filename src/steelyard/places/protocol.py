@@ -341,7 +341,7 @@ class PausedPrograms(Protocol):
         """Return what stops those that run, and the server where it does not go on.
 
         Raises:
-            TargetError: Nothing runs, or it cannot be stopped.
+            TargetError: A server belongs to it, and does not run or cannot be stopped.
         """
         ...
 

@@ -45,6 +45,7 @@ from steelyard.targets.endpoint import (
     Servers,
     assemble_endpoints,
     assemble_redis_endpoints,
+    leave_each,
 )
 from steelyard.targets.kubernetes_site import KubernetesSite, find_site
 from steelyard.targets.rds import assemble_rds
@@ -189,7 +190,7 @@ def assemble(
             parts.append(part)
         whole = put_together(experiment, asked.doors, parts)
         made.pop_all()
-    return replace(whole, leave=partial(_leave_each, (leave_host, whole.leave)))
+    return replace(whole, leave=partial(leave_each, (leave_host, whole.leave)))
 
 
 def _with_host(asked: Asked) -> tuple[Asked, Callable[[], None]]:
@@ -271,26 +272,15 @@ def put_together(experiment: Experiment, doors: Doors, parts: Sequence[Assembly]
         stack=next((part.stack for part in parts if part.stack is not None), None),
         site=next((part.site for part in parts if part.site is not None), None),
         room=shared_room([part.room for part in parts]),
-        leave=partial(_leave_each, [part.leave for part in parts]),
+        leave=partial(leave_each, [part.leave for part in parts]),
         slots=(lambda number: tuple(s for make, most in makes for s in make(min(number, most))))
         if len(makes) == len(parts)
         else None,
     )
 
 
-def _leave_each(leaves: Sequence[Callable[[], None]]) -> None:
-    """Remove what was made beside platforms and site, each whatever becomes of others."""
-    with ExitStack() as leaving:
-        for leave in leaves:
-            leaving.callback(leave)
-
-
 def _with_stack(
-    asked: Asked,
-    found: Servers,
-    *,
-    needs: HugePageNeeds | None = None,
-    site: KubernetesSite | None = None,
+    found: Servers, stack: StackSettings | None, site: KubernetesSite | None = None
 ) -> Assembly:
     """Return servers with what configurations set outside of them."""
     return Assembly(
@@ -299,21 +289,23 @@ def _with_stack(
         room=found.room,
         slots=found.slots,
         leave=found.leave,
-        stack=_stack(asked, needs),
+        stack=stack,
         site=site,
     )
 
 
 def _rented(asked: Asked) -> Assembly:
     """Return the assembly of instances that AWS makes; for looking nothing is made."""
-    return _with_stack(asked, assemble_rds(asked, _means_here(asked).reach))
+    stack = _stack(asked)
+    return _with_stack(assemble_rds(asked, _means_here(asked).reach), stack)
 
 
 def _there(asked: Asked) -> Assembly:
     """Return the assembly of servers that are there already; each configuration has a slot."""
+    stack = _stack(asked)
     if asked.experiment.redis_targets:
-        return _with_stack(asked, assemble_redis_endpoints(asked))
-    return _with_stack(asked, assemble_endpoints(asked, _means_here(asked).reach))
+        return _with_stack(assemble_redis_endpoints(asked), stack)
+    return _with_stack(assemble_endpoints(asked, _means_here(asked).reach), stack)
 
 
 def _in_kubernetes(asked: Asked) -> Assembly:
@@ -325,7 +317,7 @@ def _in_kubernetes(asked: Asked) -> Assembly:
     """
     look = RegistryLedger()
     inside = asked if asked.runs else replace(asked, campaign_id=look.campaign_id, ledger=look)
-    experiment = asked.experiment
+    experiment, stack = asked.experiment, _stack(asked)
     site = find_site(experiment, asked.doors, inside.campaign_id, inside.ledger)
     try:
         if experiment.cluster_targets:
@@ -340,7 +332,7 @@ def _in_kubernetes(asked: Asked) -> Assembly:
         raise
     if not asked.runs:
         site.close()
-    return _with_stack(asked, found, site=site)
+    return _with_stack(found, stack, site)
 
 
 def _in_site(asked: Asked, site: KubernetesSite) -> Servers:
@@ -379,6 +371,7 @@ def assemble_here(asked: Asked, making: Callable[[Experiment, MeansHere], Engine
         templates=isinstance(engine, PostgresEngine),
         stores=stores,
     )
+    stack = _stack(asked, _needs(experiment, engine, doors, means.account))
     with ExitStack() as made:
         made.callback(stores.remove)
         found = Servers(
@@ -390,10 +383,8 @@ def assemble_here(asked: Asked, making: Callable[[Experiment, MeansHere], Engine
                 ground.platforms(targets, slot=slot) for slot in range(1, number + 1)
             ),
         )
-        needs = _needs(experiment, engine, doors, means.account)
-        whole = _with_stack(asked, found, needs=needs)
         made.pop_all()
-    return whole
+    return _with_stack(found, stack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -521,7 +512,7 @@ def _needs(
     return HugePageNeeds(installations, doors.processes, account, doors.host)
 
 
-def _stack(asked: Asked, needs: HugePageNeeds | None) -> StackSettings | None:
+def _stack(asked: Asked, needs: HugePageNeeds | None = None) -> StackSettings | None:
     """Return what the configurations set outside their servers; None where none does."""
     experiment, doors = asked.experiment, asked.doors
     if not any(

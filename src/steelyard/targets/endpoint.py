@@ -4,7 +4,8 @@ What every way in which servers come about is asked, and what it gives, stands h
 ways build on this one.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -111,6 +112,13 @@ def one_each(
     return tuple({name: platform} for name, platform in platforms.items())
 
 
+def leave_each(leaves: Iterable[Callable[[], None]]) -> None:
+    """Remove what was made beside platforms and site, each whatever becomes of others."""
+    with ExitStack() as leaving:
+        for leave in leaves:
+            leaving.callback(leave)
+
+
 def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
     """Return the engine and each configuration's platform, of those that are at an endpoint.
 
@@ -151,9 +159,11 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
         engine=engine,
         platforms={name: platforms[target] for name, target in targets.items()},
         room=room,
-        slots=lambda _: tuple(
-            {name: ground.seat(name, platforms[target], options[target])}
-            for name, target in targets.items()
+        slots=lambda _: one_each(
+            {
+                name: ground.seat(name, platforms[target], options[target])
+                for name, target in targets.items()
+            }
         ),
     )
 

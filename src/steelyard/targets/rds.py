@@ -6,8 +6,8 @@ has ALTER SYSTEM there; static ones take a reboot.
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -52,6 +52,7 @@ from steelyard.targets.endpoint import (
     Servers,
     dataset_needs,
     host_of,
+    leave_each,
     means_of,
     one_each,
     paused_of,
@@ -570,12 +571,6 @@ def assemble_rds(asked: Asked, reach: ProgramReach) -> Servers:
         raise
 
 
-def _leave(places: Iterable[Instance]) -> None:
-    with ExitStack() as leaving:
-        for place in places:
-            leaving.callback(place.leave)
-
-
 def _assembled(
     asked: Asked,
     reach: ProgramReach,
@@ -633,7 +628,7 @@ def _assembled(
         platforms=by_name,
         room=Room(unable=_ON_ONE) if several else Room(pausing=Pausing.GENERATOR),
         slots=lambda _: one_each(by_name),
-        leave=lambda: _leave(places.values()),
+        leave=partial(leave_each, [place.leave for place in places.values()]),
     )
 
 
