@@ -185,6 +185,7 @@ def _nothing_provisioned(kind: str, iops: int | None, mib_s: int | None) -> None
 _GP3_SMALL, _GP3_STRIPED = 3000, 12000  # IOPS that are included
 _GP3_MIB_S = {_GP3_SMALL: 125, _GP3_STRIPED: 500}  # and the throughput with them
 _GP3_LEAST_GIB: Final = 20
+_GP3_MIB_PER_IO: Final = 0.25  # of throughput for each of its IOPS, at most
 _GP3_MOST: Final = (64000, 4000)
 # USD a month of us-east-1, as the price file that comes with Steelyard has them; it has none of
 # MiB/s beyond those included.
@@ -217,7 +218,7 @@ def gp3_price(iops: float, mib_s: float = 0.0) -> str:
     if iops > included or mib_s > _GP3_MIB_S[included]:
         included = _GP3_STRIPED
     gib = _GP3_LEAST_GIB if included == _GP3_SMALL else STRIPED_FROM_GIB
-    number = max(included, ceil(iops))
+    number = max(included, ceil(iops), ceil(mib_s / _GP3_MIB_PER_IO))
     cost = gib * GP3_GIB_USD + (number - included) * GP3_IOPS_USD
     beyond = mib_s > _GP3_MIB_S[included]
     return (

@@ -72,6 +72,7 @@ def test_a_million_transactions_of_it_have_their_parts() -> None:
         (3000.1, 10.0, 400, None),
         (900.0, 126.0, 400, None),
         (13163.2, 10.0, 400, 13164),
+        (900.0, 4000.0, 400, 16000),  # at most 0.25 MiB/s for each of its IOPS
         (64000.0, 4000.0, 400, 64000),
     ],
 )
