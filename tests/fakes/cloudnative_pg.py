@@ -75,8 +75,8 @@ class FakeOperator:
         ignored: Values that a server reads and does not take.
         stuck: It does nothing any more.
         moves: At the next restart another instance becomes the primary.
-        hurries: At the next restart a standby starts with fewer connections before its primary
-            does, ends for it, and is started again.
+        hurries: Steps in which a standby, started with fewer connections before its primary is,
+            ends for it, is started again, and has said nothing yet.
         policy: What becomes of volumes: ``Delete`` or ``Retain``.
         others: Databases, tables by database, and clients that are not ours.
     """
@@ -87,7 +87,7 @@ class FakeOperator:
     ignored: set[str] = field(default_factory=set)
     stuck: bool = False
     moves: bool = False
-    hurries: bool = False
+    hurries: int = 0
     policy: str = "Delete"
     superuser: bool = True
     databases: dict[str, str | None] = field(default_factory=dict)
@@ -216,12 +216,7 @@ class FakeOperator:
         outdated = [p for p in pods if p["metadata"]["annotations"].get(RESTARTED_AT) != stamp]
         missing = cluster["spec"]["instances"] - len(pods)
         if self.hurries and stamp and outdated:
-            self.hurries = False
-            name = pods[-1]["metadata"]["name"]
-            self.api.lose(POD, name, cluster["metadata"]["namespace"])
-            self._make_pod(cluster, name, pods[-1]["spec"]["nodeName"], runs=False)
-            self.api.container_logs[name] = TOO_FEW
-            cluster["status"]["phase"] = "Waiting for the instances to become active"
+            self._hurry(cluster, pods[-1])
             return
         if (stamp and outdated) or missing:
             self._remake(cluster, pods, refused=bool(self.refused & set(asked.values())))
@@ -233,6 +228,17 @@ class FakeOperator:
                 server.running = {**server.running, name: asked.get(name, "")}
         if self.pending(server):
             self._serve(cluster, cluster["status"]["currentPrimary"])
+
+    def _hurry(self, cluster: dict[str, Any], pod: Manifest) -> None:
+        name = pod["metadata"]["name"]
+        (container,) = pod["status"]["containerStatuses"]
+        first = not container["restartCount"]
+        container.update(ready=False, restartCount=1, state={"running": {}})
+        pod["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+        self.api.put(pod)
+        self.api.container_logs[name] = TOO_FEW if first else ""
+        cluster["status"]["phase"] = "Waiting for the instances to become active"
+        self.hurries -= 1
 
     def _remake(
         self, cluster: dict[str, Any], pods: list[dict[str, Any]], *, refused: bool

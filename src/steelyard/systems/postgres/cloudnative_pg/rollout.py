@@ -194,9 +194,10 @@ _WORDS_WITHIN_S: Final = 30.0  # a server that ends again says why each time; a 
 class _EndedError(Exception):
     """A server does not start with the settings."""
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, said: str) -> None:
         super().__init__(instance.name)
-        self.instance = instance
+        told = f": {said}" if said else ", and does not say why (too little memory?)"
+        self.why = f"it ends when it starts with them{told}"
 
 
 class _RefusedError(Exception):
@@ -272,7 +273,7 @@ class Rollout:
             state = self._await_rollout(change, before, restarts=restarts)
             self._require_taken(state, wanted)
         except _EndedError as ended:
-            raise self._bring_back(self._why(ended.instance), wanted) from ended
+            raise self._bring_back(ended.why, wanted) from ended
         except _RefusedError as refused:
             raise self._bring_back(str(refused), wanted) from refused
         self._worked = wanted
@@ -310,27 +311,16 @@ class Rollout:
         return change
 
     def _await_rollout(self, change: str, before: _Before, *, restarts: bool) -> ClusterState:
+        alive = _Alive(self._means, before)
+
         def is_over(state: ClusterState) -> bool:
-            self._require_alive(state, before)
+            alive.require(state)
             if restarts and any(each.restarted_at != change for each in state.instances):
                 return False
             old = before.started_at if restarts else None
             return state.is_healthy and self._is_in_force(state, change, old)
 
         return self._wait.until(self._ref, is_over, most_s=ROLLED_WITHIN_S, quiet_s=QUIET_S)
-
-    def _require_alive(self, state: ClusterState, before: _Before) -> None:
-        """Raise when the container of a pod ended by itself since a change.
-
-        A standby that ended because its primary still has more connections, or the like, is
-        started again by the kubelet, and may run once the primary has the new settings.
-        """
-        for each in state.instances:
-            crashed = each.has_ended or each.crashes > before.crashes.get(each.uid, 0)
-            if not crashed or each.is_ready or each.is_ending:
-                continue
-            if each.name == state.primary or _TOO_FEW not in self._words(each):
-                raise _EndedError(each)
 
     def _is_in_force(self, state: ClusterState, change: str, old: object) -> bool:
         """Return whether new sessions see a change, nothing waits, and the standbys stream."""
@@ -353,20 +343,6 @@ class Rollout:
         if rows:
             said = ", ".join(f"{name} = {value}" for name, value in rows)
             raise _RefusedError(f"it cannot apply {said}")
-
-    def _why(self, instance: Instance) -> str:
-        said = self._words(instance)
-        told = f": {said}" if said else ", and does not say why (too little memory?)"
-        return f"it ends when it starts with them{told}"
-
-    def _words(self, instance: Instance) -> str:
-        """Return why a server ended; it ends again and again, and says it each time."""
-        deadline = self._means.clock.monotonic() + _WORDS_WITHIN_S
-        while self._means.clock.monotonic() < deadline:
-            if said := words_of(self._means.api, instance.where):
-                return said
-            self._means.clock.sleep(1.0)
-        return ""
 
     def _bring_back(self, why: str, wanted: Mapping[str, str | None]) -> TargetError:
         """Put the last settings that worked back into force; return what is to be raised."""
@@ -392,6 +368,37 @@ class Rollout:
             if not each.is_ready:
                 pod = ObjectRef(kind=POD, name=each.name, namespace=each.where.namespace)
                 self._means.api.delete(pod)
+
+
+class _Alive:
+    """Looks whether servers end by themselves since a change.
+
+    A standby ends, too, where its primary still has more connections or the like; the kubelet
+    starts it again, and it runs once the primary has the new settings.
+    """
+
+    def __init__(self, means: RolloutMeans, before: _Before) -> None:
+        self._means = means
+        self._before = before
+        self._ended_at: dict[str, float] = {}
+        self._ahead = set[str]()
+
+    def require(self, state: ClusterState) -> None:
+        """Raise where one ended that does not wait for its primary."""
+        for each in state.instances:
+            crashed = each.has_ended or each.crashes > self._before.crashes.get(each.uid, 0)
+            if crashed and not each.is_ready and not each.is_ending and each.uid not in self._ahead:
+                self._look_at(each, is_standby=each.name != state.primary)
+
+    def _look_at(self, instance: Instance, *, is_standby: bool) -> None:
+        """Read why it ended; it ends again and again, and says it each time."""
+        now = self._means.clock.monotonic()
+        since = self._ended_at.setdefault(instance.uid, now)
+        said = words_of(self._means.api, instance.where)
+        if is_standby and _TOO_FEW in said:
+            self._ahead.add(instance.uid)
+        elif said or now - since >= _WORDS_WITHIN_S:
+            raise _EndedError(instance, said)
 
 
 ENTRANCE: Final = "postgres"  # the database that is always there
