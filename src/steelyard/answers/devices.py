@@ -593,9 +593,14 @@ def read_figures(grounds: Grounds) -> tuple[ReadFigures, ...]:
     )
 
 
-_COUNTED: Final = (Quantity.DEVICE_READ_BYTES, Quantity.RELATION_READ_BYTES, Quantity.DEVICE_READS)
-_READ, _ASKED, _READS = _COUNTED
-_RATIOS: Final = ((_READ, _ASKED), (_ASKED, None), (_READ, None), (_READ, _READS))
+_ASKED: Final = Quantity.RELATION_READ_BYTES
+_COUNTED: Final = (_READ_BYTES, _ASKED, _READS)
+_RATIOS: Final = (
+    (_READ_BYTES, _ASKED),
+    (_ASKED, None),
+    (_READ_BYTES, None),
+    (_READ_BYTES, _READS),
+)
 
 
 def _reads_of(grounds: Grounds, name: str, cell: CellKey, place: Provision) -> ReadFigures | None:
@@ -604,7 +609,7 @@ def _reads_of(grounds: Grounds, name: str, cell: CellKey, place: Provision) -> R
         for block in watched_blocks(grounds.seen, name, cell)
         if all(ratio_of_sums(block, each, None) for each in _COUNTED)
     ]
-    read = sum_of([run.total(_READ) for block in blocks for run in block])
+    read = sum_of([run.total(_READ_BYTES) for block in blocks for run in block])
     if read is None or read < ENOUGH_READ_BYTES:
         return None
     amplification, asked_s, device_s, request = (

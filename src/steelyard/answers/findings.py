@@ -24,7 +24,7 @@ from steelyard.answers.results import (
     SettingDifference,
     StallTest,
     WarmupCheck,
-    cell_name,
+    place_name,
 )
 from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, RoundsFor, Status
 from steelyard.core.experiment import Configuration, Experiment, Workload
@@ -739,7 +739,7 @@ def _lengths(analysis: CampaignAnalysis) -> tuple[Finding, ...]:
         first = next((each for each in run.findings if each.code == _LENGTH), None)
         if first is not None and run.measurement is not None:
             found = found or first
-            cell = f"{run.cell.workload}, {cell_name(analysis.experiment, run.cell.load)}"
+            cell = place_name(analysis.experiment, run.cell)
             by_name = taken.setdefault(cell, {})
             by_name.setdefault(run.configuration, []).append(run.measurement.seconds)
     if found is None:

@@ -1,7 +1,7 @@
 """What an analysis says of a campaign, the only thing a report is made from; and its words.
 
 Effects are relative: 0.03 means 3 % more transactions per second than the baseline. The words are
-those of verdicts, of how a campaign ended, of what a load is called; figures are drawn from here.
+those of verdicts, of how a campaign ended, of what a load is called.
 """
 
 import shlex
@@ -488,12 +488,17 @@ def verdict_word(comparison: Comparison, margin: float) -> str:
 
 def _plain_word(comparison: Comparison, margin: float) -> str:
     pair = ", one pair only" if comparison.is_of_pair and comparison.verdict.decided else ""
-    pair += ", suspect" if comparison.is_suspect else ""
+    pair += suspect_word(comparison)
     if comparison.verdict is Verdict.EQUIVALENT:
         return f"equivalent within {share(margin)}{pair}"
     if comparison.no_practical_weight:
         return f"{comparison.verdict.value}, by less than {share(margin)}{pair}"
     return f"{comparison.verdict.value}{pair}"
+
+
+def suspect_word(comparison: Comparison) -> str:
+    """Return what a negative control that differs adds to a verdict in a table, or nothing."""
+    return ", suspect" if comparison.is_suspect else ""
 
 
 def control_limit(comparison: Comparison) -> str:

@@ -193,7 +193,8 @@ class Rule(Generic[Facts]):
         why: What goes wrong when it is violated.
         remedy: The way out.
         source: Where the rule comes from.
-        judge: Gives a ruling for each thing that it looks at; none when there is nothing to judge.
+        judge: Gives a ruling for each thing that breaks it or lacks what it needs; for others it
+            may.
     """
 
     code: str

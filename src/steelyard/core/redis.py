@@ -343,7 +343,7 @@ _BYTES: Final = {
     "g": 1000**3,
     "gb": 1024**3,
 }
-_SIZE: Final = re.compile(r"(-?\d+)(b|[kmg]b?)?", re.IGNORECASE)
+_SIZE: Final = re.compile(r"(-?[0-9]{1,18})(b|[kmg]b?)?", re.IGNORECASE | re.ASCII)
 
 
 def in_bytes(text: str) -> int | None:

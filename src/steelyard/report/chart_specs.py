@@ -19,7 +19,7 @@ from altair.utils import schemapi
 
 from steelyard.report import charts as theme
 from steelyard.report.charts import colours, width_of
-from steelyard.report.document import ChartKind, Figure, Value
+from steelyard.report.document import WINDOWS, ChartKind, Figure, Value
 
 Record = dict[str, Value]
 # Altair types a chain of methods as unions that no next method accepts.
@@ -361,7 +361,7 @@ def _campaigns_panel(figure: Figure, panel: Panel) -> Drawing:
 
 def _moments_panel(figure: Figure, panel: Panel) -> Drawing:
     """Return percentiles over runs as marks, over the seconds of long runs as lines."""
-    draw = _window_panel if figure.identity == "latency-windows" else _slice_panel
+    draw = _window_panel if figure.identity == WINDOWS else _slice_panel
     return draw(figure, panel)
 
 

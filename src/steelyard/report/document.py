@@ -57,6 +57,9 @@ class Align(StrEnum):
     RIGHT = "right"
 
 
+WINDOWS: Final = "latency-windows"  # the percentiles over long runs, drawn as lines
+
+
 class ChartKind(StrEnum):
     """The charts a report may hold."""
 
@@ -485,7 +488,7 @@ def in_brackets(estimate: Estimate | None, shown: Callable[[float], str]) -> str
 
 def with_interval(estimate: Estimate, shown: Callable[[float], str]) -> str:
     """Return a value, and its interval in brackets where there is one."""
-    value = shown(estimate.value)
+    value = MISSING if present(estimate.value) is None else shown(estimate.value)
     return value if bounds(estimate) is None else f"{value} {in_brackets(estimate, shown)}"
 
 

@@ -264,13 +264,12 @@ def _control(case: Case, control: Control) -> Iterator[Note]:
 
 def _loads(case: Case, workload: str) -> list[int]:
     study_of = case.publication.study_of
+    study = study_of(case.claim.article)
     return sorted(
         {
             row.clients
             for row in case.publication.rows
-            if row.workload == workload
-            and row.clients is not None
-            and study_of(row.study) == study_of(case.claim.article)
+            if row.workload == workload and row.clients is not None and study_of(row.study) == study
         }
     )
 

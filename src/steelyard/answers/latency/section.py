@@ -38,6 +38,7 @@ from steelyard.core.units import MS_PER_S, format_percent, format_share
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,
+    WINDOWS,
     Block,
     ChartKind,
     Column,
@@ -149,7 +150,7 @@ def _slices(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
 def _windows(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
     shown = _shown([moment.cell for moment in found.windows])
     return Figure(
-        identity="latency-windows",
+        identity=WINDOWS,
         kind=ChartKind.LATENCY_OVER_TIME,
         title="Percentiles over the sustained runs",
         caption="Median, 95th and 99th percentile of every 10 s of each long run, over the seconds"

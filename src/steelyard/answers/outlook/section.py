@@ -287,19 +287,19 @@ def noise_origin(noise: NoiseProfile, *, in_turns: bool = False) -> str:
 
 def _parts(noise: WorkloadNoise) -> str:
     return (
-        f"seconds {_deviation(noise.second_sd)} (autocorrelation {noise.autocorrelation:.2g}),"
-        f" runs {_deviation(noise.slice_sd)}, restarts {_deviation(noise.restart_sd)},"
-        f" drift {_deviation(noise.drift_sd)} per hour (standard deviations)"
+        f"seconds {format_share(noise.second_sd)} (autocorrelation {noise.autocorrelation:.2g}),"
+        f" runs {format_share(noise.slice_sd)}, restarts {format_share(noise.restart_sd)},"
+        f" drift {format_share(noise.drift_sd)} per hour (standard deviations)"
     )
 
 
 def _turn_parts(noise: WorkloadNoise) -> str:
     turns = turn_noise(noise)
     drawn = turns.connection_sd
-    connections = "in them" if drawn is None else _deviation(drawn)
+    connections = "in them" if drawn is None else format_share(drawn)
     return (
-        f"starts {_deviation(turns.start_sd)}, connections {connections}, one second of turns"
-        f" {_deviation(turns.second_sd)} (standard deviations)"
+        f"starts {format_share(turns.start_sd)}, connections {connections}, one second of turns"
+        f" {format_share(turns.second_sd)} (standard deviations)"
     )
 
 
@@ -313,10 +313,6 @@ def _not_measured(each: WorkloadOutlook, noise: NoiseProfile) -> str:
     parts = f"; of these assumed or halved: {enumeration(assumed)}" if assumed else ""
     taken = f"; {enumeration(tuple(others))} was not measured: the noisiest one's" if others else ""
     return parts + taken
-
-
-def _deviation(log: float) -> str:
-    return format_share(log)
 
 
 def slice_sentence(slices: SliceOutlook) -> str:

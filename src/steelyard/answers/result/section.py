@@ -28,6 +28,7 @@ from steelyard.answers.results import (
     looked_for,
     more_minutes,
     pending,
+    suspect_word,
     tone_of,
     uncompared,
     verdict_sentence,
@@ -334,7 +335,7 @@ def _standing(analysis: CampaignAnalysis, result: Comparison, *, durability: boo
         word = verdict_word(result, analysis.experiment.stop.equivalence).removesuffix(price)
     else:
         least, most = (effect_value(each.effect) for each in extremes)
-        word = f"{_DIVIDED}: {least} to {most}"
+        word = f"{_DIVIDED}: {least} to {most}{suspect_word(result)}"
     return f"{word}{price}" if durability else word
 
 
@@ -499,7 +500,7 @@ def _card(analysis: CampaignAnalysis, comparison: Comparison) -> VerdictCard:
     divided = comparison.depends_on_load and ranged
     word = verdict_word(comparison, margin)
     if divided:
-        word = f"{_DIVIDED}{durability_word(comparison)}"
+        word = f"{_DIVIDED}{suspect_word(comparison)}{durability_word(comparison)}"
     price = durability_clause(comparison) if ranged else ""
     return VerdictCard(
         workload=comparison.workload,

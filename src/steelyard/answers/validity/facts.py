@@ -202,7 +202,8 @@ def weighed(
         facts: Of the campaign.
         asked: The comparison.
         promised: Of a configuration, by its name; None where what decides it is not known.
-        traded: Rules on the names of the two sides, the configuration's first, and their promises.
+        traded: Takes the names of the two sides, the configuration's first, and their promises;
+            may rule on them.
         needed: What has to be known for that.
     """
     names = facts.seen.configurations

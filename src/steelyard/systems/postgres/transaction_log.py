@@ -582,7 +582,7 @@ def _is_decided(lines: Lines) -> bool:
     return after and all(each.ramped for each in lines.unsuccessful)
 
 
-_PLACE: Final = re.compile(r"^.*?-([0-9]+)\.")  # `generators.divided` names each one's logs so
+_PLACE: Final = re.compile(r"^.*?-([0-9]+)\.")  # `pgbench.divided` names each one's logs so
 
 
 class SeveralLogs:
