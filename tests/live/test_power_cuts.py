@@ -1,6 +1,6 @@
 """Power cuts under small real campaigns: record, registry and cache on an XFS that is shut down.
 
-``STEELYARD_POWER_CUTS`` says how many (3 unless it is set), or which: ``11,17`` repeats two.
+``STEELYARD_POWER_CUTS`` says how many (2 unless it is set), or which: ``11,17`` repeats two.
 ``STEELYARD_POWER_CUTS_LOG`` names a file that keeps a line for each.
 """
 
@@ -51,7 +51,7 @@ def test_a_campaign_whose_power_is_cut_goes_on(
     registry, the resumed campaign says what an uncut one says, and nothing is left behind.
     """
     require_power()
-    log = Log.of("STEELYARD_POWER_CUTS", "3", _KINDS, tmp_path)
+    log = Log.of("STEELYARD_POWER_CUTS", "2", _KINDS, tmp_path)
     in_lanes(log, lambda kind, own: _lane(at(server, kind), own, server, log))
     assert log.failures == []
     assert sum(log.phases.values()) >= log.total
