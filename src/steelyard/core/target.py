@@ -1,10 +1,11 @@
 """Where a server runs: one class per kind of target, and what the rest of the house asks of any."""
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from functools import cache
 from typing import Any, ClassVar, Final, Literal, Self
 
 from steelyard.core.aws import CLASSES, Volume, burst_lasts_s, hidden_by_burst, volume_of
@@ -49,11 +50,15 @@ class WorkWords:
 
     def fill(self, text: str) -> str:
         """Return a text with these words at the marks of ``core.experiment``."""
-        words = (getattr(self, each.name) for each in fields(self))
-        return text.translate(dict(enumerate(words, _FIRST_MARK)))
+        return text if text.isascii() else text.translate(_at_marks(self))
 
 
 _FIRST_MARK: Final = 0xE101
+
+
+@cache
+def _at_marks(words: WorkWords) -> Mapping[int, str]:
+    return dict(enumerate((getattr(words, each.name) for each in fields(words)), _FIRST_MARK))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
