@@ -8,7 +8,8 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
-from functools import partial
+from functools import cache, partial
+from operator import is_
 from typing import Any, Final, TypeVar
 
 from steelyard.core.findings import Estimate, Severity, Validity
@@ -421,29 +422,37 @@ def filled(part: _T, words: WorkWords) -> _T:
     return done
 
 
-def reworded(part: _T, change: Callable[[str], str]) -> _T:
-    """Return a document, or a part of one, with all its texts changed."""
-    done: _T = _reworded(part, change, {})
-    return done
-
-
 def _reworded(part: Any, change: Callable[[str], str], of_figures: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever a document holds
     """Return a part with all texts below it changed; what has nothing to change stays itself."""
     if type(part) is str:  # an enumeration's member is a text, too, and has no marks
-        return change(part)
+        done = change(part)
+        return part if done == part else done
     if isinstance(part, tuple):
-        return tuple(_reworded(each, change, of_figures) for each in part)
-    if not is_dataclass(part) or isinstance(part, type | WorkWords):
-        return part
-    values = {
-        each.name: _reworded(getattr(part, each.name), change, of_figures) for each in fields(part)
-    }
-    return replace(part, **(values | of_figures if isinstance(part, Figure) else values))
+        parts = [_reworded(each, change, of_figures) for each in part]
+        return part if all(map(is_, parts, part)) else tuple(parts)
+    values = dict[str, Any]()
+    kind: object = type(part)
+    for name in _fields_of(kind):
+        old = getattr(part, name)
+        new = _reworded(old, change, of_figures)
+        if new is not old:
+            values[name] = new
+    if isinstance(part, Figure):
+        values |= of_figures
+    return replace(part, **values) if values else part
 
 
-def harmless(part: _T) -> _T:
-    """Return a part of a document without what would steer a terminal."""
-    return reworded(part, printable)
+@cache
+def _fields_of(kind: type) -> tuple[str, ...]:
+    """Return what may hold texts in parts of a kind."""
+    is_part = is_dataclass(kind) and not issubclass(kind, WorkWords)
+    return tuple(each.name for each in fields(kind)) if is_part else ()
+
+
+def harmless(part: _T, change: Callable[[str], str] = str) -> _T:
+    """Return a part of a document without what would steer a terminal, and its texts changed."""
+    done: _T = _reworded(part, lambda text: change(printable(text)), {})
+    return done
 
 
 MISSING = "–"  # noqa: RUF001 - a dash for "nothing here", not a minus

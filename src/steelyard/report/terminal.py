@@ -32,7 +32,6 @@ from steelyard.report.document import (
     VerdictCard,
     VerdictCards,
     harmless,
-    reworded,
 )
 
 _STYLE = {
@@ -83,7 +82,6 @@ def render_terminal(
         more: The command that shows the whole report; where it is given, only what answers the
             question itself is shown.
     """
-    document = harmless(document)
     out = io.StringIO()
     console = Console(
         file=out,
@@ -93,7 +91,7 @@ def render_terminal(
         highlight=False,
         legacy_windows=False,
     )
-    tied = reworded(document, _tied)
+    tied = harmless(document, _tied)
     page = _Page(width=width, whole=whole, first=bool(more))
     console.print(page.first_screen(tied, more) if more else page.document(tied, files))
     return "\n".join(line.rstrip() for line in out.getvalue().replace(_TIE, " ").split("\n"))

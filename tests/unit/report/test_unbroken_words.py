@@ -37,8 +37,7 @@ def own_words(name: str) -> frozenset[str]:
     return frozenset().union(*(words(text) for text in texts(report_of(name))))
 
 
-@pytest.mark.parametrize("width", [60, 80, 100])
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(("width", "whole"), [(60, True), (80, False), (100, True)])
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_no_number_and_no_word_is_split(name: str, width: int, *, whole: bool) -> None:
     """What stands in the terminal are words of the report, each whole, and no line overflows.
