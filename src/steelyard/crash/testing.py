@@ -149,7 +149,10 @@ class Directory:
         return "a directory"
 
     def renew(self, template: Path) -> Path:
-        """Return the home of a server with a fresh copy of the template's data."""
+        """Return the home of a server with a fresh copy of the template's data.
+
+        Where power is cut it has to be on the disk before.
+        """
         remove_tree(self._home)
         make_directory(self._home, account=self._account)
         copy_data(template, self._home, self._doors)

@@ -347,7 +347,7 @@ def _counter_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[s
 def _use_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[str, Any]]:
     """Return a row per statement that was called; none for a run in which that was not read."""
     used = None if evidence is None else evidence.statements
-    return [{**key, "statement": each.text, **asdict(each)} for each in used or ()]
+    return [{**asdict(each), "statement": each.text, **key} for each in used or ()]
 
 
 def _table_of_parts(parts: Iterable[dict[str, list[Any]]], columns: dict[str, str]) -> "pa.Table":

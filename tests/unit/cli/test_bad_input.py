@@ -51,6 +51,18 @@ def test_what_cannot_be_used_is_exit_code_2(shell: Shell, words: list[str], said
     assert list(Path().iterdir()) == []
 
 
+def test_a_kind_that_is_a_list_is_named_with_its_line(shell: Shell) -> None:
+    """Also where another configuration tells the kind, and a machine's memory is looked at."""
+    Path("list.yaml").write_text(
+        "version: 1\nname: x\nbaseline: a\nworkloads: [{name: w, command: set}]\n"
+        "loads: {clients: 2}\nconfigurations:\n  a: {target: {kind: redis-local}}\n"
+        "  b: {extends: a, target: {kind: [null]}}\n"
+    )
+    code, _, err = shell.run("run", "list.yaml", "--dry-run")
+    assert code == 2
+    assert "list.yaml:8:34: configurations.b.target.kind" in err
+
+
 def test_errors_carry_the_way_out(shell: Shell) -> None:
     """A misspelt preset is answered with those that exist."""
     _, _, err = shell.run("run", "preset:quikc")

@@ -180,7 +180,8 @@ class TaskSet:
     in the sums.
 
     Attributes:
-        living_run_s: Time on a CPU of those that were there at the last reading.
+        living_run_s: Time on a CPU of those that were there at the last ``read``, each of which
+            sets it anew.
     """
 
     host: Host

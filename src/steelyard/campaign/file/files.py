@@ -670,11 +670,7 @@ def allow_existing(loaded: LoadedExperiment) -> LoadedExperiment:
             "--allow-existing is for servers that are there, and the experiment has none",
             hint="Leave it out.",
         )
-    configurations = tuple(
-        replace(configuration, target=configuration.target.opened())
-        for configuration in experiment.configurations
-    )
-    return replace(loaded, experiment=replace(experiment, configurations=configurations))
+    return replace(loaded, experiment=experiment.with_targets(lambda target: target.opened()))
 
 
 def unknown_settings(

@@ -165,9 +165,9 @@ class ClusterForm(Form):
     )
 
 
+_OF_ANY_CLUSTER: Final = {"context", "namespace", "cluster", "generators"}
 # What belongs to the making of a Cluster: it has no meaning for one that is there.
-_OF_ALL: Final = {"context", "namespace", "cluster", "generators"}
-MAKING_KEYS: Final = ClusterForm.model_fields.keys() - _OF_ALL
+MAKING_KEYS: Final = ClusterForm.model_fields.keys() - _OF_ANY_CLUSTER
 # Sections whose keys are inherited one by one; other mappings are inherited whole.
 NESTED: Final = ("kubernetes", "generators", "synchronous")
 

@@ -505,8 +505,8 @@ def _measure(draft: Draft) -> Iterator[Issue]:
 
 def _key_memory(draft: Draft, facts: MachineFacts) -> Iterator[Issue]:
     """Yield that the keys which are loaded do not fit into this machine, where the server is."""
-    kinds = {draft.document.at((*home, "target", "kind")) for home in draft.homes}
-    if kinds - {None, "redis-local"}:
+    kinds = [draft.document.at((*home, "target", "kind")) for home in draft.homes]
+    if any(kind not in (None, "redis-local") for kind in kinds):  # a file may have a list there
         return
     spaces = {_redis_work(form).space: index for index, form in draft.workloads.items()}
     needs = {space: space.loaded * (space.value_bytes + _KEY_BYTES) for space in spaces}
