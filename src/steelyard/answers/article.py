@@ -17,7 +17,14 @@ from steelyard.answers.latency.results import LatencyChange, percentile_name
 from steelyard.answers.money import CostChange, analyse_money
 from steelyard.answers.report import build_document, short_verdicts, summary
 from steelyard.answers.result.section import place_line
-from steelyard.answers.results import CampaignAnalysis, Comparison, cell_name, ending, verdict_word
+from steelyard.answers.results import (
+    CampaignAnalysis,
+    Comparison,
+    cell_name,
+    ending,
+    extreme_cells,
+    verdict_word,
+)
 from steelyard.core.findings import Verdict
 from steelyard.core.units import SECONDS_PER_MINUTE, format_duration, whole_minutes
 from steelyard.report.document import (
@@ -40,6 +47,7 @@ from steelyard.report.document import (
     bounds,
     count,
     effect_interval,
+    effect_value,
     enumeration,
     utc,
 )
@@ -109,7 +117,7 @@ def _contest(c: Comparison | LatencyChange | CostChange) -> str:
 
 def _by_throughput(label: str, analysis: CampaignAnalysis, c: Comparison) -> Evidence:
     """Return what the verdict on the rate says, and what would decide it where it does not."""
-    said = f"{verdict_word(c, analysis.experiment.stop.equivalence)} {effect_interval(c.effect)}"
+    said = f"{verdict_word(c, analysis.experiment.stop.equivalence)} {_difference(analysis, c)}"
     told = Evidence(label=label, contest=_contest(c), choice="", says=said)
     if c.is_suspect:
         return replace(told, says=f"{said}; suspect, because a negative control differs")
@@ -118,9 +126,29 @@ def _by_throughput(label: str, analysis: CampaignAnalysis, c: Comparison) -> Evi
     if {(name, c.workload) for name in (c.configuration, c.baseline)} & analysis.burst_only:
         lasting = "within burst credits: a long run (`sustain`) would tell what lasts"
         return replace(told, says=f"{said}; {lasting}")
+    if _changes_sides(analysis, c):
+        return replace(told, says=f"{said}; not all loads favour the same side")
     if c.verdict is Verdict.EQUIVALENT or c.no_practical_weight:
         return replace(told, choice=f"{c.configuration} or {c.baseline}")
     return _unless_weaker(told, c, c.configuration if c.verdict is Verdict.FASTER else c.baseline)
+
+
+def _difference(analysis: CampaignAnalysis, c: Comparison) -> str:
+    """Return the interval of a result; of one that depends on load its least and largest effect."""
+    extremes = extreme_cells(analysis, c) if c.depends_on_load else None
+    if extremes is None:
+        return effect_interval(c.effect)
+    least, most = (effect_value(cell.effect) for cell in extremes)
+    return f"from {least} to {most}"
+
+
+def _changes_sides(analysis: CampaignAnalysis, c: Comparison) -> bool:
+    """Return whether a result depends on load, and not all loads favour the same side."""
+    extremes = extreme_cells(analysis, c) if c.depends_on_load else None
+    if extremes is None:
+        return c.depends_on_load
+    least, most = (bounds(cell.effect) or (0.0, 0.0) for cell in extremes)
+    return least[0] <= 0.0 <= most[1]
 
 
 def _not_decided(
@@ -424,7 +452,7 @@ def _results(article: Article) -> Section:
                 c.configuration,
                 c.baseline,
                 verdict_word(c, analysis.experiment.stop.equivalence),
-                effect_interval(c.effect),
+                _difference(analysis, c),
                 str(c.blocks),
             )
         )

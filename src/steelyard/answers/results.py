@@ -7,7 +7,7 @@ those of verdicts, of how a campaign ended, of what a load is called.
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status
 from steelyard.core.experiment import Experiment, Workload
@@ -486,7 +486,12 @@ def verdict_word(comparison: Comparison, margin: float) -> str:
     return f"{_plain_word(comparison, margin)}{durability_word(comparison)}"
 
 
+DIVIDED: Final = "depends on load"
+
+
 def _plain_word(comparison: Comparison, margin: float) -> str:
+    if comparison.depends_on_load:  # METHOD.md 3.5: one word for all loads would be wrong
+        return f"{DIVIDED}{suspect_word(comparison)}"
     pair = ", one pair only" if comparison.is_of_pair and comparison.verdict.decided else ""
     pair += suspect_word(comparison)
     if comparison.verdict is Verdict.EQUIVALENT:

@@ -225,6 +225,23 @@ def test_a_rate_within_burst_credits_is_no_choice() -> None:
         assert not any(each.choice for each in found)
 
 
+def test_a_rate_that_depends_on_load_is_a_choice_where_all_loads_agree() -> None:
+    """Exclusive CPUs are faster for one client and slower for eight; awake ones always faster."""
+    found = {
+        each.contest: each
+        for each in evidence("read-heavy", analysis_of("published-stack-factorial"))
+        if each.says.startswith("depends on load")
+    }
+    turned, agreed = (
+        next(each for contest, each in found.items() if name in contest)
+        for name in ("exclusive-cpus=exclusive", "wake-ups=awake")
+    )
+    assert not turned.choice
+    said = "depends on load from -42.0 % to +7.0 %; not all loads favour the same side"
+    assert turned.says == said
+    assert agreed.choice == "wake-ups=awake"
+
+
 def test_what_would_decide_is_told_once_for_many(tmp_path: Path) -> None:
     """By the longest of them; each line leads to a section that is there."""
     names = [str(EXAMPLES / name) for name in ("redis-loaded", "attribution")]

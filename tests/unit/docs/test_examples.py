@@ -78,6 +78,25 @@ def test_all_three_factors_are_decided() -> None:
     )
 
 
+def test_an_effect_that_depends_on_load_has_no_other_word() -> None:
+    """One client gains by a CPU that stays awake, eight lose by half of the CPUs."""
+    lines = (EXAMPLES / "published-stack-factorial" / "report.md").read_text().splitlines()
+    main = [line for line in lines if line.startswith("| reads | main effect |")]
+    assert [line.rsplit(" | ", 1)[1] for line in main] == [
+        "depends on load |",
+        "depends on load |",
+        "no clear difference |",
+    ]
+    cells = {
+        (each.configuration, each.load.clients): each.effect
+        for each in analysis_of("published-stack-factorial").comparisons
+        if each.load is not None and each.effect is not None
+    }
+    exclusive, awake = "exclusive-cpus=exclusive", "wake-ups=awake"
+    assert (cells[exclusive, 8].high or 0.0) < 0.0 < (cells[exclusive, 1].high or 0.0)
+    assert (cells[awake, 1].low or 0.0) > (cells[awake, 8].high or 0.0)
+
+
 def test_a_slower_flush_costs_one_client_and_not_fifty() -> None:
     """On classes made slower on purpose; what only reads does not see them."""
     effects = {

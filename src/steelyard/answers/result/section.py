@@ -13,6 +13,7 @@ from steelyard.answers.latency.section import tail_warnings
 from steelyard.answers.money import money_clause
 from steelyard.answers.observations import result_contrasts
 from steelyard.answers.results import (
+    DIVIDED,
     CampaignAnalysis,
     CellSummary,
     Comparison,
@@ -335,11 +336,10 @@ def _standing(analysis: CampaignAnalysis, result: Comparison, *, durability: boo
         word = verdict_word(result, analysis.experiment.stop.equivalence).removesuffix(price)
     else:
         least, most = (effect_value(each.effect) for each in extremes)
-        word = f"{_DIVIDED}: {least} to {most}{suspect_word(result)}"
+        word = f"{DIVIDED}: {least} to {most}{suspect_word(result)}"
     return f"{word}{price}" if durability else word
 
 
-_DIVIDED = "depends on load"
 _DRAWING_SLACK = 0.08  # of the line's length, free at each end
 
 
@@ -499,8 +499,6 @@ def _card(analysis: CampaignAnalysis, comparison: Comparison) -> VerdictCard:
     ranged = bounds(comparison.effect) is not None
     divided = comparison.depends_on_load and ranged
     word = verdict_word(comparison, margin)
-    if divided:
-        word = f"{_DIVIDED}{suspect_word(comparison)}{durability_word(comparison)}"
     price = durability_clause(comparison) if ranged else ""
     return VerdictCard(
         workload=comparison.workload,
@@ -514,7 +512,7 @@ def _card(analysis: CampaignAnalysis, comparison: Comparison) -> VerdictCard:
         drawing=None if divided else _drawing(analysis, comparison, margin),
         notes=(comparison.note,) if _adds(analysis, comparison) else (),
         price=price,
-        marked=(_DIVIDED if divided else comparison.verdict.value, price) if ranged else (),
+        marked=(DIVIDED if divided else comparison.verdict.value, price) if ranged else (),
         levels=level_lines(analysis, comparison),
         money=money_clause(analysis, comparison) if ranged else "",
     )
