@@ -1,9 +1,9 @@
 """Where a server runs: one class per kind of target, and what the rest of the house asks of any."""
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar, Final, Literal, Self
@@ -53,12 +53,7 @@ class WorkWords:
         return text if text.isascii() else text.translate(_at_marks(self))
 
 
-_FIRST_MARK: Final = 0xE101
-
-
-@cache
-def _at_marks(words: WorkWords) -> Mapping[int, str]:
-    return dict(enumerate((getattr(words, each.name) for each in fields(words)), _FIRST_MARK))
+_at_marks = cache(lambda words: dict(enumerate(astuple(words), 0xE101)))  # the first mark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
