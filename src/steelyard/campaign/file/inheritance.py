@@ -443,8 +443,7 @@ def merged_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]
     """Yield what only inheritance shows: nothing to remove, different initdb options."""
     for name, configuration in merged.items():
         for layer, names in configuration.missing.items():
-            # Of other layers a name says too little for a guess at what was meant.
-            known = configuration.settings[layer] if layer == "postgres" else ()
+            known = configuration.settings[layer]
             for missing in names:
                 yield Issue(
                     path=("configurations", name, layer, missing),
