@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -103,6 +104,15 @@ def test_kill_9_leaves_what_clean_undoes(steelyard: Steelyard, redis: RedisServe
     source = steelyard.experiment(lasting(at(redis)))
     process = steelyard.start("run", source, "--out", "c", "--yes")
     wait_for(lambda: len(steelyard.runs) >= 1, process)
+
+    def stands_with_keys() -> bool:
+        process.send_signal(signal.SIGSTOP)
+        if keys_of(redis):
+            return True
+        process.send_signal(signal.SIGCONT)  # emptied, and not filled yet for the next start
+        return False
+
+    wait_for(stands_with_keys, process)
     process.kill()
     process.communicate(timeout=LIMIT_S)
     assert setting_of(redis, "appendfsync") == "everysec"
