@@ -21,6 +21,7 @@ from steelyard.answers.results import (
     CampaignAnalysis,
     Comparison,
     cell_name,
+    cells_of,
     ending,
     extreme_cells,
     verdict_word,
@@ -143,12 +144,10 @@ def _difference(analysis: CampaignAnalysis, c: Comparison) -> str:
 
 
 def _changes_sides(analysis: CampaignAnalysis, c: Comparison) -> bool:
-    """Return whether a result depends on load, and not all loads favour the same side."""
-    extremes = extreme_cells(analysis, c) if c.depends_on_load else None
-    if extremes is None:
-        return c.depends_on_load
-    least, most = (bounds(cell.effect) or (0.0, 0.0) for cell in extremes)
-    return least[0] <= 0.0 <= most[1]
+    """Return whether a result depends on load, and not all loads clearly favour the same side."""
+    found = [bounds(cell.effect) or (0.0, 0.0) for cell in cells_of(analysis, c)]
+    agree = all(low > 0.0 for low, _ in found) or all(high < 0.0 for _, high in found)
+    return c.depends_on_load and not (found and agree)
 
 
 def _not_decided(

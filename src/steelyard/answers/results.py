@@ -610,17 +610,19 @@ def extreme_cells(
 
     They stand in for the one number that would be wrong everywhere (METHOD.md 3.5).
     """
-    cells = [
-        (c.effect.value, c)
+    cells = sorted(cells_of(analysis, result), key=lambda c: c.effect.value if c.effect else 0.0)
+    return (cells[0], cells[-1]) if cells else None
+
+
+def cells_of(analysis: CampaignAnalysis, result: Comparison) -> tuple[Comparison, ...]:
+    """Return the cells of a result whose effect has an interval."""
+    return tuple(
+        c
         for c in analysis.comparisons
         if c.load is not None
         and (c.workload, c.configuration) == (result.workload, result.configuration)
-        and c.effect is not None
         and bounds(c.effect) is not None
-    ]
-    if not cells:
-        return None
-    return min(cells, key=lambda c: c[0])[1], max(cells, key=lambda c: c[0])[1]
+    )
 
 
 def effect_at(experiment: Experiment, cell: Comparison) -> str:
