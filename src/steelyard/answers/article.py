@@ -21,10 +21,10 @@ from steelyard.answers.results import (
     CampaignAnalysis,
     Comparison,
     cell_name,
-    cells_of,
     ending,
-    extreme_cells,
+    span_of,
     verdict_word,
+    weighed_cells,
 )
 from steelyard.core.findings import Verdict
 from steelyard.core.units import SECONDS_PER_MINUTE, format_duration, whole_minutes
@@ -48,7 +48,6 @@ from steelyard.report.document import (
     bounds,
     count,
     effect_interval,
-    effect_value,
     enumeration,
     utc,
 )
@@ -136,16 +135,13 @@ def _by_throughput(label: str, analysis: CampaignAnalysis, c: Comparison) -> Evi
 
 def _difference(analysis: CampaignAnalysis, c: Comparison) -> str:
     """Return the interval of a result; of one that depends on load its least and largest effect."""
-    extremes = extreme_cells(analysis, c) if c.depends_on_load else None
-    if extremes is None:
-        return effect_interval(c.effect)
-    least, most = (effect_value(cell.effect) for cell in extremes)
-    return f"from {least} to {most}"
+    found = span_of(analysis, c)
+    return f"from {found}" if found else effect_interval(c.effect)
 
 
 def _changes_sides(analysis: CampaignAnalysis, c: Comparison) -> bool:
     """Return whether a result depends on load, and not all loads clearly favour the same side."""
-    found = [bounds(cell.effect) or (0.0, 0.0) for cell in cells_of(analysis, c)]
+    found = [bounds(cell.effect) or (0.0, 0.0) for cell in weighed_cells(analysis, c)]
     agree = all(low > 0.0 for low, _ in found) or all(high < 0.0 for _, high in found)
     return c.depends_on_load and not (found and agree)
 

@@ -483,27 +483,30 @@ def verdict_word(comparison: Comparison, margin: float) -> str:
     """Return the verdict in a word or two, and whether it is bought with durability."""
     if comparison.effect is None or bounds(comparison.effect) is None:
         return "no verdict yet"
-    return f"{_plain_word(comparison, margin)}{durability_word(comparison)}"
+    return f"{plain_word(comparison, margin)}{durability_word(comparison)}"
 
 
 DIVIDED: Final = "depends on load"
 
 
-def _plain_word(comparison: Comparison, margin: float) -> str:
+def plain_word(comparison: Comparison, margin: float, span: str = "") -> str:
+    """Return the verdict of an interval without its durability.
+
+    Args:
+        comparison: It.
+        margin: Of equivalence.
+        span: Of its cells, told where it depends on load.
+    """
+    suspect = ", suspect" if comparison.is_suspect else ""
     if comparison.depends_on_load:  # METHOD.md 3.5: one word for all loads would be wrong
-        return f"{DIVIDED}{suspect_word(comparison)}"
+        return f"{DIVIDED}: {span}{suspect}" if span else f"{DIVIDED}{suspect}"
     pair = ", one pair only" if comparison.is_of_pair and comparison.verdict.decided else ""
-    pair += suspect_word(comparison)
+    pair += suspect
     if comparison.verdict is Verdict.EQUIVALENT:
         return f"equivalent within {share(margin)}{pair}"
     if comparison.no_practical_weight:
         return f"{comparison.verdict.value}, by less than {share(margin)}{pair}"
     return f"{comparison.verdict.value}{pair}"
-
-
-def suspect_word(comparison: Comparison) -> str:
-    """Return what a negative control that differs adds to a verdict in a table, or nothing."""
-    return ", suspect" if comparison.is_suspect else ""
 
 
 def control_limit(comparison: Comparison) -> str:
@@ -610,11 +613,13 @@ def extreme_cells(
 
     They stand in for the one number that would be wrong everywhere (METHOD.md 3.5).
     """
-    cells = sorted(cells_of(analysis, result), key=lambda c: c.effect.value if c.effect else 0.0)
+    cells = sorted(
+        weighed_cells(analysis, result), key=lambda c: c.effect.value if c.effect else 0.0
+    )
     return (cells[0], cells[-1]) if cells else None
 
 
-def cells_of(analysis: CampaignAnalysis, result: Comparison) -> tuple[Comparison, ...]:
+def weighed_cells(analysis: CampaignAnalysis, result: Comparison) -> tuple[Comparison, ...]:
     """Return the cells of a result whose effect has an interval."""
     return tuple(
         c
@@ -623,6 +628,12 @@ def cells_of(analysis: CampaignAnalysis, result: Comparison) -> tuple[Comparison
         and (c.workload, c.configuration) == (result.workload, result.configuration)
         and bounds(c.effect) is not None
     )
+
+
+def span_of(analysis: CampaignAnalysis, result: Comparison) -> str:
+    """Return the least and the largest effect of a result that depends on load; else nothing."""
+    extremes = extreme_cells(analysis, result) if result.depends_on_load else None
+    return " to ".join(effect_value(cell.effect) for cell in extremes or ())
 
 
 def effect_at(experiment: Experiment, cell: Comparison) -> str:

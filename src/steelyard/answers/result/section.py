@@ -29,7 +29,8 @@ from steelyard.answers.results import (
     looked_for,
     more_minutes,
     pending,
-    suspect_word,
+    plain_word,
+    span_of,
     tone_of,
     uncompared,
     verdict_sentence,
@@ -330,14 +331,9 @@ def _row(rank: str, result: Comparison, standing: str) -> Row:
 
 def _standing(analysis: CampaignAnalysis, result: Comparison, *, durability: bool) -> str:
     """Return a verdict in words for a row; one that depends on load with its extremes."""
-    price = durability_word(result)
-    extremes = extreme_cells(analysis, result) if result.depends_on_load else None
-    if extremes is None:
-        word = verdict_word(result, analysis.experiment.stop.equivalence).removesuffix(price)
-    else:
-        least, most = (effect_value(each.effect) for each in extremes)
-        word = f"{DIVIDED}: {least} to {most}{suspect_word(result)}"
-    return f"{word}{price}" if durability else word
+    margin = analysis.experiment.stop.equivalence
+    word = plain_word(result, margin, span_of(analysis, result))
+    return f"{word}{durability_word(result)}" if durability else word
 
 
 _DRAWING_SLACK = 0.08  # of the line's length, free at each end
