@@ -22,7 +22,7 @@ from pathlib import Path
 SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
     "files": 342,
-    "longest file": 848,
+    "longest file": 862,
     "import edges": 2454,
     "modules with one importer": 22,
     "branches on kind or system": 12,

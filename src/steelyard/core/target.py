@@ -6,13 +6,16 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 from functools import cache
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from steelyard.core.aws import CLASSES, Volume, burst_lasts_s, hidden_by_burst, volume_of
 from steelyard.core.errors import InputError
 from steelyard.core.money import Rates
 from steelyard.core.storage import Provision, Store
 from steelyard.core.units import GIB, format_duration, parse_quantity, parse_quantity_bytes
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 
 class OpenWord(StrEnum):
@@ -825,12 +828,23 @@ def kind_here(system: DatabaseSystem) -> str:
     return next((n for n, each in TARGETS.items() if each.system is system and each.is_here), "")
 
 
+_FORMS: Final[dict[type[Server], "TypeAdapter[Server]"]] = {}  # to make one takes milliseconds
+
+
+def form_of(kind: type[Server]) -> "TypeAdapter[Server]":
+    """Return pydantic's form of a kind of target, which reads and writes its fields."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - for records and files only
+
+    if kind not in _FORMS:
+        _FORMS[kind] = TypeAdapter(kind)
+    return _FORMS[kind]
+
+
 def _stored_target(source: Any, handler: Any) -> Any:  # noqa: ANN401 - as pydantic has it
     """Return how a record holds a target: a class as its fields, any target by its ``kind``."""
     if source is not Server:
         return handler(source)
-    from pydantic import TypeAdapter  # noqa: PLC0415 - for records only
-    from pydantic_core import core_schema  # noqa: PLC0415 - likewise
+    from pydantic_core import core_schema  # noqa: PLC0415 - for records only
 
     def read(stored: object) -> Server:
         if isinstance(stored, Server):
@@ -839,10 +853,10 @@ def _stored_target(source: Any, handler: Any) -> Any:  # noqa: ANN401 - as pydan
         if kind not in TARGETS:
             message = f"{kind!r} is no kind of target"
             raise ValueError(message)
-        return TypeAdapter(TARGETS[kind]).validate_python(stored)
+        return form_of(TARGETS[kind]).validate_python(stored)
 
     def write(target: Server, how: Any) -> object:  # noqa: ANN401 - as pydantic has it
-        return TypeAdapter(type(target)).dump_python(target, mode=how.mode)
+        return form_of(type(target)).dump_python(target, mode=how.mode)
 
     writing = core_schema.plain_serializer_function_ser_schema(write, info_arg=True)
     return core_schema.no_info_plain_validator_function(read, serialization=writing)

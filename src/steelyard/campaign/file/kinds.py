@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from steelyard.campaign.file.form_target import (
     KEYS_OF_FIELDS,
@@ -50,6 +50,7 @@ from steelyard.core.target import (
     RentedTarget,
     Synchronous,
     Target,
+    form_of,
 )
 from steelyard.core.units import GIB, format_bytes, page_bytes_of, parse_bytes, parse_quantity
 
@@ -94,18 +95,9 @@ def model_of(form: TargetForm, locate: Locate = str) -> Target:
     """Return the target of a form; where its class takes no value, that is told elsewhere."""
     kind = kind_of(form)
     try:
-        return _form_of(kind).validate_python(_given(kind, form, locate))
+        return form_of(kind).validate_python(_given(kind, form, locate))
     except ValidationError:
         return kind()
-
-
-_FORMS: Final[dict[type[Target], TypeAdapter[Target]]] = {}  # to make one takes milliseconds
-
-
-def _form_of(kind: type[Target]) -> TypeAdapter[Target]:
-    if kind not in _FORMS:
-        _FORMS[kind] = TypeAdapter(kind)
-    return _FORMS[kind]
 
 
 def _given(kind: type[Target], form: TargetForm, locate: Locate) -> dict[str, object]:
@@ -162,7 +154,7 @@ def _refused_values(form: TargetForm) -> Iterator[Told]:
     """Yield the values that the class of a target does not take, where no form checks them."""
     kind = kind_of(form)
     try:
-        _form_of(kind).validate_python(_given(kind, form, str))
+        form_of(kind).validate_python(_given(kind, form, str))
     except ValidationError as error:
         for each in error.errors():
             yield str(each["loc"][0]), f"{shown(each['input'])} is not understood", each["msg"]
