@@ -13,6 +13,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Workers are told the width of a terminal that is none; what is printed has its own width.
 os.environ.pop("COLUMNS", None)
 
-# No test may fail because the machine was slow for a moment.
-hypothesis.settings.register_profile("no deadline", deadline=None)
-hypothesis.settings.load_profile("no deadline")
+# No test may fail because the machine was slow for a moment; every run of the tests draws anew.
+hypothesis.settings.register_profile(
+    "a few", deadline=None, max_examples=int(os.environ.get("STEELYARD_EXAMPLES", "30"))
+)
+hypothesis.settings.load_profile("a few")

@@ -188,10 +188,9 @@ def _require_record(record: Path, steelyard: Steelyard) -> None:
 
 def _killed_in_a_run(steelyard: Steelyard, roots: Roots) -> list[Path]:
     """Kill a campaign in a limited run and return the groups that it leaves."""
-    source = steelyard.experiment(LIMITED.replace("budget: 20m", "budget: 45s"))
-    process = steelyard.start("run", source, "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(LIMITED), "--out", "c", "--yes")
     try:
-        wait_for(lambda: len(steelyard.runs) >= 1)
+        wait_for(lambda: len(steelyard.runs) >= 1, process)
     finally:
         process.kill()
         process.communicate()
@@ -223,8 +222,7 @@ def test_a_killed_campaign_resumes_with_its_limits(steelyard: Steelyard, roots: 
     """A resume removes the groups of the dead session, makes its own, and removes these."""
     left = _killed_in_a_run(steelyard, roots)
     with _watching(steelyard, roots) as watched:
-        resumed = steelyard.run("run", "--resume", "c")
-    assert resumed.returncode == 0, resumed.stderr
+        steelyard.resumed_for_a_block()
     assert "postgres" in watched.members["server"]
     assert not any(group.exists() for group in left)
     noted = [(e["kind"], e["name"]) for e in steelyard.journal if e.get("resource") == "cgroup"]

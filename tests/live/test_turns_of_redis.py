@@ -23,7 +23,7 @@ baseline: plain
 design: alternating
 workloads:
   - {name: fields, builtin: hset, keys: 1000, value_bytes: 64}
-loads: {clients: 4, threads: 1, pipeline: 32}
+loads: {clients: 2, threads: 1, pipeline: 32}
 measure: {slice: 2s, warm_up: 1s}
 stop: {budget: 20m, precision: 0.1%}
 seed: 7
@@ -74,8 +74,8 @@ def test_a_known_effect_shows_in_turns_that_the_server_counted(steelyard: Steely
         for turn in run["turns"]:
             assert turn["seconds"] > 0.0
             assert 0 < turn["early"] < turn["transactions"]
-        # What settled and warmed up is several times of what counts.
-        assert run["measurement"]["uncounted"] > run["measurement"]["transactions"]
+        # What settled and warmed up, and more than half of each turn where nobody disturbs it.
+        assert run["measurement"]["uncounted"] > sum(turn["early"] for turn in run["turns"])
     report = (steelyard.directory / "c" / "report.md").read_text()
     assert "keeps no log" in report
 

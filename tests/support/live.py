@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,10 @@ class Steelyard:
         """Return one whose agents on hosts leave when they have heard of nobody for 2 s."""
         return self._with_other_doors({"STEELYARD_TEST_LEASE_S": "2"})
 
+    def with_available(self, size: int) -> "Steelyard":
+        """Return one that has so many bytes of memory for servers, whoever else takes some."""
+        return self._with_other_doors({"STEELYARD_TEST_AVAILABLE_BYTES": str(size)})
+
     def _with_other_doors(self, variables: Mapping[str, str]) -> "Steelyard":
         program = str(Path(__file__).with_name("other_doors.py"))
         return replace(self, extra={**self.extra, **variables}, program=(program,))
@@ -142,8 +147,7 @@ class Steelyard:
     def journal(self) -> list[dict[str, Any]]:
         """Return the entries of the campaign in ``c`` that are written in full."""
         path = self.directory / "c" / "journal.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return [json.loads(line)["entry"] for line in lines if line.endswith('"}')]
+        return list(_entries(path, path.stat().st_size)) if path.exists() else []
 
     @property
     def campaign_id(self) -> str:
@@ -242,6 +246,12 @@ class Steelyard:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.communicate()
+
+
+@lru_cache(maxsize=2)  # whoever waits for something in it looks twenty times a second
+def _entries(path: Path, _size: int) -> list[dict[str, Any]]:
+    lines = path.read_text().splitlines()
+    return [json.loads(line)["entry"] for line in lines if line.endswith('"}')]
 
 
 def interrupted(process: "subprocess.Popen[str]") -> "subprocess.CompletedProcess[str]":
