@@ -127,10 +127,6 @@ class Steelyard:
         """Return one whose agents on hosts leave when they have heard of nobody for 2 s."""
         return self._with_other_doors({"STEELYARD_TEST_LEASE_S": "2"})
 
-    def with_available(self, size: int) -> "Steelyard":
-        """Return one that has so many bytes of memory for servers, whoever else takes some."""
-        return self._with_other_doors({"STEELYARD_TEST_AVAILABLE_BYTES": str(size)})
-
     def _with_other_doors(self, variables: Mapping[str, str]) -> "Steelyard":
         program = str(Path(__file__).with_name("other_doors.py"))
         return replace(self, extra={**self.extra, **variables}, program=(program,))

@@ -1,9 +1,8 @@
-"""Steelyard with other doors, as a program: less patience, another wall clock, other memory.
+"""Steelyard with other doors, as a program: less patience, or a wall clock that a file steps.
 
 ``STEELYARD_TEST_PATIENCE_S``: seconds after which a run and a statement without an end are looked
 into. ``STEELYARD_TEST_STEP``: a file with the seconds by which the wall clock is off; none while it
 is not there. ``STEELYARD_TEST_LEASE_S``: how long an agent on a host goes on without hearing of us.
-``STEELYARD_TEST_AVAILABLE_BYTES``: memory for servers, whatever others take meanwhile.
 The machine's own clock is never touched: others use it. No charts are drawn.
 """
 
@@ -19,7 +18,6 @@ from steelyard.gateways.host import SystemClock  # noqa: E402
 from steelyard.gateways.sql import PsycopgSql  # noqa: E402
 from steelyard.places.agent import host  # noqa: E402
 from steelyard.systems.postgres import load_programs  # noqa: E402
-from steelyard.targets import assembly  # noqa: E402
 
 
 class SteppedClock(SystemClock):
@@ -39,12 +37,5 @@ if "STEELYARD_TEST_LEASE_S" in os.environ:
     host.LEASE_S = int(os.environ["STEELYARD_TEST_LEASE_S"])  # type: ignore[misc]
 if "STEELYARD_TEST_STEP" in os.environ:
     doors.SystemClock = SteppedClock  # type: ignore[misc]
-if "STEELYARD_TEST_AVAILABLE_BYTES" in os.environ:
-    available = int(os.environ["STEELYARD_TEST_AVAILABLE_BYTES"])
-    amounts = assembly.memory_bytes
-    assembly.memory_bytes = lambda text: {  # type: ignore[attr-defined]
-        **amounts(text),
-        "MemAvailable": available,
-    }
 sys.modules["altair"] = None  # type: ignore[assignment] # these campaigns need no charts
 main()

@@ -36,7 +36,7 @@ from steelyard.report.html import render_html
 from steelyard.report.terminal import render_terminal
 from steelyard.systems.printed_results import FORMS, read_printed
 
-NUMBER = int(os.environ.get("STEELYARD_FUZZ", "10000"))
+NUMBER = int(os.environ.get("STEELYARD_FUZZ", "4000"))
 # By what they take: from 1 ms for a table to 15 for claims about one, 2.5 in the mean.
 SHARES = {"tables": 0.4, "printed": 0.1, "forms": 0.25, "statements": 0.005, "records": 0.245}
 RECORDINGS = Path(__file__).parents[2] / "recordings"

@@ -17,7 +17,7 @@ from steelyard.record.journal import RunFinished, read_lines
 _EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 _NAMES = ("aa", "published-matrix")
 # A report of a real campaign takes tenths of a second.
-_FEW = settings(max_examples=12, deadline=None)
+_FEW = settings(max_examples=5, deadline=None)
 
 
 @cache

@@ -44,7 +44,7 @@ from steelyard.targets.rds import ParameterGroup, priced, steps
 from support.aws import ACCOUNT, REGION, Account, an_account
 
 # Faults of the gate; `STEELYARD_AWS_FAULTS=200` tries more.
-FAULTS = int(os.environ.get("STEELYARD_AWS_FAULTS", "10"))
+FAULTS = int(os.environ.get("STEELYARD_AWS_FAULTS", "5"))
 CLOCK = SystemClock()
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/steelyard-delete"
 
