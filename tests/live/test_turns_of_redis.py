@@ -53,7 +53,7 @@ def ratios(runs: list[dict[str, Any]], configuration: str, baseline: str) -> lis
 def test_a_known_effect_shows_in_turns_that_the_server_counted(steelyard: Steelyard) -> None:
     """A server that searches a list answers fewer: in each of two blocks, of 8 turns each.
 
-    On a busy machine turns are longer, and fewer: at most a quarter of those in the plan is lost.
+    On a busy machine turns are longer, and fewer: at most half of those in the plan are lost.
 
     Each turn counts what ended in it after the settling, by the server; no latency is made up.
     """
@@ -70,7 +70,7 @@ def test_a_known_effect_shows_in_turns_that_the_server_counted(steelyard: Steely
     for run in runs:
         assert run["latency"] is None
         assert run["measurement"]["latency_mean_s"] is None
-        assert len(run["turns"]) >= 0.75 * planned
+        assert len(run["turns"]) >= 0.5 * planned
         for turn in run["turns"]:
             assert turn["seconds"] > 0.0
             assert 0 < turn["early"] < turn["transactions"]
