@@ -1,6 +1,5 @@
 """What holds for all tests, wherever they are started."""
 
-import gc
 import os
 import signal
 
@@ -19,9 +18,3 @@ hypothesis.settings.register_profile(
     "a few", deadline=None, max_examples=int(os.environ.get("STEELYARD_EXAMPLES", "30"))
 )
 hypothesis.settings.load_profile("a few")
-
-
-def pytest_collection_finish() -> None:
-    """Let the garbage collector leave alone what ten thousand tests and all modules are made of."""
-    gc.collect()
-    gc.freeze()
