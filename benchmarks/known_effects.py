@@ -33,7 +33,7 @@ import numpy as np
 from scipy import stats
 
 from steelyard.answers.observations import observe
-from steelyard.core.errors import ExitCode
+from steelyard.core.wording import ExitCode
 from steelyard.record.directory import read_campaign
 
 SEED = 20261124  # fixed before the first series

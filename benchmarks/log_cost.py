@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from overhead import LEVEL, REAPED_S, SERVER, Rig, Used, rig, summary_tps, used_now
 
-from steelyard.core.errors import SteelyardError
+from steelyard.core.wording import SteelyardError
 from steelyard.stats.intervals import block_interval
 from steelyard.systems.postgres.log_lines import LogForm
 from steelyard.systems.postgres.transaction_log import TransactionLogReader

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from steelyard.answers.observations import observe
-from steelyard.core.errors import ExitCode
+from steelyard.core.wording import ExitCode
 from steelyard.record.directory import read_campaign
 
 FloatArray = npt.NDArray[np.float64]

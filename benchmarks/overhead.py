@@ -28,11 +28,11 @@ from steelyard.campaign.evidence.run_rules import validity_of
 from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.taking import Taker
-from steelyard.core.errors import ExitCode, MeasurementError, SteelyardError
 from steelyard.core.experiment import Experiment
 from steelyard.core.measurement import Run
 from steelyard.core.outside import Command, Completed
 from steelyard.core.schedule import CellKey, PlannedRun
+from steelyard.core.wording import ExitCode, MeasurementError, SteelyardError
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.places.local.machine import capacity

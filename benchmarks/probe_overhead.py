@@ -27,9 +27,9 @@ from overhead import LEVEL, REAPED_S, Rig, Used, rate_of, rig, used_now
 
 from steelyard.campaign.evidence.watch import Probe
 from steelyard.campaign.run.bench import Bench
-from steelyard.core.errors import ExitCode, MeasurementError, SteelyardError
 from steelyard.core.measurement import Evidence, Run
 from steelyard.core.schedule import PlannedRun
+from steelyard.core.wording import ExitCode, MeasurementError, SteelyardError
 from steelyard.stats.intervals import block_interval
 
 GATE = 0.01

@@ -28,9 +28,9 @@ from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.run import session
 from steelyard.campaign.run.runner import Progress
 from steelyard.campaign.run.turns import Seat
-from steelyard.core.errors import ExitCode
 from steelyard.core.findings import Verdict
 from steelyard.core.schedule import TurnTimes
+from steelyard.core.wording import ExitCode
 from steelyard.gateways.doors import system_doors
 from steelyard.places.local.machine import capacity
 from steelyard.tuning.profiles import MachineFacts

@@ -24,8 +24,8 @@ from methods import tci, welch
 from repeats import false_positive_bound
 from simulator import PROFILES, Simulator, log_effects
 
-from steelyard.core.errors import ExitCode
 from steelyard.core.schedule import Mode
+from steelyard.core.wording import ExitCode
 
 BUDGET_S = 3600.0
 PUBLISHED_S = 610.0  # ten runs of 60 s and two restarts

@@ -28,9 +28,9 @@ from overhead import LEVEL
 from steelyard.campaign.evidence.turn_watch import ServerProbe, TurnWatch
 from steelyard.cli.main import cli
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import ExitCode, MeasurementError, SteelyardError
 from steelyard.core.measurement import Quantity
 from steelyard.core.schedule import TurnTimes
+from steelyard.core.wording import ExitCode, MeasurementError, SteelyardError
 from steelyard.record.directory import read_campaign
 from steelyard.stats.intervals import block_interval
 

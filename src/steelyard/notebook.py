@@ -13,8 +13,8 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, verdict_sentence
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import InputError
 from steelyard.core.findings import Finding
+from steelyard.core.wording import InputError
 from steelyard.record.directory import read_campaign
 from steelyard.record.tables import tables_of
 from steelyard.report.charts import INSTALL, can_draw

@@ -62,7 +62,7 @@ from steelyard.core.schedule import (
     WorkloadTurns,
 )
 from steelyard.core.target import EndpointTarget, LocalTarget
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB
 from steelyard.stats.noise import Components
 
 

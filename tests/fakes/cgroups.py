@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steelyard.core.errors import PrivilegeError, TargetError
 from steelyard.core.linux import Controller
+from steelyard.core.wording import PrivilegeError, TargetError
 from steelyard.gateways.cgroups import FREEZE, FROZEN, STATE, THAWED, Hierarchy
 
 _ROOT = Path("/fake/cgroup")

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from fakes.clock import FakeClock
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.core.errors import TargetError
 from steelyard.core.kubernetes import (
     CLAIM,
     CLUSTER,
@@ -25,6 +24,7 @@ from steelyard.core.kubernetes import (
     ObjectRef,
 )
 from steelyard.core.outside import POSTGRES_MARK, ServerAddress
+from steelyard.core.wording import TargetError
 from steelyard.gateways.sql import SqlSession
 from steelyard.systems.postgres.cloudnative_pg import existing as serving
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts

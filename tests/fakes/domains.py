@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from uuid import NAMESPACE_DNS, uuid5
 from xml.etree.ElementTree import Element, SubElement
 
-from steelyard.core.errors import TargetError
+from steelyard.core.wording import TargetError
 from steelyard.tuning.facts.domain_xml import domain_text, parse_domain
 
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from steelyard.core.errors import TargetError
 from steelyard.core.outside import POSTGRES_MARK, ServerAddress
+from steelyard.core.wording import TargetError
 from steelyard.gateways import sql as gateway
 from steelyard.systems.postgres.existing import server as changed
 

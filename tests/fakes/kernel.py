@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fakes.host import FakeHost
-from steelyard.core.errors import PrivilegeError, TargetError
+from steelyard.core.wording import PrivilegeError, TargetError
 
 PAGE_BYTES = 2 * 1024 * 1024
 _POOL = "hugepages-2048kB"

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.core.errors import SteelyardError, TargetError
 from steelyard.core.kubernetes import ContainerRef
+from steelyard.core.wording import SteelyardError, TargetError
 
 
 @dataclass(frozen=True, kw_only=True)

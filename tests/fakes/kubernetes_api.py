@@ -22,9 +22,9 @@ from fakes.clock import FakeClock
 from fakes.kubernetes_answers import FakeLines, Ran, Said, fitting
 from fakes.kubernetes_objects import Object, Objects, reference
 from steelyard.core import kubernetes as words
-from steelyard.core.errors import InputError, MeasurementError, SteelyardError, TargetError
 from steelyard.core.kubernetes import POD, STORAGE_CLASS, ContainerRef, Kind, Manifest, ObjectRef
 from steelyard.core.outside import Completed
+from steelyard.core.wording import InputError, MeasurementError, SteelyardError, TargetError
 from steelyard.gateways.kubernetes import api
 from steelyard.gateways.process import Dialogue
 

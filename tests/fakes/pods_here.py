@@ -15,9 +15,9 @@ from pathlib import Path
 
 from fakes.kubernetes_answers import Ran
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef
 from steelyard.core.outside import Completed
+from steelyard.core.wording import MeasurementError, TargetError
 
 _BASH = shutil.which("bash") or "/bin/bash"
 AGENT = str(files("steelyard.places.agent").joinpath("agent.sh"))

@@ -7,8 +7,8 @@ from itertools import count
 from pathlib import Path
 
 from fakes.clock import FakeClock
-from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.outside import Command, Completed
+from steelyard.core.wording import MeasurementError, TargetError
 
 _FIRST_PID = 5_000_000  # beyond any real one
 ENDING = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGKILL})

@@ -15,7 +15,6 @@ from signal import SIGALRM
 from fakes.clock import FakeClock
 from fakes.programs import FakeProgram
 from fakes.standing import FakeGenerators, FakeStandstill, FakeTurnLog
-from steelyard.core.errors import Complaint, MeasurementError, TargetError
 from steelyard.core.experiment import (
     EffectiveSetting,
     Experiment,
@@ -37,6 +36,7 @@ from steelyard.core.measurement import (
 )
 from steelyard.core.outside import Command, Completed, MadeDirectory, ServerAddress
 from steelyard.core.schedule import Load, Stretch
+from steelyard.core.wording import Complaint, MeasurementError, TargetError
 from steelyard.gateways.files import remove_tree
 from steelyard.gateways.host import Clock
 from steelyard.places.protocol import Guarded, Ledger, LimitsInForce, PreparedState, Unfit

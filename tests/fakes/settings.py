@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from fakes.sql import FakeSql, Row
-from steelyard.core.errors import TargetError
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import TargetError
 
 _CONTEXTS = {
     "work_mem": "user",

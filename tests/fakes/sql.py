@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from steelyard.core.errors import TargetError
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import TargetError
 from steelyard.gateways.sql import connection_failure
 
 Row = tuple[object, ...]

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from fakes.campaigns import an_experiment
 from fakes.kernel import FakeKernel
 from fakes.processes import FakeProcesses
-from steelyard.core.errors import TargetError
 from steelyard.core.experiment import Configuration, Experiment, Layer, ManualStep, Setting
 from steelyard.core.stack import Knob, KnobKind
+from steelyard.core.wording import TargetError
 from steelyard.targets.stack import Hooks, StackMeans, StackSettings
 from steelyard.tuning.apply.applier import SnapshotLedger
 from steelyard.tuning.apply.door import Check, Seen

@@ -12,7 +12,7 @@ from steelyard.core.stack import (
     StackDesign,
     StackRequest,
 )
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB
 
 _RESOURCES = "PostgreSQL documentation, 'Resource Consumption'"
 _WAL = "PostgreSQL documentation, 'Write Ahead Log'"

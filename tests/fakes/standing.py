@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 from fakes.clock import FakeClock
-from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.measurement import RunLatency, ScriptLatency
 from steelyard.core.outside import Command, Completed
 from steelyard.core.schedule import Pausing, Stretch
+from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.stats.histogram import histogram_of, to_text
 
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from fakes.clock import FakeClock
 from fakes.kubernetes_api import FakeKubernetesApi, run_pods
-from steelyard.core.errors import TargetError
 from steelyard.core.kubernetes import CLAIM, POD, SECRET, STATEFUL_SET, VOLUME, Manifest
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import TargetError
 from steelyard.gateways.redis import Reply
 
 FATAL: Final = (

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steelyard.core.errors import LeftBehindError
+from steelyard.core.wording import LeftBehindError
 from steelyard.gateways.host import Clock
 from steelyard.gateways.stores import Cut
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB
 from steelyard.gateways.cgroups import SystemCgroups
 from steelyard.record.directory import read_campaign
 from support.live import TINY, Steelyard, interrupted, lasting, living_servers, wait_for

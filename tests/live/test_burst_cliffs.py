@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.core.errors import PrivilegeError
 from steelyard.core.linux import Controller
+from steelyard.core.wording import PrivilegeError
 from steelyard.gateways.cgroups import SystemCgroups
 from support.lacking import lacking
 from support.live import LIMIT_S, Steelyard

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.errors import PrivilegeError
 from steelyard.core.linux import Controller
+from steelyard.core.wording import PrivilegeError
 from steelyard.gateways.cgroups import SystemCgroups
 from support.endpoint import as_account
 from support.lacking import lacking

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.core.errors import PrivilegeError
 from steelyard.core.linux import Controller
+from steelyard.core.wording import PrivilegeError
 from steelyard.gateways.cgroups import SystemCgroups
 from support.lacking import lacking
 from support.live import TINY, Steelyard

@@ -5,9 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from steelyard.core.errors import PreflightError
 from steelyard.core.stack import StackFacts, StackRequest
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB, PreflightError
 from steelyard.gateways.process import SystemProcesses
 from steelyard.places.local.server import server_account
 from steelyard.systems.postgres.server import find_installation

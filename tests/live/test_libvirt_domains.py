@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from fakes.domains import FakeDomains
-from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.stack import DomainDesign, DomainFacts, Knob, KnobKind, Scope
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB, PreflightError, TargetError
 from steelyard.gateways.host import LocalHost, SystemClock
 from steelyard.gateways.virsh import Domains, Virsh
 from steelyard.tuning.apply.domain import DomainDoor

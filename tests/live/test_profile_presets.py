@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB
 from steelyard.gateways.host import LocalHost
 from steelyard.places.local.machine import capacity
 from support.live import Steelyard

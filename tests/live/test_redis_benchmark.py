@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from steelyard.core.errors import MeasurementError
 from steelyard.core.experiment import KeySpace, RedisWork, Workload
 from steelyard.core.outside import Completed
 from steelyard.core.schedule import Load
+from steelyard.core.wording import MeasurementError
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis.redis_benchmark import Pace, PaceKey, Printed, measurement

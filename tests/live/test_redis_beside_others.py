@@ -8,9 +8,9 @@ import pytest
 import redis
 
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import RedisEndpointTarget
+from steelyard.core.wording import LeftBehindError, PreflightError, TargetError
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisPy

@@ -10,10 +10,10 @@ import pytest
 import redis
 
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.errors import LeftBehindError, PreflightError, SteelyardError, TargetError
 from steelyard.core.experiment import RedisWork, Workload
 from steelyard.core.outside import Foreign, Guest, OnServer, ServerAddress, in_undoing_order
 from steelyard.core.target import RedisEndpointTarget
+from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError, TargetError
 from steelyard.gateways import redis_client as gateway
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.process import SystemProcesses

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import asks_redis
-from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Configuration, KeySpace
 from steelyard.core.target import RedisKubernetesTarget
+from steelyard.core.wording import PreflightError
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisSession
 from steelyard.systems.redis.datasets import fill, fill_by_script

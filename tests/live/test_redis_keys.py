@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from steelyard.core.errors import TargetError
 from steelyard.core.experiment import KeySpace
+from steelyard.core.wording import TargetError
 from steelyard.systems.redis.datasets import _pipelines, benchmark_key, fill, values
 from support.redis import RedisServer, redis_server, redis_started
 

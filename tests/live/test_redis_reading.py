@@ -11,9 +11,8 @@ import pytest
 
 from steelyard.campaign.evidence.turn_watch import ServerProbe
 from steelyard.campaign.evidence.watch import Watch
-from steelyard.core.errors import TargetError
 from steelyard.core.measurement import Evidence, Quantity
-from steelyard.core.units import MS_PER_S, US_PER_S
+from steelyard.core.wording import MS_PER_S, US_PER_S, TargetError
 from steelyard.gateways.host import LocalHost, SystemClock
 from steelyard.gateways.redis import RedisPy
 from steelyard.systems.redis.reader import RedisReader, open_reader

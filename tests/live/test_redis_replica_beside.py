@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fakes.programs import FakeLedger
-from steelyard.core.errors import TargetError
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import TargetError
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisPy, RedisSession

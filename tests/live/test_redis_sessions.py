@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from steelyard.core.errors import TargetError
+from steelyard.core.wording import TargetError
 from steelyard.gateways import redis_client
 from steelyard.gateways.redis import RedisPy, RedisSession, ReplyError
 from support.redis import RedisServer, redis_server

@@ -10,11 +10,11 @@ from threading import Event, Thread
 import pytest
 from ruamel.yaml import YAML
 
-from steelyard.core.errors import TargetError
 from steelyard.core.findings import State
 from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import Role
 from steelyard.core.stack import StackFacts
+from steelyard.core.wording import TargetError
 from steelyard.gateways.doors import system_doors
 from steelyard.gateways.redis import RedisPy, ReplyError
 from steelyard.tuning.facts.servers import collect_redis

@@ -14,9 +14,9 @@ import pytest
 from steelyard.campaign.evidence import watch as watching
 from steelyard.campaign.evidence.turn_watch import ServerProbe
 from steelyard.campaign.evidence.watch import Watch
-from steelyard.core.errors import SteelyardError
 from steelyard.core.measurement import BEGIN, COMMIT, STATEMENTS, Evidence, Quantity, WaitClass
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import SteelyardError
 from steelyard.gateways.host import LocalHost, SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.sql import PsycopgSql

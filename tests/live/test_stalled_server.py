@@ -10,7 +10,7 @@ import pytest
 
 from steelyard.answers.latency.results import histogram_of_run
 from steelyard.core.measurement import RunLatency
-from steelyard.core.units import US_PER_S
+from steelyard.core.wording import US_PER_S
 from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import Histogram
 from support.live import Steelyard, interrupted, wait_for

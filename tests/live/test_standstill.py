@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from steelyard.core.errors import PrivilegeError
 from steelyard.core.linux import Controller
+from steelyard.core.wording import PrivilegeError
 from steelyard.gateways.cgroups import SystemCgroups, SystemFamilies
 from steelyard.places.local.groups import is_frozen, thaw
 from support.endpoint import as_account

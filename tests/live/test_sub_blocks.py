@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB
 from steelyard.record.directory import read_campaign, read_schedule
 from support.live import TINY, Steelyard, lasting, living_servers, wait_for
 

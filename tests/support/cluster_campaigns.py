@@ -7,7 +7,6 @@ from functools import partial
 
 import kubernetes
 
-from steelyard.core.errors import SteelyardError
 from steelyard.core.kubernetes import (
     CLAIM,
     CLUSTER,
@@ -21,6 +20,7 @@ from steelyard.core.kubernetes import (
     ContainerRef,
     ref_of,
 )
+from steelyard.core.wording import SteelyardError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes import IMAGE, left_of, until
 from support.live import Steelyard

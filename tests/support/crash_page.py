@@ -14,7 +14,7 @@ from steelyard.cli.campaigns import as_json
 from steelyard.cli.crash_testing import crash_content
 from steelyard.core.crash import CrashTest
 from steelyard.core.redis import Death
-from steelyard.core.units import format_share
+from steelyard.core.wording import format_share
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "crash-tests.md"

@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from steelyard.core.errors import SteelyardError
+from steelyard.core.wording import SteelyardError
 from steelyard.gateways.process import SystemProcesses
 from steelyard.places.local.server import staged
 from steelyard.systems.postgres.server import find_installation, wheel_parts

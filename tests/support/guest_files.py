@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from steelyard.core.linux import cpu_list
-from steelyard.core.units import KIB, MIB
+from steelyard.core.wording import KIB, MIB
 
 _MAPS = (
     "55d0c2600000 default file=/usr/bin/qemu-system-x86_64 mapped=9 N0=9 kernelpagesize_kB=4\n"

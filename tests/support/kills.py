@@ -16,8 +16,8 @@ from pathlib import Path
 
 from steelyard.answers.campaign import analyse
 from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status
-from steelyard.core.errors import SteelyardError
 from steelyard.core.schedule import Schedule
+from steelyard.core.wording import SteelyardError
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.journal import (
     BlockEnded,

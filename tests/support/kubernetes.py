@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 import pytest
 from ruamel.yaml import YAML
 
-from steelyard.core.errors import SteelyardError
 from steelyard.core.kubernetes import (
     ACCOUNT,
     CLAIM,
@@ -41,6 +40,7 @@ from steelyard.core.kubernetes import (
     campaign_labels,
     ref_of,
 )
+from steelyard.core.wording import SteelyardError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import (
     KubectlConfiguration,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from steelyard.core.errors import PreflightError
 from steelyard.core.kubernetes import CONFIG_MAP, SECRET, Manifest, ObjectRef, ref_of
+from steelyard.core.wording import PreflightError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes import until
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.errors import SteelyardError
+from steelyard.core.wording import SteelyardError
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.virsh import Virsh
 from support.lacking import lacking

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from steelyard.core.linux import IdleState, LinuxFacts, NumaNode, PagePool
 from steelyard.core.stack import StackFacts
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB
 
 PAGE = 2 * MIB
 

@@ -6,7 +6,7 @@ from ruamel.yaml import YAML
 
 from steelyard.campaign.file.files import load_experiment
 from steelyard.core.kubernetes import Manifest, SecretRef
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
 from steelyard.tuning.files.files import MATRIX, class_text
 from steelyard.tuning.profiles import MachineFacts

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.errors import TargetError
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import TargetError
 from steelyard.gateways.redis import RedisPy, RedisSession
 from support.endpoint import free_port
 from support.lacking import lacking

@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steelyard.core.errors import TargetError
 from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import Role, SplitPlan, SplitRequest, SplitServer
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB, TargetError
 from steelyard.gateways.redis import RedisPy, RedisSession
 from steelyard.tuning.plan.redis_split import make_split
 from support.endpoint import free_port

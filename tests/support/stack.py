@@ -5,7 +5,6 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from steelyard.core.errors import RecordError
 from steelyard.core.stack import (
     Knob,
     KnobKind,
@@ -14,7 +13,7 @@ from steelyard.core.stack import (
     StackPlan,
     StackRequest,
 )
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB, RecordError
 from steelyard.tuning.apply import applier
 from steelyard.tuning.apply.door import Check, KnobDoor
 

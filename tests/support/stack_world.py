@@ -14,7 +14,7 @@ from fakes.kernel import PAGE_BYTES, FakeKernel
 from fakes.processes import FakeProcesses
 from fakes.settings import FakeSettings
 from steelyard.core.stack import DomainDesign, Knob, KnobKind, Step
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB
 from steelyard.gateways.placed_files import LocalFiles, PlacedFile
 from steelyard.record.journal import Entry, Journal, Line, StackBegun, encode
 from steelyard.tuning.apply.applier import (

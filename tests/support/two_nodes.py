@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB
 from steelyard.gateways.virsh import Virsh
 from support.huge_pages import more_huge_pages
 from support.libvirtd import PREFIX, a_libvirt, guest_directory, running, wait_for

@@ -9,8 +9,8 @@ import pytest
 
 import steelyard
 from steelyard import notebook
-from steelyard.core.errors import InputError, RecordError
 from steelyard.core.findings import Verdict
+from steelyard.core.wording import InputError, RecordError
 from steelyard.record import tables
 from support.notebook import NOTEBOOK, executed
 

@@ -17,8 +17,8 @@ import pytest
 
 from steelyard.campaign.file.form import experiment_schema
 from steelyard.cli.main import cli
-from steelyard.core.errors import ExitCode
 from steelyard.core.outside import POSTGRES_MARK, REDIS_MARK
+from steelyard.core.wording import ExitCode
 from steelyard.record import tables
 from steelyard.systems.postgres.existing import server as statements
 from support.examples import EXAMPLES

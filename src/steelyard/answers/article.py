@@ -27,7 +27,7 @@ from steelyard.answers.results import (
     weighed_cells,
 )
 from steelyard.core.findings import Verdict
-from steelyard.core.units import SECONDS_PER_MINUTE, format_duration, whole_minutes
+from steelyard.core.wording import SECONDS_PER_MINUTE, format_duration, whole_minutes
 from steelyard.report.document import (
     FORMAT,
     MISSING,

@@ -19,7 +19,7 @@ from steelyard.answers.report import (
 from steelyard.answers.results import CampaignAnalysis, cell_name
 from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
 from steelyard.core.measurement import Run
-from steelyard.core.units import format_bytes, format_percent
+from steelyard.core.wording import format_bytes, format_percent
 from steelyard.report.document import (
     MISSING,
     TONES,

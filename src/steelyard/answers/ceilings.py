@@ -17,7 +17,7 @@ from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Evidence, Quantity, Run
 from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind
-from steelyard.core.units import KIB, MIB, US_PER_S, format_bytes, format_share
+from steelyard.core.wording import KIB, MIB, US_PER_S, format_bytes, format_share
 from steelyard.report.document import (
     MISSING,
     Json,

@@ -40,7 +40,6 @@ from steelyard.answers.results import CampaignAnalysis, Comparison, command_pair
 from steelyard.answers.scalability import scalability_curves
 from steelyard.answers.tables import comparison_section, settings_section
 from steelyard.core.campaign import CampaignPlan, CampaignRecord
-from steelyard.core.errors import InputError
 from steelyard.core.experiment import Experiment, LogPolicy, Measure, SwitchCost
 from steelyard.core.findings import Estimate, Finding, Severity
 from steelyard.core.measurement import Environment
@@ -48,7 +47,7 @@ from steelyard.core.schedule import CellKey
 from steelyard.core.target import (
     Target,
 )
-from steelyard.core.units import format_share
+from steelyard.core.wording import InputError, format_share
 from steelyard.report.document import (
     CONFIDENCE,
     FORMAT,

@@ -13,13 +13,12 @@ from steelyard.answers.durability.compute import survivals_of
 from steelyard.answers.durability.results import Fate, Loss
 from steelyard.answers.results import CampaignAnalysis, Grounds, SettingDifference
 from steelyard.answers.validity.work_rules import trips_differ
-from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Experiment, Track
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.core.storage import Provision
-from steelyard.core.units import MS_PER_S, format_bytes
+from steelyard.core.wording import MS_PER_S, PreflightError, format_bytes
 from steelyard.report.document import (
     Block,
     Column,

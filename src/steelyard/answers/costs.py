@@ -34,7 +34,7 @@ from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Quantity, Run
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import EngineName
-from steelyard.core.units import US_PER_S
+from steelyard.core.wording import US_PER_S
 from steelyard.report.document import (
     MISSING,
     POINTWISE,

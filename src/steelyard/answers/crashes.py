@@ -29,7 +29,7 @@ from steelyard.core.redis import (
 )
 from steelyard.core.stack import StorageClassFacts
 from steelyard.core.target import RedisKubernetesTarget, RedisLocalTarget, Target
-from steelyard.core.units import format_bytes, format_share
+from steelyard.core.wording import format_bytes, format_share
 from steelyard.report.document import (
     Block,
     BulletList,

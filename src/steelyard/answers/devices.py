@@ -34,7 +34,7 @@ from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Evidence, Quantity, SustainedRun, WaitClass
 from steelyard.core.schedule import CellKey
 from steelyard.core.storage import Provision
-from steelyard.core.units import KIB, MIB, format_bytes, format_share
+from steelyard.core.wording import KIB, MIB, format_bytes, format_share
 from steelyard.report.document import (
     MISSING,
     POINTWISE,

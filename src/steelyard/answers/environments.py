@@ -20,8 +20,8 @@ from steelyard.answers.comparison import (
 )
 from steelyard.answers.results import CellSummary
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import InputError
 from steelyard.core.schedule import CellKey
+from steelyard.core.wording import InputError
 from steelyard.report.document import (
     FORMAT,
     MISSING,

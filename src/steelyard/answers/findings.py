@@ -41,7 +41,7 @@ from steelyard.core.findings import (
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import Mode
 from steelyard.core.target import EngineName, RedisKubernetesTarget, RedisLocalTarget, Target
-from steelyard.core.units import format_duration, format_percent, format_utc, whole_minutes
+from steelyard.core.wording import format_duration, format_percent, format_utc, whole_minutes
 from steelyard.report.document import (
     TONES,
     Block,

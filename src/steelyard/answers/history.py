@@ -13,12 +13,11 @@ import numpy as np
 
 from steelyard.answers.report import Listed
 from steelyard.answers.results import CampaignAnalysis, Comparison, is_interim, uncompared
-from steelyard.core.errors import InputError
 from steelyard.core.experiment import Workload
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import Load
 from steelyard.core.target import WorkWords
-from steelyard.core.units import format_percent
+from steelyard.core.wording import InputError, format_percent
 from steelyard.report.document import (
     FORMAT,
     MISSING,

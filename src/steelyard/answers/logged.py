@@ -45,7 +45,7 @@ from steelyard.answers.latency.section import (
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import LoggedInterval, RunLatency, Spread
 from steelyard.core.target import POSTGRES_WORDS
-from steelyard.core.units import MS_PER_S, US_PER_S
+from steelyard.core.wording import MS_PER_S, US_PER_S
 from steelyard.report.document import (
     FORMAT,
     MISSING,

@@ -23,7 +23,7 @@ from steelyard.core.money import (
     transaction_cost,
 )
 from steelyard.core.schedule import CellKey
-from steelyard.core.units import MS_PER_S, SECONDS_PER_MINUTE, format_bytes, format_duration
+from steelyard.core.wording import MS_PER_S, SECONDS_PER_MINUTE, format_bytes, format_duration
 from steelyard.report.document import (
     MISSING,
     Block,

@@ -27,7 +27,7 @@ from steelyard.core.experiment import Attribution, AttributionKind, Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Evidence, Quantity, Run
 from steelyard.core.schedule import CellKey
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB
 from steelyard.stats.factorial import difference, main_effect, removed_last
 from steelyard.stats.intervals import (
     FloatArray,

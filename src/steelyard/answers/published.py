@@ -18,7 +18,7 @@ from steelyard.answers.latency.results import LatencyAnalysis
 from steelyard.answers.results import CampaignAnalysis, CellSummary, Grounds
 from steelyard.core.experiment import Experiment, GeneratorName, Layer, Workload
 from steelyard.core.schedule import Load
-from steelyard.core.units import MS_PER_S
+from steelyard.core.wording import MS_PER_S
 from steelyard.report.document import (
     MISSING,
     Json,

@@ -131,7 +131,7 @@ from steelyard.answers.turns import turns_json
 from steelyard.core.campaign import CampaignPlan, RoundsFor, Status
 from steelyard.core.experiment import Configuration, Experiment
 from steelyard.core.findings import Finding
-from steelyard.core.units import format_bytes, format_duration
+from steelyard.core.wording import format_bytes, format_duration
 from steelyard.report.document import (
     FORMAT,
     MISSING,

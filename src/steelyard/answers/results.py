@@ -14,7 +14,7 @@ from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Estimate, Finding, Validity, Verdict
 from steelyard.core.measurement import Fact, Run
 from steelyard.core.schedule import Ceiling, CellKey, Load, Mode
-from steelyard.core.units import format_duration, format_percent
+from steelyard.core.wording import format_duration, format_percent
 from steelyard.report.document import (
     CONFIDENCE,
     Tone,

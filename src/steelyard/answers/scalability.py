@@ -10,7 +10,7 @@ from steelyard.answers.results import CampaignAnalysis, Grounds
 from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT, Experiment
 from steelyard.core.findings import Estimate, Finding, Severity
 from steelyard.core.schedule import CellKey, Load
-from steelyard.core.units import format_percent, format_share
+from steelyard.core.wording import format_percent, format_share
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,

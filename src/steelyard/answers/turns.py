@@ -33,7 +33,7 @@ from steelyard.core.campaign import CampaignPlan, CampaignRecord
 from steelyard.core.experiment import ONE, PREWARM_BYTES, RATE, Experiment, SwitchCost
 from steelyard.core.measurement import Quantity, Run
 from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
-from steelyard.core.units import KIB, MIB, format_bytes
+from steelyard.core.wording import KIB, MIB, format_bytes
 from steelyard.report.document import Json, enumeration, number
 from steelyard.stats.intervals import FloatArray, Interval
 from steelyard.stats.turns import (

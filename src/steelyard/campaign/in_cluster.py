@@ -27,7 +27,12 @@ from steelyard.answers.campaign import analyse
 from steelyard.campaign.run.runner import Progress
 from steelyard.campaign.run.session import Request
 from steelyard.core.campaign import CampaignRecord, Status
-from steelyard.core.errors import (
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Finding
+from steelyard.core.kubernetes import CLAIM, NAMESPACE, ContainerRef, ObjectRef
+from steelyard.core.measurement import Run, SustainedRun
+from steelyard.core.target import Target
+from steelyard.core.wording import (
     ExitCode,
     InputError,
     MeasurementError,
@@ -36,13 +41,8 @@ from steelyard.core.errors import (
     RecordError,
     SteelyardError,
     TargetError,
+    format_bytes,
 )
-from steelyard.core.experiment import Experiment
-from steelyard.core.findings import Finding
-from steelyard.core.kubernetes import CLAIM, NAMESPACE, ContainerRef, ObjectRef
-from steelyard.core.measurement import Run, SustainedRun
-from steelyard.core.target import Target
-from steelyard.core.units import format_bytes
 from steelyard.gateways.files import make_directory, read_text, remove_tree, translated, write_text
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from steelyard.cli.completion import complete_campaign
-from steelyard.core.errors import InputError
+from steelyard.core.wording import InputError
 
 if TYPE_CHECKING:
     from steelyard.answers.article import Article
@@ -104,7 +104,7 @@ def _written(article: "Article", out: Path) -> str:
     """Write every form of the article, and return what was written."""
     from steelyard.answers.article import article_document, article_json
     from steelyard.cli.campaigns import as_json
-    from steelyard.core.errors import RecordError
+    from steelyard.core.wording import RecordError
     from steelyard.gateways.files import make_directory, write_text
     from steelyard.report.html import published_files
 

@@ -25,7 +25,8 @@ from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.launching import RunOptions
 from steelyard.cli.progress import LiveProgress, progress_for
 from steelyard.core.campaign import Status
-from steelyard.core.errors import (
+from steelyard.core.experiment import Experiment
+from steelyard.core.wording import (
     ExitCode,
     InputError,
     Interrupted,
@@ -34,9 +35,8 @@ from steelyard.core.errors import (
     RecordError,
     SteelyardError,
     TargetError,
+    format_bytes,
 )
-from steelyard.core.experiment import Experiment
-from steelyard.core.units import format_bytes
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import job as jobs

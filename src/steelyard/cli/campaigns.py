@@ -15,7 +15,9 @@ from steelyard.answers.gate import Broken, Judged, judge, junit, under_condition
 from steelyard.answers.report import Listed, build_document, summary
 from steelyard.answers.results import CampaignAnalysis, uncompared
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import (
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Condition, Outcome, parse_condition, worst
+from steelyard.core.wording import (
     ExitCode,
     InputError,
     Interrupted,
@@ -24,8 +26,6 @@ from steelyard.core.errors import (
     SteelyardError,
     quoted,
 )
-from steelyard.core.experiment import Experiment
-from steelyard.core.findings import Condition, Outcome, parse_condition, worst
 from steelyard.gateways.files import may_write, tree_bytes, write_text
 from steelyard.record.directory import find_campaigns, is_held, left_behind, read_with_standing
 from steelyard.record.tables import INSTALL, can_make_tables, write_tables

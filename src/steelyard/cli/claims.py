@@ -39,7 +39,7 @@ def command(
     """
     from steelyard.answers.claims.examination import examination_document, examination_json, examine
     from steelyard.cli import campaigns
-    from steelyard.core.errors import ExitCode, RecordError
+    from steelyard.core.wording import ExitCode, RecordError
     from steelyard.gateways.files import write_text
     from steelyard.report.html import render_html
 
@@ -62,7 +62,7 @@ def _publication(tables: tuple[Path, ...], statements: Path | None) -> "Publicat
     from steelyard.answers.claims.examination import published_tables
     from steelyard.answers.claims.statements import Publication, read_claims
     from steelyard.answers.claims.tables import article_series
-    from steelyard.core.errors import InputError
+    from steelyard.core.wording import InputError
     from steelyard.gateways.files import read_given
 
     if not tables and statements is None:
@@ -83,7 +83,7 @@ def _read(tables: tuple[Path, ...]) -> "list[PublishedTable]":
         InputError: With what is wrong in all of them.
     """
     from steelyard.answers.claims.tables import read_table
-    from steelyard.core.errors import InputError, raise_together
+    from steelyard.core.wording import InputError, raise_together
     from steelyard.gateways.files import read_given
 
     found, wrong = [], []

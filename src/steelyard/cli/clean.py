@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from steelyard.campaign.cleanup.leftovers import Leftover
     from steelyard.campaign.cleanup.undoing import Labelled
-    from steelyard.core.errors import LeftBehindError
     from steelyard.core.outside import InCluster
+    from steelyard.core.wording import LeftBehindError
     from steelyard.gateways.doors import Doors
 
 
@@ -102,7 +102,7 @@ def _clean_records(
 
 def _adopt(directories: tuple[Path, ...], doors: "Doors", *, dry_run: bool, yes: bool) -> None:
     from steelyard.campaign.cleanup.undoing import adopt, does
-    from steelyard.core.units import printable
+    from steelyard.core.wording import printable
     from steelyard.record.directory import read_campaign
 
     for path in directories:
@@ -199,7 +199,7 @@ def _is_for_clean(labelled: "Labelled", context: str, *, yes: bool) -> bool:
 
 def _say(found: "Sequence[Leftover]") -> None:
     from steelyard.campaign.cleanup.undoing import claim
-    from steelyard.core.units import format_bytes, printable
+    from steelyard.core.wording import format_bytes, printable
 
     if not found:
         click.echo("No campaign has left anything behind.")
@@ -230,7 +230,7 @@ def _what(leftover: "Leftover") -> "Iterator[str]":
 
 def _clean_cache(*, dry_run: bool, yes: bool) -> None:
     from steelyard.campaign.cleanup.leftovers import refuse_while_running
-    from steelyard.core.units import format_bytes
+    from steelyard.core.wording import format_bytes
     from steelyard.gateways.files import (
         cache_directory,
         holding_cache,

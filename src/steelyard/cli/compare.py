@@ -8,7 +8,7 @@ import click
 
 from steelyard.cli.completion import complete_campaign, complete_compared
 from steelyard.cli.options import gate_options, renaming
-from steelyard.core.errors import InputError
+from steelyard.core.wording import InputError
 
 if TYPE_CHECKING:
     from steelyard.answers.results import CampaignAnalysis

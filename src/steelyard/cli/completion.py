@@ -87,7 +87,7 @@ def complete_cell(
 
 def _experiment(context: click.Context) -> "Experiment | None":
     """Return that of the campaign in the word before; None where there is none: no error."""
-    from steelyard.core.errors import SteelyardError
+    from steelyard.core.wording import SteelyardError
     from steelyard.record.directory import read_campaign
 
     # Behind an option that lacks its value, click has not told words from arguments yet.

@@ -13,9 +13,8 @@ from pydantic import TypeAdapter
 from steelyard.answers.crashes import crash_document, crash_json, crash_summaries
 from steelyard.cli.campaigns import as_json, print_json, print_whole
 from steelyard.core.crash import CrashMode, CrashTest
-from steelyard.core.errors import ExitCode, InputError
 from steelyard.core.redis import Death
-from steelyard.core.units import parse_duration_s
+from steelyard.core.wording import ExitCode, InputError, parse_duration_s
 from steelyard.crash.testing import Asked, Subject, crash_test
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, holding_cache, make_directory, write_text

@@ -47,7 +47,7 @@ def _choice(analysis: "CampaignAnalysis", cell: str | None) -> "Choice":
         InputError: The campaign has no such cell.
     """
     from steelyard.answers.reasons.section import Choice
-    from steelyard.core.errors import InputError
+    from steelyard.core.wording import InputError
 
     if cell is None:
         return Choice()

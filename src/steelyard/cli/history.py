@@ -30,7 +30,7 @@ def command(
     """
     from steelyard.answers.history import history_document, history_json, history_of
     from steelyard.cli import campaigns
-    from steelyard.core.errors import RecordError
+    from steelyard.core.wording import RecordError
     from steelyard.gateways.files import write_text
     from steelyard.report.html import render_html
 

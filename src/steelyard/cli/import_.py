@@ -48,7 +48,7 @@ def command(
     )
     from steelyard.answers.claims.tables import table_text
     from steelyard.cli import campaigns
-    from steelyard.core.errors import RecordError
+    from steelyard.core.wording import RecordError
     from steelyard.gateways.files import write_text
 
     rows = repeats_numbered(
@@ -72,7 +72,7 @@ def _read(words: tuple[str, ...], form: str) -> "list[PublishedRow]":
         InputError: With what is wrong in any of them.
     """
     from steelyard.cli.percentiles import ONE_GROUP, groups_of
-    from steelyard.core.errors import InputError, raise_together
+    from steelyard.core.wording import InputError, raise_together
 
     rows: list[PublishedRow] = []
     wrong = []
@@ -93,7 +93,7 @@ def _of_file(path: Path, name: str, form: str) -> "list[PublishedRow]":
     from dataclasses import replace
 
     from steelyard.answers.claims.tables import read_table
-    from steelyard.core.errors import InputError
+    from steelyard.core.wording import InputError
     from steelyard.gateways.files import read_given
     from steelyard.systems.printed_results import FORMS, read_printed
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from steelyard.cli.options import PATH, SIZE, cluster_options
-from steelyard.core.errors import ExitCode, InputError
+from steelyard.core.wording import ExitCode, InputError
 
 if TYPE_CHECKING:
     from steelyard.answers.stack.inspection import Inspection
@@ -97,7 +97,7 @@ def command(context: click.Context, /, **_: object) -> int:
 
 def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
     """Return where to look."""
-    from steelyard.core.units import parse_bytes
+    from steelyard.core.wording import parse_bytes
     from steelyard.tuning.facts.collecting import Asked
 
     names = ("on", "dsn", "redis", "data_directory", "instance_metadata", "memory", "cpus")
@@ -243,7 +243,7 @@ def _fact_doors(doors: "Doors") -> "FactDoors":
 
 def defined_domain(name: str) -> str | None:
     """Return a domain's XML as this machine's libvirt keeps it; None where it has none."""
-    from steelyard.core.errors import SteelyardError
+    from steelyard.core.wording import SteelyardError
     from steelyard.gateways.doors import system_doors
     from steelyard.gateways.virsh import Virsh
 

@@ -131,7 +131,7 @@ def chosen(names: Sequence[str], *, longhorn: bool) -> "tuple[StorageClass, ...]
         InputError: There is none of a name.
     """
     from steelyard.campaign.file.form_values import shown
-    from steelyard.core.errors import InputError, choice
+    from steelyard.core.wording import InputError, choice
     from steelyard.tuning.files.files import MATRIX
 
     known = {each.name: each for each in MATRIX if each.longhorn or not longhorn}

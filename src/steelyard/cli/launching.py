@@ -44,7 +44,10 @@ from steelyard.cli import article
 from steelyard.cli.campaigns import Gate, print_json, print_whole, rendered, show, write_reports
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.progress import TerminalOperator, forecast_json, forecast_text, progress_for
-from steelyard.core.errors import (
+from steelyard.core.experiment import Experiment
+from steelyard.core.kubernetes import SecretRef
+from steelyard.core.linux import BlockDevice
+from steelyard.core.wording import (
     InputError,
     Interrupted,
     PreflightError,
@@ -52,11 +55,10 @@ from steelyard.core.errors import (
     SteelyardError,
     TargetError,
     UnconfiguredError,
+    format_bytes,
+    format_duration,
+    parse_duration_s,
 )
-from steelyard.core.experiment import Experiment
-from steelyard.core.kubernetes import SecretRef
-from steelyard.core.linux import BlockDevice
-from steelyard.core.units import format_bytes, format_duration, parse_duration_s
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.places.kubernetes.generators import GeneratorPlan

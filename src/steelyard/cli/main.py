@@ -17,7 +17,7 @@ from typing import NoReturn
 import click
 
 import steelyard
-from steelyard.core.errors import ExitCode, InputError, Interrupted, SteelyardError, did_you_mean
+from steelyard.core.wording import ExitCode, InputError, Interrupted, SteelyardError, did_you_mean
 
 
 class LazyGroup(click.Group):
@@ -208,7 +208,7 @@ def _outcome() -> int:
 
 def _say(kind: str, message: str, hint: str) -> None:
     """Print what happened and the way out."""
-    from steelyard.core.units import printable
+    from steelyard.core.wording import printable
 
     click.echo(f"{kind}: {printable(message)}", err=True)
     if hint:

@@ -17,7 +17,7 @@ def command(directory: Path) -> None:
     For the account: steelyard man ~/.local/share/man/man1, then man steelyard-run.
     """
     from steelyard.cli.main import cli
-    from steelyard.core.errors import RecordError
+    from steelyard.core.wording import RecordError
     from steelyard.gateways.files import make_directory, write_text
 
     make_directory(directory)

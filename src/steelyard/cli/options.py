@@ -10,10 +10,9 @@ import click
 from click.core import ParameterSource
 
 from steelyard.cli.completion import complete_source
-from steelyard.core.errors import InputError
 from steelyard.core.findings import parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE
-from steelyard.core.units import MIB, parse_bytes, parse_duration_s, parse_quantity
+from steelyard.core.wording import MIB, InputError, parse_bytes, parse_duration_s, parse_quantity
 
 DEFAULT_SOURCE: Final = "preset:quick"
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -27,10 +27,16 @@ from steelyard.answers.logged import (
 from steelyard.answers.results import CampaignAnalysis, cell_name
 from steelyard.cli import campaigns
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import InputError, RecordError, quoted
 from steelyard.core.experiment import MANY
 from steelyard.core.measurement import Run, SustainedRun
-from steelyard.core.units import US_PER_S, format_bytes, parse_duration_s
+from steelyard.core.wording import (
+    US_PER_S,
+    InputError,
+    RecordError,
+    format_bytes,
+    parse_duration_s,
+    quoted,
+)
 from steelyard.gateways.files import write_text
 from steelyard.record.directory import read_campaign
 from steelyard.report.charts import INSTALL, on_white, render_chart

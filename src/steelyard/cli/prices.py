@@ -37,7 +37,7 @@ def command(*, update: bool, region: str | None, prices: Path | None) -> None:
 
 
 def _updated(text: str, region: str) -> str:
-    from steelyard.core.units import format_utc
+    from steelyard.core.wording import format_utc
     from steelyard.gateways.doors import system_doors
     from steelyard.targets.prices import updated
 

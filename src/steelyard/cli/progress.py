@@ -52,7 +52,7 @@ from steelyard.campaign.run.runner import Progress
 from steelyard.core.campaign import BlockOutcome, CampaignPlan
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
 from steelyard.core.schedule import Load, Mode, PlannedBlock
-from steelyard.core.units import format_bytes, format_duration, format_percent
+from steelyard.core.wording import format_bytes, format_duration, format_percent
 from steelyard.report.document import Table as Report
 from steelyard.report.document import count
 from steelyard.report.terminal import render_table

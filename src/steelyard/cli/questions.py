@@ -41,10 +41,17 @@ from steelyard.cli.launching import (
     start,
 )
 from steelyard.core.campaign import RoundsFor
-from steelyard.core.errors import ExperimentFileError, InputError, PreflightError, RecordError
 from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCost
 from steelyard.core.schedule import Mode
-from steelyard.core.units import format_bytes, format_duration, parse_duration_s
+from steelyard.core.wording import (
+    ExperimentFileError,
+    InputError,
+    PreflightError,
+    RecordError,
+    format_bytes,
+    format_duration,
+    parse_duration_s,
+)
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import write_text
 from steelyard.targets.assembly import Assembly, assemble

@@ -156,7 +156,7 @@ def split(context: click.Context, /, **_: object) -> None:
 
 def _request(given: "Mapping[str, Any]") -> "SplitRequest":
     from steelyard.core.redis import SplitInCluster, SplitRequest
-    from steelyard.core.units import parse_bytes
+    from steelyard.core.wording import parse_bytes
 
     storage = given["storage"]
     return SplitRequest(

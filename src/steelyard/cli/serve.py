@@ -24,7 +24,7 @@ def command(directory: Path | None, *, listen: str) -> None:
     computes only when a block has ended. That takes CPU time: on the machine that is measured,
     look rarely.
     """
-    from steelyard.core.errors import PreflightError
+    from steelyard.core.wording import PreflightError
 
     address, port = _split(listen)
     try:

@@ -37,8 +37,13 @@ from steelyard.answers.history import history_document, history_of
 from steelyard.answers.report import Listed
 from steelyard.cli.campaigns import HOME, campaign_is_held, listed_campaign, readable
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import InputError, PreflightError, RecordError, SteelyardError
-from steelyard.core.units import format_bytes
+from steelyard.core.wording import (
+    InputError,
+    PreflightError,
+    RecordError,
+    SteelyardError,
+    format_bytes,
+)
 from steelyard.record.directory import find_campaigns, read_beginning, read_campaign
 from steelyard.report.document import Document, Link, Paragraph, Section, Tone
 from steelyard.report.html import render_html

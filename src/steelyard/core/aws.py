@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from math import ceil, inf
 from typing import Final
 
-from steelyard.core.errors import InputError
-from steelyard.core.units import format_duration
+from steelyard.core.wording import InputError, format_duration
 
 _PER_HOUR: Final = 3600.0
 _PER_MINUTE: Final = 60.0

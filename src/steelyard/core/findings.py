@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
-from steelyard.core.errors import InputError
 from steelyard.core.target import EngineName
+from steelyard.core.wording import InputError
 
 
 class Verdict(StrEnum):

@@ -14,10 +14,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from steelyard.core.errors import InputError
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.measurement import Fact
-from steelyard.core.units import KIB, MIB, US_PER_S, format_bytes, format_latencies, parse_bytes
+from steelyard.core.wording import (
+    KIB,
+    MIB,
+    US_PER_S,
+    InputError,
+    format_bytes,
+    format_latencies,
+    parse_bytes,
+)
 
 # Longest exit latency of a shallow idle state. Of server CPUs C1 and C1E are below, C6 far above:
 # 1-10 and 85-170 µs in drivers/idle/intel_idle.c; TuneD's latency-performance draws the same line.

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from steelyard.core.errors import InputError
-from steelyard.core.units import MS_PER_S
+from steelyard.core.wording import MS_PER_S, InputError
 
 # Bounded, so that no text becomes a number that overflows.
 _NUMBER: Final = re.compile(

@@ -20,10 +20,9 @@ from enum import StrEnum
 from typing import Final, Literal
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
-from steelyard.core.errors import InputError
 from steelyard.core.experiment import Workload
 from steelyard.core.stack import ArithmeticLine, PlannedSetting, RenderedFile
-from steelyard.core.units import MS_PER_S
+from steelyard.core.wording import MS_PER_S, InputError
 
 _DEFAULTS: Final = {
     "appendonly": "no",

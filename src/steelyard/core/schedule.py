@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

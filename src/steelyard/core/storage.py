@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from steelyard.core.units import KIB, format_bytes
+from steelyard.core.wording import KIB, format_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

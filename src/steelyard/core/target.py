@@ -9,10 +9,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from steelyard.core.aws import CLASSES, Volume, burst_lasts_s, hidden_by_burst, volume_of
-from steelyard.core.errors import InputError
 from steelyard.core.money import Rates
 from steelyard.core.storage import Provision, Store
-from steelyard.core.units import GIB, format_duration, parse_quantity, parse_quantity_bytes
+from steelyard.core.wording import (
+    GIB,
+    InputError,
+    format_duration,
+    parse_quantity,
+    parse_quantity_bytes,
+)
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -19,17 +19,18 @@ from pathlib import Path
 from typing import Final, Self
 
 from steelyard.core.crash import Crash, CrashMode, CrashTest
-from steelyard.core.errors import (
+from steelyard.core.outside import Command, MadeDirectory, ServerAddress, ServerProgram
+from steelyard.core.redis import Death
+from steelyard.core.wording import (
+    MIB,
     MeasurementError,
     PreflightError,
     RefusedError,
     SilentError,
     SteelyardError,
     TargetError,
+    format_bytes,
 )
-from steelyard.core.outside import Command, MadeDirectory, ServerAddress, ServerProgram
-from steelyard.core.redis import Death
-from steelyard.core.units import MIB, format_bytes
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import (
     Lock,

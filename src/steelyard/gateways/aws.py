@@ -11,7 +11,7 @@ be added, and nobody guesses it from a stack trace.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
-from steelyard.core.errors import (
+from steelyard.core.wording import (
     LoginError,
     PreflightError,
     PrivilegeError,

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from steelyard.core.errors import InputError, PrivilegeError, TargetError, quoted
 from steelyard.core.linux import Controller, parse_cpu_list
+from steelyard.core.wording import InputError, PrivilegeError, TargetError, quoted
 from steelyard.gateways.files import existing_parent, read_text
 from steelyard.gateways.host import CPU_SETS, parse_mounts
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
-from steelyard.core.errors import (
+from steelyard.core.wording import (
     InputError,
     MeasurementError,
     PreflightError,

@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from steelyard.core.errors import InputError, PreflightError, PrivilegeError, TargetError
 from steelyard.core.linux import parse_cpu_list
+from steelyard.core.wording import InputError, PreflightError, PrivilegeError, TargetError
 
 
 class Clock(Protocol):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, Self
 
-from steelyard.core.errors import PrivilegeError, TargetError
+from steelyard.core.wording import PrivilegeError, TargetError
 from steelyard.gateways.files import NEW_FILE, remove_unfinished, sync_directory, translated
 from steelyard.gateways.host import Space
 

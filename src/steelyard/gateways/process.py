@@ -26,8 +26,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
-from steelyard.core.errors import MeasurementError, PrivilegeError, TargetError
 from steelyard.core.outside import Command, Completed
+from steelyard.core.wording import MeasurementError, PrivilegeError, TargetError
 
 _KILL_GRACE_S = 5.0
 _READ_BYTES = 1 << 16

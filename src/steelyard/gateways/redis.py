@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-from steelyard.core.errors import RefusedError
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import RefusedError
 
 Reply = object  # what a command answers: bytes, int, None, or a list of such
 TLS: Final = "tls"  # these are keys of ServerAddress.parameters

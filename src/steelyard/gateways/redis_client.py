@@ -16,8 +16,8 @@ from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.retry import Retry
 
-from steelyard.core.errors import LoginError, TargetError
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import LoginError, TargetError
 from steelyard.gateways.redis import (
     CACERT,
     CERT,

@@ -33,8 +33,8 @@ import psycopg
 from psycopg import adapt, errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
-from steelyard.core.errors import InputError, LoginError, RefusedError, TargetError
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import InputError, LoginError, RefusedError, TargetError
 from steelyard.gateways.host import Clock, SystemClock, until
 
 PATIENCE_S = 60.0  # as long as a run may stay without an end; a guess

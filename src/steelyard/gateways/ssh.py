@@ -11,8 +11,8 @@ from tempfile import gettempdir
 from typing import Final
 from urllib.parse import urlsplit
 
-from steelyard.core.errors import InputError, MeasurementError, TargetError
 from steelyard.core.outside import Command, Completed
+from steelyard.core.wording import InputError, MeasurementError, TargetError
 from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
 from steelyard.gateways.process import Dialogue, Processes, ProcessesHere
 

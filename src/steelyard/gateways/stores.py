@@ -29,9 +29,9 @@ from pathlib import Path
 from shutil import which
 from typing import Final, Protocol
 
-from steelyard.core.errors import LeftBehindError, PreflightError, PrivilegeError, TargetError
 from steelyard.core.outside import Command
 from steelyard.core.storage import Store
+from steelyard.core.wording import LeftBehindError, PreflightError, PrivilegeError, TargetError
 from steelyard.gateways.files import free_bytes, read_text, translated
 from steelyard.gateways.host import Clock, looks, parse_mounts
 from steelyard.gateways.process import Processes, RunningProcess

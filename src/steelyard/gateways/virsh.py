@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from xml.sax.saxutils import unescape
 
-from steelyard.core.errors import PrivilegeError, SteelyardError, TargetError
 from steelyard.core.outside import Command, Completed
+from steelyard.core.wording import PrivilegeError, SteelyardError, TargetError
 from steelyard.gateways.process import Processes
 
 SYSTEM = "qemu:///system"

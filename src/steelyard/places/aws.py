@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.measurement import BILLED_REQUESTS, ProviderSeries
 from steelyard.core.outside import InAws, Rented
+from steelyard.core.wording import LeftBehindError, PreflightError, TargetError
 from steelyard.gateways.aws import AwsApi, AwsRefusalError
 from steelyard.gateways.host import Clock, looks
 from steelyard.places.protocol import Ledger

@@ -14,7 +14,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, Final
 
-from steelyard.core.errors import SteelyardError, TargetError
 from steelyard.core.measurement import Vantage
 from steelyard.core.outside import (
     Command,
@@ -23,6 +22,7 @@ from steelyard.core.outside import (
     ServerProgram,
     stored_key,
 )
+from steelyard.core.wording import SteelyardError, TargetError
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.gateways.host import Clock, trouble_until
 from steelyard.gateways.process import Processes, RunningProcess, RunningPrograms

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from steelyard.core.errors import SteelyardError
 from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Finding
 from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef
@@ -13,6 +12,7 @@ from steelyard.core.measurement import Fact, ProviderSeries, Vantage
 from steelyard.core.outside import Command, Completed, Outside, ServerAddress, ServerProgram
 from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision
+from steelyard.core.wording import SteelyardError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import RunningPrograms
 from steelyard.places.agent.outcomes import StartSkew, unknown_skew

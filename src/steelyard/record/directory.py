@@ -10,9 +10,9 @@ from typing import BinaryIO, cast
 from pydantic import TypeAdapter
 
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import RecordError, quoted
 from steelyard.core.measurement import Environment
 from steelyard.core.schedule import Schedule
+from steelyard.core.wording import RecordError, quoted
 from steelyard.gateways.files import (
     Lock,
     make_directory,

@@ -19,7 +19,6 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, ServerMade, Status
-from steelyard.core.errors import RecordError
 from steelyard.core.experiment import Experiment, LogPolicy
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Environment, ProviderSeries, Run, SustainedRun
@@ -33,6 +32,7 @@ from steelyard.core.outside import (
     TurnedKnob,
 )
 from steelyard.core.stack import Knob
+from steelyard.core.wording import RecordError
 from steelyard.gateways.files import sync_directory, translated
 from steelyard.gateways.host import Clock
 

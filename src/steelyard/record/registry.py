@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from steelyard.core.errors import RecordError
 from steelyard.core.experiment import Experiment
 from steelyard.core.outside import (
     ControlGroup,
@@ -22,6 +21,7 @@ from steelyard.core.outside import (
     Outside,
     TurnedKnob,
 )
+from steelyard.core.wording import RecordError
 from steelyard.gateways.files import (
     add_line,
     cache_directory,

@@ -14,7 +14,6 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import InputError, RecordError
 from steelyard.core.measurement import (
     Evidence,
     Measurement,
@@ -24,6 +23,7 @@ from steelyard.core.measurement import (
     Seconds,
     SustainedRun,
 )
+from steelyard.core.wording import InputError, RecordError
 from steelyard.gateways.files import write_bytes
 from steelyard.stats.histogram import bucket_bounds, from_text
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from steelyard.core.findings import Estimate, Severity, Validity
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import POSTGRES_WORDS, WorkWords
-from steelyard.core.units import (
+from steelyard.core.wording import (
     MS_PER_S,
     US_PER_S,
     format_duration,

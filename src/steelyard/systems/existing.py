@@ -16,13 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from steelyard.core.errors import (
-    Complaint,
-    LeftBehindError,
-    PreflightError,
-    SteelyardError,
-    TargetError,
-)
 from steelyard.core.experiment import Configuration
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Fact
@@ -36,6 +29,13 @@ from steelyard.core.outside import (
     in_undoing_order,
 )
 from steelyard.core.schedule import Load
+from steelyard.core.wording import (
+    Complaint,
+    LeftBehindError,
+    PreflightError,
+    SteelyardError,
+    TargetError,
+)
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Processes

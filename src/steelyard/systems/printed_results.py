@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from steelyard.core.errors import InputError, MeasurementError
 from steelyard.core.outside import Completed
 from steelyard.core.published import Printed, PublishedRow, exactly, parse_plan, parse_printed
-from steelyard.core.units import MS_PER_S, US_PER_S
+from steelyard.core.wording import MS_PER_S, US_PER_S, InputError, MeasurementError
 from steelyard.systems.postgres.log_lines import (
     first_start_us,
     last_end_us,

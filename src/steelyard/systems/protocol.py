@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from steelyard.core.errors import Complaint, MeasurementError, TargetError
 from steelyard.core.experiment import (
     Configuration,
     EffectiveSetting,
@@ -33,6 +32,7 @@ from steelyard.core.measurement import (
 )
 from steelyard.core.outside import Command, Completed, ServerAddress, ServerProgram
 from steelyard.core.schedule import Load, Pausing, Stretch
+from steelyard.core.wording import Complaint, MeasurementError, TargetError
 from steelyard.gateways.host import Clock
 
 # Of those that are ended together: when the first is gone the others are killed.

@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from steelyard.core.errors import InputError, PreflightError, undo_after
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.outside import Outside
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import Here, RentedTarget, Target
+from steelyard.core.wording import InputError, PreflightError, undo_after
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes

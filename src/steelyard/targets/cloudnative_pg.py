@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Experiment, SwitchCost
 from steelyard.core.kubernetes import OF_CLUSTER, POD, Manifest, ObjectRef, SecretRef
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerInCluster
 from steelyard.core.schedule import CeilingsAsked
 from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget, Target
+from steelyard.core.wording import PreflightError
 from steelyard.places.kubernetes.generators import GeneratorPlan, pods_that_fit
 from steelyard.places.kubernetes.pods import resources_of
 from steelyard.places.kubernetes.reaching import Reach, make_secret, nodes_of, pod_behind, sql_knock

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
 from typing import Final
 
-from steelyard.core.errors import InputError
 from steelyard.core.experiment import (
     Configuration,
     Design,
@@ -35,7 +34,7 @@ from steelyard.core.target import (
     RedisLocalTarget,
     Target,
 )
-from steelyard.core.units import format_bytes
+from steelyard.core.wording import InputError, format_bytes
 from steelyard.systems.protocol import Engine
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.experiment import Experiment, SwitchCost
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
@@ -20,6 +19,7 @@ from steelyard.core.target import (
     RedisKubernetesTarget,
     Target,
 )
+from steelyard.core.wording import PreflightError, TargetError
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.redis import own_password
 from steelyard.gateways.sql import Sql

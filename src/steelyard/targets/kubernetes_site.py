@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from steelyard.core.errors import InputError, PreflightError, PrivilegeError
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.kubernetes import (
@@ -28,7 +27,16 @@ from steelyard.core.target import (
     KubernetesPlace,
     RedisKubernetesTarget,
 )
-from steelyard.core.units import GIB, MIB, format_bytes, in_unit, parse_quantity_bytes
+from steelyard.core.wording import (
+    GIB,
+    MIB,
+    InputError,
+    PreflightError,
+    PrivilegeError,
+    format_bytes,
+    in_unit,
+    parse_quantity_bytes,
+)
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi, verbs_of_sessions

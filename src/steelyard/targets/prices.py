@@ -18,8 +18,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from steelyard.core.aws import Volume
-from steelyard.core.errors import InputError
 from steelyard.core.money import INSTANCE, IOPS, STORAGE, Part, Rates
+from steelyard.core.wording import InputError
 from steelyard.gateways.files import read_text
 
 _STANDARD, _OPTIMIZED = "standard", "optimized"

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, Final
 
 from steelyard.core.aws import CLASSES
-from steelyard.core.errors import PreflightError, SteelyardError, TargetError, undo_after
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Fact, ProviderSeries
@@ -22,7 +21,7 @@ from steelyard.core.outside import OnServer, Outside, Rented, ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision
 from steelyard.core.target import AuroraTarget, EndpointTarget, RdsTarget, RentedTarget, Target
-from steelyard.core.units import in_unit
+from steelyard.core.wording import PreflightError, SteelyardError, TargetError, in_unit, undo_after
 from steelyard.gateways.aws import AwsApi
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import trouble_until

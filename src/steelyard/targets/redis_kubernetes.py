@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.experiment import Experiment, GeneratorName
 from steelyard.core.kubernetes import SECRET, ObjectRef, SecretRef
 from steelyard.core.outside import ServerInCluster
 from steelyard.core.target import ClusterService, RedisKubernetesTarget
+from steelyard.core.wording import PreflightError, TargetError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import RedisDoor
 from steelyard.places.kubernetes.generators import NO_CREDENTIALS, GeneratorPlan

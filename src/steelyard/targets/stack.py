@@ -13,16 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from steelyard.core import linux as host_settings
-from steelyard.core.errors import (
-    LeftBehindError,
-    MeasurementError,
-    PreflightError,
-    PrivilegeError,
-    RecordError,
-    SteelyardError,
-    TargetError,
-    did_you_mean,
-)
 from steelyard.core.experiment import (
     Configuration,
     EffectiveSetting,
@@ -35,7 +25,19 @@ from steelyard.core.findings import Finding, Severity
 from steelyard.core.linux import HUGE_PAGES
 from steelyard.core.outside import Command, TurnedKnob
 from steelyard.core.stack import Knob, KnobKind, Scope
-from steelyard.core.units import KIB, format_bytes, format_duration
+from steelyard.core.wording import (
+    KIB,
+    LeftBehindError,
+    MeasurementError,
+    PreflightError,
+    PrivilegeError,
+    RecordError,
+    SteelyardError,
+    TargetError,
+    did_you_mean,
+    format_bytes,
+    format_duration,
+)
 from steelyard.gateways.host import CpuLatency, Host, memory_bytes
 from steelyard.gateways.process import Operator, Processes
 from steelyard.places.local.machine import capacity

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from steelyard.core.experiment import Layer, Setting
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB
 from steelyard.tuning.rules.kubernetes_memory import BACKEND_BYTES, LIMIT_SHARE
 from steelyard.tuning.rules.postgres import MOST_CONNECTIONS_PER_CPU
 

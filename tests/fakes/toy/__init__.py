@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.experiment import EffectiveSetting, Experiment, Setting, SwitchCost, Workload
 from steelyard.core.measurement import Absence, Measurement, Quantity
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import DatabaseSystem, EngineName, WorkWords
+from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.systems.protocol import Dataset, Engine, RunRequest, Waiting
 
 TOY = DatabaseSystem(

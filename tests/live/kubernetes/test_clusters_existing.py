@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.errors import PreflightError
 from steelyard.core.kubernetes import ObjectRef
+from steelyard.core.wording import PreflightError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.existing import reached

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.errors import TargetError
 from steelyard.core.kubernetes import CLAIM, NODE, POD
 from steelyard.core.target import PodResources, Synchronous
+from steelyard.core.wording import TargetError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import CloudNativePgPlatform
 from support.kubernetes import campaign_name, left_of, namespace_in, no_cluster, volumes_of

@@ -20,11 +20,11 @@ import pytest
 from ruamel.yaml import YAML
 
 from fakes.generator_pods import ToldLedger
-from steelyard.core.errors import MeasurementError, PreflightError
 from steelyard.core.kubernetes import NAMESPACE, NODE, POD, QUOTA, ContainerRef, ObjectRef
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import GeneratorPods as Asked
 from steelyard.core.target import KubernetesPlace, PodResources
+from steelyard.core.wording import MeasurementError, PreflightError
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration

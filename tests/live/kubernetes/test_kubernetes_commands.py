@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef, ref_of
+from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes import start_pod, until, waiting_pod
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from steelyard.core.errors import TargetError
 from steelyard.core.kubernetes import ContainerRef
+from steelyard.core.wording import TargetError
 from steelyard.gateways.kubernetes import streams
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes import namespace_in, start_pod, until, waiting_pod

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from steelyard.core.errors import InputError
 from steelyard.core.kubernetes import NODE, POD, Kind, ObjectRef, ref_of
+from steelyard.core.wording import InputError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes import namespace_in, waiting_pod
 from support.kubernetes_contract import ObjectContract, words

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from steelyard.core.errors import InputError, PreflightError, PrivilegeError, TargetError
 from steelyard.core.kubernetes import NODE, POD, ContainerRef, Manifest, ref_of
+from steelyard.core.wording import InputError, PreflightError, PrivilegeError, TargetError
 from steelyard.gateways.kubernetes import streams
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration

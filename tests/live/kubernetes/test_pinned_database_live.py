@@ -6,7 +6,7 @@ from pathlib import Path
 
 from steelyard.core.kubernetes import CLUSTER, STORAGE_CLASS, ObjectRef
 from steelyard.core.stack import Knob, KnobKind
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.tuning.facts.file import read_facts
 from steelyard.tuning.rules.catalogue import judge

@@ -7,8 +7,8 @@ import copy
 
 import pytest
 
-from steelyard.core.errors import SteelyardError
 from steelyard.core.kubernetes import CLUSTER, STORAGE_CLASS, ObjectRef
+from steelyard.core.wording import SteelyardError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes import no_cluster
 from support.published_manifests import PRESETS, class_manifests, preset_manifests

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.errors import TargetError
 from steelyard.core.kubernetes import CLAIM, POD, SERVICE, STATEFUL_SET
+from steelyard.core.wording import TargetError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.redis.statefulset.own_server import RedisKubernetesPlatform

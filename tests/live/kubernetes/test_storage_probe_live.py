@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from fakes.generator_pods import ToldLedger
-from steelyard.core.errors import PreflightError
 from steelyard.core.kubernetes import CLAIM, POD
+from steelyard.core.wording import PreflightError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.sql import PsycopgSql

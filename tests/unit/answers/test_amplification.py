@@ -13,7 +13,7 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Environment, Evidence, Quantity, ServerEnvironment
 from steelyard.core.storage import Provision
-from steelyard.core.units import KIB, MIB
+from steelyard.core.wording import KIB, MIB
 from steelyard.report.document import BulletList, Section, Table
 
 ONE_LOAD = an_experiment(loads=1)

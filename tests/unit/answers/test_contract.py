@@ -17,13 +17,12 @@ from steelyard.answers.contract import (
     require_matched,
 )
 from steelyard.answers.report import build_document, summary
-from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import EffectiveSetting, Experiment, Measure, Track
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.core.storage import Provision
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget, PodResources
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB, PreflightError
 from steelyard.report.html import render_markdown
 
 _HERE = Provision(cpus=2.0, memory_bytes=8 * GIB, storage="ext4 on /dev/sda")

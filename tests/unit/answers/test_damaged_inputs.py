@@ -29,7 +29,7 @@ from steelyard.answers.claims.statements import Publication, read_claims
 from steelyard.answers.claims.tables import COLUMNS, _shipped, read_table, table_text
 from steelyard.answers.report import Listed
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import InputError, SteelyardError
+from steelyard.core.wording import InputError, SteelyardError
 from steelyard.record.journal import _CHECKSUM, FORMAT, _line, read_lines, replay
 from steelyard.report.document import Document
 from steelyard.report.html import render_html

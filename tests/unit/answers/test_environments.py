@@ -12,7 +12,7 @@ from steelyard.answers.environments import (
     environments_summary,
 )
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import InputError
+from steelyard.core.wording import InputError
 from steelyard.report.html import render_markdown
 
 BLOCKS = 8

@@ -13,8 +13,8 @@ from steelyard.answers.result.method import method_section
 from steelyard.answers.results import Comparison
 from steelyard.campaign.foresee.forecast import forecast, require_first_look
 from steelyard.core.campaign import Status
-from steelyard.core.errors import PreflightError
 from steelyard.core.findings import Verdict
+from steelyard.core.wording import PreflightError
 from steelyard.stats.intervals import student_interval
 from steelyard.stats.spending import FIXED_ALPHA, result_level, stopping_rule
 from steelyard.targets.assembly import Assembly

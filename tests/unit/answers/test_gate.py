@@ -20,8 +20,8 @@ from steelyard.answers.gate import (
 from steelyard.answers.result.compute import decide
 from steelyard.answers.results import Comparison
 from steelyard.core.campaign import Status
-from steelyard.core.errors import InputError
 from steelyard.core.findings import Condition, Direction, Estimate, Outcome, parse_condition, worst
+from steelyard.core.wording import InputError
 
 SLOWER = parse_condition("slower > 3%")
 FASTER = parse_condition("faster > 3%")

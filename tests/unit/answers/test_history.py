@@ -11,7 +11,7 @@ from fakes.histories import STEP_AT, history, listed, on, stepped, with_effect
 from steelyard.answers.history import history_document, history_json, history_of
 from steelyard.answers.report import Listed
 from steelyard.core.campaign import Status
-from steelyard.core.errors import InputError
+from steelyard.core.wording import InputError
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 

@@ -12,9 +12,9 @@ from steelyard.answers.observations import observe, result_count
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.result.compute import decide
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import InputError
 from steelyard.core.experiment import Experiment, LatencyGoal
 from steelyard.core.schedule import Load
+from steelyard.core.wording import InputError
 from steelyard.report.html import render_markdown
 
 CLOSED = tuple(Load(clients=clients, threads=1) for clients in (1, 4, 8))

@@ -15,7 +15,7 @@ from steelyard.campaign.file.files import load_experiment
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Validity
 from steelyard.core.schedule import CellKey
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB
 from steelyard.tuning.profiles import MachineFacts
 
 FACTS = MachineFacts(cpus=2.0, memory_bytes=8 * GIB)

@@ -17,9 +17,9 @@ from steelyard.answers.claims.examination import (
 from steelyard.answers.claims.grounds import Grade
 from steelyard.answers.claims.statements import Publication, read_claims
 from steelyard.answers.claims.tables import COLUMNS, TableError, read_table, table_text
-from steelyard.core.errors import InputError
 from steelyard.core.findings import Verdict
 from steelyard.core.published import NamedFigure, Step, parse_printed, parse_ratio
+from steelyard.core.wording import InputError
 from steelyard.report.terminal import render_terminal
 
 HEAD = "configuration,workload,clients,tps,latency_mean_ms"

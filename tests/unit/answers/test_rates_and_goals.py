@@ -14,7 +14,7 @@ from steelyard.core.experiment import Experiment, LatencyGoal
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Run, RunLatency, ScriptLatency
 from steelyard.core.schedule import CellKey, Load
-from steelyard.core.units import US_PER_S
+from steelyard.core.wording import US_PER_S
 from steelyard.stats.histogram import histogram_of, rank_of, to_text
 
 CAPACITY = {"t0": 1000.0, "t1": 1100.0}

@@ -20,7 +20,7 @@ from steelyard.core.target import (
     RedisKubernetesTarget,
     RedisTarget,
 )
-from steelyard.core.units import GIB, KIB
+from steelyard.core.wording import GIB, KIB
 
 OFF = {"appendonly": "no", "appendfsync": "everysec", "save": ""}
 EVERYSEC = OFF | {"appendonly": "yes"}

@@ -9,7 +9,7 @@ from steelyard.answers.costs import Cost, costs_of
 from steelyard.answers.reasons.compute import Reasons
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Quantity
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB
 
 PLAIN = Does(per_request={Quantity.AOF_BYTES: 0.0, Quantity.AOF_DELAYED_FSYNCS: 0.0})
 LOGGED = {Quantity.AOF_BYTES: 180_040.0, Quantity.AOF_DELAYED_FSYNCS: 0.001}

@@ -15,7 +15,7 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Quantity, Run
 from steelyard.core.schedule import Load
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB
 
 _WRITES, _READS = "writes-in-flight", "cache-pressure"
 _RULES = (_WRITES, _READS)

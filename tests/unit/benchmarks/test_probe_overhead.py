@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from steelyard.core.errors import MeasurementError
 from steelyard.core.measurement import Absence, Evidence, ProbeCost
+from steelyard.core.wording import MeasurementError
 
 _BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 

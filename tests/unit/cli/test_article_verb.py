@@ -17,8 +17,8 @@ from steelyard.answers.article import USES, Chapter, Evidence
 from steelyard.answers.durability.results import ConfigurationDurability, Fate
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.cli.main import cli
-from steelyard.core.errors import InputError
 from steelyard.core.target import RdsTarget
+from steelyard.core.wording import InputError
 from steelyard.report.document import Column, Row, Table
 from steelyard.report.html import table_csv
 from support.examples import EXAMPLES, analysis_of

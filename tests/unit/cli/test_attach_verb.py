@@ -12,9 +12,9 @@ from fakes.clock import FakeClock
 from fakes.job_cluster import EventfulClock, JobCluster, a_job_plan
 from fakes.kubernetes_api import FakeKubernetes
 from steelyard.cli import attaching
-from steelyard.core.errors import Interrupted
 from steelyard.core.kubernetes import CLAIM, CLUSTER, JOB, POD, ObjectRef, ref_of
 from steelyard.core.outside import InCluster
+from steelyard.core.wording import Interrupted
 from steelyard.gateways.doors import system_doors
 from steelyard.places.kubernetes import job as jobs
 from steelyard.record.directory import COPY_NOTE, CampaignDirectory

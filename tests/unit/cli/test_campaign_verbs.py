@@ -12,11 +12,11 @@ from fakes.campaigns import Stage, an_experiment, asks
 from fakes.clock import FakeClock
 from steelyard.cli import campaigns as reading
 from steelyard.cli.main import cli
-from steelyard.core.errors import InputError, RecordError
 from steelyard.core.experiment import Configuration, Measure, Stop
 from steelyard.core.outside import Foreign, OnServer, TurnedKnob
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.target import LocalTarget
+from steelyard.core.wording import InputError, RecordError
 from steelyard.record.journal import Created
 
 

@@ -9,9 +9,9 @@ from command_line import EXPERIMENT, Shell
 from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.file.form_parts import GOAL_SHARES
 from steelyard.cli.questions import CapacityOptions, _capacity_command, capacity_text
-from steelyard.core.errors import ExitCode
 from steelyard.core.experiment import Experiment, LatencyGoal
 from steelyard.core.target import EndpointTarget, LocalTarget
+from steelyard.core.wording import ExitCode
 from steelyard.tuning.profiles import MachineFacts
 
 FACTS = MachineFacts(cpus=4.0, memory_bytes=2**33, free_disk_bytes=2**36)

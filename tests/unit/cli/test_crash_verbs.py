@@ -10,8 +10,8 @@ from command_line import Shell
 from fakes.crashes import ALWAYS, NO, a_crash, a_test
 from steelyard.cli import crash_testing
 from steelyard.core.crash import CrashTest
-from steelyard.core.errors import PreflightError
 from steelyard.core.redis import Death
+from steelyard.core.wording import PreflightError
 from steelyard.crash import testing as engines
 from steelyard.crash.testing import Asked, Subject, crash_test
 from steelyard.gateways.doors import Doors

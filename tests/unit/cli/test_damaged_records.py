@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from steelyard.answers.campaign import analyse
 from steelyard.cli.campaigns import rendered
-from steelyard.core.errors import ExitCode, RecordError
+from steelyard.core.wording import ExitCode, RecordError
 from steelyard.record.directory import read_campaign
 from steelyard.record.journal import RunFinished, read_lines
 

@@ -14,7 +14,7 @@ from steelyard.answers.report import Listed
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.cli import campaigns
 from steelyard.cli.main import cli
-from steelyard.core.errors import InputError, RecordError
+from steelyard.core.wording import InputError, RecordError
 
 
 def invoke(*words: str | Path) -> Result:

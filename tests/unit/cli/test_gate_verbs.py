@@ -13,8 +13,8 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.cli import campaigns
 from steelyard.cli.campaigns import Gate
 from steelyard.cli.launching import RunOptions, _finish
-from steelyard.core.errors import Interrupted, MeasurementError, RecordError
 from steelyard.core.findings import parse_condition
+from steelyard.core.wording import Interrupted, MeasurementError, RecordError
 
 SINGLE_PASS = Path(__file__).parents[3] / "docs" / "examples" / "published-matrix"
 

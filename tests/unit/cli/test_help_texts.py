@@ -10,7 +10,7 @@ from command_line import Shell
 
 import steelyard
 from steelyard.cli.main import _VERBS, cli
-from steelyard.core.errors import ExitCode
+from steelyard.core.wording import ExitCode
 
 _HEAVY = (
     *("numpy", "scipy", "pydantic", "pyarrow", "rich", "psycopg", "jinja2", "ruamel", "altair"),

@@ -19,10 +19,10 @@ from steelyard.campaign.in_cluster import pack, unpack
 from steelyard.campaign.run import session
 from steelyard.campaign.run.session import Request
 from steelyard.cli import launching
-from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Experiment
 from steelyard.core.kubernetes import CLAIM, CONFIG_MAP, JOB, POD, ref_of
 from steelyard.core.target import CloudNativePgTarget, KubernetesPlace
+from steelyard.core.wording import PreflightError
 from steelyard.gateways.doors import system_doors
 from steelyard.places.kubernetes import job as jobs
 from steelyard.record.directory import read_campaign

@@ -8,9 +8,9 @@ from command_line import Shell
 
 from fakes.facts import FakeStack
 from steelyard.cli import inspect
-from steelyard.core.errors import ExitCode
 from steelyard.core.findings import Severity, State
 from steelyard.core.stack import JudgedRule, StackFacts
+from steelyard.core.wording import ExitCode
 from steelyard.tuning.facts.collecting import Asked, collect
 from steelyard.tuning.facts.file import read_facts
 from steelyard.tuning.rules import catalogue as judging

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from steelyard.campaign.file.files import bundle_names, load_bundle, preset_names
 from steelyard.cli import launching
 from steelyard.cli.main import cli
-from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.wording import InputError, PreflightError
 from steelyard.record.directory import has_begun
 from support.examples import EXAMPLES
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from command_line import Shell
 
-from steelyard.core.errors import ExitCode
+from steelyard.core.wording import ExitCode
 
 ASKED = ("redis", "split", "--memory", "2GiB")
 

@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from steelyard.answers import browse
 from steelyard.cli import site
 from steelyard.cli.main import cli
-from steelyard.core.errors import ExitCode, SteelyardError
+from steelyard.core.wording import ExitCode, SteelyardError
 from support.examples import EXAMPLES
 
 TOKEN = "a-token"

@@ -11,9 +11,9 @@ from command_line import Shell
 from fakes.kernel import FakeKernel
 from fakes.kubernetes_api import FakeKubernetes
 from steelyard.cli.stack.applying import ApplyOptions, RevertOptions, apply, revert, verify
-from steelyard.core.errors import ExitCode, InputError, LeftBehindError, PreflightError
 from steelyard.core.kubernetes import CLUSTER, POD
 from steelyard.core.stack import Knob, KnobKind, StackPlan
+from steelyard.core.wording import ExitCode, InputError, LeftBehindError, PreflightError
 from steelyard.tuning.apply.doors import Outside
 from support.database_in_cluster import CONFIGZ, KUBELET, Operator, cluster_knob, pod
 from support.stack import knob, stack_plan, write_plan

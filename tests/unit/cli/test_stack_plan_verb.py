@@ -10,9 +10,8 @@ from command_line import Shell
 from fakes.processes import Answer, FakeProcesses
 from steelyard.cli.stack import plan as command
 from steelyard.cli.stack.planning import PlanOptions, _domain_here
-from steelyard.core.errors import ExitCode
 from steelyard.core.stack import Place, StackFacts, StackRequest
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB, ExitCode
 from steelyard.gateways.doors import system_doors
 from steelyard.tuning.facts.domain_xml import domain_facts
 from steelyard.tuning.facts.file import write_facts

@@ -12,8 +12,8 @@ from fakes.clock import FakeClock
 from fakes.kernel import PAGE_BYTES, FakeKernel
 from fakes.settings import FakeSettings
 from steelyard.cli.stack.applying import ApplyOptions, RevertOptions, apply, revert, verify
-from steelyard.core.errors import InputError, Interrupted, PreflightError
 from steelyard.core.stack import Knob, KnobKind
+from steelyard.core.wording import InputError, Interrupted, PreflightError
 from steelyard.record.journal import KnobKept, encode, read_lines
 from steelyard.tuning.apply.applier import UnprivilegedError
 from steelyard.tuning.apply.doors import Outside

@@ -8,7 +8,7 @@ _SCRIPT = dedent(
     """
     import os, signal, subprocess, time
     from steelyard.cli.main import _stop_in_order
-    from steelyard.core.errors import Interrupted
+    from steelyard.core.wording import Interrupted
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _stop_in_order()

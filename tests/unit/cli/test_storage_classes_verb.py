@@ -7,7 +7,7 @@ import pytest
 from command_line import Shell
 from ruamel.yaml import YAML
 
-from steelyard.core.errors import ExitCode
+from steelyard.core.wording import ExitCode
 
 
 def classes(text: str) -> dict[str, Mapping[str, Any]]:

@@ -20,7 +20,7 @@ from fakes.campaigns import CAMPAIGN_ID, Killed, Stage, an_experiment
 from steelyard.campaign.file.files import preset_names
 from steelyard.cli import main as entry
 from steelyard.cli.main import LazyGroup
-from steelyard.core.errors import ExitCode, Interrupted, LeftBehindError, PrivilegeError
+from steelyard.core.wording import ExitCode, Interrupted, LeftBehindError, PrivilegeError
 from steelyard.gateways.files import holding_cache
 
 _TABLES = tuple(f"{name}.parquet" for name in ("runs", "intervals", "waits", "counters", "host"))

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.core.errors import InputError
 from steelyard.core.linux import (
     KEYS,
     Controller,
@@ -15,7 +14,7 @@ from steelyard.core.linux import (
     parse_cpu_list,
     shown_limit,
 )
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB, InputError
 
 
 def test_every_key_is_read_in_its_own_way() -> None:

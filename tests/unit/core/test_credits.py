@@ -13,7 +13,7 @@ from steelyard.core.aws import (
     link_lasts_s,
     volume_of,
 )
-from steelyard.core.errors import InputError
+from steelyard.core.wording import InputError
 
 LARGE = CLASSES["db.t3.large"]
 R6G = CLASSES["db.r6g.large"]

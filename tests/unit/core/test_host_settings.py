@@ -3,8 +3,8 @@
 import pytest
 
 from steelyard.core import linux as host_settings
-from steelyard.core.errors import InputError
 from steelyard.core.experiment import SwitchCost
+from steelyard.core.wording import InputError
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from steelyard.core.errors import InputError
-from steelyard.core.units import page_bytes_of, parse_quantity, parse_quantity_bytes
+from steelyard.core.wording import InputError, page_bytes_of, parse_quantity, parse_quantity_bytes
 
 
 @pytest.mark.parametrize(

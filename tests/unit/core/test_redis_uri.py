@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.core.errors import InputError
 from steelyard.core.redis import RedisUri, is_redis_uri, parse_redis_uri
+from steelyard.core.wording import InputError
 
 
 @pytest.mark.parametrize(

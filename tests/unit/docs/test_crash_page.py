@@ -7,7 +7,7 @@ import pytest
 from steelyard.answers.crashes import crash_summaries
 from steelyard.cli.crash_testing import crash_content
 from steelyard.core.redis import Death
-from steelyard.core.units import format_bytes
+from steelyard.core.wording import format_bytes
 from support.crash_page import KEPT, PAGE, kept, tables, text
 
 NAMES = tuple(sorted(path.stem for path in KEPT.glob("*.json")))

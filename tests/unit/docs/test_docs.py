@@ -19,7 +19,6 @@ from fakes.campaigns import Stage, an_experiment
 from steelyard.campaign.file.files import load_experiment
 from steelyard.campaign.file.form import LATER_LAYERS, SECTIONS, experiment_schema
 from steelyard.cli.main import cli
-from steelyard.core.errors import ExitCode, ExperimentFileError, PreflightError
 from steelyard.core.experiment import Experiment, KeySpace, Stop
 from steelyard.core.money import Rates
 from steelyard.core.storage import Store
@@ -32,7 +31,7 @@ from steelyard.core.target import (
     RedisEndpointTarget,
     Synchronous,
 )
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB, ExitCode, ExperimentFileError, PreflightError
 from steelyard.record import journal as entries
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fakes.cgroups import FakeCgroups
-from steelyard.core.errors import ExitCode, PrivilegeError, TargetError
 from steelyard.core.linux import Controller
+from steelyard.core.wording import ExitCode, PrivilegeError, TargetError
 from steelyard.gateways.cgroups import Cgroups, SystemCgroups
 
 _SEPARATE = """\

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.errors import TargetError
+from steelyard.core.wording import TargetError
 from steelyard.gateways.host import SystemCpuLatency
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.errors import ExitCode, PreflightError, PrivilegeError, RecordError
+from steelyard.core.wording import ExitCode, PreflightError, PrivilegeError, RecordError
 from steelyard.gateways import files
 
 

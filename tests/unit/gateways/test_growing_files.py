@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.core.errors import MeasurementError
+from steelyard.core.wording import MeasurementError
 from steelyard.gateways.files import GrowingFiles
 
 

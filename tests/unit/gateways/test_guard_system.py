@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.errors import TargetError
+from steelyard.core.wording import TargetError
 from steelyard.gateways import cgroups as guard
 from steelyard.gateways.cgroups import SystemFamilies, SystemGuards
 from support.waiting import eventually

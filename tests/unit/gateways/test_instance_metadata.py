@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from steelyard.core.errors import TargetError
+from steelyard.core.wording import TargetError
 from steelyard.gateways.host import free_port, instance_type
 
 _TOKEN = "a-token"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from steelyard.core.errors import InputError, PrivilegeError
+from steelyard.core.wording import InputError, PrivilegeError
 from steelyard.gateways.kubernetes.connecting import (
     KubectlConfiguration,
     default_paths,
@@ -245,7 +245,7 @@ def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path) -> None:
     script = (
         "import sys; sys.modules['kubernetes'] = None\n"
         "from steelyard.gateways.kubernetes.connecting import KubectlConfiguration\n"
-        "from steelyard.core.errors import PreflightError\n"
+        "from steelyard.core.wording import PreflightError\n"
         "try: KubectlConfiguration().connect()\n"
         "except PreflightError as error: print(error.message, error.hint)"
     )

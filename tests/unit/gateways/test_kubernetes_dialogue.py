@@ -6,8 +6,8 @@ import pytest
 from websocket import WebSocketTimeoutException
 
 from fakes.clock import FakeClock
-from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.kubernetes import ContainerRef
+from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.gateways.kubernetes.client import STATUS, STDERR, STDIN, STDOUT, OpenDialogue
 
 WHERE = ContainerRef(namespace="bench", pod="generator-0")

@@ -5,13 +5,6 @@ import base64
 import pytest
 
 from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, FakeLines, Said, run_pods
-from steelyard.core.errors import (
-    InputError,
-    MeasurementError,
-    PreflightError,
-    PrivilegeError,
-    TargetError,
-)
 from steelyard.core.kubernetes import (
     CLUSTER,
     CONFIG_MAP,
@@ -22,6 +15,13 @@ from steelyard.core.kubernetes import (
     Manifest,
     ObjectRef,
     ref_of,
+)
+from steelyard.core.wording import (
+    InputError,
+    MeasurementError,
+    PreflightError,
+    PrivilegeError,
+    TargetError,
 )
 from steelyard.gateways.kubernetes.api import Kubernetes, KubernetesApi
 from support.kubernetes_contract import ObjectContract

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.errors import TargetError
 from steelyard.core.kubernetes import ContainerRef
+from steelyard.core.wording import TargetError
 from steelyard.gateways.kubernetes.client import exit_status, guarded
 
 WHERE = ContainerRef(namespace="bench", pod="p")

@@ -11,8 +11,8 @@ import pytest
 from kubernetes.client import Configuration
 
 from fakes.clock import FakeClock
-from steelyard.core.errors import PreflightError, PrivilegeError, SteelyardError, TargetError
 from steelyard.core.kubernetes import CLUSTER, CONFIG_MAP, NODE, POD, ContainerRef, ObjectRef
+from steelyard.core.wording import PreflightError, PrivilegeError, SteelyardError, TargetError
 from steelyard.gateways.kubernetes.client import ClusterApi
 from steelyard.gateways.kubernetes.requests import Access
 from support.proxy import Proxy, proxy_to

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.core.errors import InputError, LoginError
+from steelyard.core.wording import InputError, LoginError
 from steelyard.gateways.sql import asked_for, connection_failure, parsed_uri
 
 

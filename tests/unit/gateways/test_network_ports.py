@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from steelyard.core.errors import ExitCode, PreflightError
+from steelyard.core.wording import ExitCode, PreflightError
 from steelyard.gateways.host import LOOPBACK, free_port, require_free_port
 
 

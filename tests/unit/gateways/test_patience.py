@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from steelyard.core.errors import ExitCode, TargetError
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import ExitCode, TargetError
 from steelyard.gateways.sql import PsycopgSql
 
 _READY = b"Z" + struct.pack("!ic", 5, b"I")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fakes.processes import Answer, FakeProcesses
-from steelyard.core.errors import ExitCode, MeasurementError, TargetError
 from steelyard.core.outside import Command
+from steelyard.core.wording import ExitCode, MeasurementError, TargetError
 from steelyard.gateways.process import Processes, SystemProcesses
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from types import FrameType
 
 import pytest
 
-from steelyard.core.errors import MeasurementError, PrivilegeError, TargetError
 from steelyard.core.outside import Command
+from steelyard.core.wording import MeasurementError, PrivilegeError, TargetError
 from steelyard.gateways import process
 from steelyard.gateways.process import SystemProcesses, account_entry
 from support.waiting import eventually

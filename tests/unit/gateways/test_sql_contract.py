@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fakes.sql import FakeSql
-from steelyard.core.errors import ExitCode, TargetError
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import ExitCode, TargetError
 from steelyard.gateways.sql import (
     PatientConnection,
     PsycopgSql,

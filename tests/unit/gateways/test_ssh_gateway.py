@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.processes import Answer, FakeProcesses
-from steelyard.core.errors import InputError, TargetError
+from steelyard.core.wording import InputError, TargetError
 from steelyard.gateways.placed_files import FetchedHost, Wanted, parse_fetched, script
 from steelyard.gateways.ssh import Destination, SshMachine, parse_destination
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fakes.processes import Answer, FakeProcesses
-from steelyard.core.errors import MeasurementError
 from steelyard.core.schedule import LOG_WRITE_BYTES
+from steelyard.core.wording import MeasurementError
 from steelyard.gateways import process as own_program
 from steelyard.gateways import sql as roundtrip
 from steelyard.gateways import trials

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.outside import Command
+from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.gateways.process import SystemProcesses, Together
 from support.waiting import eventually
 

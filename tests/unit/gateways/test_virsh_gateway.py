@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.processes import Answer, FakeProcesses
-from steelyard.core.errors import PrivilegeError, SteelyardError, TargetError
+from steelyard.core.wording import PrivilegeError, SteelyardError, TargetError
 from steelyard.gateways.virsh import Virsh, parse_delays
 
 # Recorded with libvirt 9.0.0.

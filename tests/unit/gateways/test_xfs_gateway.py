@@ -8,7 +8,7 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
-from steelyard.core.errors import LeftBehindError, PrivilegeError, TargetError
+from steelyard.core.wording import LeftBehindError, PrivilegeError, TargetError
 from steelyard.gateways import stores as xfs
 from steelyard.gateways.stores import XfsVolumes
 

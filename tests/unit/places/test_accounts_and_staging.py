@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fakes.processes import Answer, FakeProcesses
-from steelyard.core.errors import ExitCode, PreflightError, PrivilegeError
 from steelyard.core.outside import Command
+from steelyard.core.wording import ExitCode, PreflightError, PrivilegeError
 from steelyard.places.local import server as account
 from steelyard.places.local import server as staging
 from steelyard.places.local.server import server_account

@@ -14,7 +14,10 @@ import pytest
 
 from fakes.analyses import quick
 from steelyard.cli.main import cli
-from steelyard.core.errors import (
+from steelyard.core.experiment import Configuration
+from steelyard.core.outside import InAws, Outside, Rented
+from steelyard.core.target import AuroraTarget, RdsTarget, RentedTarget
+from steelyard.core.wording import (
     InputError,
     LeftBehindError,
     LoginError,
@@ -22,9 +25,6 @@ from steelyard.core.errors import (
     PrivilegeError,
     TargetError,
 )
-from steelyard.core.experiment import Configuration
-from steelyard.core.outside import InAws, Outside, Rented
-from steelyard.core.target import AuroraTarget, RdsTarget, RentedTarget
 from steelyard.gateways.aws import AwsApi, AwsRefusalError, Boto3
 from steelyard.gateways.doors import system_doors
 from steelyard.gateways.host import SystemClock

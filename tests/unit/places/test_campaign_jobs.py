@@ -7,13 +7,6 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.job_cluster import JobCluster, a_job_plan
-from steelyard.core.errors import (
-    InputError,
-    LeftBehindError,
-    PreflightError,
-    PrivilegeError,
-    RecordError,
-)
 from steelyard.core.kubernetes import (
     ACCOUNT,
     CLAIM,
@@ -27,6 +20,13 @@ from steelyard.core.kubernetes import (
     ObjectRef,
     campaign_labels,
     ref_of,
+)
+from steelyard.core.wording import (
+    InputError,
+    LeftBehindError,
+    PreflightError,
+    PrivilegeError,
+    RecordError,
 )
 from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes.job import Stand, plan_text, read_plan, record_files

@@ -9,10 +9,10 @@ from fakes.endpoint import FakeEndpoint
 from fakes.kubernetes_api import FakeKubernetesApi
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.kubernetes import POD, SERVICE, ContainerRef, SecretRef
 from steelyard.core.outside import ServerAddress, ServerInCluster
 from steelyard.core.target import EndpointTarget
+from steelyard.core.wording import PreflightError, TargetError
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
 from steelyard.places.protocol import LoadPods
 from steelyard.systems.existing import Anywhere, ServiceMeans, ServicePlace, SettingStore

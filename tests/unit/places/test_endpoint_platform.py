@@ -9,9 +9,9 @@ from fakes.clock import FakeClock
 from fakes.endpoint import Died, FakeEndpoint
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.errors import LeftBehindError, PreflightError, SteelyardError, TargetError
 from steelyard.core.outside import Foreign, OnServer, ServerAddress
 from steelyard.core.target import EndpointTarget
+from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError, TargetError
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.server import GENERATOR_TABLES, DatasetNeeds, Means, undo
 

@@ -12,8 +12,8 @@ import pytest
 from test_endpoint_platform import _Place
 
 from fakes.programs import FakeProgram
-from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.target import EndpointTarget
+from steelyard.core.wording import PreflightError, TargetError
 from steelyard.gateways.process import SystemProcesses
 from steelyard.places import elsewhere
 from steelyard.systems.postgres.existing.platform import EndpointPlatform

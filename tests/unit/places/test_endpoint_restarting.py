@@ -11,8 +11,8 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.sql import FakeSql
-from steelyard.core.errors import TargetError
 from steelyard.core.outside import Command, ServerAddress
+from steelyard.core.wording import TargetError
 from steelyard.gateways.process import RunningProcess, SystemProcesses
 from steelyard.places import elsewhere as restart_command
 from steelyard.systems.postgres.existing.server import STARTED_AT, Means, restart

@@ -12,11 +12,11 @@ from fakes.endpoint import FakeEndpoint
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeProgram
 from fakes.sql import FakeSql, Row
-from steelyard.core.errors import TargetError
 from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
+from steelyard.core.wording import TargetError
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.systems.postgres.existing.platform import (
     _BACKEND,

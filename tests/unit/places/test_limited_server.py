@@ -10,9 +10,9 @@ from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.errors import PrivilegeError, TargetError
 from steelyard.core.outside import Command
 from steelyard.core.schedule import Pausing
+from steelyard.core.wording import PrivilegeError, TargetError
 from steelyard.places.local.groups import GroupPlan, ServerGroups
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.errors import MeasurementError, PreflightError, TargetError
 from steelyard.core.outside import Command
+from steelyard.core.wording import MeasurementError, PreflightError, TargetError
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.ssh import Destination, SshHost

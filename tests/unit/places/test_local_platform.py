@@ -9,8 +9,8 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcess, FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.outside import Command, Outside, ServerAddress
+from steelyard.core.wording import PreflightError, TargetError
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.local.server import state_key
 from steelyard.places.protocol import PreparedState

@@ -8,7 +8,7 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.processes import FakeProcess, FakeProcesses
 from fakes.programs import FakeProgram
-from steelyard.core.errors import SilentError, TargetError
+from steelyard.core.wording import SilentError, TargetError
 from steelyard.places.local.server import LocalServer
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fakes.programs import FakeLedger
-from steelyard.core.errors import PreflightError
+from steelyard.core.wording import PreflightError
 from steelyard.places.local import server as log_place
 from steelyard.places.local.server import LogPlace
 

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.host import FakeHost
-from steelyard.core.errors import ExitCode, PreflightError
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB, ExitCode, PreflightError
 from steelyard.places.local.machine import capacity
 
 _MEMINFO = "MemTotal:       16384000 kB\nMemFree:         1000000 kB\n"

@@ -6,7 +6,7 @@ import pytest
 
 from fakes.host import FakeHost
 from steelyard.core.storage import Provision
-from steelyard.core.units import KIB, MIB
+from steelyard.core.wording import KIB, MIB
 from steelyard.places.local.machine import machine_facts, provision_here
 
 _CPU = "processor : 0\nmodel name\t: EPYC 7B13\nflags\t\t: fpu {}avx2\n"

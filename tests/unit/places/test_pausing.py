@@ -10,9 +10,9 @@ import pytest
 from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
-from steelyard.core.errors import PrivilegeError, TargetError
 from steelyard.core.linux import Controller
 from steelyard.core.schedule import Pausing
+from steelyard.core.wording import PrivilegeError, TargetError
 from steelyard.gateways.cgroups import SystemCgroups
 from steelyard.places.local.groups import (
     PATIENCE_S,

@@ -9,10 +9,10 @@ import pytest
 from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
 from fakes.programs import FakeLedger
-from steelyard.core.errors import ExitCode, LeftBehindError, PrivilegeError, TargetError
 from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.linux import KEYS, Controller, Limits
 from steelyard.core.outside import Outside
+from steelyard.core.wording import ExitCode, LeftBehindError, PrivilegeError, TargetError
 from steelyard.gateways.cgroups import SystemCgroups
 from steelyard.places.local.groups import GroupPlan, ServerGroups, remove_group
 

@@ -9,8 +9,8 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.errors import TargetError
 from steelyard.core.outside import Command, Companion
+from steelyard.core.wording import TargetError
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.protocol import PreparedState
 

@@ -10,9 +10,9 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.volumes import FakeVolumes
-from steelyard.core.errors import LeftBehindError, PrivilegeError
 from steelyard.core.outside import MadeDirectory, Outside
 from steelyard.core.storage import Store
+from steelyard.core.wording import LeftBehindError, PrivilegeError
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.stores import Bucket, FuseStores, Limits, StorePaths, limits_of

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sample_entries import a_story, write_journal
 
 from fakes.clock import FakeClock
-from steelyard.core.errors import ExitCode, RecordError
+from steelyard.core.wording import ExitCode, RecordError
 from steelyard.record import journal as journals
 from steelyard.record.journal import Entry, Journal, read_lines
 
@@ -158,7 +158,7 @@ sys.path[:0] = sys.argv[2:]
 from pathlib import Path
 from fakes.clock import FakeClock
 from sample_entries import a_story
-from steelyard.core.errors import RecordError
+from steelyard.core.wording import RecordError
 from steelyard.record.journal import Journal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 limit = 4000

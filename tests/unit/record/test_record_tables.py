@@ -10,7 +10,6 @@ import pytest
 from sample_entries import a_story
 
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import RecordError
 from steelyard.core.measurement import (
     Evidence,
     Quantity,
@@ -23,6 +22,7 @@ from steelyard.core.measurement import (
     Waits,
 )
 from steelyard.core.schedule import Load
+from steelyard.core.wording import RecordError
 from steelyard.record.journal import Line, RunFinished, replay
 from steelyard.record.tables import HOST_QUANTITIES, write_tables
 from steelyard.stats.histogram import histogram_of, to_text

@@ -6,8 +6,8 @@ import pytest
 from sample_entries import a_run, a_story, an_experiment
 
 from steelyard.core.campaign import BlockOutcome, Status
-from steelyard.core.errors import RecordError
 from steelyard.core.measurement import Environment, Fact
+from steelyard.core.wording import RecordError
 from steelyard.record import journal as entries
 from steelyard.record.journal import IN_FLIGHT, Entry, Line, replay, standing
 

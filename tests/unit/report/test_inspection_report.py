@@ -22,7 +22,7 @@ from steelyard.core.stack import (
     StackFacts,
     Visibility,
 )
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB
 from steelyard.report.document import Table
 from steelyard.report.terminal import render_terminal
 from support.recorded_stacks import published

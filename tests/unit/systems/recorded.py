@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.core.errors import TargetError
 from steelyard.core.outside import Completed
+from steelyard.core.wording import TargetError
 from steelyard.systems.postgres.transaction_log import TransactionLog
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"

@@ -3,9 +3,9 @@
 import pytest
 
 from fakes.sql import FakeSql
-from steelyard.core.errors import TargetError
 from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import TargetError
 from steelyard.systems.postgres import settings as checkpoints
 
 ADDRESS = ServerAddress(host="/fake", port=5432)

@@ -9,7 +9,6 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql, Rows
-from steelyard.core.errors import PreflightError, RefusedError
 from steelyard.core.experiment import (
     Configuration,
     Experiment,
@@ -22,6 +21,7 @@ from steelyard.core.experiment import (
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import EndpointTarget
+from steelyard.core.wording import PreflightError, RefusedError
 from steelyard.systems.postgres import engine as reloading
 from steelyard.systems.postgres import factory as running
 from steelyard.systems.postgres import server as installation

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded import words_of
 
-from steelyard.core.errors import MeasurementError
 from steelyard.core.experiment import CommandLog
 from steelyard.core.schedule import Stretch
+from steelyard.core.wording import MeasurementError
 from steelyard.systems.postgres.load_programs import BACKWARDS_S, NamedLogReader
 from steelyard.systems.postgres.log_lines import LogForm
 from steelyard.systems.postgres.transaction_log import TransactionLog, TransactionLogReader

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.processes import FakeProcesses
-from steelyard.core.errors import InputError, MeasurementError, PreflightError
 from steelyard.core.experiment import (
     CommandLog,
     Configuration,
@@ -24,6 +23,7 @@ from steelyard.core.experiment import (
 from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import Load, Pausing
 from steelyard.core.target import LocalTarget
+from steelyard.core.wording import InputError, MeasurementError, PreflightError
 from steelyard.systems.postgres import load_programs as own
 from steelyard.systems.postgres.engine import dataset_of
 from steelyard.systems.postgres.load_programs import NamedProgram, Pgbench, load_program

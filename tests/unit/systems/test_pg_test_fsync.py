@@ -9,9 +9,9 @@ from recorded import RECORDINGS
 
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import PreflightError
 from steelyard.systems.postgres import server as installations
 from steelyard.systems.postgres.engine import PostgresCeilings
 from steelyard.systems.postgres.server import Installation

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.errors import ExitCode, InputError
 from steelyard.core.experiment import Workload
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Load
+from steelyard.core.wording import ExitCode, InputError
 from steelyard.systems.postgres import pgbench
 from steelyard.systems.protocol import RunRequest
 

@@ -7,9 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from recorded import recordings
 
-from steelyard.core.errors import MeasurementError
 from steelyard.core.measurement import Measurement
 from steelyard.core.outside import Completed
+from steelyard.core.wording import MeasurementError
 from steelyard.systems.postgres.pgbench import parse_progress, parse_run
 
 _GOOD = [r.completed() for r in recordings() if r.exit_status == 0]

@@ -5,7 +5,7 @@ import re
 import pytest
 from recorded import VERSIONS, Recording, recorded, recordings
 
-from steelyard.core.errors import MeasurementError
+from steelyard.core.wording import MeasurementError
 from steelyard.systems.postgres.pgbench import parse_run
 
 _GOOD = [r for r in recordings() if r.exit_status == 0]

@@ -10,11 +10,11 @@ from recorded import catalogue_text
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.core.errors import TargetError
 from steelyard.core.experiment import Configuration, Experiment, Script, SwitchCost, Workload
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import LocalTarget
+from steelyard.core.wording import TargetError
 from steelyard.systems.postgres import engine as engines
 from steelyard.systems.postgres import settings
 from steelyard.systems.postgres.engine import PostgresEngine, dataset_of

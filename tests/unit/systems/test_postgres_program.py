@@ -7,8 +7,8 @@ import pytest
 
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.core.errors import PreflightError
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import PreflightError
 from steelyard.systems.postgres import server as installations
 from steelyard.systems.postgres.server import (
     Installation,

@@ -7,9 +7,9 @@ from recorded import VERSIONS, RecordedSession
 
 from fakes.clock import FakeClock
 from fakes.sql import FakeSql
-from steelyard.core.errors import TargetError
 from steelyard.core.measurement import Quantity, WaitClass
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import TargetError
 from steelyard.systems.postgres import reader
 from steelyard.systems.postgres import reader as counters
 from steelyard.systems.postgres import reader as waits

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from recorded import VERSIONS, catalogue_text
 
 from fakes.processes import Answer, FakeProcesses
-from steelyard.core import units
-from steelyard.core.errors import ExitCode, PreflightError
+from steelyard.core import wording
 from steelyard.core.experiment import EffectiveSetting, Layer, Setting, SwitchCost
+from steelyard.core.wording import ExitCode, PreflightError
 from steelyard.systems.postgres import settings
 from steelyard.systems.postgres import settings as checkpoints
 
@@ -100,7 +100,7 @@ def test_a_catalogue_comes_from_the_binary() -> None:
 def test_memory_in_any_unit_is_itself(value: int, suffix: str, unit: str, space: str) -> None:
     """A size means the same number of bytes, whatever the server counts in."""
     number = int("".join(c for c in unit if c.isdigit()) or 1)
-    in_unit = units.in_unit(f"{value}{space}{suffix}", unit)
+    in_unit = wording.in_unit(f"{value}{space}{suffix}", unit)
     expected = value * _MEMORY[suffix] / (number * _MEMORY[unit.lstrip("0123456789")])
     assert in_unit == pytest.approx(expected, rel=1e-12)
 
@@ -112,14 +112,14 @@ def test_memory_in_any_unit_is_itself(value: int, suffix: str, unit: str, space:
 )
 def test_a_time_in_any_unit_is_itself(value: int, suffix: str, unit: str) -> None:
     """A duration means the same, whatever the server counts in."""
-    in_unit = units.in_unit(f"{value}{suffix}", unit)
+    in_unit = wording.in_unit(f"{value}{suffix}", unit)
     assert in_unit == pytest.approx(value * _TIME[suffix] / _TIME[unit], rel=1e-12)
 
 
 @given(value=st.integers(0, 2**40), unit=st.sampled_from([None, "B", "8kB", "ms", "min"]))
 def test_a_plain_number_is_in_the_servers_unit(value: int, unit: str | None) -> None:
     """A number without a unit is taken as it stands."""
-    assert units.in_unit(str(value), unit) == value
+    assert wording.in_unit(str(value), unit) == value
 
 
 @pytest.mark.parametrize(
@@ -128,13 +128,13 @@ def test_a_plain_number_is_in_the_servers_unit(value: int, unit: str | None) -> 
 )
 def test_what_is_no_number_in_that_unit_is_none(text: str, unit: str | None) -> None:
     """Words, and times where memory is meant, are no numbers."""
-    assert units.in_unit(text, unit) is None
+    assert wording.in_unit(text, unit) is None
 
 
 @given(text=st.text(), unit=st.one_of(st.none(), st.text()))
 def test_in_unit_never_fails(text: str, unit: str | None) -> None:
     """Any text with any unit is a number or None."""
-    assert units.in_unit(text, unit) is None or isinstance(units.in_unit(text, unit), float)
+    assert wording.in_unit(text, unit) is None or isinstance(wording.in_unit(text, unit), float)
 
 
 @given(
@@ -144,7 +144,7 @@ def test_in_unit_never_fails(text: str, unit: str | None) -> None:
 )
 def test_what_was_asked_for_is_in_force_in_any_unit(value: int, suffix: str, unit: str) -> None:
     """The server shows a request in its own unit, rounded to whole ones: that is no deviation."""
-    in_unit = units.in_unit(f"{value}{suffix}", unit)
+    in_unit = wording.in_unit(f"{value}{suffix}", unit)
     assert in_unit is not None
     shown = _in_force("work_mem", str(round(in_unit)), unit)
     assert not _deviates(f"{value}{suffix}", shown)

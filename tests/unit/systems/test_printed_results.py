@@ -12,8 +12,8 @@ from steelyard.answers.claims.examination import (
     repeats_numbered,
 )
 from steelyard.answers.claims.tables import read_table, table_text
-from steelyard.core.errors import InputError
 from steelyard.core.published import PublishedRow
+from steelyard.core.wording import InputError
 from steelyard.report.terminal import render_terminal
 from steelyard.systems.printed_results import read_printed
 

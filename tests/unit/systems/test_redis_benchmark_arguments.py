@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.core.errors import InputError, PreflightError
 from steelyard.core.experiment import KeySpace, RedisWork, Workload
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Load
+from steelyard.core.wording import InputError, PreflightError
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import redis_benchmark as benchmark
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded_redis import Recording, recorded, recordings
 
-from steelyard.core.errors import MeasurementError
 from steelyard.core.outside import Completed
+from steelyard.core.wording import MeasurementError
 from steelyard.stats.histogram import from_text
 from steelyard.systems.redis.redis_benchmark import (
     Printed,

@@ -9,7 +9,6 @@ from recorded_redis import recordings
 
 from fakes.clock import FakeClock
 from fakes.redis_sessions import ToldDoor, ToldSession
-from steelyard.core.errors import InputError, MeasurementError, TargetError
 from steelyard.core.experiment import (
     Configuration,
     Experiment,
@@ -24,6 +23,7 @@ from steelyard.core.experiment import (
 from steelyard.core.outside import Completed, Guest, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import EngineName, RedisLocalTarget
+from steelyard.core.wording import InputError, MeasurementError, TargetError
 from steelyard.gateways.redis import Reply
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis.datasets import Databases, dataset_of, datasets_of

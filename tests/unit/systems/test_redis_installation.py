@@ -6,8 +6,7 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
-from steelyard.core.errors import PreflightError
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB, PreflightError
 from steelyard.systems.redis.datasets import aof_bytes
 from steelyard.systems.redis.server import RedisInstallation, find_redis, version_finding
 

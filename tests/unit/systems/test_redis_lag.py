@@ -6,9 +6,9 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.redis_sessions import ToldSession
-from steelyard.core.errors import TargetError
 from steelyard.core.measurement import Quantity
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import TargetError
 from steelyard.gateways.redis import RedisSession, Reply
 from steelyard.systems.redis.reader import RedisReader, open_reader
 

@@ -11,10 +11,9 @@ from recorded import RECORDINGS
 
 from fakes.clock import FakeClock
 from fakes.redis_sessions import ToldDoor, ToldSession
-from steelyard.core.errors import TargetError
 from steelyard.core.measurement import Quantity
 from steelyard.core.outside import ServerAddress
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB, TargetError
 from steelyard.gateways.redis import Reply, ReplyError, parse_info
 from steelyard.systems.redis import reader as figures
 from steelyard.systems.redis.reader import Passing, RedisReader, open_reader

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from fakes.redis_sessions import ToldDoor, ToldSession
-from steelyard.core.errors import TargetError
 from steelyard.core.experiment import Configuration
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import RedisLocalTarget
+from steelyard.core.wording import TargetError
 from steelyard.systems.redis.server import (
     RedisInstallation,
     RedisProgram,

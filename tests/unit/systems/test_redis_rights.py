@@ -2,9 +2,9 @@
 
 import pytest
 
-from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import RedisWork, Workload
 from steelyard.core.outside import Guest, ServerAddress
+from steelyard.core.wording import PreflightError
 from steelyard.systems.redis.redis_benchmark import credentials, refuse_password, secrets_of
 from steelyard.systems.redis.settings import COMMANDS, rights_of
 

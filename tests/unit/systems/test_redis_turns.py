@@ -6,10 +6,10 @@ import pytest
 from test_redis_engine import _ADDRESS, _EXPERIMENT, _GET, _SET, _engine
 
 from fakes.redis_sessions import ToldSession
-from steelyard.core.errors import MeasurementError
 from steelyard.core.experiment import RedisWork, Workload
 from steelyard.core.outside import Completed
 from steelyard.core.schedule import Load, Pausing
+from steelyard.core.wording import MeasurementError
 from steelyard.gateways.redis import Reply
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import redis_benchmark as benchmark

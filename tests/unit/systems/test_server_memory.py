@@ -5,7 +5,7 @@ import pytest
 from fakes.campaigns import asks
 from steelyard.core.experiment import Configuration
 from steelyard.core.target import LocalTarget
-from steelyard.core.units import GIB, KIB, MIB
+from steelyard.core.wording import GIB, KIB, MIB
 from steelyard.systems.postgres import settings as memory
 
 

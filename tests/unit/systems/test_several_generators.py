@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded import VERSIONS, recorded
 
-from steelyard.core.errors import MeasurementError
 from steelyard.core.experiment import Workload
 from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import Load
+from steelyard.core.wording import MeasurementError
 from steelyard.systems.postgres import pgbench
 from steelyard.systems.postgres import pgbench as generators
 from steelyard.systems.postgres.log_lines import LogForm

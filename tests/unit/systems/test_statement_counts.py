@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from steelyard.core.errors import TargetError
 from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK
+from steelyard.core.wording import TargetError
 from steelyard.gateways.sql import Row
 from steelyard.systems.postgres.statement_uses import StatementCounts, one_text, uses_statement
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import words_of
 
-from steelyard.core.errors import InputError, MeasurementError
+from steelyard.core.wording import InputError, MeasurementError
 from steelyard.stats.histogram import bucket_indices, from_text, histogram_of, merged
 from steelyard.systems.postgres.log_lines import LogForm, form_of
 from steelyard.systems.postgres.transaction_log import TransactionLog, TransactionLogReader, merge

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from fakes.clock import FakeClock
-from steelyard.core.errors import (
+from steelyard.core.stack import Knob, KnobKind, Outcome, Step
+from steelyard.core.wording import (
     InputError,
     PreflightError,
     PrivilegeError,
     RecordError,
     SteelyardError,
 )
-from steelyard.core.stack import Knob, KnobKind, Outcome, Step
 from steelyard.record.journal import Entry, Journal, StackBegun
 from steelyard.tuning.apply.applier import (
     AppliedRecord,

@@ -8,7 +8,7 @@ import pytest
 from steelyard.core.findings import State
 from steelyard.core.linux import LinuxFacts, PingPong
 from steelyard.core.stack import BenchFacts, JourneyStep, PostgresFacts, ScriptLatencies, StackFacts
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB
 from steelyard.tuning.rules.bench import RULES
 from support.judged_rules import HOLDS, NOTHING, judged, said
 from support.recorded_stacks import published

@@ -10,11 +10,10 @@ import pytest
 from fakes.facts import POSTMASTER, FakeStack
 from fakes.host import FakeHost
 from fakes.processes import Answer
-from steelyard.core.errors import InputError, TargetError
 from steelyard.core.linux import PoolUser
 from steelyard.core.outside import Command, Completed
 from steelyard.core.stack import DomainFacts, Kubelet, Origin, StackFacts, Visibility
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB, InputError, TargetError
 from steelyard.gateways.placed_files import Wanted, parse_fetched, script
 from steelyard.tuning.facts import servers as postgres
 from steelyard.tuning.facts.collecting import Asked, above, collect

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from fakes import stack_designs
-from steelyard.core.errors import InputError
 from steelyard.core.findings import Severity, State
 from steelyard.core.stack import DomainDesign, GuestCell, StackFacts
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB, InputError
 from steelyard.tuning.facts.domain_xml import domain_facts
 from steelyard.tuning.files.domain import domain_xml, patch_domain
 from steelyard.tuning.rules.catalogue import judge

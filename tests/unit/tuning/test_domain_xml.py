@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.core.errors import InputError
 from steelyard.core.stack import DomainDisk
-from steelyard.core.units import GIB, KIB, MIB
+from steelyard.core.wording import GIB, KIB, MIB, InputError
 from steelyard.tuning.facts.domain_xml import (
     as_bytes,
     domain_facts,

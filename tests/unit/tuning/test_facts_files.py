@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.core.errors import InputError
 from steelyard.core.linux import IdleState, LinuxFacts, NumaNode, PingPong
 from steelyard.core.stack import (
     DomainFacts,
@@ -17,6 +16,7 @@ from steelyard.core.stack import (
     StackFacts,
     Visibility,
 )
+from steelyard.core.wording import InputError
 from steelyard.tuning.facts.file import facts_json, facts_yaml, parse_facts, read_facts, write_facts
 from support.recorded_stacks import PUBLISHED, RECOMMENDED, published, recommended
 

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.core.errors import InputError, PreflightError, TargetError
 from steelyard.core.kubernetes import NODE as NODE_KIND
 from steelyard.core.kubernetes import POD, STORAGE_CLASS, Kind
 from steelyard.core.stack import StackFacts, Visibility
-from steelyard.core.units import KIB, MIB
+from steelyard.core.wording import KIB, MIB, InputError, PreflightError, TargetError
 from steelyard.tuning.facts.collecting import collect_in_cluster
 from steelyard.tuning.facts.file import facts_yaml, parse_facts
 from steelyard.tuning.facts.kubernetes import AskedCluster, probe_manifest

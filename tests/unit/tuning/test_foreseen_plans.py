@@ -5,11 +5,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.core.errors import PreflightError
 from steelyard.core.findings import Severity, State
 from steelyard.core.linux import LinuxFacts
 from steelyard.core.stack import Place, StackDesign, StackFacts, StackRequest
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB, PreflightError
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack
 from steelyard.tuning.plan.foreseen import foreseen

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB
 from steelyard.tuning.plan.arithmetic import (
     FORMULA_ERROR,
     formula_counter,

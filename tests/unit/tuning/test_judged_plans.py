@@ -8,7 +8,6 @@ import pytest
 
 from fakes.host import FakeHost
 from steelyard.answers.stack.plan import plan_document
-from steelyard.core.errors import PreflightError
 from steelyard.core.linux import IdleState, LinuxFacts, PoolUser
 from steelyard.core.stack import (
     UNIT_PATH,
@@ -21,7 +20,7 @@ from steelyard.core.stack import (
     StackPlan,
     StackRequest,
 )
-from steelyard.core.units import GIB, KIB, MIB
+from steelyard.core.wording import GIB, KIB, MIB, PreflightError
 from steelyard.tuning.facts.linux import pool_facts
 from steelyard.tuning.files.files import huge_page_unit
 from steelyard.tuning.plan import foreseen as foresight

@@ -3,14 +3,14 @@
 import pytest
 
 from fakes.kernel import PAGE_BYTES, FakeKernel
-from steelyard.core.errors import (
+from steelyard.core.stack import Knob, KnobKind
+from steelyard.core.wording import (
     PreflightError,
     PrivilegeError,
     RecordError,
     SteelyardError,
     TargetError,
 )
-from steelyard.core.stack import Knob, KnobKind
 from steelyard.tuning.apply.applier import put_back
 from steelyard.tuning.apply.kernel import kernel_doors
 from support.stack import MemoryLedger, knob, turn

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from fakes import stack_designs
 from steelyard.core.stack import Place, PlannedSetting, StackRequest
-from steelyard.core.units import GIB, KIB, MIB
+from steelyard.core.wording import GIB, KIB, MIB
 from steelyard.tuning.files.files import (
     cluster,
     kubelet_configuration,

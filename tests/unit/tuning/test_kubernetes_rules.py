@@ -18,7 +18,7 @@ from steelyard.core.stack import (
     PostgresFacts,
     StackFacts,
 )
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB
 from steelyard.tuning.rules.catalogue import KUBERNETES
 from support.judged_rules import HOLDS, NOTHING, judged, said
 from support.recorded_stacks import recommended

@@ -8,7 +8,7 @@ import pytest
 from steelyard.core.findings import State
 from steelyard.core.linux import IdleState, NumaNode, PagePool
 from steelyard.core.stack import DomainDisk, DomainFacts, GuestCell, Origin, StackFacts
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB
 from support.recorded_stacks import recommended
 from support.rule_cases import (
     domain,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fakes.host import FakeHost
 from steelyard.core.linux import BlockDevice, IdleState, LinuxFacts, PagePool, PoolUser
 from steelyard.core.stack import Origin, Visibility
-from steelyard.core.units import GIB, KIB, MIB
+from steelyard.core.wording import GIB, KIB, MIB
 from steelyard.gateways.host import LocalHost
 from steelyard.tuning.facts.linux import collect_linux, steal
 from support.machines import metal, small_vm

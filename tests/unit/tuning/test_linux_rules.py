@@ -18,7 +18,7 @@ from steelyard.core.stack import (
     StackFacts,
     Visibility,
 )
-from steelyard.core.units import GIB, KIB, MIB
+from steelyard.core.wording import GIB, KIB, MIB
 from support.recorded_stacks import published, recommended
 from support.rule_cases import judged, with_domain, with_linux
 

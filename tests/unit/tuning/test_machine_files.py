@@ -11,7 +11,7 @@ import pytest
 
 from fakes import stack_designs
 from steelyard.core.stack import PROFILE_PATH, SYSCTL_PATH, UNIT_PATH, PoolDesign
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB
 from steelyard.tuning.files.files import (
     huge_page_unit,
     machine_files,

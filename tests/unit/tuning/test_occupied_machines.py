@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.core.errors import InputError, PreflightError
 from steelyard.core.linux import LinuxFacts, PagePool, PoolUser
 from steelyard.core.stack import (
     DomainFacts,
@@ -15,7 +14,7 @@ from steelyard.core.stack import (
     StackFacts,
     StackRequest,
 )
-from steelyard.core.units import GIB, KIB, MIB
+from steelyard.core.wording import GIB, KIB, MIB, InputError, PreflightError
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack
 from steelyard.tuning.plan.foreseen import foreseen

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.core.errors import PreflightError
 from steelyard.core.linux import LinuxFacts
 from steelyard.core.stack import DomainFacts, Place, StackFacts, StackRequest
-from steelyard.core.units import GIB, MIB, parse_bytes
+from steelyard.core.wording import GIB, MIB, PreflightError, parse_bytes
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack
 from support.made_machines import bare, machine, untuned_guest

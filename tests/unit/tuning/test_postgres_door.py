@@ -9,10 +9,9 @@ from fakes.clock import FakeClock
 from fakes.kernel import PAGE_BYTES, FakeKernel
 from fakes.processes import FakeProcesses
 from fakes.settings import FakeSettings
-from steelyard.core.errors import PreflightError, PrivilegeError
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import KnobKind
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB, PreflightError, PrivilegeError
 from steelyard.gateways.sql import Row
 from steelyard.systems.postgres.existing.server import Means
 from steelyard.tuning.apply.applier import put_back

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from fakes import stack_designs
-from steelyard.core.errors import InputError
 from steelyard.core.stack import Place, Scope, StackRequest
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB, InputError
 from steelyard.tuning.files.files import configuration, parameter_group_files, rds_value
 
 

@@ -8,7 +8,7 @@ import pytest
 from steelyard.core.findings import State
 from steelyard.core.linux import BlockDevice, LinuxFacts, PagePool
 from steelyard.core.stack import KubernetesFacts, PodFacts, PostgresFacts, StackFacts
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB
 from steelyard.tuning.rules.catalogue import POSTGRES
 from support.judged_rules import HOLDS, NOTHING, judged, said
 from support.recorded_stacks import recommended

@@ -6,9 +6,8 @@ import pytest
 
 from fakes.domains import FakeDomains
 from fakes.host import FakeHost
-from steelyard.core.errors import InputError
 from steelyard.core.stack import KnobKind, Place, StackFacts, StackPlan, StackRequest
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB, InputError
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.facts.domain_xml import domain_facts
 from steelyard.tuning.plan.arithmetic import formula_counter

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from steelyard.core.linux import LinuxFacts
 from steelyard.core.stack import Place, PostgresFacts, StackFacts, StackRequest
-from steelyard.core.units import GIB, MIB, parse_bytes
+from steelyard.core.wording import GIB, MIB, parse_bytes
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack
 from steelyard.tuning.profiles import MachineFacts, profile_names, profiled_settings

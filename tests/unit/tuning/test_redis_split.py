@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from steelyard.core.errors import InputError, PreflightError
 from steelyard.core.findings import State
 from steelyard.core.redis import SplitInCluster, SplitPlan, SplitRequest, SplitServer
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB, InputError, PreflightError
 from steelyard.tuning.plan.redis_split import design_split, foreseen_pair, make_split
 from steelyard.tuning.rules.redis import RULES
 from steelyard.tuning.rules.rule import judge_by

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.core.errors import InputError
 from steelyard.core.stack import Place, StackDesign, StackRequest
-from steelyard.core.units import GIB, KIB, MIB
+from steelyard.core.wording import GIB, KIB, MIB, InputError
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack
 from support.made_machines import bare, machine

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.core.errors import InputError, PreflightError
 from steelyard.core.findings import State
 from steelyard.core.linux import BlockDevice, PoolUser
 from steelyard.core.stack import (
@@ -16,7 +15,7 @@ from steelyard.core.stack import (
     StackFacts,
     StackRequest,
 )
-from steelyard.core.units import GIB, KIB, MIB
+from steelyard.core.wording import GIB, KIB, MIB, InputError, PreflightError
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack
 from steelyard.tuning.plan.machine import deep_states

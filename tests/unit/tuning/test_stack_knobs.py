@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from steelyard.core.errors import InputError
 from steelyard.core.stack import Knob, KnobKind, Place, Scope, StackFacts, StackPlan, StackRequest
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB, InputError
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import knobs_of
 from steelyard.tuning.plan.foreseen import make_plan, plan_json, write_plan

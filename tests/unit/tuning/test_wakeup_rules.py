@@ -8,7 +8,7 @@ import pytest
 from steelyard.core.findings import State
 from steelyard.core.linux import IdleState, LinuxFacts, NumaNode, PingPong
 from steelyard.core.stack import DomainFacts, Origin, StackFacts, Visibility
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB
 from steelyard.tuning.rules.bench import wake_ups
 from support.judged_rules import HOLDS, NOTHING, judged, said
 

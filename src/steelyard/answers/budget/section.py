@@ -17,7 +17,7 @@ from steelyard.answers.results import CampaignAnalysis, place_name
 from steelyard.core.experiment import MANY, ONE, RATE
 from steelyard.core.findings import Estimate
 from steelyard.core.target import EngineName
-from steelyard.core.units import MS_PER_S, format_duration, format_share
+from steelyard.core.wording import MS_PER_S, format_duration, format_share
 from steelyard.report.document import (
     MISSING,
     POINTWISE,

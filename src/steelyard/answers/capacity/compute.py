@@ -37,7 +37,7 @@ from steelyard.core.experiment import Experiment, LatencyGoal
 from steelyard.core.findings import Estimate, Finding, Severity
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import CellKey, Load
-from steelyard.core.units import US_PER_S
+from steelyard.core.wording import US_PER_S
 from steelyard.stats.capacity import (
     Crossing,
     Reached,

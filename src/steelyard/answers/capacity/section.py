@@ -18,7 +18,7 @@ from steelyard.answers.results import CampaignAnalysis, pool_name, short_pool
 from steelyard.core.campaign import Capacity, CapacityPoint
 from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT, Experiment, LatencyGoal
 from steelyard.core.findings import Estimate
-from steelyard.core.units import format_percent
+from steelyard.core.wording import format_percent
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,

@@ -41,7 +41,7 @@ from steelyard.core.published import (
     parse_printed,
     parse_ratio,
 )
-from steelyard.core.units import format_percent
+from steelyard.core.wording import format_percent
 from steelyard.report.document import count, effect_range
 
 

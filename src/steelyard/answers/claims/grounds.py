@@ -17,8 +17,8 @@ from steelyard.answers.claims.statements import (
     Publication,
     figure_of,
 )
-from steelyard.core.errors import InputError
 from steelyard.core.published import Printed, PublishedRow, Step
+from steelyard.core.wording import InputError
 from steelyard.report.document import enumeration
 from steelyard.stats.intervals import Interval, block_interval, welch_interval
 

@@ -15,7 +15,6 @@ from typing import Final, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from steelyard.core.errors import InputError
 from steelyard.core.published import (
     NamedFigure,
     Printed,
@@ -25,6 +24,7 @@ from steelyard.core.published import (
     metric_of,
     parse_printed,
 )
+from steelyard.core.wording import InputError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from steelyard.answers.claims.grounds import (
 )
 from steelyard.answers.claims.statements import Publication
 from steelyard.core.published import Printed, PublishedRow
-from steelyard.core.units import format_percent
+from steelyard.core.wording import format_percent
 from steelyard.report.document import count, effect_range
 
 # All tests of one table together are wrong at most at this level: METHOD 3.3 prints it as 95 %.

@@ -14,7 +14,6 @@ from importlib.resources import files
 from typing import Final
 
 from steelyard.answers.claims.statements import Publication, read_claims
-from steelyard.core.errors import InputError, did_you_mean
 from steelyard.core.published import (
     METRICS,
     NamedFigure,
@@ -25,7 +24,7 @@ from steelyard.core.published import (
     parse_ratio,
     parts_of,
 )
-from steelyard.core.units import MS_PER_S
+from steelyard.core.wording import MS_PER_S, InputError, did_you_mean
 
 _MOST_ROWS: Final = 200_000
 _MOST_TOLD: Final = 20  # problems

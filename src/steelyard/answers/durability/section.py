@@ -15,7 +15,7 @@ from steelyard.answers.durability.results import (
 from steelyard.answers.results import CampaignAnalysis, short_load
 from steelyard.core.experiment import Experiment
 from steelyard.core.target import EngineName
-from steelyard.core.units import format_bytes, format_latencies
+from steelyard.core.wording import format_bytes, format_latencies
 from steelyard.report.document import (
     Block,
     BulletList,

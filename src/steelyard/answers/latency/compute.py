@@ -42,7 +42,7 @@ from steelyard.core.experiment import MANY
 from steelyard.core.findings import Estimate, Validity
 from steelyard.core.measurement import Run, RunLatency, SustainedRun
 from steelyard.core.schedule import CellKey
-from steelyard.core.units import MS_PER_S, US_PER_S
+from steelyard.core.wording import MS_PER_S, US_PER_S
 from steelyard.stats.histogram import Histogram, from_text, values_needed
 from steelyard.stats.intervals import FloatArray
 

@@ -18,7 +18,7 @@ from steelyard.answers.observations import RunsOfBlock
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import RunLatency, ScriptLatency
 from steelyard.core.schedule import CellKey, Load
-from steelyard.core.units import US_PER_S
+from steelyard.core.wording import US_PER_S
 from steelyard.stats.histogram import Histogram, from_text, merged, values_needed
 from steelyard.stats.intervals import FloatArray
 

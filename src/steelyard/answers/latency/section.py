@@ -34,7 +34,7 @@ from steelyard.answers.turns import ABSOLUTE_LATENCY, CUT_LATENCY
 from steelyard.core.experiment import GENERATOR, MANY, ONE, RATE, Experiment, GeneratorName
 from steelyard.core.findings import Verdict
 from steelyard.core.schedule import CellKey, Pausing
-from steelyard.core.units import MS_PER_S, format_percent, format_share
+from steelyard.core.wording import MS_PER_S, format_percent, format_share
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,

@@ -30,7 +30,7 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Finding, Severity, Verdict
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import Load, Mode, TurnTimes
-from steelyard.core.units import SECONDS_PER_MINUTE, format_percent
+from steelyard.core.wording import SECONDS_PER_MINUTE, format_percent
 from steelyard.stats.drift import LEAST_BLOCKS as DRIFT_FROM
 from steelyard.stats.drift import Drift, drift_of, stalled_slices
 from steelyard.stats.factorial import pooled_contrasts

@@ -17,7 +17,7 @@ from steelyard.answers.turns import TAKEN
 from steelyard.core.campaign import LEAST_STARTS
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.schedule import Mode, TurnTimes
-from steelyard.core.units import format_duration, format_percent, format_share
+from steelyard.core.wording import format_duration, format_percent, format_share
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,

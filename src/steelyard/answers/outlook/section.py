@@ -30,10 +30,9 @@ from steelyard.core.campaign import (
     TurnNoise,
     WorkloadNoise,
 )
-from steelyard.core.errors import quoted
 from steelyard.core.experiment import MANY, Experiment
 from steelyard.core.schedule import Mode
-from steelyard.core.units import format_bytes, format_duration, format_share
+from steelyard.core.wording import format_bytes, format_duration, format_share, quoted
 from steelyard.report.document import (
     FORMAT,
     MISSING,

@@ -42,7 +42,7 @@ from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Evidence, Quantity, Run
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import EngineName
-from steelyard.core.units import format_bytes, format_latencies, format_percent, format_share
+from steelyard.core.wording import format_bytes, format_latencies, format_percent, format_share
 
 _LEAST_SHARE = 0.01  # of the time: less is not worth a word
 # Costs that a sentence may name beside the server's CPU time, and how.

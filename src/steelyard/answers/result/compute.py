@@ -15,7 +15,7 @@ from steelyard.answers.results import Comparison, early_note
 from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status, StoppingRule
 from steelyard.core.findings import Condition, Estimate, Outcome, Verdict
 from steelyard.core.schedule import Load
-from steelyard.core.units import SECONDS_PER_MINUTE, format_share
+from steelyard.core.wording import SECONDS_PER_MINUTE, format_share
 from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.intervals import (
     FloatArray,

@@ -41,7 +41,7 @@ from steelyard.core.experiment import (
 from steelyard.core.findings import Verdict
 from steelyard.core.schedule import Mode, Pausing
 from steelyard.core.target import EngineName
-from steelyard.core.units import format_bytes, format_duration, format_percent, format_share
+from steelyard.core.wording import format_bytes, format_duration, format_percent, format_share
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,

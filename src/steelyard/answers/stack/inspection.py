@@ -10,7 +10,7 @@ from typing import Any, Final
 from steelyard.core.findings import Severity, State
 from steelyard.core.linux import NumaNode, PagePool, cpu_list
 from steelyard.core.stack import JudgedRule, Origin, StackFacts, Visibility
-from steelyard.core.units import format_bytes, format_latencies, format_share
+from steelyard.core.wording import format_bytes, format_latencies, format_share
 from steelyard.report.document import (
     MISSING,
     TONES,

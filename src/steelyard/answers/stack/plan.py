@@ -16,7 +16,7 @@ from steelyard.core.stack import (
     Site,
     StackPlan,
 )
-from steelyard.core.units import MIB, format_bytes
+from steelyard.core.wording import MIB, format_bytes
 from steelyard.report.document import (
     Block,
     BulletList,

@@ -37,7 +37,7 @@ from steelyard.core.experiment import ONE, Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK, Run, StatementUse
 from steelyard.core.schedule import CellKey
-from steelyard.core.units import format_share
+from steelyard.core.wording import format_share
 from steelyard.report.document import (
     MISSING,
     POINTWISE,

@@ -29,7 +29,7 @@ from steelyard.core.linux import recorded_suspects
 from steelyard.core.measurement import Fact, Quantity, Run, StatementPlan
 from steelyard.core.published import parse_plan
 from steelyard.core.schedule import Ceiling, CeilingKind, CellKey
-from steelyard.core.units import format_share
+from steelyard.core.wording import format_share
 from steelyard.report.document import (
     CONFIDENCE,
     Align,

@@ -21,7 +21,7 @@ from steelyard.answers.results import BURST_ONLY, Grounds
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.measurement import Quantity, SustainedRun, WaitClass
-from steelyard.core.units import format_duration, format_share
+from steelyard.core.wording import format_duration, format_share
 from steelyard.stats.capacity import LEAST_S, SKIPPED_S, CliffScan, consistency, scan_for_cliff
 from steelyard.stats.intervals import FloatArray
 

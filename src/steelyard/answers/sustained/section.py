@@ -10,7 +10,7 @@ from steelyard.answers.results import BURST_ONLY, CampaignAnalysis, cell_name
 from steelyard.answers.sustained.compute import BurstCliff, SustainedSummary
 from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT
 from steelyard.core.measurement import Quantity, Series, SustainedRun
-from steelyard.core.units import MIB, MS_PER_S, format_duration, format_share
+from steelyard.core.wording import MIB, MS_PER_S, format_duration, format_share
 from steelyard.report.document import (
     CONFIDENCE,
     MISSING,

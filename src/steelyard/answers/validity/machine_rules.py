@@ -51,7 +51,7 @@ from steelyard.core.findings import (
 from steelyard.core.linux import THROTTLES
 from steelyard.core.measurement import Quantity, Run
 from steelyard.core.target import EngineName
-from steelyard.core.units import MIB, format_bytes, format_share
+from steelyard.core.wording import MIB, format_bytes, format_share
 
 MEMORY_PRESSURE_SHARE: Final = 0.01
 SWAPPED_PER_S: Final = 10.0

@@ -31,7 +31,7 @@ from steelyard.core.findings import (
 from steelyard.core.measurement import Evidence, Quantity
 from steelyard.core.redis import Death, PromisedLoss, changes_keys, promised_loss
 from steelyard.core.target import EngineName, RedisLocalTarget
-from steelyard.core.units import KIB, format_bytes, format_share
+from steelyard.core.wording import KIB, format_bytes, format_share
 
 MISSED_SHARE: Final = 0.01
 PAYLOAD_BYTES: Final = 16 * KIB

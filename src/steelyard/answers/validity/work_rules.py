@@ -40,7 +40,7 @@ from steelyard.core.findings import (
 from steelyard.core.measurement import Evidence, Quantity, Run, Seconds
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.core.target import EngineName
-from steelyard.core.units import MS_PER_S, format_percent, format_share
+from steelyard.core.wording import MS_PER_S, format_percent, format_share
 from steelyard.stats.intervals import Interval, block_interval
 from steelyard.stats.turns import LEAST_BLOCKS, SUSPECT_BEYOND, SUSPECT_LEVEL, is_suspect
 

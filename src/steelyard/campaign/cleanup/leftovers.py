@@ -15,9 +15,14 @@ from steelyard.campaign.cleanup.undoing import (
     troubles_of,
     undo_thing,
 )
-from steelyard.core.errors import LeftBehindError, PreflightError, RecordError, TargetError
 from steelyard.core.outside import ControlGroup, MadeDirectory, Outside, in_undoing_order
-from steelyard.core.units import printable
+from steelyard.core.wording import (
+    LeftBehindError,
+    PreflightError,
+    RecordError,
+    TargetError,
+    printable,
+)
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import tree_bytes
 from steelyard.gateways.stores import unmounted

@@ -18,13 +18,6 @@ from typing import Final, TypeVar
 from pydantic import TypeAdapter
 
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import (
-    LeftBehindError,
-    PreflightError,
-    PrivilegeError,
-    RecordError,
-    SteelyardError,
-)
 from steelyard.core.experiment import Configuration, Workload
 from steelyard.core.kubernetes import (
     ACCOUNT,
@@ -62,6 +55,13 @@ from steelyard.core.outside import (
     ServerInCluster,
     TurnedKnob,
     in_undoing_order,
+)
+from steelyard.core.wording import (
+    LeftBehindError,
+    PreflightError,
+    PrivilegeError,
+    RecordError,
+    SteelyardError,
 )
 from steelyard.gateways.cgroups import Cgroups
 from steelyard.gateways.doors import Doors

@@ -22,7 +22,6 @@ from steelyard.core.campaign import (
     WorkloadNoise,
     settling_s,
 )
-from steelyard.core.errors import InputError
 from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import ServerEnvironment
@@ -37,7 +36,7 @@ from steelyard.core.schedule import (
     Schedule,
     sub_block_sizes,
 )
-from steelyard.core.units import format_duration, format_percent, parse_duration_s
+from steelyard.core.wording import InputError, format_duration, format_percent, parse_duration_s
 from steelyard.stats.noise import instances_needed, mean_variance, optimal_runs
 from steelyard.stats.spending import blocks_within
 from steelyard.systems.protocol import Engine

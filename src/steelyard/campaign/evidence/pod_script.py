@@ -18,8 +18,8 @@ from typing import Final
 from steelyard.campaign.evidence.neighbours import anonymous_huge_bytes
 from steelyard.campaign.evidence.processes import parse_scheduled
 from steelyard.campaign.evidence.sources import DeviceCounters, parse_device
-from steelyard.core.errors import SteelyardError
 from steelyard.core.kubernetes import ContainerRef
+from steelyard.core.wording import SteelyardError
 from steelyard.gateways.host import (
     GROUPS,
     TICKS_PER_S,

@@ -30,9 +30,9 @@ from steelyard.campaign.evidence.sources import (
     of_the_wal,
 )
 from steelyard.campaign.evidence.watch import Part
-from steelyard.core.errors import MeasurementError, SteelyardError
 from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.measurement import Absence, OtherProcess, Quantity
+from steelyard.core.wording import MeasurementError, SteelyardError
 from steelyard.gateways.host import Clock, Host, cpu_times, memory_bytes
 from steelyard.gateways.placed_files import new_mark, parse_fetched
 from steelyard.places.agent.outcomes import StartSkew

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol, Self
 
-from steelyard.core.errors import MeasurementError, RecordError
 from steelyard.core.experiment import LogPolicy
 from steelyard.core.measurement import RunLatency
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB, MeasurementError, RecordError
 from steelyard.gateways.files import GrowingFiles, free_bytes, translated
 from steelyard.stats.intervals import chance_of_so_few
 from steelyard.systems.protocol import LogReader, TransactionLog

@@ -31,7 +31,6 @@ from steelyard.campaign.evidence.watch import (
     evidence_of,
     used_between,
 )
-from steelyard.core.errors import SteelyardError, TargetError
 from steelyard.core.experiment import Workload
 from steelyard.core.measurement import (
     SERVERS_MACHINE,
@@ -48,6 +47,7 @@ from steelyard.core.measurement import (
 )
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import TurnTimes
+from steelyard.core.wording import SteelyardError, TargetError
 from steelyard.gateways.host import Clock, Host, thread_cpu_s
 from steelyard.places.protocol import HostSight, PodSight
 from steelyard.systems.protocol import Engine, ServerReader, Waiting

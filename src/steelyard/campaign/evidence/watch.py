@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from steelyard.core.errors import SteelyardError, TargetError
 from steelyard.core.measurement import (
     STATEMENTS,
     Absence,
@@ -17,6 +16,7 @@ from steelyard.core.measurement import (
     StatementUse,
     Waits,
 )
+from steelyard.core.wording import SteelyardError, TargetError
 from steelyard.gateways.host import Clock, thread_cpu_s
 from steelyard.systems.protocol import ServerReader
 

@@ -32,8 +32,8 @@ from steelyard.campaign.file.systems import (
     system_issues,
 )
 from steelyard.core import linux as host_settings
-from steelyard.core.errors import InputError, choice, did_you_mean
 from steelyard.core.experiment import Design, LogPolicy, SwitchCost
+from steelyard.core.wording import InputError, choice, did_you_mean
 from steelyard.systems.postgres.settings import refused_names
 from steelyard.tuning.facts.domain_xml import name_of_domain
 

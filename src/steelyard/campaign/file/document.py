@@ -16,7 +16,7 @@ from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from steelyard.core.errors import Problem
+from steelyard.core.wording import Problem
 
 KeyPath = tuple[str | int, ...]
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]

@@ -53,14 +53,6 @@ from steelyard.campaign.file.inheritance import (
 from steelyard.campaign.file.kinds import located, model_of
 from steelyard.campaign.file.overrides import apply_overrides
 from steelyard.campaign.file.systems import SYSTEMS, System, load_command
-from steelyard.core.errors import (
-    ExperimentFileError,
-    InputError,
-    Problem,
-    choice,
-    closest,
-    did_you_mean,
-)
 from steelyard.core.experiment import (
     Calibration,
     CapacityAsked,
@@ -83,6 +75,14 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.schedule import QUOTA_SETTLING_S, QUOTA_TURN_S, CeilingsAsked, Load, TurnTimes
 from steelyard.core.target import DatabaseSystem
+from steelyard.core.wording import (
+    ExperimentFileError,
+    InputError,
+    Problem,
+    choice,
+    closest,
+    did_you_mean,
+)
 from steelyard.tuning.profiles import MachineFacts
 
 

@@ -57,9 +57,9 @@ from steelyard.campaign.file.form_values import (
     shown,
     written,
 )
-from steelyard.core.errors import InputError, choice, closest, did_you_mean, listed
 from steelyard.core.experiment import LatencyGoal
 from steelyard.core.target import TARGETS, EngineName, LocalTarget, systems
+from steelyard.core.wording import InputError, choice, closest, did_you_mean, listed
 from steelyard.gateways.ssh import parse_destination
 from steelyard.systems.redis.redis_benchmark import BUILTINS
 from steelyard.tuning.profiles import profile_names

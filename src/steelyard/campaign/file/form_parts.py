@@ -18,11 +18,10 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import WrittenFloat, WrittenInt
 from steelyard.campaign.file.form_values import Form, refusal, shown
-from steelyard.core.errors import InputError
 from steelyard.core.experiment import DEFAULT_NEIGHBOURS, LATENCY_COLUMN, TIME_COLUMN, LatencyGoal
 from steelyard.core.linux import PARSERS
 from steelyard.core.schedule import DEFAULT_TURN_S, LEAST_SETTLING_S
-from steelyard.core.units import parse_fraction
+from steelyard.core.wording import InputError, parse_fraction
 from steelyard.systems.postgres.load_programs import complaint
 
 CLOSED: Final = "closed"

@@ -22,9 +22,9 @@ from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import WrittenFloat, WrittenInt
 from steelyard.campaign.file.form_values import OR_EMPTY, Form, refusal, shown
 from steelyard.core.aws import STORAGE_TYPES
-from steelyard.core.errors import InputError, choice, did_you_mean
 from steelyard.core.redis import is_redis_uri, parse_redis_uri
 from steelyard.core.target import TARGETS, systems
+from steelyard.core.wording import InputError, choice, did_you_mean
 from steelyard.gateways.sql import parsed_uri
 
 

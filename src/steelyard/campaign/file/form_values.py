@@ -26,15 +26,18 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from steelyard.campaign.file.document import Value, WrittenFloat, WrittenInt
-from steelyard.core.errors import InputError, choice, did_you_mean, listed
 from steelyard.core.findings import Condition, parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE, LABEL
 from steelyard.core.schedule import LEAST_SETTLING_S, SHORTEST_TURN_S
-from steelyard.core.units import (
+from steelyard.core.wording import (
     GIB,
     KIB,
     MIB,
+    InputError,
+    choice,
+    did_you_mean,
     format_bytes,
+    listed,
     page_bytes_of,
     parse_bytes,
     parse_duration_s,

@@ -14,10 +14,9 @@ from steelyard.campaign.file.form_target import NESTED, TargetForm
 from steelyard.campaign.file.form_values import shown
 from steelyard.campaign.file.kinds import TOLD, keys_of, kind_of, model_of, target_problems
 from steelyard.campaign.file.systems import SYSTEMS
-from steelyard.core.errors import choice, did_you_mean, listed
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.target import EngineName, kind_here
-from steelyard.core.units import parse_bytes
+from steelyard.core.wording import choice, did_you_mean, listed, parse_bytes
 from steelyard.tuning.profiles import MachineFacts, follows_the_machine, profiled_settings
 
 # Which kinds are made, by the system whose servers cannot be.

@@ -28,7 +28,6 @@ from steelyard.campaign.file.form_target import (
 )
 from steelyard.campaign.file.form_values import is_service_name, shown
 from steelyard.core.aws import volume_of
-from steelyard.core.errors import InputError, listed
 from steelyard.core.money import MACHINE, Part, Rates
 from steelyard.core.redis import DEFAULT_PORT, is_redis_uri, parse_redis_uri
 from steelyard.core.storage import Store
@@ -52,7 +51,15 @@ from steelyard.core.target import (
     Target,
     form_of,
 )
-from steelyard.core.units import GIB, format_bytes, page_bytes_of, parse_bytes, parse_quantity
+from steelyard.core.wording import (
+    GIB,
+    InputError,
+    format_bytes,
+    listed,
+    page_bytes_of,
+    parse_bytes,
+    parse_quantity,
+)
 
 Told = tuple[str, str, str]  # the key below `target`, what is wrong, the way out
 Locate = Callable[[str], str]  # makes the name of a file or directory absolute

@@ -22,10 +22,10 @@ from steelyard.campaign.file.form_target import (
 )
 from steelyard.campaign.file.form_values import BUILTINS, shown
 from steelyard.campaign.file.kinds import model_of
-from steelyard.core.errors import InputError, Problem, choice, listed
 from steelyard.core.experiment import AttributionKind
 from steelyard.core.redis import is_redis_uri
 from steelyard.core.target import TARGETS, CloudNativePgTarget, EngineName
+from steelyard.core.wording import InputError, Problem, choice, listed
 from steelyard.systems.redis.redis_benchmark import BUILTINS as TESTS
 
 _EXCLUDING: Final = "Change them one by one: `--set configurations.NAME.target={kind: ..., ...}`."

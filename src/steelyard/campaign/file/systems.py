@@ -25,7 +25,6 @@ from steelyard.campaign.file.form_parts import (
 )
 from steelyard.campaign.file.form_target import REDIS_WORK_KEYS
 from steelyard.campaign.file.form_values import BUILTINS, shown
-from steelyard.core.errors import InputError, choice, listed
 from steelyard.core.experiment import (
     CommandLog,
     Design,
@@ -41,7 +40,7 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import DEFAULT_PORT
 from steelyard.core.schedule import Load
 from steelyard.core.target import POSTGRES, REDIS, TARGETS, DatabaseSystem, EngineName, kind_here
-from steelyard.core.units import format_bytes
+from steelyard.core.wording import InputError, choice, format_bytes, listed
 from steelyard.systems.postgres.load_programs import (
     OF_A_LOG,
     OF_A_RUN,

@@ -25,7 +25,6 @@ from steelyard.campaign.run import beside_blocks as sustained
 from steelyard.campaign.run.beside_blocks import capacity_s
 from steelyard.campaign.run.ceilings import ceilings_s
 from steelyard.core.campaign import ASSUMED_NOISE, NoiseProfile, RoundsFor, StoppingRule
-from steelyard.core.errors import InputError, PreflightError
 from steelyard.core.experiment import (
     PREWARM_BYTES,
     Configuration,
@@ -40,10 +39,12 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.money import format_money
 from steelyard.core.schedule import Mode, Pausing, SharedMemory
-from steelyard.core.units import (
+from steelyard.core.wording import (
     GIB,
     MIB,
     SECONDS_PER_MINUTE,
+    InputError,
+    PreflightError,
     format_bytes,
     format_duration,
     parse_bytes,

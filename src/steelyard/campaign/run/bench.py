@@ -11,7 +11,6 @@ from pathlib import Path
 from steelyard.campaign.evidence.turn_watch import Place, probes_for
 from steelyard.campaign.evidence.watch import Probe
 from steelyard.core.campaign import ANEW, CellRate
-from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError, TargetError
 from steelyard.core.experiment import (
     PREWARM_BYTES,
     Configuration,
@@ -24,6 +23,7 @@ from steelyard.core.measurement import CheckpointAge, ProviderSeries
 from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import CellKey, Load, PlannedRun
 from steelyard.core.storage import Provision
+from steelyard.core.wording import Interrupted, MeasurementError, SteelyardError, TargetError
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.gateways.host import Clock, Host
 from steelyard.places.local.machine import provision_here

@@ -37,7 +37,6 @@ from steelyard.core.campaign import (
     CellRate,
     WarmUpChoice,
 )
-from steelyard.core.errors import MeasurementError, PreflightError, TargetError
 from steelyard.core.experiment import (
     PREWARM_BYTES,
     Calibration,
@@ -48,7 +47,14 @@ from steelyard.core.experiment import (
 from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.measurement import Fact, Measurement, SustainedRun
 from steelyard.core.schedule import CellKey, Load, PlannedRun
-from steelyard.core.units import format_bytes, format_duration, format_percent
+from steelyard.core.wording import (
+    MeasurementError,
+    PreflightError,
+    TargetError,
+    format_bytes,
+    format_duration,
+    format_percent,
+)
 from steelyard.gateways.host import Clock
 from steelyard.stats.capacity import LEAST_S, find_capacity
 from steelyard.stats.drift import residual_loss, settled_after_s

@@ -48,17 +48,17 @@ from steelyard.core.campaign import (
     settling_s,
     turn_times,
 )
-from steelyard.core.errors import (
+from steelyard.core.experiment import Experiment, Reset
+from steelyard.core.findings import ENVIRONMENT, Finding, Severity, Validity
+from steelyard.core.measurement import Run, RunPlace
+from steelyard.core.schedule import Mode, PlannedBlock, PlannedRun, PlannedStart
+from steelyard.core.wording import (
     MeasurementError,
     PreflightError,
     SteelyardError,
     TargetError,
     quoted,
 )
-from steelyard.core.experiment import Experiment, Reset
-from steelyard.core.findings import ENVIRONMENT, Finding, Severity, Validity
-from steelyard.core.measurement import Run, RunPlace
-from steelyard.core.schedule import Mode, PlannedBlock, PlannedRun, PlannedStart
 from steelyard.gateways.cgroups import Guard, Guards, SystemGuards
 from steelyard.gateways.host import Clock
 from steelyard.places.local.groups import start_guard

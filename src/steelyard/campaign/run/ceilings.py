@@ -17,10 +17,17 @@ from pathlib import Path
 import numpy as np
 
 from steelyard.campaign.run.bench import Bench
-from steelyard.core.errors import MeasurementError, SteelyardError
 from steelyard.core.experiment import EffectiveSetting, Experiment, Layer
 from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind, CeilingsAsked
-from steelyard.core.units import KIB, MIB, format_bytes, format_duration, format_percent
+from steelyard.core.wording import (
+    KIB,
+    MIB,
+    MeasurementError,
+    SteelyardError,
+    format_bytes,
+    format_duration,
+    format_percent,
+)
 from steelyard.gateways.files import largest_file, make_directory, read_text, remove_tree
 from steelyard.gateways.process import Processes, RunningProcess
 from steelyard.gateways.trials import READERS, Where, direct_reads, log_writes, ping_pong

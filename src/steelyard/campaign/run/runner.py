@@ -58,7 +58,6 @@ from steelyard.core.campaign import (
     Status,
     WarmUpChoice,
 )
-from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError, quoted
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import BUDGET_TOO_SHORT, Finding, Severity
 from steelyard.core.measurement import Environment, Fact, ServerEnvironment, StatementPlan
@@ -70,7 +69,13 @@ from steelyard.core.schedule import (
     Schedule,
     WorkloadTurns,
 )
-from steelyard.core.units import format_duration
+from steelyard.core.wording import (
+    Interrupted,
+    MeasurementError,
+    SteelyardError,
+    format_duration,
+    quoted,
+)
 from steelyard.gateways.host import Clock
 from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.record.journal import (

@@ -27,10 +27,10 @@ from steelyard.campaign.run.ceilings import CeilingTaker
 from steelyard.campaign.run.runner import Campaign, Progress
 from steelyard.campaign.run.turns import Slot
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.errors import InputError, LeftBehindError, PreflightError, Problem
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Fact
+from steelyard.core.wording import InputError, LeftBehindError, PreflightError, Problem
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import holding_cache
 from steelyard.places.local.machine import DATA_FACTS, capacity, machine_facts

@@ -18,13 +18,12 @@ from steelyard.campaign.evidence.run_log import UNRECORDED, Logged, LogOrder, Ru
 from steelyard.campaign.evidence.run_rules import RunFacts, judge
 from steelyard.campaign.evidence.watch import Watch
 from steelyard.campaign.run.bench import Bench
-from steelyard.core.errors import MeasurementError
 from steelyard.core.experiment import Layer
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge, Evidence, Measurement, RunLatency, Second
 from steelyard.core.outside import Completed
 from steelyard.core.schedule import Pausing, PlannedRun, Stretch, Turn, TurnTimes
-from steelyard.core.units import US_PER_S
+from steelyard.core.wording import US_PER_S, MeasurementError
 from steelyard.gateways.host import Clock
 from steelyard.stats.histogram import from_text, merged
 from steelyard.systems.protocol import CountedAt, Engine, RunRequest, TurnCounter

@@ -26,10 +26,10 @@ from steelyard.campaign.run.taking import (
     TurnsTaken,
     counting,
 )
-from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.measurement import CheckpointAge
 from steelyard.core.outside import Completed
 from steelyard.core.schedule import PlannedRun, Stretch, TurnTimes
+from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import RunningPrograms
 from steelyard.places.protocol import PausablePlatform

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import click
 
-from steelyard.core.errors import (
+from steelyard.core.outside import OnServer, ServerAddress
+from steelyard.core.stack import Knob, KnobKind, Outcome, Scope, Site, StackPlan, Step
+from steelyard.core.wording import (
     ExitCode,
     InputError,
     Interrupted,
     LeftBehindError,
     PreflightError,
     TargetError,
+    printable,
     quoted,
 )
-from steelyard.core.outside import OnServer, ServerAddress
-from steelyard.core.stack import Knob, KnobKind, Outcome, Scope, Site, StackPlan, Step
-from steelyard.core.units import printable
 from steelyard.record.journal import StackBegun
 from steelyard.tuning.apply.applier import (
     GONE,

@@ -20,9 +20,8 @@ from steelyard.cli.inspect import (
     require_no_machine,
     require_one_source,
 )
-from steelyard.core.errors import InputError, PreflightError, quoted
 from steelyard.core.stack import Place, StackFacts, StackRequest
-from steelyard.core.units import parse_bytes
+from steelyard.core.wording import InputError, PreflightError, parse_bytes, quoted
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import read_text
 from steelyard.gateways.virsh import Virsh

@@ -21,15 +21,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from steelyard.core.errors import (
+from steelyard.core.kubernetes import ContainerRef, Kind, Manifest, ObjectRef
+from steelyard.core.outside import Completed
+from steelyard.core.wording import (
     InputError,
     PreflightError,
     PrivilegeError,
     SteelyardError,
     TargetError,
 )
-from steelyard.core.kubernetes import ContainerRef, Kind, Manifest, ObjectRef
-from steelyard.core.outside import Completed
 from steelyard.gateways.process import Dialogue
 
 

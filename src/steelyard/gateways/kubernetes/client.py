@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.kubernetes import (
     NAMESPACE,
     POD,
@@ -26,6 +25,7 @@ from steelyard.core.kubernetes import (
     ref_of,
 )
 from steelyard.core.outside import Completed
+from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes import api
 from steelyard.gateways.kubernetes.api import Answered, Asked, refused

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from steelyard.core.errors import InputError, PreflightError, UnconfiguredError
+from steelyard.core.wording import InputError, PreflightError, UnconfiguredError
 from steelyard.gateways.host import Clock, SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 

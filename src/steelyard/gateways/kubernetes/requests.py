@@ -34,7 +34,7 @@ from urllib3.exceptions import (
     ReadTimeoutError,
 )
 
-from steelyard.core.errors import (
+from steelyard.core.wording import (
     InputError,
     PrivilegeError,
     SteelyardError,

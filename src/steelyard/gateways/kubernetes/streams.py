@@ -28,7 +28,7 @@ from websocket import (
     WebSocketTimeoutException,
 )
 
-from steelyard.core.errors import SteelyardError
+from steelyard.core.wording import SteelyardError
 from steelyard.gateways.kubernetes.api import Answered, Asked, refused
 from steelyard.gateways.kubernetes.requests import Access, Patience, is_hopeless, out_of_reach
 

@@ -21,9 +21,15 @@ from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Final, Protocol, TypeVar
 
-from steelyard.core.errors import MeasurementError, PreflightError, TargetError
 from steelyard.core.outside import Command, Completed
-from steelyard.core.units import KIB, MIB, format_duration
+from steelyard.core.wording import (
+    KIB,
+    MIB,
+    MeasurementError,
+    PreflightError,
+    TargetError,
+    format_duration,
+)
 from steelyard.gateways.files import free_bytes, translated
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Dialogue

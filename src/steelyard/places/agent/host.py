@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final
 
-from steelyard.core.errors import MeasurementError, PreflightError, SteelyardError
 from steelyard.core.outside import Command, Completed
+from steelyard.core.wording import MeasurementError, PreflightError, SteelyardError
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Dialogue
 from steelyard.gateways.ssh import SshHost

@@ -17,13 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, Self, TypeVar
 
-from steelyard.core.errors import (
+from steelyard.core.outside import Command, Completed
+from steelyard.core.schedule import Pausing
+from steelyard.core.wording import (
     MeasurementError,
     SteelyardError,
     TargetError,
 )
-from steelyard.core.outside import Command, Completed
-from steelyard.core.schedule import Pausing
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import RunningProcess
 from steelyard.places.agent.agent import (

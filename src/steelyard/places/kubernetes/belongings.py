@@ -15,7 +15,6 @@ from dataclasses import replace
 from itertools import count
 from typing import Final
 
-from steelyard.core.errors import LeftBehindError, PreflightError, SteelyardError
 from steelyard.core.kubernetes import (
     CONFIG_MAP,
     NAMESPACE,
@@ -28,6 +27,7 @@ from steelyard.core.kubernetes import (
     ref_of,
 )
 from steelyard.core.outside import InCluster
+from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError
 from steelyard.gateways.host import Clock, SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.undoing import (

@@ -7,13 +7,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Final
 
-from steelyard.core.errors import (
-    MeasurementError,
-    PreflightError,
-    PrivilegeError,
-    SteelyardError,
-    TargetError,
-)
 from steelyard.core.kubernetes import (
     CAMPAIGN,
     CONFIG_MAP,
@@ -30,7 +23,16 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.core.outside import Completed
 from steelyard.core.target import KubernetesPlace, PodResources
-from steelyard.core.units import KIB, parse_quantity, parse_quantity_bytes
+from steelyard.core.wording import (
+    KIB,
+    MeasurementError,
+    PreflightError,
+    PrivilegeError,
+    SteelyardError,
+    TargetError,
+    parse_quantity,
+    parse_quantity_bytes,
+)
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Dialogue

@@ -12,14 +12,6 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from steelyard.core.errors import (
-    InputError,
-    LeftBehindError,
-    PreflightError,
-    RecordError,
-    SteelyardError,
-    TargetError,
-)
 from steelyard.core.kubernetes import (
     CLAIM,
     CLUSTER_ROLE,
@@ -42,6 +34,14 @@ from steelyard.core.kubernetes import (
     is_of_campaign,
     owned_by,
     ref_of,
+)
+from steelyard.core.wording import (
+    InputError,
+    LeftBehindError,
+    PreflightError,
+    RecordError,
+    SteelyardError,
+    TargetError,
 )
 from steelyard.gateways.host import Clock, until
 from steelyard.gateways.kubernetes.api import KubernetesApi

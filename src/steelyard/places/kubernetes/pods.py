@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from steelyard.core.errors import PreflightError, SteelyardError
 from steelyard.core.kubernetes import POD, PROBE, ContainerRef, Manifest, ObjectRef, ref_of
 from steelyard.core.target import PodResources
-from steelyard.core.units import format_duration
+from steelyard.core.wording import PreflightError, SteelyardError, format_duration
 from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.agent.programs import ShortProcesses

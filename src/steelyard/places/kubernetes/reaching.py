@@ -12,13 +12,6 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.core.errors import (
-    LoginError,
-    PreflightError,
-    PrivilegeError,
-    SteelyardError,
-    TargetError,
-)
 from steelyard.core.kubernetes import (
     POD,
     SECRET,
@@ -29,6 +22,13 @@ from steelyard.core.kubernetes import (
     SecretRef,
 )
 from steelyard.core.outside import Command, ServerAddress
+from steelyard.core.wording import (
+    LoginError,
+    PreflightError,
+    PrivilegeError,
+    SteelyardError,
+    TargetError,
+)
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Processes

@@ -18,13 +18,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from steelyard.core.errors import (
-    InputError,
-    LeftBehindError,
-    PrivilegeError,
-    SteelyardError,
-    TargetError,
-)
 from steelyard.core.kubernetes import (
     ACCOUNT,
     CAMPAIGN,
@@ -51,7 +44,14 @@ from steelyard.core.kubernetes import (
     ref_of,
 )
 from steelyard.core.outside import InCluster
-from steelyard.core.units import parse_quantity
+from steelyard.core.wording import (
+    InputError,
+    LeftBehindError,
+    PrivilegeError,
+    SteelyardError,
+    TargetError,
+    parse_quantity,
+)
 from steelyard.gateways.host import Clock, SystemClock, looks
 from steelyard.gateways.kubernetes.api import KubernetesApi
 

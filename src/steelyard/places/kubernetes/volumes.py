@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any, Final
 
-from steelyard.core.errors import MeasurementError, PreflightError, PrivilegeError, TargetError
 from steelyard.core.kubernetes import (
     CLAIM,
     EVENT,
@@ -28,7 +27,13 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.core.measurement import Fact
 from steelyard.core.stack import StorageClassFacts
-from steelyard.core.units import MS_PER_S
+from steelyard.core.wording import (
+    MS_PER_S,
+    MeasurementError,
+    PreflightError,
+    PrivilegeError,
+    TargetError,
+)
 from steelyard.gateways.host import Clock, SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.belongings import Belongings

@@ -19,7 +19,6 @@ from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 from typing import Final
 
-from steelyard.core.errors import LeftBehindError, PrivilegeError, TargetError
 from steelyard.core.experiment import EffectiveSetting, Layer
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.linux import (
@@ -36,6 +35,7 @@ from steelyard.core.linux import (
 )
 from steelyard.core.outside import Command, ControlGroup
 from steelyard.core.schedule import Pausing
+from steelyard.core.wording import LeftBehindError, PrivilegeError, TargetError
 from steelyard.gateways.cgroups import (
     FREEZE,
     STATE,

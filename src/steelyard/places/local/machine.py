@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.core.errors import PreflightError
 from steelyard.core.linux import THROTTLES, limits_of
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import MadeDirectory
 from steelyard.core.storage import Provision, Store
-from steelyard.core.units import KIB, format_bytes
+from steelyard.core.wording import KIB, PreflightError, format_bytes
 from steelyard.gateways.files import existing_parent, make_directory, remove_tree
 from steelyard.gateways.host import (
     Clock,

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.findings import Finding
 from steelyard.core.linux import limits_of
 from steelyard.core.measurement import Fact, Vantage
@@ -28,6 +27,7 @@ from steelyard.core.outside import (
     ServerProgram,
     canonical,
 )
+from steelyard.core.wording import PreflightError, TargetError
 from steelyard.gateways.cgroups import Families
 from steelyard.gateways.files import (
     drop_cached,

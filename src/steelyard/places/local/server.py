@@ -22,7 +22,6 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.errors import PreflightError, PrivilegeError, SilentError, TargetError
 from steelyard.core.outside import (
     Command,
     MadeDirectory,
@@ -30,7 +29,7 @@ from steelyard.core.outside import (
     ServerProgram,
     stored_key,
 )
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB, PreflightError, PrivilegeError, SilentError, TargetError
 from steelyard.gateways.files import (
     Lock,
     append_text,

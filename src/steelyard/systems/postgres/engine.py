@@ -12,13 +12,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from steelyard.core.errors import Complaint, TargetError
 from steelyard.core.experiment import EffectiveSetting, Experiment, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge, Measurement, StatementPlan
 from steelyard.core.outside import Command, Completed, ServerAddress, stored_key
 from steelyard.core.schedule import Stretch
-from steelyard.core.units import US_PER_S
+from steelyard.core.wording import US_PER_S, Complaint, TargetError
 from steelyard.gateways.host import LOOPBACK, Clock
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql, reload

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.errors import Complaint, PreflightError
 from steelyard.core.experiment import (
     Configuration,
     EffectiveSetting,
@@ -20,7 +19,7 @@ from steelyard.core.experiment import (
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import Command, ServerAddress
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget
-from steelyard.core.units import in_unit, with_unit
+from steelyard.core.wording import Complaint, PreflightError, in_unit, with_unit
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.systems.postgres import settings as checks

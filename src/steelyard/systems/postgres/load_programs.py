@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from steelyard.core.errors import InputError, MeasurementError, PreflightError
 from steelyard.core.experiment import (
     LATENCY_COLUMN,
     TIME_COLUMN,
@@ -30,6 +29,7 @@ from steelyard.core.experiment import (
 from steelyard.core.measurement import Measurement
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Pausing, Stretch
+from steelyard.core.wording import InputError, MeasurementError, PreflightError
 from steelyard.gateways.process import Processes
 from steelyard.systems.postgres import pgbench
 from steelyard.systems.postgres.log_lines import LogForm, us_of

@@ -23,9 +23,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from steelyard.core.errors import InputError
 from steelyard.core.schedule import Stretch
-from steelyard.core.units import US_PER_S
+from steelyard.core.wording import US_PER_S, InputError
 from steelyard.stats.histogram import LARGEST
 
 _LEAST_COLUMNS = 6

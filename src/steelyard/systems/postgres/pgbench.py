@@ -16,10 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.core.errors import InputError, MeasurementError
 from steelyard.core.measurement import Measurement, Second
 from steelyard.core.outside import Command, Completed, ServerAddress
-from steelyard.core.units import MS_PER_S
+from steelyard.core.wording import MS_PER_S, InputError, MeasurementError
 from steelyard.gateways.sql import Sql, SqlSession
 from steelyard.systems.protocol import RunRequest, together
 

@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from steelyard.core.errors import RefusedError, TargetError
 from steelyard.core.experiment import Script, Workload
 from steelyard.core.measurement import (
     STATEMENTS,
@@ -34,6 +33,7 @@ from steelyard.core.measurement import (
     WaitClass,
 )
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import RefusedError, TargetError
 from steelyard.gateways.host import Clock, SystemClock, until
 from steelyard.gateways.sql import Row, Sql, SqlSession
 from steelyard.systems.postgres.pgbench import (

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 
-from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.outside import Command, ServerAddress
+from steelyard.core.wording import PreflightError, TargetError
 from steelyard.gateways.files import read_text
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql

@@ -18,13 +18,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from steelyard.core.errors import Complaint, PreflightError
 from steelyard.core.experiment import Configuration, EffectiveSetting, Layer, Setting, SwitchCost
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Load
-from steelyard.core.units import MIB, in_unit
+from steelyard.core.wording import MIB, Complaint, PreflightError, in_unit
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.systems import existing as complaints

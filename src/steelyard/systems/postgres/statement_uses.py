@@ -18,9 +18,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from steelyard.core.errors import TargetError
 from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK, StatementUse
 from steelyard.core.outside import POSTGRES_MARK
+from steelyard.core.wording import TargetError
 from steelyard.gateways.sql import Row, SqlSession
 
 _FIRST: Final = 13  # with the WAL of each statement, and the execution apart from the planning

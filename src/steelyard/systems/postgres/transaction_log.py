@@ -35,7 +35,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from steelyard.core.errors import InputError, MeasurementError
 from steelyard.core.measurement import (
     LatencyWindow,
     LoggedInterval,
@@ -44,7 +43,7 @@ from steelyard.core.measurement import (
     Spread,
 )
 from steelyard.core.schedule import Stretch
-from steelyard.core.units import US_PER_S
+from steelyard.core.wording import US_PER_S, InputError, MeasurementError
 from steelyard.stats.histogram import Histogram, bucket_indices, histogram_of, to_text
 from steelyard.systems.postgres.log_lines import (
     AGGREGATED_COLUMNS,

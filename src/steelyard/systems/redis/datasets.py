@@ -19,12 +19,11 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from steelyard.core.errors import TargetError
 from steelyard.core.experiment import Experiment, KeySpace, RedisWork, Workload
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import READ_ONLY, in_bytes
-from steelyard.core.units import GIB, MIB, format_bytes
+from steelyard.core.wording import GIB, MIB, TargetError, format_bytes
 from steelyard.gateways.redis import RedisDoor, RedisSession, ReplyError, opened
 from steelyard.systems.protocol import Dataset
 from steelyard.systems.redis.settings import DATA, NUMBER, command_of

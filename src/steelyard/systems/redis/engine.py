@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.errors import Complaint, MeasurementError, TargetError
 from steelyard.core.experiment import EffectiveSetting, Experiment, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Measurement, RunLatency
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.redis import changes_keys
 from steelyard.core.target import RedisLocalTarget
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB, Complaint, MeasurementError, TargetError
 from steelyard.gateways.host import LOOPBACK, Clock, until
 from steelyard.gateways.redis import RedisSession, opened, settings_like
 from steelyard.systems.protocol import Dataset, Engine, RunRequest, ServerReader

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
-from steelyard.core.errors import Complaint, PreflightError, TargetError
 from steelyard.core.experiment import Configuration, EffectiveSetting, Experiment
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import RedisLocalTarget
+from steelyard.core.wording import Complaint, PreflightError, TargetError
 from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import TLS, RedisDoor, Reply, ReplyError
 from steelyard.systems.redis import server as checks

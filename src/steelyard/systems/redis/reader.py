@@ -20,10 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.measurement import Absence, Quantity
 from steelyard.core.outside import ServerAddress
-from steelyard.core.units import MS_PER_S, US_PER_S
+from steelyard.core.wording import MS_PER_S, US_PER_S, MeasurementError, TargetError
 from steelyard.gateways.host import Clock, SystemClock
 from steelyard.gateways.redis import (
     RedisDoor,

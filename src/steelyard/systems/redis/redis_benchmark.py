@@ -25,12 +25,11 @@ from typing import Final
 
 import numpy as np
 
-from steelyard.core.errors import InputError, MeasurementError, PreflightError
 from steelyard.core.experiment import RedisWork, Workload
 from steelyard.core.measurement import Measurement, RunLatency, ScriptLatency, Second
 from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import Load
-from steelyard.core.units import MS_PER_S
+from steelyard.core.wording import MS_PER_S, InputError, MeasurementError, PreflightError
 from steelyard.gateways.redis import CACERT, CERT, KEY, TLS, socket_path
 from steelyard.stats.histogram import Histogram, bucket_indices, histogram_of, merged, to_text
 from steelyard.systems.protocol import RunRequest, mean_latency_s, together

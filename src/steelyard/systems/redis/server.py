@@ -14,12 +14,12 @@ from pathlib import Path
 from shutil import which
 from typing import Final, Literal, Protocol
 
-from steelyard.core.errors import Complaint, PreflightError, TargetError
 from steelyard.core.experiment import Configuration, EffectiveSetting, Experiment, Layer, Setting
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import Command, Companion, Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import RedisLocalTarget
+from steelyard.core.wording import Complaint, PreflightError, TargetError
 from steelyard.gateways.files import read_text, remove_tree, short_directory, write_text
 from steelyard.gateways.host import LOOPBACK
 from steelyard.gateways.process import Processes

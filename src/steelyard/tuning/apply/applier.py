@@ -22,14 +22,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Protocol
 
-from steelyard.core.errors import (
+from steelyard.core.stack import Knob, KnobKind, Outcome, Step
+from steelyard.core.wording import (
     PreflightError,
     PrivilegeError,
     RecordError,
     SteelyardError,
     TargetError,
 )
-from steelyard.core.stack import Knob, KnobKind, Outcome, Step
 from steelyard.gateways.files import Lock, add_line, cache_directory, make_directory, read_text
 from steelyard.gateways.host import Clock
 from steelyard.record.journal import (

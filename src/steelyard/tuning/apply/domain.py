@@ -19,10 +19,17 @@ from pathlib import PurePath
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
-from steelyard.core.errors import InputError, PreflightError, PrivilegeError, TargetError, quoted
 from steelyard.core.linux import cpu_list, parse_cpu_list
 from steelyard.core.stack import DomainFacts, Knob
-from steelyard.core.units import KIB, MIB
+from steelyard.core.wording import (
+    KIB,
+    MIB,
+    InputError,
+    PreflightError,
+    PrivilegeError,
+    TargetError,
+    quoted,
+)
 from steelyard.gateways.host import Host
 from steelyard.gateways.virsh import Domains
 from steelyard.tuning.apply.door import Check, KnobDoor, Seen

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from steelyard.core.errors import PreflightError, PrivilegeError
 from steelyard.core.stack import Knob
+from steelyard.core.wording import PreflightError, PrivilegeError
 from steelyard.gateways.host import Host, KernelFiles
 
 

@@ -17,10 +17,10 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from steelyard import __version__
-from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError, quoted
 from steelyard.core.kubernetes import CLUSTER, OF_CLUSTER, POD
 from steelyard.core.outside import Foreign, OnServer, ServerAddress
 from steelyard.core.stack import Knob, KnobKind, Site, StackPlan
+from steelyard.core.wording import InputError, PreflightError, SteelyardError, TargetError, quoted
 from steelyard.gateways.files import read_text
 from steelyard.gateways.host import (
     Clock,

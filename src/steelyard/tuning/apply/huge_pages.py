@@ -23,10 +23,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import Knob
-from steelyard.core.units import GIB, KIB, MIB, format_bytes
+from steelyard.core.wording import GIB, KIB, MIB, PreflightError, TargetError, format_bytes
 from steelyard.gateways.host import Host, KernelFiles, Mount, memory_bytes, parse_mounts
 from steelyard.gateways.sql import Sql
 from steelyard.tuning.apply.door import Check, KnobDoor, Seen, require_writable

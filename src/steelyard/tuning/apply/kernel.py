@@ -25,9 +25,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from steelyard.core.errors import PreflightError, PrivilegeError, SteelyardError, TargetError
 from steelyard.core.outside import Command
 from steelyard.core.stack import Knob, KnobKind
+from steelyard.core.wording import PreflightError, PrivilegeError, SteelyardError, TargetError
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Host, KernelFiles, LocalHost
 from steelyard.gateways.placed_files import PlacedFile, PlacedFiles

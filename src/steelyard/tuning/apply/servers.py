@@ -20,14 +20,6 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from steelyard.core.errors import (
-    InputError,
-    PreflightError,
-    PrivilegeError,
-    SteelyardError,
-    TargetError,
-    quoted,
-)
 from steelyard.core.experiment import EffectiveSetting, Layer, Setting
 from steelyard.core.kubernetes import (
     CLUSTER,
@@ -42,7 +34,16 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import Knob
-from steelyard.core.units import format_bytes, parse_quantity
+from steelyard.core.wording import (
+    InputError,
+    PreflightError,
+    PrivilegeError,
+    SteelyardError,
+    TargetError,
+    format_bytes,
+    parse_quantity,
+    quoted,
+)
 from steelyard.gateways.host import Clock, Host, looks
 from steelyard.gateways.kubernetes.api import KubernetesApi, lacks_verb, unknown_kind
 from steelyard.gateways.sql import Sql, reload

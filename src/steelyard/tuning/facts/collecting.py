@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError
 from steelyard.core.kubernetes import SECRET, ObjectRef, SecretRef
 from steelyard.core.linux import LinuxFacts
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import DomainFacts, Origin, PostgresFacts, StackFacts
+from steelyard.core.wording import InputError, PreflightError, SteelyardError, TargetError
 from steelyard.gateways.host import Clock, Host, instance_type, mount_of
 from steelyard.gateways.kubernetes.api import Kubernetes
 from steelyard.gateways.placed_files import FetchedHost, Wanted

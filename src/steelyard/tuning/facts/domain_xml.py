@@ -13,10 +13,9 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
-from steelyard.core.errors import InputError
 from steelyard.core.linux import parse_cpu_list
 from steelyard.core.stack import DomainDisk, DomainFacts, GuestCell
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB, InputError
 
 _DEEPEST: Final = 64  # libvirt's own documents are ten deep; deeper ones are no domains
 _MOST_DIGITS: Final = 18

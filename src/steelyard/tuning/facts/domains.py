@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from steelyard.core.errors import InputError, SteelyardError
 from steelyard.core.linux import parse_cpu_list
 from steelyard.core.stack import DomainFacts, Origin, StackFacts, Visibility
-from steelyard.core.units import KIB
+from steelyard.core.wording import KIB, InputError, SteelyardError
 from steelyard.gateways.host import Clock, Host
 from steelyard.gateways.virsh import Domains
 from steelyard.tuning.facts.domain_xml import described, domain_facts, lost_elements, parse_domain

@@ -20,10 +20,9 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.representer import SafeRepresenter
 
-from steelyard.core.errors import InputError, Problem
 from steelyard.core.linux import parse_cpu_list
 from steelyard.core.stack import Origin, StackFacts, Visibility
-from steelyard.core.units import parse_bytes
+from steelyard.core.wording import InputError, Problem, parse_bytes
 from steelyard.gateways.files import read_text, write_text
 from steelyard.gateways.host import Host
 

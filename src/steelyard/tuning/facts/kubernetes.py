@@ -23,7 +23,6 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from steelyard.core.errors import InputError, SteelyardError, TargetError
 from steelyard.core.kubernetes import (
     CAMPAIGN,
     CLUSTER,
@@ -53,7 +52,7 @@ from steelyard.core.stack import (
     PodFacts,
     StorageClassFacts,
 )
-from steelyard.core.units import parse_quantity
+from steelyard.core.wording import InputError, SteelyardError, TargetError, parse_quantity
 from steelyard.gateways.host import (
     GROUPS,
     Clock,

@@ -12,7 +12,6 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final
 
-from steelyard.core.errors import SteelyardError
 from steelyard.core.linux import (
     IdleState,
     LinuxFacts,
@@ -26,7 +25,7 @@ from steelyard.core.linux import (
 )
 from steelyard.core.measurement import Fact
 from steelyard.core.stack import UNIT_PATH, Origin, Visibility
-from steelyard.core.units import KIB, US_PER_S, parse_bytes
+from steelyard.core.wording import KIB, US_PER_S, SteelyardError, parse_bytes
 from steelyard.gateways import trials
 from steelyard.gateways.host import Host, cpu_times, memory_bytes, parse_mounts
 from steelyard.gateways.process import Processes

@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 from steelyard.core.linux import BlockDevice
-from steelyard.core.units import KIB
+from steelyard.core.wording import KIB
 from steelyard.gateways.host import GROUPS, Host, Mount, mount_of
 from steelyard.tuning.facts.file import Finds, Found, hidden, read_fact, seen, selected, unknown
 

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.core.errors import TargetError
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import Origin, PostgresFacts, RedisFacts
 from steelyard.core.target import RedisEndpointTarget
-from steelyard.core.units import KIB, in_unit
+from steelyard.core.wording import KIB, TargetError, in_unit
 from steelyard.gateways.host import GROUPS, Host, mount_of
 from steelyard.gateways.redis import (
     RedisDoor,

@@ -11,10 +11,9 @@ from string import ascii_lowercase
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent
 
-from steelyard.core.errors import InputError
 from steelyard.core.linux import cpu_list
 from steelyard.core.stack import DomainDesign
-from steelyard.core.units import KIB
+from steelyard.core.wording import KIB, InputError
 from steelyard.tuning.facts.domain_xml import domain_text, parse_domain, whole
 
 

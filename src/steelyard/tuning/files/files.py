@@ -25,7 +25,6 @@ from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from steelyard.core.errors import InputError, quoted
 from steelyard.core.kubernetes import LATE, LOCAL_PATH, LONGHORN, OVERWRITTEN, REFUSED
 from steelyard.core.linux import cpu_list
 from steelyard.core.redis import DEFAULT_PORT, Role, SplitDesign, SplitServer
@@ -43,7 +42,7 @@ from steelyard.core.stack import (
     Scope,
     StackDesign,
 )
-from steelyard.core.units import GIB, KIB, MIB, in_unit
+from steelyard.core.wording import GIB, KIB, MIB, InputError, in_unit, quoted
 from steelyard.tuning.files.domain import domain_xml, patch_domain
 
 _WIDTH: Final = 98

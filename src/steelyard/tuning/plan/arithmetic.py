@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.errors import InputError, PreflightError
 from steelyard.core.outside import Command
 from steelyard.core.stack import ArithmeticLine, StackRequest
-from steelyard.core.units import KIB, MIB, format_bytes, parse_bytes
+from steelyard.core.wording import KIB, MIB, InputError, PreflightError, format_bytes, parse_bytes
 from steelyard.gateways.files import remove_tree, short_directory
 from steelyard.gateways.process import Processes
 from steelyard.places.local.server import staged

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from steelyard.core.errors import PreflightError, SteelyardError
 from steelyard.core.linux import LinuxFacts
 from steelyard.core.stack import (
     PROFILE_PATH,
@@ -30,7 +29,7 @@ from steelyard.core.stack import (
     StackFacts,
     StackRequest,
 )
-from steelyard.core.units import MIB, format_bytes
+from steelyard.core.wording import MIB, PreflightError, SteelyardError, format_bytes
 from steelyard.tuning.plan.arithmetic import (
     POD_MARGIN,
     POOL_MARGIN,

@@ -12,7 +12,6 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from steelyard.core.errors import InputError, PreflightError, quoted
 from steelyard.core.findings import Severity, State
 from steelyard.core.linux import LinuxFacts, PagePool
 from steelyard.core.stack import (
@@ -38,7 +37,7 @@ from steelyard.core.stack import (
     StackRequest,
     StorageClassFacts,
 )
-from steelyard.core.units import KIB, MIB
+from steelyard.core.wording import KIB, MIB, InputError, PreflightError, quoted
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.tuning.files.files import class_name, quantity, render
 from steelyard.tuning.plan.arithmetic import PageCounter

@@ -6,7 +6,6 @@ Of a domain that is there already a plan changes what it speaks of, and keeps al
 from dataclasses import replace
 from typing import Final
 
-from steelyard.core.errors import InputError, PreflightError
 from steelyard.core.linux import LinuxFacts, NumaNode
 from steelyard.core.stack import (
     ArithmeticLine,
@@ -17,7 +16,7 @@ from steelyard.core.stack import (
     StackFacts,
     StackRequest,
 )
-from steelyard.core.units import MIB, format_bytes
+from steelyard.core.wording import MIB, InputError, PreflightError, format_bytes
 from steelyard.tuning.facts.domain_xml import domain_facts, parse_domain
 from steelyard.tuning.plan.arithmetic import Budget, summed
 from steelyard.tuning.plan.machine import (

@@ -26,7 +26,7 @@ from steelyard.core.stack import (
     StackRequest,
     Visibility,
 )
-from steelyard.core.units import GIB, KIB, MIB, format_bytes
+from steelyard.core.wording import GIB, KIB, MIB, format_bytes
 from steelyard.tuning.plan.arithmetic import Budget, DoesNotFitError, summed
 from steelyard.tuning.plan.topology import (
     SYSTEM_BYTES,

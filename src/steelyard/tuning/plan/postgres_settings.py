@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from steelyard.core.errors import InputError
 from steelyard.core.stack import Place, PlannedSetting, Scope, StackRequest
-from steelyard.core.units import KIB, MIB, format_bytes
+from steelyard.core.wording import KIB, MIB, InputError, format_bytes
 from steelyard.tuning.plan.arithmetic import Budget
 from steelyard.tuning.profiles import ProfiledSetting, usual_wal_bytes
 

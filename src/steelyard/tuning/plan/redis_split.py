@@ -10,7 +10,6 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from steelyard.core.errors import InputError, PreflightError
 from steelyard.core.findings import Severity, State
 from steelyard.core.redis import MOST_LAG_S, Risk, SplitDesign, SplitPlan, SplitRequest, SplitServer
 from steelyard.core.stack import (
@@ -20,7 +19,7 @@ from steelyard.core.stack import (
     RenderedFile,
     StackFacts,
 )
-from steelyard.core.units import GIB, MIB, format_bytes
+from steelyard.core.wording import GIB, MIB, InputError, PreflightError, format_bytes
 from steelyard.tuning.files.files import START, render_split
 from steelyard.tuning.plan.arithmetic import DoesNotFitError
 from steelyard.tuning.plan.foreseen import write_files

@@ -12,10 +12,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.core.errors import InputError
 from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
 from steelyard.core.stack import DomainFacts, Place, PodDesign, PoolDesign, StackFacts, StackRequest
-from steelyard.core.units import GIB, KIB, MIB, format_bytes, in_unit
+from steelyard.core.wording import GIB, KIB, MIB, InputError, format_bytes, in_unit
 from steelyard.tuning.plan.arithmetic import POOL_MARGIN, Budget, DoesNotFitError, pages_with_margin
 from steelyard.tuning.plan.postgres_settings import NEWEST, OLDEST, volume_bytes
 from steelyard.tuning.rules.domains import FOR_GUESTS

@@ -23,7 +23,7 @@ from steelyard.core.linux import (
     idle_suspects,
 )
 from steelyard.core.stack import BenchFacts, ScriptLatencies, StackFacts, Visibility
-from steelyard.core.units import MIB, format_bytes, format_latencies, format_share
+from steelyard.core.wording import MIB, format_bytes, format_latencies, format_share
 from steelyard.stats.intervals import FloatArray
 from steelyard.stats.scalability import REMOTE_ACCESS_S, WaitChange, change_of_waits
 from steelyard.tuning.rules.rule import (

@@ -7,7 +7,6 @@ import re
 from functools import partial
 from typing import Final
 
-from steelyard.core.errors import InputError
 from steelyard.core.findings import Severity
 from steelyard.core.kubernetes import (
     LATE,
@@ -27,7 +26,7 @@ from steelyard.core.stack import (
     StackFacts,
     StorageClassFacts,
 )
-from steelyard.core.units import format_bytes
+from steelyard.core.wording import InputError, format_bytes
 from steelyard.tuning.rules.rule import (
     HOLDS,
     NOTHING,

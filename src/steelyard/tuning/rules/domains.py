@@ -13,7 +13,7 @@ from typing import Final
 from steelyard.core.findings import Severity
 from steelyard.core.linux import WAITED_FRACTION, LinuxFacts, NumaNode
 from steelyard.core.stack import DomainFacts, StackFacts
-from steelyard.core.units import GIB, US_PER_S, format_bytes, format_share
+from steelyard.core.wording import GIB, US_PER_S, format_bytes, format_share
 from steelyard.tuning.rules.rule import (
     HOLDS,
     NOTHING,

@@ -5,10 +5,9 @@ from collections import Counter
 from functools import partial
 from typing import Final
 
-from steelyard.core.errors import InputError
 from steelyard.core.findings import Severity
 from steelyard.core.stack import Kubelet, KubernetesFacts, PodFacts, StackFacts
-from steelyard.core.units import GIB, MIB, format_bytes, page_bytes_of, parse_quantity
+from steelyard.core.wording import GIB, MIB, InputError, format_bytes, page_bytes_of, parse_quantity
 from steelyard.tuning.rules.rule import (
     NOTHING,
     Rulings,

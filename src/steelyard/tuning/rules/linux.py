@@ -9,7 +9,7 @@ from steelyard.core.aws import CLASSES, cpu_outlook
 from steelyard.core.findings import Severity
 from steelyard.core.linux import PRESSED_FRACTION, WAITED_FRACTION, LinuxFacts, PagePool, PoolUser
 from steelyard.core.stack import DomainFacts, StackFacts, Visibility
-from steelyard.core.units import (
+from steelyard.core.wording import (
     GIB,
     KIB,
     MIB,

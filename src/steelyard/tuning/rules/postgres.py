@@ -5,7 +5,7 @@ from typing import Final
 
 from steelyard.core.findings import Severity
 from steelyard.core.stack import PostgresFacts, StackFacts
-from steelyard.core.units import MIB, format_bytes, format_share
+from steelyard.core.wording import MIB, format_bytes, format_share
 from steelyard.tuning.rules.rule import (
     HOLDS,
     NOTHING,

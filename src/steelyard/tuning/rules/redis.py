@@ -6,7 +6,7 @@ from typing import Final
 from steelyard.core.findings import Severity
 from steelyard.core.redis import in_bytes
 from steelyard.core.stack import RedisFacts, StackFacts
-from steelyard.core.units import format_bytes, format_duration
+from steelyard.core.wording import format_bytes, format_duration
 from steelyard.tuning.rules.rule import (
     HOLDS,
     NOTHING,

@@ -12,12 +12,12 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from steelyard.core import findings
-from steelyard.core.errors import InputError
 from steelyard.core.findings import KEPT, Rule, Ruling, State, broken
 from steelyard.core.stack import DomainFacts, JudgedRule, PodFacts, StackFacts, Visibility
-from steelyard.core.units import (
+from steelyard.core.wording import (
     KIB,
     MIB,
+    InputError,
     in_unit,
     page_bytes_of,
     parse_quantity,

@@ -10,9 +10,9 @@ from fakes.host import FakeHost
 from steelyard.campaign.evidence.pod_script import BOOT
 from steelyard.campaign.evidence.pods import PodProbe
 from steelyard.campaign.evidence.watch import Part
-from steelyard.core.errors import SteelyardError, TargetError
 from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.measurement import Quantity
+from steelyard.core.wording import SteelyardError, TargetError
 from steelyard.places.agent.outcomes import StartSkew
 from steelyard.places.protocol import PodSight
 from support.containers import Containers, generator_files, server_files

@@ -10,8 +10,8 @@ from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from steelyard.campaign.evidence.turn_watch import ServerProbe
 from steelyard.campaign.evidence.watch import Part, Watch
-from steelyard.core.errors import TargetError
 from steelyard.core.measurement import Absence, Quantity, WaitClass
+from steelyard.core.wording import TargetError
 from steelyard.gateways.host import SystemClock
 from steelyard.systems.protocol import Waiting
 

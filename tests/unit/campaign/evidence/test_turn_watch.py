@@ -19,11 +19,11 @@ from steelyard.campaign.evidence.turn_watch import (
     turn_watches,
 )
 from steelyard.campaign.evidence.watch import Part
-from steelyard.core.errors import TargetError
 from steelyard.core.experiment import Workload
 from steelyard.core.measurement import Absence
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import TurnTimes
+from steelyard.core.wording import TargetError
 from steelyard.gateways.host import SystemClock
 
 _TIMES = TurnTimes(turn_s=0.06, settling_s=0.01)

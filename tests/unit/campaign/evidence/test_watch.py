@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from steelyard.campaign.evidence.watch import Part, Watch
-from steelyard.core.errors import TargetError
+from steelyard.core.wording import TargetError
 from steelyard.gateways.host import SystemClock
 
 

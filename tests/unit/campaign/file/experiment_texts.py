@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from steelyard.campaign.file.files import LoadedExperiment, Surroundings, load_text
-from steelyard.core.errors import ExperimentFileError, Problem
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB, ExperimentFileError, Problem
 from steelyard.tuning.profiles import MachineFacts
 
 FACTS = MachineFacts(cpus=4.0, memory_bytes=16 * GIB, free_disk_bytes=200 * GIB)

@@ -6,8 +6,8 @@ import pytest
 from experiment_texts import SMALL, load, problems_of
 
 from steelyard.campaign.run.session import check
-from steelyard.core.errors import ExperimentFileError, PrivilegeError
 from steelyard.core.experiment import Layer, Setting
+from steelyard.core.wording import ExperimentFileError, PrivilegeError
 from steelyard.places.protocol import Unfit
 from steelyard.targets.assembly import Assembly
 

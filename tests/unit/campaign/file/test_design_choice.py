@@ -9,7 +9,6 @@ import pytest
 from fakes.campaigns import an_experiment, asks
 from fakes.clock import FakeClock
 from fakes.servers import FakeEngine, World
-from steelyard.core.errors import ExitCode, InputError
 from steelyard.core.experiment import (
     Calibration,
     CapacityAsked,
@@ -35,7 +34,7 @@ from steelyard.core.target import (
     RedisLocalTarget,
     Target,
 )
-from steelyard.core.units import GIB, MIB
+from steelyard.core.wording import GIB, MIB, ExitCode, InputError
 from steelyard.systems.protocol import Engine
 from steelyard.targets.differences import DesignChoice, Room, can_alternate, choose_design, too_slow
 

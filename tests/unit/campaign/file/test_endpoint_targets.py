@@ -7,9 +7,9 @@ from experiment_texts import SMALL, load, only_problem, problems_of
 from pydantic import TypeAdapter
 
 from steelyard.campaign.file.files import allow_existing
-from steelyard.core.errors import InputError
 from steelyard.core.experiment import Experiment
 from steelyard.core.target import EndpointTarget
+from steelyard.core.wording import InputError
 
 
 def at(keys: str = "", more: str = "") -> str:

@@ -6,7 +6,7 @@ import pytest
 from experiment_texts import FACTS
 
 from steelyard.campaign.file.files import load_experiment
-from steelyard.core.errors import ExitCode, ExperimentFileError
+from steelyard.core.wording import ExitCode, ExperimentFileError
 
 GOLDEN = Path(__file__).parent / "golden"
 

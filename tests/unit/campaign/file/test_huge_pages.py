@@ -6,8 +6,7 @@ import pytest
 from experiment_texts import SMALL, load
 
 from fakes.host import FakeHost
-from steelyard.core.errors import ExitCode, PreflightError
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB, ExitCode, PreflightError
 from steelyard.targets.stack import require_huge_pages, require_shared_memory
 
 MEMORY = (

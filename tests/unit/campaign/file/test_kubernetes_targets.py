@@ -9,7 +9,6 @@ from experiment_texts import SMALL, load, only_problem, problems_of
 from pydantic import TypeAdapter
 
 from steelyard.campaign.file.files import allow_existing
-from steelyard.core.errors import InputError
 from steelyard.core.experiment import Experiment
 from steelyard.core.target import (
     CloudNativePgTarget,
@@ -20,6 +19,7 @@ from steelyard.core.target import (
     PodResources,
     Synchronous,
 )
+from steelyard.core.wording import InputError
 from steelyard.targets.assembly import placed
 
 ALL = """

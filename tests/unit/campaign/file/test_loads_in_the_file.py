@@ -13,7 +13,6 @@ from ruamel.yaml import YAML
 
 from steelyard.campaign.file.form import experiment_schema
 from steelyard.campaign.foresee.forecast import aa_twin
-from steelyard.core.errors import InputError
 from steelyard.core.experiment import (
     CapacityAsked,
     Experiment,
@@ -23,6 +22,7 @@ from steelyard.core.experiment import (
     SwitchCost,
 )
 from steelyard.core.schedule import Load
+from steelyard.core.wording import InputError
 
 ONE_CONFIGURATION = SMALL.replace("  other: {extends: default}\n", "")
 

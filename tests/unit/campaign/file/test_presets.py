@@ -9,7 +9,6 @@ from experiment_texts import FACTS
 from steelyard.answers.published import _published
 from steelyard.campaign.design.schedule import cells_of, schedule_of
 from steelyard.campaign.file.files import load_experiment, preset_names, preset_summary, preset_text
-from steelyard.core.errors import ExitCode, ExperimentFileError, InputError
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.schedule import Load, Mode
 from steelyard.core.target import (
@@ -18,6 +17,7 @@ from steelyard.core.target import (
     RedisLocalTarget,
     Synchronous,
 )
+from steelyard.core.wording import ExitCode, ExperimentFileError, InputError
 from steelyard.tuning.files.files import MATRIX
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
 

@@ -8,7 +8,6 @@ from pydantic import TypeAdapter
 
 from steelyard.campaign.file.files import allow_existing
 from steelyard.campaign.file.form import experiment_schema
-from steelyard.core.errors import InputError
 from steelyard.core.experiment import Experiment, GeneratorName, KeySpace, Layer, RedisWork, Setting
 from steelyard.core.schedule import Load
 from steelyard.core.target import (
@@ -20,6 +19,7 @@ from steelyard.core.target import (
     RedisKubernetesTarget,
     RedisLocalTarget,
 )
+from steelyard.core.wording import InputError
 
 CANONICAL = """\
 version: 1

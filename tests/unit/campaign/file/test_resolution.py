@@ -17,7 +17,6 @@ from experiment_texts import (
 )
 
 from steelyard.campaign.file.files import load_experiment
-from steelyard.core.errors import ExperimentFileError, InputError
 from steelyard.core.experiment import (
     Calibration,
     Layer,
@@ -30,6 +29,7 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.schedule import Load
 from steelyard.core.target import LocalTarget
+from steelyard.core.wording import ExperimentFileError, InputError
 
 
 def settings(text: str, configuration: str = "other") -> dict[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from experiment_texts import SMALL, load, with_other
 
 from steelyard.campaign.file.files import LoadedExperiment, unknown_settings
-from steelyard.core.errors import Problem
+from steelyard.core.wording import Problem
 
 NAMES = frozenset({"shared_buffers", "work_mem", "TimeZone"})
 

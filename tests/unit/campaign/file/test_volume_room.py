@@ -2,8 +2,8 @@
 
 import pytest
 
-from steelyard.core.errors import PreflightError
 from steelyard.core.target import CloudNativePgTarget
+from steelyard.core.wording import PreflightError
 from steelyard.systems.protocol import Dataset
 from steelyard.targets.kubernetes_site import require_room
 

@@ -17,12 +17,11 @@ from steelyard.answers.turns import turn_pairs
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.foresee.forecast import forecast
 from steelyard.core.campaign import CampaignRecord, Status
-from steelyard.core.errors import Interrupted, MeasurementError
 from steelyard.core.experiment import Design, Experiment, Measure, Reset, SwitchCost
 from steelyard.core.findings import Verdict
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import Mode, Pausing, TurnTimes
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB, Interrupted, MeasurementError
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.journal import read_lines
 from steelyard.targets.assembly import Assembly

@@ -9,7 +9,6 @@ from fakes.campaigns import Stage, an_experiment
 from fakes.clock import FakeClock
 from steelyard.campaign.run.bench import TEMPLATE, Bench
 from steelyard.campaign.run.beside_blocks import choose_means
-from steelyard.core.errors import Interrupted, LeftBehindError, PreflightError, TargetError
 from steelyard.core.experiment import (
     Experiment,
     Layer,
@@ -20,6 +19,7 @@ from steelyard.core.experiment import (
     Workload,
 )
 from steelyard.core.schedule import CellKey, Mode, PlannedRun
+from steelyard.core.wording import Interrupted, LeftBehindError, PreflightError, TargetError
 from steelyard.systems.protocol import content_of
 from steelyard.targets.differences import switch_cost
 

@@ -10,10 +10,10 @@ import pytest
 from fakes import servers
 from fakes.campaigns import Stage, an_experiment, of_redis
 from steelyard.core.campaign import CampaignRecord, Status
-from steelyard.core.errors import MeasurementError, PreflightError
 from steelyard.core.experiment import Calibration, Measure
 from steelyard.core.findings import Validity
 from steelyard.core.target import EngineName
+from steelyard.core.wording import MeasurementError, PreflightError
 from steelyard.record.directory import read_campaign
 from support.left import left_over
 

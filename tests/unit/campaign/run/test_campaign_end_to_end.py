@@ -9,11 +9,11 @@ from fakes.clock import FakeClock
 from steelyard.answers.campaign import analyse
 from steelyard.answers.report import build_document
 from steelyard.core.campaign import Status
-from steelyard.core.errors import Interrupted, MeasurementError, TargetError
 from steelyard.core.experiment import Configuration, Experiment, Measure, Reset, Stop
 from steelyard.core.findings import Validity, Verdict
 from steelyard.core.schedule import Mode
 from steelyard.core.target import LocalTarget
+from steelyard.core.wording import Interrupted, MeasurementError, TargetError
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.journal import BlockStarted, Planned, RunFinished, read_lines
 from steelyard.report.terminal import render_terminal

@@ -17,8 +17,8 @@ from fakes.sql import FakeSql
 from steelyard.campaign.cleanup import leftovers, undoing
 from steelyard.campaign.cleanup.leftovers import JournalLedger
 from steelyard.core.campaign import Status
-from steelyard.core.errors import ExitCode, LeftBehindError, RecordError
 from steelyard.core.outside import Command, ControlGroup, Foreign, MadeDirectory, OnServer
+from steelyard.core.wording import ExitCode, LeftBehindError, RecordError
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory

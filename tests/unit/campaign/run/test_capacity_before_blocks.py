@@ -11,9 +11,9 @@ from steelyard.campaign.foresee.forecast import forecast
 from steelyard.campaign.run.beside_blocks import closed_loads, order_of_rounds
 from steelyard.cli.progress import forecast_json, forecast_text
 from steelyard.core.campaign import CampaignPlan
-from steelyard.core.errors import MeasurementError
 from steelyard.core.experiment import Calibration, CapacityAsked, Experiment, Measure, Stop
 from steelyard.core.schedule import CellKey, Load
+from steelyard.core.wording import MeasurementError
 from steelyard.record.directory import read_campaign
 from steelyard.record.journal import Planned, read_lines
 from steelyard.targets.assembly import Assembly

@@ -25,11 +25,11 @@ from steelyard.campaign.run.ceilings import (
     ceilings_s,
     device_refused,
 )
-from steelyard.core.errors import Interrupted, PreflightError, SteelyardError, TargetError
 from steelyard.core.experiment import EffectiveSetting, Experiment, Measure, Stop
 from steelyard.core.outside import Command, ServerAddress
 from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.core.target import LocalTarget
+from steelyard.core.wording import Interrupted, PreflightError, SteelyardError, TargetError
 from steelyard.record.directory import read_campaign
 from steelyard.record.journal import EnvironmentRead, Planned, read_lines
 from steelyard.systems.protocol import SyncRate

@@ -20,7 +20,6 @@ from steelyard.campaign.cleanup.undoing import (
     undo_placed,
 )
 from steelyard.cli.main import cli
-from steelyard.core.errors import ExitCode, LeftBehindError, PreflightError, PrivilegeError
 from steelyard.core.kubernetes import (
     CAMPAIGN,
     CLAIM,
@@ -39,6 +38,7 @@ from steelyard.core.kubernetes import (
     SecretRef,
 )
 from steelyard.core.outside import Foreign, InCluster, OnServer, ServerInCluster
+from steelyard.core.wording import ExitCode, LeftBehindError, PreflightError, PrivilegeError
 from steelyard.gateways import doors as doors_module
 from steelyard.gateways.doors import Doors
 from steelyard.places.kubernetes.belongings import Belongings

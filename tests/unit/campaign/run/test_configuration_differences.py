@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from fakes.campaigns import Stage, an_experiment, asks
-from steelyard.core.errors import ExitCode, InputError
 from steelyard.core.experiment import (
     Configuration,
     Experiment,
@@ -20,6 +19,7 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.schedule import Mode
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget, EngineName, LocalTarget
+from steelyard.core.wording import ExitCode, InputError
 from steelyard.targets.differences import differing_settings, reset_for, switch_cost
 
 

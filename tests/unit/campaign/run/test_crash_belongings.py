@@ -15,9 +15,9 @@ from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from fakes.volumes import FakeVolumes
 from steelyard.campaign.cleanup import leftovers
-from steelyard.core.errors import LeftBehindError, PreflightError
 from steelyard.core.outside import MadeDirectory
 from steelyard.core.redis import Death
+from steelyard.core.wording import LeftBehindError, PreflightError
 from steelyard.crash.testing import VOLUME_BYTES, Belongings, CutVolume, belongings
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import Lock, make_directory

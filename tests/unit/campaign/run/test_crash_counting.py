@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.crash.testing import Answers, Died, Ended, Load, counted
 from steelyard.gateways.host import SystemClock
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from steelyard.core.errors import TargetError
+from steelyard.core.wording import TargetError
 from steelyard.crash.testing import Lag
 
 

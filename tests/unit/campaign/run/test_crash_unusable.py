@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from steelyard.core.crash import Crash, CrashMode
-from steelyard.core.errors import MeasurementError, SilentError, TargetError
 from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import Death
+from steelyard.core.wording import MeasurementError, SilentError, TargetError
 from steelyard.crash.testing import Ended, crash, why_unusable
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.redis import ReplyError

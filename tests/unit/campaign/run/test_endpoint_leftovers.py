@@ -14,8 +14,8 @@ from fakes.processes import FakeProcesses
 from steelyard.campaign.cleanup import leftovers
 from steelyard.campaign.cleanup.leftovers import JournalLedger
 from steelyard.campaign.cleanup.undoing import undo_on_server
-from steelyard.core.errors import LeftBehindError
 from steelyard.core.outside import Foreign, OnServer, SavedSetting
+from steelyard.core.wording import LeftBehindError
 from steelyard.gateways.doors import Doors
 from steelyard.places.elsewhere import token_of
 from steelyard.record import registry

@@ -8,11 +8,11 @@ from fakes.campaigns import an_experiment, asks
 from fakes.clock import FakeClock
 from fakes.servers import FakeEngine, World
 from fakes.sql import FakeSql, Row
-from steelyard.core.errors import TargetError
 from steelyard.core.experiment import Design, Experiment
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
+from steelyard.core.wording import TargetError
 from steelyard.systems.postgres.existing.platform import _BACKEND, _SHOWN
 from steelyard.systems.postgres.factory import RunningServer
 from steelyard.systems.postgres.settings import SettingEntry

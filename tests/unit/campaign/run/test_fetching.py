@@ -12,7 +12,7 @@ from fakes.clock import FakeClock
 from fakes.job_cluster import JobCluster, a_job_plan
 from steelyard.campaign.in_cluster import Fetch, Fetched, fetch
 from steelyard.campaign.run.session import require_resumable
-from steelyard.core.errors import InputError, RecordError, TargetError
+from steelyard.core.wording import InputError, RecordError, TargetError
 from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes.job import Piece, RecordFile, RecordFiles, record_files
 from steelyard.record.directory import COPY_NOTE

@@ -11,8 +11,8 @@ from fakes.job_cluster import EventfulClock, JobCluster, a_job_plan
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.in_cluster import Follower
 from steelyard.core.campaign import BlockOutcome, CampaignPlan
-from steelyard.core.errors import RecordError, TargetError
 from steelyard.core.kubernetes import JOB, POD
+from steelyard.core.wording import RecordError, TargetError
 from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes.job import Stand
 from steelyard.report.document import Table

@@ -16,7 +16,6 @@ from steelyard.campaign.foresee.forecast import (
     require_first_look,
 )
 from steelyard.cli.progress import forecast_json, forecast_text
-from steelyard.core.errors import ExitCode, PreflightError
 from steelyard.core.experiment import (
     Attribution,
     AttributionKind,
@@ -30,7 +29,7 @@ from steelyard.core.experiment import (
     SwitchCost,
 )
 from steelyard.core.schedule import Mode
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB, ExitCode, PreflightError
 from steelyard.targets.assembly import Assembly
 
 

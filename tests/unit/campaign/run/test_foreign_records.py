@@ -17,7 +17,6 @@ from steelyard.campaign.run import session
 from steelyard.cli import launching
 from steelyard.cli.main import cli
 from steelyard.core.campaign import Status
-from steelyard.core.errors import ExitCode, LeftBehindError, PreflightError, RecordError
 from steelyard.core.kubernetes import CLUSTER, NAMESPACE, ObjectRef
 from steelyard.core.outside import (
     Foreign,
@@ -29,6 +28,7 @@ from steelyard.core.outside import (
 )
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.target import EndpointTarget
+from steelyard.core.wording import ExitCode, LeftBehindError, PreflightError, RecordError
 from steelyard.gateways import doors as doors_module
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry

@@ -15,7 +15,6 @@ from fakes.sql import FakeSql
 from steelyard.campaign.design.schedule import GUESSED_CLUSTER_S
 from steelyard.campaign.foresee.forecast import forecast
 from steelyard.campaign.run.session import facts_of
-from steelyard.core.errors import InputError, PreflightError, PrivilegeError
 from steelyard.core.experiment import Configuration, Design, Experiment, Workload
 from steelyard.core.kubernetes import CLUSTER, CRD, NAMESPACE, NODE, POD, SECRET
 from steelyard.core.schedule import Load, Mode, Pausing
@@ -25,6 +24,7 @@ from steelyard.core.target import (
     KubernetesPlace,
     PodResources,
 )
+from steelyard.core.wording import InputError, PreflightError, PrivilegeError
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
 from steelyard.targets.assembly import Assembly, assemble, settled

@@ -16,11 +16,11 @@ from fakes.servers import FakeEngine, FakePlatform, World
 from fakes.sql import FakeSql
 from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.beside_blocks import choose_means
-from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.experiment import Experiment
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
+from steelyard.core.wording import PreflightError, TargetError
 from steelyard.gateways.doors import Doors
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.systems.postgres.engine import PostgresEngine

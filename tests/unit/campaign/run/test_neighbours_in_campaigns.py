@@ -12,10 +12,10 @@ from steelyard.campaign.evidence.watch import Part
 from steelyard.campaign.run import bench
 from steelyard.campaign.run.blocks import MAX_TRIES, bears_neighbours
 from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
-from steelyard.core.errors import MeasurementError
 from steelyard.core.experiment import Calibration, Experiment, Measure, Stop
 from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.measurement import OtherProcess, Quantity
+from steelyard.core.wording import MeasurementError
 from steelyard.record.directory import read_campaign
 
 RUN_S, CPUS = 6.0, 2.0

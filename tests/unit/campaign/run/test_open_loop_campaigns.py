@@ -13,9 +13,9 @@ from steelyard.campaign.foresee.forecast import Forecast, forecast, require_firs
 from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.cli.progress import forecast_json, forecast_text
 from steelyard.core.campaign import Status
-from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Experiment, LatencyGoal, LogPolicy, Measure, Stop
 from steelyard.core.schedule import Load
+from steelyard.core.wording import PreflightError
 from steelyard.record.directory import read_campaign
 from steelyard.report.html import render_markdown
 from steelyard.targets.assembly import Assembly

@@ -13,7 +13,6 @@ from fakes.kubernetes_api import FakeKubernetesApi
 from steelyard.campaign import in_cluster
 from steelyard.campaign.in_cluster import JobAsked, at_home, pack, unpack
 from steelyard.campaign.run.session import Request
-from steelyard.core.errors import InputError, PrivilegeError
 from steelyard.core.experiment import Experiment, Script, Workload
 from steelyard.core.kubernetes import ACCOUNT, JOB, POD, VOLUME
 from steelyard.core.target import (
@@ -23,6 +22,7 @@ from steelyard.core.target import (
     KubernetesPlace,
     Target,
 )
+from steelyard.core.wording import InputError, PrivilegeError
 from steelyard.places.kubernetes.job import JobPlan
 
 

@@ -23,7 +23,7 @@ from steelyard.core.campaign import NoiseOrigin, NoiseProfile, TurnNoise, Worklo
 from steelyard.core.experiment import Design, Experiment, Measure, Reset, Script, Stop, Workload
 from steelyard.core.schedule import Mode, Pausing, SharedMemory, TurnTimes
 from steelyard.core.target import EndpointTarget
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB
 from steelyard.record.directory import read_campaign
 from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal

@@ -17,7 +17,6 @@ from fakes.redis_sessions import ToldSession
 from fakes.sql import FakeSql
 from steelyard.campaign.in_cluster import at_home
 from steelyard.cli.kubernetes import manifest_text
-from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 from steelyard.core.experiment import (
     Configuration,
     Experiment,
@@ -38,6 +37,7 @@ from steelyard.core.target import (
     PodResources,
     RedisKubernetesTarget,
 )
+from steelyard.core.wording import PreflightError, PrivilegeError, TargetError
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.redis import RedisDoor
 from steelyard.record import registry

@@ -29,7 +29,6 @@ from steelyard.core.campaign import (
     Status,
     WorkloadNoise,
 )
-from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import (
     Design,
     EffectiveSetting,
@@ -42,6 +41,7 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.measurement import ServerEnvironment
 from steelyard.core.schedule import Mode
+from steelyard.core.wording import PreflightError
 from steelyard.record.directory import read_campaign
 from steelyard.report.html import render_markdown
 from steelyard.targets.assembly import Assembly

@@ -18,9 +18,9 @@ from fakes.clock import FakeClock
 from fakes.servers import FakeLogReader, generator_fails
 from steelyard.campaign.evidence import run_log
 from steelyard.campaign.evidence.run_log import LogOrder, RunLog, trouble_of
-from steelyard.core.errors import RecordError
 from steelyard.core.experiment import LogPolicy, Measure, Stop
 from steelyard.core.findings import Validity
+from steelyard.core.wording import RecordError
 from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import from_text
 

@@ -14,7 +14,7 @@ from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from fakes.stack import Outside, a_kernel, asking
 from steelyard.campaign.run import session
-from steelyard.core.errors import ExitCode, InputError, PreflightError, RecordError
+from steelyard.core.wording import ExitCode, InputError, PreflightError, RecordError
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import holding_cache
 from steelyard.record import directory as record_directory

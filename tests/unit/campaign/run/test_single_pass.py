@@ -18,7 +18,7 @@ from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
 from steelyard.core.experiment import Design, Experiment, Stop, Workload
 from steelyard.core.findings import Validity
 from steelyard.core.schedule import Load
-from steelyard.core.units import format_utc
+from steelyard.core.wording import format_utc
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.journal import read_lines
 from steelyard.record.tables import write_tables

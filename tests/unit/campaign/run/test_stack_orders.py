@@ -7,9 +7,9 @@ import pytest
 
 from fakes.campaigns import an_experiment
 from fakes.stack import READ_AHEAD, SWAPPINESS, FakeMachine, Outside, asking
-from steelyard.core.errors import InputError, LeftBehindError, MeasurementError, SteelyardError
 from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting
 from steelyard.core.stack import Knob, KnobKind
+from steelyard.core.wording import InputError, LeftBehindError, MeasurementError, SteelyardError
 from steelyard.targets.stack import Hooks, StackMeans, StackSettings
 from steelyard.tuning.apply.kernel import kernel_doors
 from support.stack import MemoryLedger

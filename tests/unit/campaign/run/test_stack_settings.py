@@ -20,9 +20,9 @@ from fakes.stack import (
     asking,
 )
 from steelyard.campaign.cleanup import leftovers
-from steelyard.core.errors import LeftBehindError, PreflightError, PrivilegeError, TargetError
 from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting
 from steelyard.core.outside import TurnedKnob
+from steelyard.core.wording import LeftBehindError, PreflightError, PrivilegeError, TargetError
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory

@@ -10,8 +10,8 @@ from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from fakes.stack import SWAPPINESS, Outside, asking
 from steelyard.campaign.cleanup import leftovers
-from steelyard.core.errors import LeftBehindError
 from steelyard.core.outside import MadeDirectory
+from steelyard.core.wording import LeftBehindError
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
 from support.left import left_knobs

@@ -14,9 +14,9 @@ from steelyard.campaign.design.schedule import block_coin, cells_of
 from steelyard.campaign.evidence.run_log import LogOrder
 from steelyard.campaign.run.taking import Taken
 from steelyard.campaign.run.turns import Seat, TurnTaker, Work, seat_of
-from steelyard.core.errors import Interrupted, MeasurementError
 from steelyard.core.measurement import Measurement
 from steelyard.core.schedule import PlannedRun, TurnTimes
+from steelyard.core.wording import Interrupted, MeasurementError
 
 TIMES = TurnTimes(turn_s=0.25, settling_s=0.1)
 WORK = Work(seconds=5.0)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from steelyard.core.errors import TargetError
 from steelyard.core.kubernetes import EVENT, JOB, POD, QUOTA
+from steelyard.core.wording import TargetError
 from steelyard.systems.postgres.cloudnative_pg.operator import trouble_of
 from steelyard.systems.postgres.cloudnative_pg.rollout import MADE_WITHIN_S, ClusterWait
 from support.recorded_clusters import log, recorded

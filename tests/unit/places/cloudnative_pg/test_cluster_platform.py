@@ -6,10 +6,10 @@ import pytest
 
 from fakes.processes import Answer
 from fakes.programs import FakeProgram
-from steelyard.core.errors import InputError, LeftBehindError, PreflightError, TargetError
 from steelyard.core.kubernetes import CLAIM, CLUSTER, CONFIG_MAP, POD, VOLUME, ContainerRef
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import CloudNativePgTarget, Synchronous
+from steelyard.core.wording import InputError, LeftBehindError, PreflightError, TargetError
 from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.postgres.cloudnative_pg import rollout
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import CloudNativePgPlatform

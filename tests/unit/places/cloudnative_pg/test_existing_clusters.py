@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from fakes.programs import FakeProgram
-from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.kubernetes import CLUSTER, POD, SECRET, SecretRef
 from steelyard.core.outside import ServerAddress
 from steelyard.core.storage import Provision
 from steelyard.core.target import CloudNativePgTarget
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB, LeftBehindError, PreflightError, TargetError
 from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.existing import reached
 from steelyard.systems.postgres.cloudnative_pg.existing import (

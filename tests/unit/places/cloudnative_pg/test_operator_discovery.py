@@ -3,9 +3,9 @@
 import pytest
 
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.core.errors import InputError, PreflightError
 from steelyard.core.kubernetes import CLUSTER, CRD, DEPLOYMENT, SecretRef
 from steelyard.core.target import CloudNativePgTarget, Synchronous
+from steelyard.core.wording import InputError, PreflightError
 from steelyard.systems.postgres.cloudnative_pg.operator import (
     Operator,
     discover,

@@ -9,7 +9,6 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.generator_pods import CAMPAIGN_ID, ToldLedger
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.core.errors import LeftBehindError, PreflightError, PrivilegeError
 from steelyard.core.kubernetes import (
     CAMPAIGN,
     CLAIM,
@@ -24,6 +23,7 @@ from steelyard.core.kubernetes import (
     Manifest,
     ObjectRef,
 )
+from steelyard.core.wording import LeftBehindError, PreflightError, PrivilegeError
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.undoing import undo
 

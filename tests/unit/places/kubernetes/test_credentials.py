@@ -6,8 +6,8 @@ import pytest
 
 from fakes.generator_pods import ToldLedger
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.core.errors import PreflightError
 from steelyard.core.kubernetes import SECRET, SecretRef
+from steelyard.core.wording import PreflightError
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.reaching import make_secret, read_secret
 

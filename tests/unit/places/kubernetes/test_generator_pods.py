@@ -6,10 +6,10 @@ from fakes.clock import FakeClock
 from fakes.generator_pods import CAMPAIGN_ID, ToldLedger, add_node, plan_of
 from fakes.kubernetes_api import FakeKubernetesApi, run_pods
 from fakes.kubernetes_objects import Object
-from steelyard.core.errors import MeasurementError, PreflightError, TargetError
 from steelyard.core.kubernetes import NODE, POD, ContainerRef
 from steelyard.core.target import GeneratorPods as Asked
 from steelyard.core.target import KubernetesPlace
+from steelyard.core.wording import MeasurementError, PreflightError, TargetError
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.generators import GeneratorPods
 

@@ -17,9 +17,9 @@ import pytest
 
 from fakes.generator_pods import TwoPods, is_running, runs_in, shell
 from fakes.pods_here import AGENT
-from steelyard.core.errors import MeasurementError
 from steelyard.core.kubernetes import POD
 from steelyard.core.outside import Command
+from steelyard.core.wording import MeasurementError
 from steelyard.places.agent import agent as collecting
 from steelyard.places.agent import programs
 from steelyard.places.agent.programs import AgentProcesses

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from fakes.generator_pods import TwoPods, is_running, shell
-from steelyard.core.errors import MeasurementError, PreflightError, TargetError
 from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.outside import Command, Completed
+from steelyard.core.wording import MeasurementError, PreflightError, TargetError
 from steelyard.gateways.process import Processes
 from steelyard.places.agent.programs import AgentProcesses
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from fakes.generator_pods import TwoPods, is_running, shell
-from steelyard.core.errors import TargetError
 from steelyard.core.kubernetes import POD
 from steelyard.core.outside import Command
 from steelyard.core.schedule import Pausing
+from steelyard.core.wording import TargetError
 from steelyard.places.agent.programs import AgentProcesses, PausedElsewhere
 
 # Counts in a file for as long as it runs; ends by SIGALRM as pgbench does, and says how far.

@@ -7,9 +7,9 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.kubernetes_api import FakeKubernetesApi
 from fakes.sql import FakeSql
-from steelyard.core.errors import PreflightError
 from steelyard.core.kubernetes import POD, SECRET, SERVICE, ContainerRef, SecretRef
 from steelyard.core.outside import ServerAddress
+from steelyard.core.wording import PreflightError
 from steelyard.places.kubernetes.reaching import (
     PodBehind,
     Reach,

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from fakes.programs import SmallRedis
-from steelyard.core.errors import LeftBehindError, TargetError
 from steelyard.core.kubernetes import (
     CLAIM,
     POD,
@@ -19,6 +18,7 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import RedisKubernetesTarget
+from steelyard.core.wording import LeftBehindError, TargetError
 from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.redis.statefulset.own_server import CHANGE, RedisKubernetesPlatform
 from support.redis_cluster_world import RedisWorld, make_redis_world

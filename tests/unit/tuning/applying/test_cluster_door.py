@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.core.errors import InputError, PreflightError, PrivilegeError, TargetError
 from steelyard.core.kubernetes import CLUSTER, POD, STORAGE_CLASS
 from steelyard.core.stack import KnobKind
+from steelyard.core.wording import InputError, PreflightError, PrivilegeError, TargetError
 from steelyard.places.kubernetes.undoing import before, merged, patch_for
 from support.database_in_cluster import LATE_CLASS, Operator, cluster_knob
 from support.stack import knob

@@ -7,9 +7,8 @@ import pytest
 
 from fakes.domains import FakeDomains
 from fakes.host import FakeHost
-from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.stack import DomainDesign, Knob, KnobKind, Scope
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB, PreflightError, TargetError
 from steelyard.tuning.apply.domain import DomainDoor, dropped
 from steelyard.tuning.facts.domain_xml import domain_text, parse_domain
 from steelyard.tuning.files.domain import domain_xml, patch_domain

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.errors import InputError, quoted
 from steelyard.core.stack import KnobKind
+from steelyard.core.wording import InputError, quoted
 from steelyard.gateways.placed_files import LocalFiles
 from steelyard.tuning.apply.doors import read_plan
 from steelyard.tuning.apply.kernel import FileDoor

@@ -4,7 +4,7 @@ import pytest
 
 from steelyard.core.findings import State
 from steelyard.core.stack import DomainFacts, StackFacts
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB
 from steelyard.tuning.facts.domain_xml import parse_domain
 from steelyard.tuning.facts.domains import misplaced_elements, with_asked_domain
 from support.judged_rules import judged

@@ -7,7 +7,7 @@ from fakes.processes import FakeProcesses
 from steelyard.answers.stack.inspection import fact_tables
 from steelyard.core.findings import State
 from steelyard.core.stack import DomainDesign, StackFacts, Visibility
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB
 from steelyard.gateways.virsh import Virsh
 from steelyard.report.document import Table
 from steelyard.tuning.facts.domains import Hypervisor, collect_domains

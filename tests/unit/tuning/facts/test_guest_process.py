@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.host import FakeHost
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB
 from steelyard.tuning.facts.domains import guest_process, huge_memory
 from support.guest_files import Guest
 

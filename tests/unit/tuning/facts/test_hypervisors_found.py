@@ -4,7 +4,7 @@ from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from steelyard.core.stack import DomainFacts, Origin, StackFacts, Visibility
-from steelyard.core.units import GIB
+from steelyard.core.wording import GIB
 from steelyard.gateways.host import LocalHost
 from steelyard.tuning.facts.collecting import Asked, Domains, FactDoors, collect
 from support.two_nodes import RECORDED

@@ -8,9 +8,9 @@ import pytest
 from fakes.facts import FakeStack
 from fakes.host import FakeHost
 from fakes.redis_sessions import ToldDoor, ToldSession
-from steelyard.core.errors import InputError
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import RedisFacts, StackFacts, Visibility
+from steelyard.core.wording import InputError
 from steelyard.tuning.facts.collecting import Asked, collect
 from steelyard.tuning.facts.file import facts_json, facts_yaml, parse_facts
 from steelyard.tuning.facts.servers import RedisSight, collect_redis, redis_address

@@ -1,6 +1,6 @@
 """The recorded files of a guest of two NUMA nodes with two threads per core."""
 
-from steelyard.core.units import MIB
+from steelyard.core.wording import MIB
 from steelyard.gateways.host import LocalHost
 from steelyard.tuning.facts.linux import collect_linux
 from support.two_nodes import PAGES, RECORDED

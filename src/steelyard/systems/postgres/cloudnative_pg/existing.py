@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from steelyard.core.errors import PreflightError, SteelyardError, TargetError
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.kubernetes import CLUSTER, SECRET, Manifest, ObjectRef, SecretRef
 from steelyard.core.measurement import Fact
@@ -24,6 +23,7 @@ from steelyard.core.target import (
     EndpointTarget,
     PodResources,
 )
+from steelyard.core.wording import PreflightError, SteelyardError, TargetError
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.made_server import moved
 from steelyard.places.protocol import PodSight

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-from steelyard.core.errors import InputError, PreflightError, PrivilegeError, SteelyardError
 from steelyard.core.kubernetes import (
     CLAIM,
     CLUSTER,
@@ -40,6 +39,7 @@ from steelyard.core.kubernetes import (
     ObjectRef,
     ref_of,
 )
+from steelyard.core.wording import InputError, PreflightError, PrivilegeError, SteelyardError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.pods import is_ready, obstacle
 from steelyard.places.kubernetes.volumes import claim_obstacle

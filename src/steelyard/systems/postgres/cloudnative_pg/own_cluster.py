@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from steelyard.core.errors import TargetError
 from steelyard.core.findings import Finding
 from steelyard.core.kubernetes import (
     CLAIM,
@@ -33,6 +32,7 @@ from steelyard.core.kubernetes import (
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.target import CloudNativePgTarget
+from steelyard.core.wording import TargetError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.sql import Sql
 from steelyard.places.agent.outcomes import StartSkew, unknown_skew

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from steelyard.core.errors import InputError, PreflightError, SteelyardError, TargetError
 from steelyard.core.kubernetes import (
     JOB,
     OF_CLUSTER,
@@ -27,7 +26,13 @@ from steelyard.core.kubernetes import (
     SecretRef,
 )
 from steelyard.core.outside import ServerAddress
-from steelyard.core.units import format_duration
+from steelyard.core.wording import (
+    InputError,
+    PreflightError,
+    SteelyardError,
+    TargetError,
+    format_duration,
+)
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.sql import Sql

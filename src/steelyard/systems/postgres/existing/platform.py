@@ -13,7 +13,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Fact
@@ -26,7 +25,7 @@ from steelyard.core.outside import (
 )
 from steelyard.core.storage import Provision
 from steelyard.core.target import EndpointTarget
-from steelyard.core.units import format_bytes
+from steelyard.core.wording import PreflightError, format_bytes
 from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.places.elsewhere import reset_by, token_of
 from steelyard.places.kubernetes.reaching import await_service

@@ -18,7 +18,6 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import (
     POSTGRES_MARK,
@@ -28,7 +27,7 @@ from steelyard.core.outside import (
     ServerAddress,
 )
 from steelyard.core.target import EndpointTarget
-from steelyard.core.units import format_duration
+from steelyard.core.wording import LeftBehindError, PreflightError, TargetError, format_duration
 from steelyard.gateways.sql import Sql, reload
 from steelyard.places.elsewhere import RestartMeans, restart_by, token_of
 from steelyard.places.protocol import HostSight

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.core.errors import PreflightError, TargetError
 from steelyard.core.outside import REDIS_MARK, ServerAddress
 from steelyard.core.redis import in_bytes
-from steelyard.core.units import format_bytes
+from steelyard.core.wording import PreflightError, TargetError, format_bytes
 from steelyard.gateways.redis import RedisSession, ReplyError, opened
 from steelyard.systems.redis.existing.readiness import (
     RedisMeans,

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
-from steelyard.core.errors import LeftBehindError, PreflightError, SteelyardError, TargetError
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import (
@@ -29,6 +28,7 @@ from steelyard.core.outside import (
     ServerAddress,
     ServerProgram,
 )
+from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError, TargetError
 from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.redis import TLS, RedisSession, ReplyError, opened, settings_like
 from steelyard.places.elsewhere import restart_by

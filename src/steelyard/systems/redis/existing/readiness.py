@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from steelyard.core.errors import PreflightError
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import Guest, ServerAddress
 from steelyard.core.redis import DEFAULT_PORT, RedisUri, parse_redis_uri
 from steelyard.core.target import RedisEndpointTarget
-from steelyard.core.units import format_bytes
+from steelyard.core.wording import PreflightError, format_bytes
 from steelyard.gateways.redis import (
     CACERT,
     CERT,

@@ -23,7 +23,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 from steelyard.core.findings import Finding
 from steelyard.core.kubernetes import (
     CLAIM,
@@ -45,7 +44,7 @@ from steelyard.core.kubernetes import (
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.target import RedisKubernetesTarget
-from steelyard.core.units import format_duration
+from steelyard.core.wording import PreflightError, PrivilegeError, TargetError, format_duration
 from steelyard.gateways.redis import RedisDoor, opened
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.made_server import (

@@ -1,13 +1,87 @@
-"""Units: what users write becomes base units once, and base units read as people say them."""
+"""Wording: units become base units once and read as people say them; errors say the way out."""
 
 import math
+from contextlib import suppress
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from steelyard.core import units
-from steelyard.core.errors import ExitCode, InputError
+from steelyard.core import wording
+from steelyard.core.wording import (
+    ExitCode,
+    ExperimentFileError,
+    InputError,
+    Problem,
+    SteelyardError,
+)
+
+
+def test_exit_codes_are_those_of_the_manual() -> None:
+    """Scripts rely on the numbers: they never change."""
+    assert {code.name: int(code) for code in ExitCode} == {
+        "DONE": 0,
+        "BAD_INPUT": 2,
+        "REFUSED": 3,
+        "TARGET": 4,
+        "MEASUREMENT": 5,
+        "RECORD": 6,
+        "LEFT_BEHIND": 7,
+        "PRIVILEGE": 8,
+        "GATE": 10,
+        "INTERRUPTED": 130,
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (wording.InputError, 2),
+        (wording.PreflightError, 3),
+        (wording.TargetError, 4),
+        (wording.MeasurementError, 5),
+        (wording.RecordError, 6),
+        (wording.LeftBehindError, 7),
+        (wording.PrivilegeError, 8),
+    ],
+)
+def test_every_kind_has_its_code_message_and_hint(kind: type[SteelyardError], code: int) -> None:
+    """One base for all, caught once."""
+    error = kind("it is so", hint="do this")
+    assert isinstance(error, SteelyardError)
+    assert (int(error.exit_code), error.message, error.hint) == (code, "it is so", "do this")
+    assert str(error) == "it is so"
+
+
+def test_an_interruption_is_no_failure_that_anybody_expects() -> None:
+    """It has words and a code, and neither our retries nor those of libraries swallow it."""
+    stop = wording.Interrupted("stopped", hint="go on")
+    assert (int(stop.exit_code), stop.message, stop.hint) == (130, "stopped", "go on")
+    with pytest.raises(wording.Interrupted), suppress(Exception):
+        raise stop
+
+
+def test_a_problem_is_a_line_that_editors_can_jump_to() -> None:
+    """File, line and column, the path in words, the fact and the way out."""
+    problem = Problem(message="unknown", hint="did you mean `b`?", path="a.c", line=3, column=7)
+    assert problem.located("x.yaml") == "x.yaml:3:7: a.c: unknown (did you mean `b`?)"
+
+
+def test_a_problem_from_the_command_line_has_no_line() -> None:
+    """What --set brought in is located by its path alone."""
+    assert Problem(message="too small", path="stop.budget").located("--set") == (
+        "--set: stop.budget: too small"
+    )
+
+
+def test_all_problems_of_a_file_come_at_once() -> None:
+    """The message counts them and lists each on its line."""
+    problems = [Problem(message=f"wrong {n}", line=n, column=1) for n in (1, 2)]
+    error = ExperimentFileError("x.yaml", problems)
+    assert error.message == ("x.yaml has 2 problems:\n  x.yaml:1:1: wrong 1\n  x.yaml:2:1: wrong 2")
+    assert error.exit_code is ExitCode.BAD_INPUT
+    assert "steelyard schema" in error.hint
+    assert ExperimentFileError("x", problems[:1]).message.startswith("x has 1 problem:")
 
 
 @pytest.mark.parametrize(
@@ -28,18 +102,18 @@ from steelyard.core.errors import ExitCode, InputError
 )
 def test_durations_are_seconds(text: str | float, seconds: float) -> None:
     """Every documented form; ``m`` is minutes and ``ms`` milliseconds."""
-    assert units.parse_duration_s(text) == pytest.approx(seconds)
+    assert wording.parse_duration_s(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
     ("text", "size"),
     [
-        ("8GB", 8 * units.GIB),
-        ("512MiB", 512 * units.MIB),
-        ("64k", 64 * units.KIB),
-        ("64kB", 64 * units.KIB),
-        ("1.5g", 3 * units.GIB // 2),
-        ("1T", 1024 * units.GIB),
+        ("8GB", 8 * wording.GIB),
+        ("512MiB", 512 * wording.MIB),
+        ("64k", 64 * wording.KIB),
+        ("64kB", 64 * wording.KIB),
+        ("1.5g", 3 * wording.GIB // 2),
+        ("1T", 1024 * wording.GIB),
         ("4096", 4096),
         (4096, 4096),
         ("10 B", 10),
@@ -47,7 +121,7 @@ def test_durations_are_seconds(text: str | float, seconds: float) -> None:
 )
 def test_sizes_are_bytes_in_powers_of_1024(text: str | int, size: int) -> None:
     """PostgreSQL's convention: a kB is 1024 bytes."""
-    assert units.parse_bytes(text) == size
+    assert wording.parse_bytes(text) == size
 
 
 @pytest.mark.parametrize(
@@ -55,14 +129,14 @@ def test_sizes_are_bytes_in_powers_of_1024(text: str | int, size: int) -> None:
 )
 def test_shares_are_fractions(text: str | float, fraction: float) -> None:
     """A percentage and a fraction mean the same."""
-    assert units.parse_fraction(text) == pytest.approx(fraction)
+    assert wording.parse_fraction(text) == pytest.approx(fraction)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "5 x", "-5s", "5s5", "h", "1,5m", "NaN", "1h soon"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     """The sentence quotes it, the hint shows how to write it."""
     with pytest.raises(InputError, match="is not a duration") as caught:
-        units.parse_duration_s(text)
+        wording.parse_duration_s(text)
     assert repr(text) in caught.value.message
     assert caught.value.hint
     assert caught.value.exit_code is ExitCode.BAD_INPUT
@@ -72,14 +146,14 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 def test_what_is_no_share_is_refused(text: str) -> None:
     """Shares lie between 0 and 1 exclusive."""
     with pytest.raises(InputError, match="is not a share"):
-        units.parse_fraction(text)
+        wording.parse_fraction(text)
 
 
 @pytest.mark.parametrize("text", ["", "GB", "8 apples", "-8GB", "8 G B", "1e9"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     """A size is a number with an optional unit."""
     with pytest.raises(InputError, match="is not a size"):
-        units.parse_bytes(text)
+        wording.parse_bytes(text)
 
 
 @given(text=st.text())
@@ -89,7 +163,7 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 @example(text="9" * 400 + "h")
 def test_any_text_is_a_value_or_an_input_error(text: str) -> None:
     """Nothing a user types ends in a traceback, and nothing negative comes out."""
-    for parse in (units.parse_duration_s, units.parse_bytes, units.parse_fraction):
+    for parse in (wording.parse_duration_s, wording.parse_bytes, wording.parse_fraction):
         try:
             value = parse(text)
         except InputError:
@@ -100,8 +174,8 @@ def test_any_text_is_a_value_or_an_input_error(text: str) -> None:
 @given(number=st.integers(0, 10**6), unit=st.sampled_from(["ms", "s", "m", "min", "h", "d"]))
 def test_a_duration_scales_with_its_unit(number: int, unit: str) -> None:
     """Twice the number is twice the time, in every unit."""
-    once = units.parse_duration_s(f"{number}{unit}")
-    assert units.parse_duration_s(f"{2 * number}{unit}") == pytest.approx(2 * once)
+    once = wording.parse_duration_s(f"{number}{unit}")
+    assert wording.parse_duration_s(f"{2 * number}{unit}") == pytest.approx(2 * once)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +194,7 @@ def test_a_duration_scales_with_its_unit(number: int, unit: str) -> None:
 )
 def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
     """Tenths below ten seconds, then seconds, minutes, hours."""
-    assert units.format_duration(seconds) == text
+    assert wording.format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -129,7 +203,7 @@ def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
 )
 def test_sizes_have_a_binary_unit(count: float, text: str) -> None:
     """The unit says that it is binary."""
-    assert units.format_bytes(count) == text
+    assert wording.format_bytes(count) == text
 
 
 @pytest.mark.parametrize(
@@ -146,17 +220,17 @@ def test_sizes_have_a_binary_unit(count: float, text: str) -> None:
 )
 def test_percentages_have_digits_that_suit_their_size(fraction: float, text: str) -> None:
     """Two digits for small effects, none for large ones, always a sign."""
-    assert units.format_percent(fraction) == text
+    assert wording.format_percent(fraction) == text
 
 
 def test_a_share_needs_no_sign() -> None:
     """A half-width is no change."""
-    assert units.format_percent(0.01, signed=False) == units.format_share(0.01) == "1.0 %"
+    assert wording.format_percent(0.01, signed=False) == wording.format_share(0.01) == "1.0 %"
 
 
 @given(fraction=st.floats(-10, 10))
 def test_a_percentage_can_be_read_back(fraction: float) -> None:
     """What is printed is the value, up to its digits."""
-    printed = float(units.format_percent(fraction).removesuffix(" %"))
+    printed = float(wording.format_percent(fraction).removesuffix(" %"))
     tolerance = 0.5 if abs(fraction) >= 0.99 else 0.05 if abs(fraction) >= 0.009 else 0.005
     assert printed == pytest.approx(100 * fraction, abs=tolerance * 1.001)
