@@ -222,6 +222,7 @@ def test_the_kept_series_against_itself_accuses_nobody(place):
     assert told.chance > 0.05
 
 
+@pytest.mark.slow
 def test_alternating_takes_fewer_minutes_in_the_kept_campaigns():
     """Both designs side by side on one machine, as docs/methods.md has it; the goals hold."""
     benchmark = Path(__file__).parents[2] / "benchmarks" / "minutes_to_verdict.py"

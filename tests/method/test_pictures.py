@@ -16,6 +16,7 @@ if not can_draw():
 import pictures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", pictures.PICTURES)
 def test_picture_is_current(name: str) -> None:
     """Drawn again, a picture is the same to the byte: none was touched by hand."""

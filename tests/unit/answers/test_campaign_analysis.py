@@ -301,6 +301,7 @@ def _calls(record: CampaignRecord) -> int:
     return sum(entry.callcount for entry in profile.getstats())
 
 
+@pytest.mark.slow
 def test_its_work_grows_with_the_blocks_and_not_faster() -> None:
     """Four times the blocks cost at most five times the calls: it is done after every block."""
     experiment = an_experiment(workloads=2)

@@ -158,6 +158,7 @@ def test_blocks_without_spread() -> None:
     assert (equal.verdict, faster.verdict) == (Verdict.EQUIVALENT, Verdict.FASTER)
 
 
+@pytest.mark.slow
 def test_simultaneous_cells_of_identical_systems() -> None:
     """Any of 5 cells is called different at any look in at most 5 % of A/A campaigns."""
     campaigns, wrong = 400, 0

@@ -151,6 +151,7 @@ def test_what_is_no_experiment_is_exit_code_2(shell: Shell, content: bytes) -> N
     assert "x.yaml" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -231,6 +232,7 @@ def test_no_word_before_the_dashes_becomes_a_flag(
     assert not Path("campaigns").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [["run", "x.yaml"], ["noise", "x.yaml"], ["capacity", "embedded"]], ids=" ".join
 )
@@ -318,6 +320,7 @@ def test_a_dry_run_names_the_negative_controls(shell: Shell) -> None:
         assert ("control    what differs cannot touch reads under other" in out) is told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["run", "--dry-run"], ["plan"]], ids=" ".join)
 @pytest.mark.parametrize(
     ("default", "other", "is_same"),

@@ -19,6 +19,7 @@ from steelyard.core.wording import Interrupted, MeasurementError, RecordError
 SINGLE_PASS = Path(__file__).parents[3] / "docs" / "examples" / "published-matrix"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code"),
     [
@@ -97,6 +98,7 @@ def test_a_single_pass_is_no_gate(shell: Shell) -> None:
     assert "nothing for a gate to judge" in err
 
 
+@pytest.mark.slow
 def test_a_report_is_printed_under_the_conditions_that_it_is_given(
     shell: Shell, tmp_path: Path
 ) -> None:
@@ -118,6 +120,7 @@ def test_a_report_is_printed_under_the_conditions_that_it_is_given(
     assert "1.375%" in written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "kind"),
     [

@@ -53,6 +53,7 @@ def test_every_verb_for_programs_is_called_below() -> None:
     assert {*_with_json(cli)} == {*_CALLS} | _ELSEWHERE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", [*_CALLS], ids=" ".join)
 def test_what_programs_read_says_its_format(shell: Shell, verb: tuple[str, ...]) -> None:
     """One object with a number of its format, whatever there is to say."""

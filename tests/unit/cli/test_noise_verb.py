@@ -30,6 +30,7 @@ def a_twin(**stop: float) -> Experiment:
     )
 
 
+@pytest.mark.slow
 def test_only_the_budget_ends_it(tmp_path: Path) -> None:
     """Two equal servers without much noise are equivalent after a few blocks; it goes on."""
     stage = Stage.new(a_twin(budget_s=900.0), tmp_path / "one")
@@ -53,6 +54,7 @@ def test_the_plan_keeps_what_switching_took(tmp_path: Path) -> None:
     assert 0.0 <= record.planned_at_s < record.elapsed_s
 
 
+@pytest.mark.slow
 def test_report_and_list_show_it(shell: Shell) -> None:
     """The record is an ordinary one: every verb reads it, and the section is in every form."""
     Stage.new(a_twin(budget_s=900.0), Path("one")).run()
@@ -69,6 +71,7 @@ def test_report_and_list_show_it(shell: Shell) -> None:
         assert shell.run(verb, "one")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_finished_one_that_is_resumed_keeps_its_profile(shell: Shell) -> None:
     """`run --resume` ends what `noise` began; the profile lies in the cache, and clean finds it."""
     Stage.new(a_twin(budget_s=900.0), Path("one")).run()
@@ -82,6 +85,7 @@ def test_a_finished_one_that_is_resumed_keeps_its_profile(shell: Shell) -> None:
     assert profile_for(a_twin(), system_doors().host).origin is NoiseOrigin.ASSUMED
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_loses_the_profile_only(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +170,7 @@ def test_bad_input_is_a_sentence(
     assert not Path("campaigns").exists()
 
 
+@pytest.mark.slow
 def test_show_says_that_nothing_is_to_be_decided(shell: Shell) -> None:
     """The goal is the noise of the experiment behind it, not a verdict in every workload."""
     Stage.new(a_twin(budget_s=900.0), Path("one")).run()
@@ -194,6 +199,7 @@ def test_the_command_of_newly_made_servers_can_be_given_again(
     assert "--switch" not in in_turns
 
 
+@pytest.mark.slow
 def test_a_list_does_not_compute_what_it_does_not_show(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ def test_hostile_names_are_only_text(visitor: FlaskClient) -> None:
         assert "script-src" not in answered.headers["Content-Security-Policy"]
 
 
+@pytest.mark.slow
 def test_from_the_verdict_to_the_turn(visitor: FlaskClient) -> None:
     """Each page leads to the next: report, blocks, a block's runs, a run's turns and waits."""
     home = address(visitor, "quick")
@@ -105,6 +106,7 @@ def test_a_run_in_one_piece_has_seconds(visitor: FlaskClient) -> None:
     assert "Turns" not in text
 
 
+@pytest.mark.slow
 def test_a_running_campaign_is_looked_at_again_when_its_journal_grows(
     visitor: FlaskClient, place: Path
 ) -> None:
@@ -140,6 +142,7 @@ def test_pages_are_made_once_for_a_journal(
     assert visitor.get(home).text == first
 
 
+@pytest.mark.slow
 def test_a_page_of_one_campaign_looks_at_no_other(
     visitor: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ _TABLES = tuple(f"{name}.parquet" for name in ("runs", "intervals", "waits", "co
 _DERIVED = ("report.html", "report.md", "summary.json", *_TABLES)
 
 
+@pytest.mark.slow
 def test_a_report_is_rebuilt_from_the_record_alone(shell: Shell) -> None:
     """The derived files are written anew, and repeated they are the same to the byte."""
     path = a_campaign(Path("one"))
@@ -40,6 +41,7 @@ def test_a_report_is_rebuilt_from_the_record_alone(shell: Shell) -> None:
     assert {name: (path / name).read_bytes() for name in _DERIVED} == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["terminal", "markdown", "html", "json"])
 def test_a_form_is_printed_and_nothing_written(shell: Shell, form: str) -> None:
     """For pipes: the record's directory stays as it was."""
@@ -69,6 +71,7 @@ def widest(text: str) -> int:
     return max(len(line) for line in text.splitlines())
 
 
+@pytest.mark.slow
 def test_columns_say_the_width_in_a_pipe(shell: Shell) -> None:
     """Of the report, of its terminal form and of a list; without them there is a usual width."""
     a_campaign(Path("one"))
@@ -81,6 +84,7 @@ def test_columns_say_the_width_in_a_pipe(shell: Shell) -> None:
         assert "\x1b" not in usual + narrow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quiet", [False, True])
 def test_the_terminal_form_is_that_of_the_terminal(tmp_path: Path, *, quiet: bool) -> None:
     """As wide as it is, and in colour unless NO_COLOR says otherwise."""

@@ -141,6 +141,7 @@ def _expanded(argv: tuple[str, ...]) -> Iterator[str]:
         yield from (sorted(map(str, Path().glob(word))) if "*" in word else []) or [word]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shown_things")
 @pytest.mark.parametrize("argv", [*filter(is_cheap, doc_pages.commands())], ids=" ".join)
 def test_cheap_commands_succeed(argv: tuple[str, ...]) -> None:

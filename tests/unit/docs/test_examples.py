@@ -34,6 +34,7 @@ def test_the_examples_are_there() -> None:
     assert set(CAMPAIGNS) >= promised
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_the_record_gives_the_report_that_is_shown(name: str) -> None:
     """A journal of an earlier day is still read, and gives the stored report to the byte.

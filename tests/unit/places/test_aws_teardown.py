@@ -143,6 +143,7 @@ def schedules(api: AwsApi) -> list[Mapping[str, Any]]:
     return sorted(found, key=lambda each: str(each["Name"]))
 
 
+@pytest.mark.slow
 def test_aws_is_asked_to_delete_what_is_billed(api: AwsApi, account: Account) -> None:
     """At the hour of the tag, the cluster after its instance, before either is made."""
     maker = a_maker(api, Noted())
@@ -263,6 +264,7 @@ def test_a_cluster_has_its_price() -> None:
     assert told["standard"]["storage"] == pytest.approx(10 * 0.10 / 730)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(FAULTS))
 def test_a_death_anywhere_leaves_nothing_that_is_not_found(
     api: AwsApi, account: Account, monkeypatch: pytest.MonkeyPatch, seed: int

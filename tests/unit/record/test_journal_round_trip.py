@@ -14,6 +14,7 @@ from fakes.clock import FakeClock
 from steelyard.record.journal import Ended, Entry, Journal, Started, encode, read_lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @given(content=st.data())
 def test_every_kind_of_entry_comes_back_equal(kind: type, content: st.DataObject) -> None:

@@ -168,6 +168,7 @@ def test_the_summary_is_strict_json() -> None:
     assert {e["low_percent"] for e in early["effects"]} == {None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [0, 1, 3])
 def test_partial_campaigns_have_a_report(blocks: int) -> None:
     """Before the first look nothing claims an interval, and every form can be made."""

@@ -30,6 +30,7 @@ def figures(analysis: CampaignAnalysis | History) -> dict[ChartKind, Figure]:
     return {block.kind: block for block in blocks if isinstance(block, Figure)}
 
 
+@pytest.mark.slow
 def test_every_chart_is_a_titled_drawing() -> None:
     """Each is well-formed XML with title and description, and its ids carry its name."""
     drawn = figures(curves.scalability()) | figures(analyses.noise_floor())
@@ -52,6 +53,7 @@ def _all_figures() -> list[Figure]:
     return [figure for scene in scenes for figure in figures(scene).values()]
 
 
+@pytest.mark.slow
 def test_every_specification_is_one_of_vega_lite() -> None:
     """Altair checks nothing while it draws, because that takes long: it is checked here."""
     drawn = _all_figures()

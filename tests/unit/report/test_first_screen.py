@@ -33,6 +33,7 @@ from support.examples import CAMPAIGNS, analysis_of, report_of
 MORE = "steelyard report --full campaigns/one"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_a_summary_has_ten_lines(name: str) -> None:
     """Whatever the kind of campaign; no table, and no answer is lost without a count."""
@@ -255,6 +256,7 @@ def test_intervals_of_one_workload_have_one_scale() -> None:
     assert all(len(each) == 1 for each in scales.values())
 
 
+@pytest.mark.slow
 def test_many_results_are_ranked_and_the_rest_is_folded() -> None:
     """A table per workload with every configuration, one chart of all effects, no cards."""
     analysis = analysis_of("redis-published")
@@ -272,6 +274,7 @@ def test_many_results_are_ranked_and_the_rest_is_folded() -> None:
     assert sum(isinstance(block, Figure) for block in shown) == 1
 
 
+@pytest.mark.slow
 def test_a_ranking_says_who_is_ahead() -> None:
     """One alone, several that have no order, or nobody; in every form of the report."""
     orders = {

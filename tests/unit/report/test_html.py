@@ -68,6 +68,7 @@ def parsed(page: str) -> Nesting:
     return nesting
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 def test_every_element_is_closed_and_every_id_is_unique(
     scene: Callable[[], CampaignAnalysis],
@@ -78,6 +79,7 @@ def test_every_element_is_closed_and_every_id_is_unique(
     assert {link.removeprefix("#") for link in page.links} <= set(page.ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 def test_the_page_needs_no_network_and_no_script(scene: Callable[[], CampaignAnalysis]) -> None:
     """Namespaces aside there is no address in it, nothing is loaded and nothing runs."""
@@ -123,6 +125,7 @@ def test_without_the_extra_the_page_says_what_to_install(monkeypatch: pytest.Mon
     parsed(page)
 
 
+@pytest.mark.slow
 def test_a_report_needs_no_altair() -> None:
     """It is an extra, and slow to import: only a chart that is drawn takes it."""
     words = "import sys; sys.modules['altair'] = None; import steelyard.cli.launching"
@@ -146,6 +149,7 @@ def test_a_campaign_without_blocks_draws_nothing() -> None:
     assert "refused to start" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_percent_sign_stays_with_its_number(scene: Callable[[], CampaignAnalysis]) -> None:
     """In every text, also of tables, findings and notes; a command is copied as it is."""

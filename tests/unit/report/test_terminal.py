@@ -64,6 +64,7 @@ def test_an_interval_is_drawn_with_its_zero() -> None:
     assert line.index("│") < line.index("━") < line.index("◆")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", range(40, 121, 4))
 def test_a_percent_sign_stays_with_its_number(width: int) -> None:
     """No line begins with the sign, or with what closes the bracket around it."""

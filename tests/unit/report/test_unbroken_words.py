@@ -37,6 +37,7 @@ def own_words(name: str) -> frozenset[str]:
     return frozenset().union(*(words(text) for text in texts(report_of(name))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "whole"), [(60, True), (80, False), (100, True)])
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_no_number_and_no_word_is_split(name: str, width: int, *, whole: bool) -> None:

@@ -173,6 +173,7 @@ def cut_up(text: bytes, chance: random.Random) -> list[bytes]:
     return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(logs(), st.sampled_from([0.0, 2.0, 2.5]), st.randoms(use_true_random=False))
 def test_blocks_say_what_single_lines_say(
@@ -185,6 +186,7 @@ def test_blocks_say_what_single_lines_say(
     assert_same(log, plainly(text, form, ramp_s), ramp_s)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(logs(), st.sampled_from([0.0, 2.0, 2.5]), st.randoms(use_true_random=False))
 def test_a_ramp_may_be_known_at_the_end_only(
@@ -198,6 +200,7 @@ def test_a_ramp_may_be_known_at_the_end_only(
     assert_same(reader.finish(ramp_s=ramp_s), plainly(b"".join(lines), form, ramp_s), ramp_s)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     logs().filter(lambda drawn: drawn[0].open_loop),

@@ -134,6 +134,7 @@ def setting_bytes(value: str) -> object:
     return parse_bytes(value) if value[-1] == "B" else value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [13, 16, 18])
 @pytest.mark.parametrize("storage", ["ssd", "hdd", "network"])
 @pytest.mark.parametrize("place", [Place.RDS, Place.LOCAL, Place.CNPG])

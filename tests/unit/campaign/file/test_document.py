@@ -37,6 +37,7 @@ def test_yaml_1_2_words_stay_text() -> None:
     assert value == ["on", "no", "2026-01-01", True, None, "5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

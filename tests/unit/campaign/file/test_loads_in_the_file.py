@@ -300,6 +300,7 @@ def test_journals_of_before_know_no_rates() -> None:
 _GOAL_PIECES = ["p", "99", ".", "9", " ", "<", "=", "<=", "10", "ms", "us", "s", "%", "p99 < 1ms"]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     text=st.lists(st.sampled_from(_GOAL_PIECES)).map("".join) | st.text(max_size=12),

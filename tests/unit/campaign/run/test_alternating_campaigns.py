@@ -264,6 +264,7 @@ def test_an_outside_cause_in_one_sub_block_redoes_the_block(tmp_path: Path) -> N
     assert analysis.blocks == len(by_block(record))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [20, 26, 33])
 def test_a_campaign_in_sub_blocks_that_dies_goes_on(tmp_path: Path, at: int) -> None:
     """The block in flight is redone whole, in the sub-blocks that were stored."""

@@ -50,6 +50,7 @@ def _killed(path: Path, step: int, how: str, *, restart: bool, clock: FakeClock)
     return read_campaign(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", range(1, _STEPS + 1))
 @pytest.mark.parametrize("how", ["before", "torn", "after"])
 def test_a_campaign_killed_at_any_append_resumes_to_the_same_result(
@@ -73,6 +74,7 @@ def test_a_campaign_killed_at_any_append_resumes_to_the_same_result(
     assert record.elapsed_s < _DAY_S
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", range(1, _STEPS))
 def test_back_to_back_campaigns_resume_to_the_same_result(tmp_path: Path, step: int) -> None:
     """Killed right after any append: the server that was switched to and fro is gone too."""

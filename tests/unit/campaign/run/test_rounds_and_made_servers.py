@@ -300,6 +300,7 @@ def test_a_start_that_fails_is_made_again_with_its_block(tmp_path: Path) -> None
     assert analysis.status is Status.DECIDED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", range(3, 30, 4))
 def test_a_killed_campaign_of_made_servers_resumes(tmp_path: Path, step: int) -> None:
     """At whatever append it died: same rounds, same schedule, nothing left but the record."""

@@ -144,6 +144,7 @@ def test_the_number_of_steps_is_what_the_test_below_walks_through(
     assert passed.status is Status.PASSED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["before", "torn", "after"])
 @pytest.mark.parametrize("step", range(1, _PASS_STEPS))
 def test_a_killed_pass_goes_on_with_what_is_missing(tmp_path: Path, step: int, how: str) -> None:

@@ -304,6 +304,7 @@ def test_a_campaign_records_the_stack_and_leaves_none_of_it(tmp_path: Path) -> N
     assert str(record.plan.switch) == "restart"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["before", "after", "torn"])
 def test_a_death_at_any_line_of_the_journal_can_be_undone(tmp_path: Path, how: str) -> None:
     """Whatever was turned is put back by what the journal and the registry say."""
