@@ -23,6 +23,7 @@ from steelyard.cli import launching
 from steelyard.cli.campaigns import print_json, rendered, show, write_reports
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.launching import RunOptions
+from steelyard.cli.options import at_terminal
 from steelyard.cli.progress import LiveProgress, progress_for
 from steelyard.core.campaign import Status
 from steelyard.core.experiment import Experiment
@@ -237,13 +238,13 @@ def _agrees(question: str, options: AttachOptions) -> bool:
     """Return whether to go on; where nobody can be asked, only --yes says so."""
     if options.yes:
         return True
-    return sys.stdin.isatty() and click.confirm(question, err=True)
+    return at_terminal() and click.confirm(question, err=True)
 
 
 def _remove(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptions) -> int:
     stand = jobs.standing(plan, api).stand
     question = f"Remove campaign {plan.campaign_id} ({stand}) with its record in the cluster?"
-    if not options.yes and not sys.stdin.isatty():
+    if not options.yes and not at_terminal():
         raise InputError(
             f"campaign {plan.campaign_id} was not removed: nobody was there to ask",
             hint="Say --yes.",

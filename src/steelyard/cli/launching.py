@@ -38,11 +38,11 @@ from steelyard.campaign.file.files import (
 from steelyard.campaign.foresee import forecast as forecasts
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.run import session
-from steelyard.campaign.run import session as preflight
 from steelyard.campaign.run.runner import Progress
 from steelyard.cli import article
 from steelyard.cli.campaigns import Gate, print_json, print_whole, rendered, show, write_reports
 from steelyard.cli.kubernetes import manifest_text
+from steelyard.cli.options import at_terminal
 from steelyard.cli.progress import TerminalOperator, forecast_json, forecast_text, progress_for
 from steelyard.core.experiment import Experiment
 from steelyard.core.kubernetes import SecretRef
@@ -146,7 +146,7 @@ def require_agreement(assembly: Assembly, *, yes: bool) -> None:
         f"the namespace {site.namespace} of {site.api.context} was not made for this campaign; the"
         " load will be felt by whatever else runs on its nodes"
     )
-    if not sys.stdin.isatty():
+    if not at_terminal():
         raise PreflightError(fact, hint="Add --yes if that is meant, or leave `namespace` out.")
     click.echo(f"warning: {fact}", err=True)
     if not click.confirm("Put the load there?", err=True):
@@ -210,11 +210,16 @@ class RunOptions:
     @property
     def switches(self) -> tuple[str, ...]:
         """Return the other options that a repetition of the command needs."""
-        placed = (("--context", self.context), ("--namespace", self.namespace))
+        given = {
+            "--context": self.context,
+            "--namespace": self.namespace,
+            "--ttl": self.ttl,
+            "--prices": None if self.prices is None else str(self.prices),
+        }
         return (
             *(("--yes",) if self.yes else ()),
             *(("--allow-existing",) if self.allow_existing else ()),
-            *(word for option, name in placed if name is not None for word in (option, name)),
+            *(word for pair in given.items() if pair[1] is not None for word in pair),
         )
 
 
@@ -292,7 +297,7 @@ def check(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Do
     """
     assembly = assemble(loaded.experiment, doors, told=_told(options))
     experiment = settled(loaded.experiment, assembly)
-    findings = preflight.check(loaded, assembly)
+    findings = session.check(loaded, assembly)
     if not (options.quiet and options.is_named):
         _warn_of_equals(loaded, assembly, options)
     require_shared_memory(experiment, doors.host)
@@ -355,7 +360,7 @@ def foresee(
             raise
         print_unseen(loaded.experiment, _directory(loaded, options, doors), error)
         return
-    preflight.check(loaded, assembly)
+    session.check(loaded, assembly)
     _warn_of_equals(loaded, assembly, options)
     require_shared_memory(loaded.experiment, doors.host)
     require_huge_pages(loaded.experiment, doors.host)
@@ -405,7 +410,7 @@ def plan(options: RunOptions) -> None:
     doors = real_doors()
     loaded = load(options, doors)
     assembly = assemble(loaded.experiment, doors, told=_told(options))
-    preflight.check(loaded, assembly)
+    session.check(loaded, assembly)
     _warn_of_equals(loaded, assembly, options)
     require_shared_memory(loaded.experiment, doors.host)
     found = planning.plan_campaign(loaded.experiment, assembly)

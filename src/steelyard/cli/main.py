@@ -201,7 +201,7 @@ def _outcome() -> int:
         return ExitCode.DONE
     except OSError as error:
         hint = "Check that it is there and that this account may use it."
-        _say("error", f"{error.filename or 'a file'}: {error.strerror}", hint)
+        _say("error", f"{error.filename or 'a file'}: {error.strerror or error}", hint)
         return ExitCode.PRIVILEGE if isinstance(error, PermissionError) else ExitCode.TARGET
     return result if isinstance(result, int) else ExitCode.DONE
 

@@ -1,6 +1,7 @@
 """Options and arguments that several verbs share, so that they read alike everywhere."""
 
 import re
+import sys
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
@@ -16,6 +17,11 @@ from steelyard.core.wording import MIB, InputError, parse_bytes, parse_duration_
 
 DEFAULT_SOURCE: Final = "preset:quick"
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def at_terminal() -> bool:
+    """Return whether somebody can be asked; standard input may have been closed."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 class Checked(click.ParamType):  # type: ignore[type-arg]  # not generic in click 8.1

@@ -153,9 +153,7 @@ class LiveProgress(Progress):
     def block_ended(self, outcome: BlockOutcome) -> None:
         """Leave a line above the table when a block is redone."""
         if not outcome.complete:
-            self._live.console.print(
-                f"block {outcome.index + 1} is redone: {outcome.reason}", highlight=False
-            )
+            self.say(f"block {outcome.index + 1} is redone: {outcome.reason}")
 
     def looked(self, analysis: CampaignAnalysis, *, elapsed_s: float) -> None:
         """Show the estimates after a complete block."""

@@ -9,7 +9,6 @@ import json
 import re
 import secrets
 import shlex
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,6 +39,7 @@ from steelyard.cli.launching import (
     real_doors,
     start,
 )
+from steelyard.cli.options import at_terminal
 from steelyard.core.campaign import RoundsFor
 from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCost
 from steelyard.core.schedule import Mode
@@ -52,7 +52,7 @@ from steelyard.core.wording import (
     format_duration,
     parse_duration_s,
 )
-from steelyard.gateways.doors import Doors, system_doors
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import write_text
 from steelyard.targets.assembly import Assembly, assemble
 from steelyard.targets.differences import choose_design, switch_cost
@@ -83,7 +83,7 @@ def measure_noise(options: RunOptions, switch: str | None) -> None:
     """Run the A/A twin of an experiment and report it; or only show what would happen."""
     asked_s = None if options.budget is None else parse_duration_s(options.budget)
     options = replace(options, budget=None)  # it is the twin's, not the experiment's
-    doors = system_doors()
+    doors = real_doors()
     twin = _twin(load(options, doors), switch, asked_s, doors)
     if options.dry_run:
         foresee(twin, options, doors)
@@ -222,7 +222,7 @@ class CapacityOptions(WrittenOptions):
 
 def measure_capacity(options: CapacityOptions) -> None:
     """Find the capacity and measure below it; or only show what would happen."""
-    doors = system_doors()
+    doors = real_doors()
     loaded, command, run = (
         _of_file(options, doors) if _is_file(options) else _of_server(options, doors)
     )
@@ -598,7 +598,7 @@ def _agree_to_trial(assembly: Assembly, options: TrialOptions) -> None:
     """Ask whether what is touched is meant."""
     if options.yes or not _trial_facts(assembly):  # a server that Steelyard starts itself
         return
-    if not sys.stdin.isatty():
+    if not at_terminal():
         raise PreflightError(
             "nobody is there to agree to what is touched",
             hint="Add --yes if it is meant; --dry-run tells what it is.",

@@ -105,6 +105,8 @@ def _given(context: click.Context) -> list[str]:
         "out": "--out",
         "overrides": "--set",
         "target": "--target",
+        "memory": "--memory",
+        "cpus": "--cpus",
         "flags": "pgbench flags",
         "allow_existing": "--allow-existing",
         "context": "--context",

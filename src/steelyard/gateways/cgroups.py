@@ -162,7 +162,11 @@ class _Freezer:
         self._directory = directory
         self._is_first = (directory / STATE).exists()
         self._control = self._open(STATE if self._is_first else FREEZE, os.O_RDWR)
-        self._state = self._control if self._is_first else self._open(EVENTS, os.O_RDONLY)
+        try:
+            self._state = self._control if self._is_first else self._open(EVENTS, os.O_RDONLY)
+        except TargetError:
+            os.close(self._control)
+            raise
 
     def _open(self, name: str, way: int) -> int:
         try:

@@ -429,6 +429,9 @@ class Lock:
         except BlockingIOError:
             os.close(descriptor)
             return False
+        except BaseException:
+            os.close(descriptor)
+            raise
         self._descriptor = descriptor
         return True
 

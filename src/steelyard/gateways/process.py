@@ -187,7 +187,7 @@ def kill_group(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _signal_group(process: "subprocess.Popen[bytes]", number: int) -> None:
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError, PermissionError):  # gone, or another account's, as of sudo
         os.killpg(process.pid, number)
 
 

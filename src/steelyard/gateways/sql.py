@@ -648,6 +648,10 @@ def reload(address: ServerAddress, sql: Sql, clock: Clock) -> None:
         )
 
 
+_hiding = threading.Lock()
+_hidden: list[dict[str, str]] = []  # one for each that hides; the first holds the variables
+
+
 @contextmanager
 def _without_libpq_environment() -> Iterator[None]:
     """Hide PG* variables, which the generator does not get either: an address says it all.
@@ -656,12 +660,17 @@ def _without_libpq_environment() -> Iterator[None]:
     to another server. Where a password is to be found stays: no record holds one, so an address
     from a journal comes without.
     """
-    names = [name for name in os.environ if name.startswith("PG") and name not in _PASSWORDS]
-    hidden = {name: os.environ.pop(name) for name in names}
+    with _hiding:
+        _hidden.append({})
+        for name in list(os.environ):
+            if name.startswith("PG") and name not in _PASSWORDS:
+                _hidden[0][name] = os.environ.pop(name)
     try:
         yield
     finally:
-        os.environ.update(hidden)
+        with _hiding:  # servers are reached side by side: the last one brings them back
+            found = _hidden.pop()
+            os.environ.update(found)
 
 
 def _lacks_database(error: psycopg.Error) -> bool:

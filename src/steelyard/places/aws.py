@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from steelyard.core.measurement import BILLED_REQUESTS, ProviderSeries
 from steelyard.core.outside import InAws, Rented
-from steelyard.core.wording import LeftBehindError, PreflightError, TargetError
+from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError, TargetError
 from steelyard.gateways.aws import AwsApi, AwsRefusalError
 from steelyard.gateways.host import Clock, looks
 from steelyard.places.protocol import Ledger
@@ -234,10 +234,10 @@ class AwsMaker:
         for thing in sorted(self._made, key=lambda each: list(Rented).index(each.resource)):
             try:
                 undo(thing, self.api, clock)
-            except TargetError as error:
-                troubles.append(f"{thing.label}: {error.message}")
             except LeftBehindError as error:
                 troubles.append(error.message)
+            except SteelyardError as error:  # also that this account may not
+                troubles.append(f"{thing.label}: {error.message}")
             else:
                 self._made.remove(thing)
                 self._ledger.removed(thing)

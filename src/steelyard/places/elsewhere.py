@@ -260,7 +260,11 @@ def _started(command: Command, processes: Processes) -> Iterator[tuple[RunningPr
         process = processes.start(command, output=path)
         output = path.open("rb")
     with output:
-        yield process, output
+        try:
+            yield process, output
+        except BaseException:  # it would act on the server after us
+            process.kill_all()
+            raise
 
 
 def _await(is_back: Callable[[], bool], clock: Clock, name: str, *, trouble: str) -> None:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, cast, get_args
 
 from pydantic import TypeAdapter
 
@@ -29,6 +29,7 @@ from steelyard.record.journal import (
     Created,
     Journal,
     Line,
+    Resource,
     Standing,
     beginning,
     read_lines,
@@ -40,7 +41,7 @@ COPY_NOTE = "in-cluster.json"  # in a copy of a record whose campaign runs in a 
 _EXPERIMENT = "experiment.yaml"
 _BEFORE_THE_JOURNAL = {_EXPERIMENT, "journal.jsonl", "lock", "raw"}
 _PATHS = ("directory", "cgroup")  # what is called by its path
-_KINDS = (*_PATHS, "on-server", "in-cluster", "knob")  # of what is left behind, in its order
+_KINDS = get_args(Resource)
 _LONGEST_LINE_BYTES = 64 << 20  # a guess: a thousand times that of the largest experiment here
 _SCHEDULE = TypeAdapter(Schedule)
 _ENVIRONMENT = TypeAdapter(Environment)

@@ -56,7 +56,8 @@ class Resumed:
     version: str
 
 
-Resource = Literal["directory", "on-server", "cgroup", "knob", "in-cluster", "in-aws"]
+# In the order in which what is left behind is told.
+Resource = Literal["directory", "cgroup", "on-server", "in-cluster", "in-aws", "knob"]
 _RESOURCES: Final[dict[type[Outside], Resource]] = {
     MadeDirectory: "directory",
     OnServer: "on-server",

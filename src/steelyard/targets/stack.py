@@ -114,12 +114,13 @@ def require_shared_memory(experiment: Experiment, host: Host) -> None:
 
 
 def _insists(configuration: Configuration) -> bool:
-    asked = configuration.asked().get("huge_pages", "").lower()
+    asked = configuration.asked_folded().get("huge_pages", "").lower()
     return asked in ("on", "true", "yes", "1")
 
 
 def _needed(configuration: Configuration, page_bytes: int) -> int:
-    return -(-least_shared_memory_bytes(configuration.asked(), _FRUGAL_VERSION) // page_bytes)
+    least = least_shared_memory_bytes(configuration.asked_folded(), _FRUGAL_VERSION)
+    return -(-least // page_bytes)
 
 
 def _free_pages(host: Host) -> tuple[int | None, int]:

@@ -161,6 +161,8 @@ def test_what_is_no_experiment_is_exit_code_2(shell: Shell, content: bytes) -> N
         (["--seed", "0"], "--seed"),
         (["--out", "elsewhere"], "--out"),
         (["--set", "stop.budget=5m"], "--set"),
+        (["--memory", "8GB"], "--memory"),
+        (["--cpus", "2"], "--cpus"),
         (["--dry-run"], "--dry-run"),
         (["other.yaml"], "an experiment"),
         (["--", "--random-seed=7"], "pgbench flags"),

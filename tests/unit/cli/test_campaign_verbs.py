@@ -4,20 +4,22 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from click.testing import CliRunner, Result
 
 from fakes.campaigns import Stage, an_experiment, asks
 from fakes.clock import FakeClock
+from steelyard.campaign.cleanup.leftovers import require_nothing_left
 from steelyard.cli import campaigns as reading
 from steelyard.cli.main import cli
 from steelyard.core.experiment import Configuration, Measure, Stop
 from steelyard.core.outside import Foreign, OnServer, TurnedKnob
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.target import LocalTarget
-from steelyard.core.wording import InputError, RecordError
-from steelyard.record.journal import Created
+from steelyard.core.wording import InputError, LeftBehindError, RecordError
+from steelyard.record.journal import Created, Resource
 
 
 @pytest.fixture
@@ -237,3 +239,16 @@ def test_json_never_holds_what_json_does_not_know() -> None:
     assert reading.as_json({"name": "für"}) == '{\n  "name": "für"\n}\n'
     with pytest.raises(ValueError, match="Out of range float"):
         reading.as_json({"x": math.nan})
+
+
+@pytest.mark.parametrize("resource", get_args(Resource))
+def test_whatever_is_left_behind_can_be_listed(tmp_path: Path, resource: Resource) -> None:
+    """Also what is billed: a campaign of RDS that runs or died is in every list."""
+    stage = Stage.new(an_experiment(), tmp_path / "campaign")
+    (tmp_path / "left").mkdir()
+    stage.directory.journal.append(Created(resource=resource, name=str(tmp_path / "left")))
+    stage.directory.close()
+    (left,) = as_json("show", stage.path)["left_behind"]
+    assert str(tmp_path / "left") in left
+    with pytest.raises(LeftBehindError, match="left behind"):
+        require_nothing_left(stage.path)

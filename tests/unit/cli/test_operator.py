@@ -2,12 +2,17 @@
 
 import os
 import pty
+import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from steelyard.cli import progress as operator
+from steelyard.cli import questions
+from steelyard.cli.options import at_terminal
 from steelyard.cli.progress import TerminalOperator
+from steelyard.gateways.doors import Doors
 
 
 @pytest.fixture
@@ -47,3 +52,30 @@ def test_without_a_terminal_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(operator, "_TERMINAL", "/nonexistent/tty")
     assert not TerminalOperator().is_there
     assert not TerminalOperator().confirms("Anybody?", timeout_s=60.0)
+
+
+@pytest.mark.parametrize("verb", ["measure_noise", "measure_capacity"])
+def test_every_verb_that_measures_can_ask(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step by hand is asked for as under `run`, not refused for want of a terminal."""
+
+    class _SeenError(Exception):
+        pass
+
+    def seen(*given: object) -> None:
+        (doors,) = (each for each in given if isinstance(each, Doors))
+        assert isinstance(doors.operator, TerminalOperator)
+        raise _SeenError
+
+    monkeypatch.setattr(questions, "load", seen)
+    monkeypatch.setattr(questions, "_of_server", seen)
+    monkeypatch.setattr(questions, "_is_file", lambda _: False)
+    options = SimpleNamespace(budget=None)
+    monkeypatch.setattr(questions, "replace", lambda given, **_: given)
+    with pytest.raises(_SeenError):
+        getattr(questions, verb)(options, *((None,) if verb == "measure_noise" else ()))
+
+
+def test_a_closed_standard_input_is_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`<&-` leaves none at all: nobody can be asked."""
+    monkeypatch.setattr(sys, "stdin", None)
+    assert not at_terminal()

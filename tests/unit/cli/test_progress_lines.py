@@ -19,6 +19,7 @@ from steelyard.cli.progress import (
     progress_for,
     standing,
 )
+from steelyard.core.campaign import BlockOutcome
 from steelyard.record.directory import read_campaign
 
 
@@ -67,6 +68,15 @@ def test_live_progress_draws_and_leaves_what_was_redone() -> None:
     assert "95 % interval" in drawn
     assert "pooled" in drawn
     assert "faster" in drawn
+
+
+def test_words_of_a_generator_are_shown_as_they_are() -> None:
+    """Brackets in them are no markup: not swallowed, and nothing that ends a campaign."""
+    stream = io.StringIO()
+    said = "the generator exited with 1: [local] no such file [/tmp/x]"
+    with LiveProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
+        progress.block_ended(BlockOutcome(index=0, attempt=0, complete=False, reason=said))
+    assert said in stream.getvalue()
 
 
 def test_a_pipe_gets_lines_and_a_terminal_the_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,3 +139,17 @@ def test_text_is_text_whatever_the_encoding_of_the_database(
     assert {"text", "name"} <= set(made.loaders)
     load = made.loaders["text"](25).load
     assert [load(b"16MB"), load("grün".encode()), load(b"gr\xfcn")] == ["16MB", "grün", "gr�n"]
+
+
+def test_variables_stay_hidden_until_the_last_has_reached_its_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Servers are reached side by side, by threads of one process with one environment."""
+    monkeypatch.setenv("PGOPTIONS", "planted")
+    first, second = _without_libpq_environment(), _without_libpq_environment()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert "PGOPTIONS" not in os.environ
+    second.__exit__(None, None, None)
+    assert os.environ["PGOPTIONS"] == "planted"

@@ -459,3 +459,17 @@ def test_a_price_file_with_mistakes_is_told_with_all_of_them(tmp_path: Path) -> 
         load_prices(wrong)
     with pytest.raises(InputError, match="is not there"):
         load_prices(tmp_path / "other.yaml")
+
+
+def test_one_refused_action_keeps_nothing_else(api: AwsApi, account: Account) -> None:
+    """What may be deleted is, whatever the account may not; the rest is told."""
+    ledger = Noted()
+    maker = a_maker(api, ledger)
+    make_all(maker, target=RdsTarget(delete_role="arn:aws:iam::123456789012:role/delete"))
+    before = {thing.resource for thing in ledger.things}
+    account.denied.add("rds:DeleteDBInstance")
+    with pytest.raises(LeftBehindError, match="may not do rds:DeleteDBInstance"):
+        maker.delete(CLOCK)
+    left = {thing.resource for thing in ledger.things}
+    assert Rented.INSTANCE in left
+    assert left < before

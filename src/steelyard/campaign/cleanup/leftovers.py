@@ -203,23 +203,33 @@ def undo(leftover: Leftover, doors: Doors) -> None:
             server could not be reached, or a knob is not as it was, which keeps nothing else from
             being undone; what was undone is noted.
     """
-    _end_all_of(leftover, doors)
-    for place in reversed(leftover.mounts):  # before their directories, and what is on it first
-        unmounted(place, doors.volumes, doors.clock)
-    raise_all([*_undone(leftover, doors), *_left_alone(leftover)])
+    # What works in a directory keeps that, and nothing on servers or in the kernel.
+    stuck = [*_still_at_work(leftover, doors), *_still_mounted(leftover, doors)]
+    kept = (MadeDirectory, ControlGroup) if stuck else ()
+    raise_all([*stuck, *_undone(leftover, doors, kept), *_left_alone(leftover)])
     if leftover.record is None:
         registry.unregister(leftover.campaign_id)
     else:
         forget_if_over(leftover.campaign_id, leftover.record)
 
 
-def _end_all_of(leftover: Leftover, doors: Doors) -> None:
-    """End what works in its directories; thawed first, for what is frozen may not even die."""
+def _still_at_work(leftover: Leftover, doors: Doors) -> Iterator[LeftBehindError]:
+    """End what works in its directories, and yield what does not end.
+
+    Thawed first, for what is frozen may not even die.
+    """
     for group in leftover.frozen:
         with suppress(TargetError):  # then its processes are named as those that do not end
             thaw(group, doors.cgroups)
-    for directory in leftover.directories:
-        end_processes(directory, doors)
+    steps = (partial(end_processes, directory, doors) for directory in leftover.directories)
+    yield from filter(None, map(trouble_of, steps))
+
+
+def _still_mounted(leftover: Leftover, doors: Doors) -> Iterator[LeftBehindError]:
+    """Unmount before its directories go, what is on another first; yield what is in use."""
+    places = reversed(leftover.mounts)
+    steps = (partial(unmounted, place, doors.volumes, doors.clock) for place in places)
+    yield from filter(None, map(trouble_of, steps))
 
 
 def release_frozen(doors: Doors, told: Callable[[str], None]) -> None:
@@ -240,7 +250,7 @@ def release_frozen(doors: Doors, told: Callable[[str], None]) -> None:
 
 
 def _release(leftover: Leftover, doors: Doors) -> None:
-    _end_all_of(leftover, doors)
+    raise_all([*_still_at_work(leftover, doors)])
     groups = tuple(each for each in leftover.things if isinstance(each, ControlGroup))
     raise_all([*_undone(replace(leftover, things=groups), doors)])
 
@@ -314,9 +324,16 @@ def undo_all(found: Sequence[Leftover], doors: Doors) -> None:
     raise_all(troubles_of(lambda leftover: undo(leftover, doors), found))
 
 
-def _undone(leftover: Leftover, doors: Doors) -> Iterator[LeftBehindError]:
-    """Undo what is ours, each whatever becomes of others, note it, and yield what is left."""
-    for thing in in_undoing_order(leftover.things):
+def _undone(
+    leftover: Leftover, doors: Doors, kept: tuple[type[Outside], ...] = ()
+) -> Iterator[LeftBehindError]:
+    """Undo what is ours but for ``kept``, each whatever becomes of others, and note it.
+
+    Yields:
+        What is left of it.
+    """
+    things = [thing for thing in leftover.things if not isinstance(thing, kept)]
+    for thing in in_undoing_order(things):
         trouble = trouble_of(partial(undo_thing, thing, doors))
         if trouble is not None:
             yield trouble

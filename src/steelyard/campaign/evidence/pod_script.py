@@ -376,9 +376,13 @@ class PodLoop:
     def start(self, first: Account, device: str | None) -> None:
         """Start the loop over the files that the first account of the container has.
 
+        Where it was given up meanwhile, nothing is started.
+
         Raises:
             SteelyardError: It cannot be started.
         """
+        if self._closed:
+            return
         found = [path for name in _CPU_OF_GROUP if (path := first.path_of_group(name)) is not None]
         files = ["/proc/uptime", "/proc/stat:2", *found]
         if device is not None:

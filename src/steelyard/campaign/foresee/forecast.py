@@ -47,7 +47,7 @@ from steelyard.core.wording import (
     PreflightError,
     format_bytes,
     format_duration,
-    parse_bytes,
+    in_unit,
     whole_minutes,
 )
 from steelyard.gateways.files import free_bytes
@@ -469,10 +469,8 @@ def _written_bytes(configuration: Configuration, data: int) -> int:
 
 
 def _max_wal_bytes(configuration: Configuration) -> int:
-    text = configuration.asked().get("max_wal_size")
-    if text is None:
-        return _DEFAULT_MAX_WAL_BYTES
-    return int(text) * MIB if text.isdigit() else parse_bytes(text)
+    asked = in_unit(configuration.asked_folded().get("max_wal_size", ""), "MB")
+    return _DEFAULT_MAX_WAL_BYTES if asked is None else int(asked * MIB)
 
 
 AGAIN = "again"

@@ -4,7 +4,7 @@ Knows the order of these steps and nothing of blocks, verdicts or the journal. T
 every configuration is kept here, and how the live data come back from it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -470,18 +470,25 @@ class Bench:
         removals = [platform.destroy for platform in self._distinct()]
         if self._stack is not None:
             removals.append(self._stack.remove)
-        troubles: list[BaseException] = []
-        for remove in (*removals, self._close):
-            try:
-                remove()
-            except BaseException as error:  # noqa: BLE001 - raised below
-                troubles.append(error)
-        if troubles:
-            # What stops the program counts more than what it could not remove.
-            raise min(troubles, key=_is_ordinary)
+        do_each((*removals, self._close))
 
     def _distinct(self) -> tuple[Platform, ...]:
         return tuple({id(platform): platform for platform in self._platforms.values()}.values())
+
+
+def do_each(steps: Iterable[Callable[[], object]]) -> None:
+    """Do each step, whatever becomes of the others; then raise the first trouble.
+
+    What stops the program counts more than what a step could not do.
+    """
+    troubles: list[BaseException] = []
+    for step in steps:
+        try:
+            step()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            troubles.append(error)
+    if troubles:
+        raise min(troubles, key=_is_ordinary)
 
 
 def _is_ordinary(error: BaseException) -> bool:

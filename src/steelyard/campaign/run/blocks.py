@@ -36,7 +36,7 @@ from steelyard.campaign.evidence.run_rules import (
     rule_of,
     validity_of,
 )
-from steelyard.campaign.run.bench import Bench, Start
+from steelyard.campaign.run.bench import Bench, Start, do_each
 from steelyard.campaign.run.taking import Taken, Taker
 from steelyard.campaign.run.turns import Seat, Slot, TurnTaker, Work, seat_of
 from steelyard.core.campaign import (
@@ -521,6 +521,7 @@ class Slots:
         """Stop everything and remove everything that was made for the slots.
 
         Raises:
+            Interrupted: Somebody stopped it, after everything was tried.
             SteelyardError: The first trouble, after everything was tried.
         """
         if self._guard is not None:  # it lets everything go on: what stands still does not end
@@ -529,14 +530,7 @@ class Slots:
         hands, self._hands, self._was_up = self._hands, [], False
         for hand in hands:  # one may be at work when the campaign is interrupted
             hand.shutdown(cancel_futures=True)
-        troubles: list[BaseException] = []
-        for slot in self.slots:
-            try:
-                slot.bench.destroy()
-            except BaseException as error:  # noqa: BLE001 - raised below
-                troubles.append(error)
-        if troubles:
-            raise troubles[0]
+        do_each(slot.bench.destroy for slot in self.slots)
 
     def _side_by_side(self, steps: Sequence[tuple[int, Callable[[], _Result]]]) -> list[_Result]:
         """Do a step in each of some slots and return what came of it, once all are over."""

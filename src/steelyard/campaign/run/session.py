@@ -9,7 +9,7 @@ import secrets
 import shlex
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -226,10 +226,11 @@ def _generator_cpus(experiment: Experiment, doors: Doors) -> int:
 def _require_room(record: CampaignRecord, doors: Doors) -> None:
     """Check port, place, stack and disk again: the last session may be days ago."""
     # Under its own name, so that what its last session left is not taken for somebody else's.
-    assembly = assemble(record.experiment, doors, campaign_id=record.campaign_id)
-    _require_same_cluster(record, assembly)
-    _require_ready(assembly)
-    require_disk(forecast(record.experiment, assembly))
+    looked = assemble(record.experiment, doors, campaign_id=record.campaign_id)
+    with closing(looked) as assembly:
+        _require_same_cluster(record, assembly)
+        _require_ready(assembly)
+        require_disk(forecast(record.experiment, assembly))
 
 
 def _require_same_versions(record: CampaignRecord, engine: Engine) -> None:

@@ -370,10 +370,10 @@ class ByLog:
         """
         if self.request.in_turns is Pausing.GENERATOR:
             self._told_to_s = times.told_to_s
-        running_at = self.clock.now()
+        running_at, ends = self.clock.now(), self.clock.monotonic() + times.turn_s
         self.clock.sleep(times.settling_s)
         settled()
-        self.clock.sleep(max(running_at + times.turn_s - self.clock.now(), 0.0))
+        self.clock.sleep(max(ends - self.clock.monotonic(), 0.0))
         return running_at + times.settling_s, self.clock.now()
 
     def note_end(self) -> None:

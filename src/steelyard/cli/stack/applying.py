@@ -1,7 +1,6 @@
 """``stack apply``, ``verify`` and ``revert``: a plan into effect, whether it is, and back."""
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from steelyard.cli.options import at_terminal
 from steelyard.core.outside import OnServer, ServerAddress
 from steelyard.core.stack import Knob, KnobKind, Outcome, Scope, Site, StackPlan, Step
 from steelyard.core.wording import (
@@ -244,13 +244,9 @@ def _require(chosen: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor]) -> None
 
 
 def _is_done(knob: Knob) -> bool:
-    if not _at_terminal():
+    if not at_terminal():
         return False  # nobody can say so
     return click.confirm(f"To be done by you: {knob.place}. Is it done?", default=False)
-
-
-def _at_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()  # None: it was closed
 
 
 def ask(question: str) -> None:
@@ -259,7 +255,7 @@ def ask(question: str) -> None:
     Raises:
         PreflightError: Nobody can be asked.
     """
-    if not _at_terminal():
+    if not at_terminal():
         raise PreflightError(
             f"there is no terminal to ask at: {question}",
             hint="Nothing was changed. Say --yes to go on without being asked.",

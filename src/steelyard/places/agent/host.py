@@ -120,6 +120,8 @@ class GeneratorHost:
         if not done.succeeded:
             raise self._refusal(done)
         said = dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
+        if not said["cpus"].isdigit():
+            raise self._refused("it has no nproc")
         self.cpus = int(said["cpus"])
         home = AgentHome(
             script=f"{said['home']}/agent.sh",
@@ -138,7 +140,11 @@ class GeneratorHost:
             _OLD_BASH: "its bash is older than version 5",
             _NO_ROOM: f"no directory can be made there: {said}",
         }
-        reason = reasons.get(done.exit_status, said or f"exit status {done.exit_status}")
+        return self._refused(
+            reasons.get(done.exit_status, said or f"exit status {done.exit_status}")
+        )
+
+    def _refused(self, reason: str) -> PreflightError:
         return PreflightError(
             f"{self.label} cannot run load generators: {reason}",
             hint="It needs bash from version 5 on and the GNU coreutils, and room in /tmp.",

@@ -329,12 +329,24 @@ class AgentProcesses(NothingGoesOn):
             TargetError: A place cannot be reached.
             MeasurementError: There are fewer places than commands.
         """
-        members = self._members(commands)
-        members.each(self._send)
-        members.each(partial(self._place, timeout_s=timeout_s))
+        members, reins = self._members(commands), dict[int, Reins]()
+
+        def steer(member: Member) -> None:
+            reins[member.number] = member.agent.steer(member.order.identifier)
+
+        try:
+            members.each(self._send)
+            members.each(partial(self._place, timeout_s=timeout_s))
+            members.each(steer)
+        except BaseException:  # what has begun would put its load on for as long as it was given
+            for each in reins.values():
+                each.close()
+            with members:
+                members.end()
+            raise
         return AgentPrograms(
             members,
-            members.each(lambda member: member.agent.steer(member.order.identifier)),
+            [reins[member.number] for member in members],
             lambda within_s: self._completed(members, timeout_s, within_s=within_s),
             timeout_s,
         )

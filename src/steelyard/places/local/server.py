@@ -80,7 +80,7 @@ def staged(
         return programs
     home = cache_directory() / "programs" / label
     make_directory(home.parent)
-    with Lock(home.with_name(f"{label}.lock")):
+    with Lock(home.with_name(f"{label}.lock"), PreflightError):
         if not home.exists():
             _copy(parts, home, processes)
     return home / parts[0].name / programs.relative_to(parts[0])
@@ -140,7 +140,7 @@ class PreparedStates:
             facts: Written beside the state, for whoever looks into the cache.
         """
         make_directory(self._root)
-        with Lock(self._root / f"{key}.lock"):
+        with Lock(self._root / f"{key}.lock", PreflightError):
             found = self.find(key)
             if found is not None:
                 return found

@@ -527,15 +527,18 @@ class PostgresCeilings:
             argv=(self._installations[0].program("pgbench"), *options, *logs),
             environment=pgbench.environment(address),
         )
-        completed = self._processes.run(command, timeout_s=_TRIPS_WITHIN_S)
-        if not completed.succeeded:
-            raise TargetError(f"pgbench failed: {completed.tail(2)}")
-        trips = []
-        for path in directory.glob("round-trip.[0-9]*"):
-            fields = map(str.split, path.read_text().splitlines())
-            trips += [float(each[_LATENCY]) / US_PER_S for each in fields]
-            path.unlink()  # the next server's has the same beginning
-        return tuple(trips)
+        try:
+            completed = self._processes.run(command, timeout_s=_TRIPS_WITHIN_S)
+            if not completed.succeeded:
+                raise TargetError(f"pgbench failed: {completed.tail(2)}")
+            return tuple(
+                float(line.split()[_LATENCY]) / US_PER_S
+                for path in directory.glob("round-trip.[0-9]*")
+                for line in path.read_text().splitlines()
+            )
+        finally:
+            for path in directory.glob("round-trip.[0-9]*"):
+                path.unlink()  # the next server's has the same beginning
 
     def sync_command(self, file: Path) -> Command:
         """Return the call of pg_test_fsync, a second per method."""

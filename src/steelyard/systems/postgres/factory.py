@@ -30,6 +30,7 @@ from steelyard.systems.postgres.server import (
     find_clients,
     find_installation,
     speaks_tls,
+    version_in,
     version_numbers,
     wheel_parts,
 )
@@ -300,8 +301,8 @@ class EndpointEngine(PostgresEngine):
             PreflightError: A server does not know what a script names.
         """
         super().check_flags()
-        for configuration in self._experiment.configurations:
-            self._require_known(configuration)
+        for name in self._servers:
+            self._require_known(self._experiment.configuration(name))
 
     def _require_known(self, configuration: Configuration) -> None:
         """Look at the statements of scripts; nothing of them is executed."""
@@ -558,9 +559,10 @@ def _found(processes: Processes, needed: Sequence[str]) -> Installation | None:
     if not completed.succeeded or len(lines) < 2:
         return None
     programs, said = Path(lines[0]), lines[-1]
-    return Installation(
-        programs=programs, root=programs, version=said.strip().partition("(PostgreSQL) ")[2]
-    )
+    version = version_in(said)
+    if not version_numbers(version):
+        return None
+    return Installation(programs=programs, root=programs, version=version)
 
 
 def describe_image(
@@ -690,6 +692,18 @@ class JoinedEngine(PostgresEngine):
     def needs_tls(self) -> bool:
         """Return whether any server was asked over TLS."""
         return any(engine.needs_tls for engine in self._parts)
+
+    def check_flags(self) -> None:
+        """Raise where the load generator or one of the servers cannot do what is asked of it."""
+        for part in self._parts:
+            part.check_flags()
+
+    def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
+        """Return whether two configurations mean the same, as their engine knows if it is one."""
+        engine = self._engines[one]
+        if engine is self._engines[other]:
+            return engine.asks_the_same(one, other, names)
+        return super().asks_the_same(one, other, names)
 
     def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what the engine of a configuration knows will not work."""

@@ -40,7 +40,7 @@ class Installation:
     @property
     def major(self) -> int:
         """Return the major version."""
-        return int(self.version.split(".")[0].split("beta")[0].split("rc")[0])
+        return self.version_key[0]
 
     @property
     def version_key(self) -> tuple[int, ...]:
@@ -55,6 +55,11 @@ class Installation:
 def version_numbers(version: str) -> tuple[int, ...]:
     """Return numbers that order versions."""
     return tuple(int(n) for n in re.findall(r"\d+", version.split(" ", maxsplit=1)[0]))
+
+
+def version_in(text: str) -> str:
+    """Return the version in what a program says of itself: ``postgres (PostgreSQL) 18.6``."""
+    return text.strip().partition(") ")[2]
 
 
 def find_clients(processes: Processes, *, tls: bool = False) -> Installation:
@@ -237,7 +242,13 @@ def wheel_parts(installation: Installation) -> tuple[Path, ...]:
 
 def _version(program: Path, processes: Processes) -> str:
     text = _output(Command(argv=(str(program), "--version")), processes)
-    return text.strip().removeprefix(f"{program.name} (PostgreSQL) ")
+    version = version_in(text)
+    if not version_numbers(version):
+        raise PreflightError(
+            f"{program} says no version that is known: {text.strip()!r}",
+            hint="Name the directory of another PostgreSQL's programs.",
+        )
+    return version
 
 
 def _output(command: Command, processes: Processes) -> str:

@@ -228,6 +228,11 @@ def _persist(session: RedisSession) -> None:
             break
         # A wait at the server's side: no list is called like this.
         session.command("BLPOP", "steelyard:no-such-list", _POLL_S)
+    else:
+        raise TargetError(
+            "the server still writes its append-only file, hours after its keys were made",
+            hint="Load fewer keys, or name a faster disk with `directory:` in the target.",
+        )
     if told["aof_last_bgrewrite_status"] != "ok" or told["aof_last_write_status"] != "ok":
         raise TargetError(
             "the server could not write its append-only file",

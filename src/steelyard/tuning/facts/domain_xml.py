@@ -284,14 +284,15 @@ _HUGE_PAGE_BYTES: Final = 2 * MIB  # x86-64 and 4 KiB pages of Arm, where the XM
 
 
 def domain_facts(
-    xml: str, asked: str | None = None, *, huge_page_bytes: int = _HUGE_PAGE_BYTES
+    xml: str, asked: str | None = None, *, huge_page_bytes: int | None = None
 ) -> DomainFacts:
     """Return what a domain's XML says; that it runs when it has an id, as only running ones have.
 
     Args:
         xml: As ``virsh dumpxml`` prints it.
         asked: The XML that libvirt was given; then what it did not keep is compared.
-        huge_page_bytes: The host's default size, for ``<hugepages/>`` without a size.
+        huge_page_bytes: The host's default size, for ``<hugepages/>`` without a size; None: it was
+            not seen, and is taken to be the usual one.
 
     Raises:
         InputError: One of them is no XML of a domain.
@@ -309,7 +310,7 @@ def domain_facts(
         cells=_cells(root),
         memory_mode=_memory_mode(root),
         memory_nodes=_memory_nodes(root),
-        huge_page_bytes=_huge_page_bytes(root, huge_page_bytes),
+        huge_page_bytes=_huge_page_bytes(root, huge_page_bytes or _HUGE_PAGE_BYTES),
         locked=root.find("memoryBacking/locked") is not None,
         hard_limit_bytes=amount_bytes(root.find("memtune/hard_limit")),
         balloon=_attribute(root, "devices/memballoon", "model") or "virtio",

@@ -17,6 +17,7 @@ from steelyard.core.wording import KIB, InputError, SteelyardError
 from steelyard.gateways.host import Clock, Host
 from steelyard.gateways.virsh import Domains
 from steelyard.tuning.facts.domain_xml import described, domain_facts, lost_elements, parse_domain
+from steelyard.tuning.facts.linux import default_page_bytes
 
 # Where elements belong that tuning is about; elsewhere libvirt drops them (formatdomain).
 _HOMES: Final = {
@@ -258,7 +259,8 @@ def collect_domains(
         if text is None:
             continue  # it was removed meanwhile
         try:
-            facts = replace(domain_facts(text), autostart=autostart[name])
+            facts = domain_facts(text, huge_page_bytes=default_page_bytes(hypervisor.host))
+            facts = replace(facts, autostart=autostart[name])
         except InputError as error:
             origins[f"{_PATH}.{name}"] = Origin(source=error.message, visibility=Visibility.UNKNOWN)
             continue

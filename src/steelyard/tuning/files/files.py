@@ -464,7 +464,9 @@ def configuration(design: PostgresDesign) -> str:
 
 
 def _quoted(value: str) -> str:
-    return value if _BARE.fullmatch(value) else "'" + value.replace("'", "''") + "'"
+    if _BARE.fullmatch(value):
+        return value
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 _DRY_RUN: Final = "kubectl apply --dry-run=server -f"

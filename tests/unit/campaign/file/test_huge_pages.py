@@ -98,6 +98,8 @@ def test_what_counts_as_free(host: FakeHost, *, refused: bool) -> None:
     [
         (asking("on", "16MB"), False),
         (asking("on", "8192"), True),
+        (asking("on", "8192").replace("huge_pages", "Huge_Pages"), True),
+        (asking("on", "8192").replace("shared_buffers", "Shared_Buffers"), True),
         (asking("on", "lots"), False),
         (asking("try"), False),
         (asking("off"), False),

@@ -1,9 +1,14 @@
 """Volumes that data or WAL would fill are refused before a Cluster is made."""
 
+from dataclasses import replace
+
 import pytest
 
+from fakes.campaigns import an_experiment
+from steelyard.campaign.foresee.forecast import _max_wal_bytes
+from steelyard.core.experiment import Layer, Setting
 from steelyard.core.target import CloudNativePgTarget
-from steelyard.core.wording import PreflightError
+from steelyard.core.wording import GIB, MIB, PreflightError
 from steelyard.systems.protocol import Dataset
 from steelyard.targets.kubernetes_site import require_room
 
@@ -51,3 +56,21 @@ def test_data_that_would_fill_their_volume_are_refused() -> None:
     with pytest.raises(PreflightError, match="copy, and what grows") as caught:
         _judge({}, scale=1000, storage="20Gi")
     assert "max_wal_size" not in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "size"),
+    [
+        ("max_wal_size", "64GB", 64 * GIB),
+        ("Max_WAL_Size", "64GB", 64 * GIB),
+        ("max_wal_size", "1024 ", GIB),
+        ("max_wal_size", "0x400", GIB),
+        ("max_wal_size", "1536.5", 1536.5 * MIB),
+        ("wal_level", "replica", GIB),
+    ],
+)
+def test_the_forecast_reads_wal_as_the_server_does(name: str, value: str, size: float) -> None:
+    """Names have no case, and a number alone is megabytes."""
+    setting = Setting(layer=Layer.POSTGRES, name=name, value=value)
+    asked = replace(an_experiment().configurations[0], settings=(setting,))
+    assert _max_wal_bytes(asked) == size

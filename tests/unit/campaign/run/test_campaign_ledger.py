@@ -17,7 +17,16 @@ from fakes.sql import FakeSql
 from steelyard.campaign.cleanup import leftovers, undoing
 from steelyard.campaign.cleanup.leftovers import JournalLedger
 from steelyard.core.campaign import Status
-from steelyard.core.outside import Command, ControlGroup, Foreign, MadeDirectory, OnServer
+from steelyard.core.outside import (
+    Command,
+    ControlGroup,
+    Foreign,
+    MadeDirectory,
+    OnServer,
+    Outside,
+    TurnedKnob,
+)
+from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.wording import ExitCode, LeftBehindError, RecordError
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
@@ -655,3 +664,22 @@ def test_groups_that_are_gone_are_noted(
     assert left_groups(campaign.path) == ()
     leftovers.require_nothing_left(campaign.path)
     campaign.die()
+
+
+def test_what_does_not_end_keeps_its_directory_and_nothing_else(
+    frozen: _Frozen, doors: Doors
+) -> None:
+    """A setting of the kernel is put back although a process waits for a disk that hangs."""
+    frozen.cgroups.refuses = {"freezer.state"}
+    (leftover,) = leftovers.find_leftovers(doors)
+    knob = TurnedKnob(
+        knob=Knob(name="n", layer="linux", kind=KnobKind.SYSCTL, place="vm.swappiness", value="1"),
+        snapshot="60",
+    )
+    undone: list[Outside] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leftovers, "undo_thing", lambda thing, _: undone.append(thing))
+        with pytest.raises(LeftBehindError, match="do not end"):
+            leftovers.undo(replace(leftover, things=(*leftover.things, knob)), doors)
+    assert undone == [knob]
+    assert frozen.campaign.live.exists()

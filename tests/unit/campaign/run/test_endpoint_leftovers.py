@@ -120,6 +120,9 @@ def test_an_unreachable_server_stays_in_the_list(
     [
         (f"steelyard_{token_of('night-1')}", True),
         (f"steelyard_{token_of('night-1')}_prepared", True),
+        (f"steelyard_{token_of('night-1')}_2", True),
+        (f"steelyard_{token_of('night-1')}_ours", False),
+        (f"steelyard_{token_of('night-2')}_2", False),
         (f"steelyard_{token_of('night-2')}", False),
         ("ours", False),
     ],

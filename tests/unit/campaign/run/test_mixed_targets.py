@@ -238,3 +238,22 @@ def test_a_campaign_over_both_says_so(tmp_path: Path) -> None:
     assert analysis.unit is not None
     assert "some of which were there already" in analysis.unit
     assert [result.instances for result in analysis.results] == [1]
+
+
+def test_each_engine_checks_what_it_drives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is there says which names of a script it does not know, here too."""
+    asked: list[str] = []
+    monkeypatch.setattr(EndpointEngine, "_require_known", lambda _, each: asked.append(each.name))
+    _joined(here="18.6", there="18.6").check_flags()
+    assert asked == ["fast"]
+
+
+def test_what_means_the_same_is_known_to_the_engine_of_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of two configurations of one engine it is asked; of two engines the settings say it."""
+    engine = _joined(here="18.6", there="18.6")
+    monkeypatch.setattr(PostgresEngine, "asks_the_same", lambda *_: False)
+    monkeypatch.setattr(EndpointEngine, "asks_the_same", lambda *_: True)
+    assert engine.asks_the_same("fast", "fast", ("work_mem",))
+    assert not engine.asks_the_same("slow", "fast", ("work_mem",))

@@ -166,3 +166,18 @@ def test_a_lost_pod_is_made_anew_once(processes: AgentProcesses, two_pods: TwoPo
     told = two_pods.told[before:]
     assert sum("is made anew" in each for each in told) == 1
     assert len(two_pods.api.list(POD)) == 2
+
+
+def test_what_has_begun_ends_where_it_cannot_be_steered(
+    paused: PausedElsewhere, two_pods: TwoPods, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its load would go on for as long as it was given: a day, in turns."""
+
+    def refused(*_: object) -> None:
+        until_runs("sleep 74.5")
+        raise TargetError("the API is away")
+
+    monkeypatch.setattr(two_pods.api, "talk", refused)
+    with pytest.raises(TargetError, match="the API is away"):
+        paused.begin_together([shell("exec sleep 74.5")], timeout_s=30)
+    assert not is_running("sleep 74.5")

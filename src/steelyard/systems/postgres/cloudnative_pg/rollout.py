@@ -356,9 +356,10 @@ class Rollout:
         self._means.told(f"Cluster {self._ref.name} does not run as asked; its settings go back")
         message = f"the server of {self._ref.label} does not take {asked or 'its settings'}: {why}"
         try:
+            before = self._before_now()
             change = self._patch(self._worked, restarts=True)
             self._remove_ended()
-            self._await_rollout(change, self._before_now(), restarts=True)
+            self._await_rollout(change, before, restarts=True)
         except (SteelyardError, _EndedError) as error:
             return TargetError(
                 f"{message}; with the settings before it does not run either: {error}",
