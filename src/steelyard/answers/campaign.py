@@ -15,13 +15,11 @@ from steelyard.answers.cells import (
     differing_settings,
     differing_sides,
     summarise_cells,
-    without_forecasts,
 )
-from steelyard.answers.comparison import pair_findings, with_instances
+from steelyard.answers.comparison import comparisons_of, pair_findings
 from steelyard.answers.durability.compute import (
     durability_of,
     replication_unit,
-    with_trades,
     write_rates,
 )
 from steelyard.answers.findings import (
@@ -36,11 +34,10 @@ from steelyard.answers.findings import (
 from steelyard.answers.latency.compute import analyse_latency
 from steelyard.answers.observations import Observations, observe, result_contrasts
 from steelyard.answers.reasons.compute import Reasons, find_reasons
-from steelyard.answers.result.compute import Pair, compare, terms_of
-from steelyard.answers.results import CampaignAnalysis, Comparison, Grounds, SettingDifference
+from steelyard.answers.results import CampaignAnalysis, Grounds, SettingDifference
 from steelyard.answers.sustained.compute import burst_only, summarise_sustained
 from steelyard.answers.validity.work_rules import judged
-from steelyard.core.campaign import CampaignPlan, CampaignRecord
+from steelyard.core.campaign import CampaignRecord
 from steelyard.stats.drift import stalled_slices
 from steelyard.stats.spending import looks_taken
 
@@ -62,7 +59,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     closed = seen.of_closed_loops()
     stalls = compare_stalls(closed, experiment)
     warmup = check_warmup(closed, experiment, plan.mode) if plan is not None else ()
-    comparisons = _comparisons(record, closed, plan) if plan is not None else ()
+    comparisons = comparisons_of(record, closed)
     ceilings = record.environment.ceilings if record.environment is not None else ()
     facts = record.environment.facts if record.environment is not None else ()
     settings = differing_settings(record.environment, experiment)
@@ -147,27 +144,6 @@ def _reasons(
         for asked in result_contrasts(record.experiment)
     }
     return find_reasons(record, seen, differing)
-
-
-def _comparisons(
-    record: CampaignRecord, seen: Observations, plan: CampaignPlan
-) -> tuple[Comparison, ...]:
-    experiment = record.experiment
-    if not experiment.compares_throughput:
-        return ()
-    terms = terms_of(record, plan, seen.blocks)
-    compared: list[Comparison] = []
-    for workload in experiment.workloads:
-        columns = seen.columns_of(workload.name)
-        for asked in result_contrasts(experiment):
-            pair = Pair(
-                baseline=asked.baseline, configuration=asked.configuration, workload=workload.name
-            )
-            contrasts = seen.weighted(asked.weights)[:, columns]
-            compared.extend(compare(contrasts, pair, experiment.closed_loads, terms))
-    placed = with_instances(compared, experiment, plan)
-    forecast = without_forecasts(placed, experiment, record.environment)
-    return with_trades(forecast, experiment, record.environment, write_rates(seen, experiment))
 
 
 def _blocks_redone(record: CampaignRecord) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from steelyard.answers.observations import (
     result_contrasts,
 )
 from steelyard.answers.report import summary
-from steelyard.answers.result.compute import Pair, Terms, compare
+from steelyard.answers.result.compute import Pair, compare, terms_of
 from steelyard.answers.result.section import verdicts_and_findings
 from steelyard.answers.results import CampaignAnalysis, Comparison, command_pairs, ending
 from steelyard.answers.scalability import scalability_curves
@@ -445,20 +445,20 @@ def compare_pair(
         )
     two = _narrowed(record, reference, configuration)
     seen = observe(record).of_closed_loops()
+    of_both = seen.narrowed([each.name for each in two.experiment.configurations])
+    sides = {reference, configuration}
+    marked = [each for each in whole.comparisons if {each.baseline, each.configuration} == sides]
+    control = next((each.control for each in marked), "")
     curves = whole.answer(scalability_curves) or ()
     kept = tuple(each for each in curves if each.configuration in (reference, configuration))
     campaign = replace(
         whole.with_answer(scalability_curves, kept).with_answer(analyse_attribution, None),
         experiment=two.experiment,
-        comparisons=_compared(two, seen),
+        comparisons=tuple(replace(each, control=control) for each in comparisons_of(two, of_both)),
         cells=tuple(c for c in whole.cells if c.configuration in (reference, configuration)),
         stalls=compare_stalls(seen, two.experiment),
         settings=differing_settings(two.environment, two.experiment),
-        latency=analyse_latency(
-            two,
-            seen.narrowed([each.name for each in two.experiment.configurations]),
-            result_contrasts(two.experiment),
-        ),
+        latency=analyse_latency(two, of_both, result_contrasts(two.experiment)),
     )
     return PairComparison(
         campaign=campaign,
@@ -493,31 +493,24 @@ def _narrowed(record: CampaignRecord, reference: str, configuration: str) -> Cam
     return replace(record, experiment=experiment, environment=environment)
 
 
-def _compared(two: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]:
-    experiment, plan = two.experiment, two.plan
+def comparisons_of(record: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]:
+    """Return the results of a campaign and their cells, of what was seen of its closed loops."""
+    experiment, plan = record.experiment, record.plan
     if plan is None or not experiment.compares_throughput:
         return ()
-    terms = Terms(
-        rule=plan.stopping,
-        margin=experiment.stop.equivalence,
-        decide=experiment.stop.decide,
-        block_s=plan.block_s,
-    )
-    reference, (configuration,) = experiment.baseline, experiment.contenders
-    contrasts = seen.contrasts(reference, configuration)
-    compared = [
-        comparison
-        for workload in experiment.workloads
-        for comparison in compare(
-            contrasts[:, seen.columns_of(workload.name)],
-            Pair(baseline=reference, configuration=configuration, workload=workload.name),
-            experiment.closed_loads,
-            terms,
-        )
-    ]
+    terms = terms_of(record, plan, seen.blocks)
+    compared: list[Comparison] = []
+    for workload in experiment.workloads:
+        columns = seen.columns_of(workload.name)
+        for asked in result_contrasts(experiment):
+            pair = Pair(
+                baseline=asked.baseline, configuration=asked.configuration, workload=workload.name
+            )
+            contrasts = seen.weighted(asked.weights)[:, columns]
+            compared.extend(compare(contrasts, pair, experiment.closed_loads, terms))
     placed = with_instances(compared, experiment, plan)
-    forecast = without_forecasts(placed, experiment, two.environment)
-    return with_trades(forecast, experiment, two.environment, write_rates(seen, experiment))
+    forecast = without_forecasts(placed, experiment, record.environment)
+    return with_trades(forecast, experiment, record.environment, write_rates(seen, experiment))
 
 
 def _require_two(experiment: Experiment, reference: str, configuration: str) -> None:
