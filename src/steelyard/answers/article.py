@@ -234,8 +234,9 @@ def _lasting(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
             continue
         sides = {name: mine, baseline: theirs}
         dropped = [each for each, long in sides.items() if long.cliff is not None]
+        unit = analysis.experiment.words.rate
         said = " and ".join(
-            f"{each} {long.tps:,.0f} tps" + (" after a drop" if each in dropped else "")
+            f"{each} {long.tps:,.0f} {unit}" + (" after a drop" if each in dropped else "")
             for each, long in sides.items()
         )
         higher = name if mine.tps > theirs.tps else baseline
@@ -255,7 +256,7 @@ def _money(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
         pair = bounds(change.change)
         if pair is None:
             continue
-        said = f"{effect_interval(change.change)} per transaction"
+        said = f"{effect_interval(change.change)} per {analysis.experiment.words.one}"
         cheaper = change.configuration if pair[1] < 0 else change.baseline if pair[0] > 0 else ""
         yield Evidence(
             label=label,

@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import combinations as subsets
 from itertools import product
 
-from steelyard.answers.observations import Observations, count
+from steelyard.answers.observations import Observations
 from steelyard.answers.result.compute import Pair, Terms, compare_result, terms_of
 from steelyard.answers.results import (
     FIRST_LEVEL,
@@ -37,6 +37,7 @@ from steelyard.report.document import (
     Tone,
     Value,
     bounds,
+    count,
     effect_interval,
     effect_json,
     effect_value,

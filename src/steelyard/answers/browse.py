@@ -404,7 +404,7 @@ def _found(run: Run) -> Section:
     items = tuple(
         FindingItem(
             severity=each.severity.value,
-            tone=Tone.WARNING,
+            tone=TONES[each.severity],
             subject="",
             message=each.message,
             remedy=each.remedy,

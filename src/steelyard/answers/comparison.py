@@ -26,13 +26,7 @@ from steelyard.answers.cells import (
 from steelyard.answers.durability.compute import with_trades, write_rates
 from steelyard.answers.latency.compute import analyse_latency
 from steelyard.answers.latency.section import latency_section
-from steelyard.answers.observations import (
-    Observations,
-    ResultContrast,
-    count,
-    observe,
-    result_contrasts,
-)
+from steelyard.answers.observations import Observations, ResultContrast, observe, result_contrasts
 from steelyard.answers.report import summary
 from steelyard.answers.result.compute import Pair, compare, terms_of
 from steelyard.answers.result.section import verdicts_and_findings
@@ -58,6 +52,7 @@ from steelyard.report.document import (
     Paragraph,
     Section,
     Tone,
+    count,
     effect_interval,
     effect_json,
     effect_value,
@@ -218,7 +213,7 @@ def _left_out(first: Experiment, second: Experiment, alike: set[str]) -> Iterato
                 yield f"configuration `{configuration.name}` is in the {side} campaign only"
         for load in one.closed_loads:
             if load not in other.loads:
-                yield f"{load.label}, {load.threads} threads: in the {side} campaign only"
+                yield f"{load.label}, {count(load.threads, 'thread')}: in the {side} campaign only"
     shared = {w.name for w in first.workloads} & {w.name for w in second.workloads}
     for name in sorted(shared - alike):
         yield f"workload `{name}` is different work in the two"

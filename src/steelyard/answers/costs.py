@@ -28,7 +28,7 @@ from steelyard.answers.observations import (
     total_of,
     whole_transactions,
 )
-from steelyard.answers.results import CampaignAnalysis, place_name
+from steelyard.answers.results import CampaignAnalysis, place_name, short_load
 from steelyard.core.experiment import ONE, RATE, Experiment, Workload
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Quantity, Run
@@ -472,7 +472,7 @@ def cost_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         return ()
     told = [*_missing(absent), *([cost_note(analysis)] if changes else [])]
     notes = [Paragraph(text=text) for text in told]
-    blocks: tuple[Block, ...] = (*tables, *notes, *_steadiness(reasons.ledger))
+    blocks: tuple[Block, ...] = (*tables, *notes, *_steadiness(reasons.ledger, analysis.experiment))
     return (Section(anchor="costs", title=TITLE, blocks=blocks),)
 
 
@@ -572,7 +572,7 @@ def _level_table(
     )
 
 
-def _steadiness(ledger: Ledger) -> Sequence[Table]:
+def _steadiness(ledger: Ledger, experiment: Experiment) -> Sequence[Table]:
     """Return the CPU time of all cells beside what varies in tps; nothing where it is missing."""
     cells = [each for each in ledger.cells if each.cost(Cost.SERVER_CPU).value is not None]
     if not cells:
@@ -581,7 +581,7 @@ def _steadiness(ledger: Ledger) -> Sequence[Table]:
         cells,
         ("workload", lambda each: each.cell.workload),
         ("configuration", lambda each: each.configuration),
-        (number_column("clients"), lambda each: str(each.cell.load.clients)),
+        (number_column("clients"), lambda each: short_load(experiment, each.cell.load)),
         (
             number_column("CPU of the server", "µs"),
             lambda each: _level_text(each.cost(Cost.SERVER_CPU)),

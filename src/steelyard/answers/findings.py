@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from steelyard.answers.observations import Observations, ResultContrast, count, result_contrasts
+from steelyard.answers.observations import Observations, ResultContrast, result_contrasts
 from steelyard.answers.results import (
     CampaignAnalysis,
     CheckpointPhase,
@@ -27,7 +27,7 @@ from steelyard.answers.results import (
     place_name,
 )
 from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, RoundsFor, Status
-from steelyard.core.experiment import Configuration, Experiment, Workload
+from steelyard.core.experiment import RATE, Configuration, Experiment, Workload
 from steelyard.core.findings import (
     BESIDE_NEIGHBOUR,
     BUDGET_TOO_SHORT,
@@ -50,6 +50,7 @@ from steelyard.report.document import (
     Json,
     Paragraph,
     Section,
+    count,
 )
 from steelyard.stats.drift import position_slope
 
@@ -293,7 +294,7 @@ def _drift(seen: Observations) -> Iterator[Finding]:
                 f"throughput of all configurations changed by {format_percent(change)} from the "
                 "first third of the blocks to the last"
             ),
-            remedy="The comparison is unaffected; the absolute tps values are not.",
+            remedy=f"The comparison is unaffected; the absolute {RATE} values are not.",
             source="METHOD 3.8",
             subject="campaign",
         )

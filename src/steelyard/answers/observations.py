@@ -274,11 +274,6 @@ def _grouped(
     return {key: tuple(runs) for key, runs in groups.items()}
 
 
-def count(number: int, noun: str) -> str:
-    """Return ``1 block``, ``2 blocks``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 WAITS = ("wait events", "waits", "server")  # from the narrowest subject to the widest
 _SQL = ("counters", "server")
 _SERVER_PROCESSES = ("the server's processes", "the server's machine", "the machine")

@@ -23,6 +23,7 @@ from steelyard.report.document import (
     MISSING,
     Json,
     Section,
+    count,
     milliseconds,
     number,
     number_column,
@@ -134,7 +135,7 @@ def _own(
     several = len({each.cell.load.threads for each in found}) > 1
     return tuple(
         (
-            f"{each.configuration}, {each.cell.load.threads} threads"
+            f"{each.configuration}, {count(each.cell.load.threads, 'thread')}"
             if several
             else each.configuration,
             each.tps.value,

@@ -94,6 +94,7 @@ from steelyard.answers.results import (
     cell_name,
     ending,
     is_interim,
+    looked_for,
     verdict_sentence,
     verdict_word,
     what_it_runs,
@@ -696,9 +697,14 @@ def _goal(experiment: Experiment) -> str:
     stop = experiment.stop
     if experiment.twin_of is not None:
         return f"the noise of {experiment.twin_of.name}, until the budget ends"
-    if stop.precision is None:
-        return f"a verdict in every workload (worth deciding: {share(stop.decide)})"
-    return f"a half-width of {share(stop.precision)}"
+    if not experiment.compares_throughput:
+        is_open = any(load.is_open for load in experiment.loads)
+        return looked_for(experiment) if is_open else "the rates of one configuration"
+    if stop.precision is not None:
+        return f"a half-width of {share(stop.precision)}"
+    if stop.fail_if:
+        return f"a gate: {'; '.join(map(str, stop.fail_if))}"
+    return f"a verdict in every workload (worth deciding: {share(stop.decide)})"
 
 
 def _asked(configuration: Configuration) -> str:

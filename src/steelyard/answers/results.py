@@ -676,7 +676,9 @@ def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
 
 
 def what_it_runs(workload: Workload) -> str:
-    """Return the script, scripts or command of a workload of PostgreSQL; empty if none."""
+    """Return the test, scripts or command of a workload; empty if none."""
+    if workload.redis is not None and workload.redis.command:
+        return " ".join(workload.redis.command)
     if workload.command is not None:
         return shlex.join(workload.command.argv)
     return workload.builtin or enumeration(tuple(script.name for script in workload.scripts))

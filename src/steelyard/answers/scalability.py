@@ -22,6 +22,7 @@ from steelyard.report.document import (
     Tone,
     Value,
     bounds,
+    count,
     interval,
     number,
     number_column,
@@ -256,7 +257,7 @@ def _rate(interval: Interval) -> Estimate:
 
 
 def _name(curve: ScalabilityCurve) -> str:
-    threads = "" if curve.threads is None else f", {curve.threads} threads"
+    threads = "" if curve.threads is None else f", {count(curve.threads, 'thread')}"
     return f"{curve.configuration}, {curve.workload}{threads}"
 
 
@@ -350,7 +351,8 @@ def _fit(curve: ScalabilityCurve) -> str:
 
 
 def _workload(curve: ScalabilityCurve) -> str:
-    return curve.workload if curve.threads is None else f"{curve.workload}, {curve.threads} threads"
+    threads = "" if curve.threads is None else f", {count(curve.threads, 'thread')}"
+    return f"{curve.workload}{threads}"
 
 
 def _ranged(estimate: Estimate, digits: int) -> str:

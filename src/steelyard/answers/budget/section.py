@@ -13,7 +13,7 @@ from typing import Final
 from steelyard.answers.budget.compute import BudgetChange, CellBudget, Part, PartChange
 from steelyard.answers.observations import Watching
 from steelyard.answers.reasons.compute import Explanation, Reasons
-from steelyard.answers.results import CampaignAnalysis, place_name
+from steelyard.answers.results import CampaignAnalysis, place_name, short_load
 from steelyard.core.experiment import MANY, ONE, RATE
 from steelyard.core.findings import Estimate
 from steelyard.core.target import EngineName
@@ -377,7 +377,7 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
         split,
         ("workload", lambda each: each.cell.workload),
         ("configuration", lambda each: each.configuration),
-        (number_column("clients"), lambda each: str(each.cell.load.clients)),
+        (number_column("clients"), lambda each: short_load(analysis.experiment, each.cell.load)),
         (
             number_column("latency"),
             lambda each: part_ms(None if each.latency is None else each.latency.value),

@@ -26,7 +26,6 @@ from steelyard.answers.latency.results import (
 from steelyard.answers.observations import (
     Observations,
     ResultContrast,
-    count,
     level,
     result_contrasts,
     runs_by_block,
@@ -38,6 +37,7 @@ from steelyard.core.findings import Estimate, Finding, Severity
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.wording import US_PER_S
+from steelyard.report.document import count
 from steelyard.stats.capacity import (
     Crossing,
     Reached,

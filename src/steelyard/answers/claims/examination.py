@@ -42,11 +42,11 @@ from steelyard.report.document import (
     Tone,
     count,
     effect_interval,
+    effect_json,
     effect_value,
     ended,
     number,
     number_column,
-    percent,
     significant,
     table_of,
 )
@@ -393,9 +393,7 @@ def _supported_json(each: Supported) -> dict[str, Json]:
         "configuration": each.configuration,
         "against": each.against,
         "runs": each.runs,
-        "effect_percent": percent(each.effect.value),
-        "low_percent": percent(each.effect.low),
-        "high_percent": percent(each.effect.high),
+        **effect_json(each.effect),
         "verdict": None if each.verdict is None else each.verdict.value,
     }
 

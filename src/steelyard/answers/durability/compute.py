@@ -18,13 +18,7 @@ from steelyard.answers.durability.results import (
     Survival,
     WriteLatency,
 )
-from steelyard.answers.observations import (
-    Observations,
-    ResultContrast,
-    count,
-    only_read,
-    result_contrasts,
-)
+from steelyard.answers.observations import Observations, ResultContrast, only_read, result_contrasts
 from steelyard.answers.results import CellSummary, Comparison
 from steelyard.core.campaign import ANEW, CampaignPlan
 from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost, Workload
@@ -38,6 +32,7 @@ from steelyard.core.target import (
     EngineName,
     LocalTarget,
 )
+from steelyard.report.document import count
 
 _READ_ONLY = "select-only"  # the script of pgbench that changes nothing
 _WITH_THE_MACHINE: Final = "when the power fails or the system crashes"

@@ -9,10 +9,9 @@ from steelyard.answers.durability.results import (
     Loss,
     ReplicaLag,
     Survival,
-    WriteLatency,
     measured_lags,
 )
-from steelyard.answers.results import CampaignAnalysis, short_load
+from steelyard.answers.results import CampaignAnalysis, place_name
 from steelyard.core.experiment import Experiment
 from steelyard.core.target import EngineName
 from steelyard.core.wording import format_bytes, format_latencies
@@ -92,7 +91,7 @@ def durability_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
 def _table(experiment: Experiment, found: Sequence[ConfigurationDurability], title: str) -> Table:
     redis, noun = experiment.engine is EngineName.REDIS, _noun(experiment)
     latencies = tuple(
-        number_column(_heading(experiment, each), "1/s" if redis else "ms", spare=place > 0)
+        number_column(place_name(experiment, each.cell), "1/s" if redis else "ms", spare=place > 0)
         for place, each in enumerate(found[0].latencies)
     )
     groups = _told_together(found, noun)
@@ -143,12 +142,6 @@ def _told(survival: Survival, noun: str) -> str:
     return f"last {survival.seconds:g} s"
 
 
-def _heading(experiment: Experiment, latency: WriteLatency) -> str:
-    load = latency.cell.load
-    clients = "client" if load.clients == 1 else "clients"
-    return f"{latency.cell.workload}, {short_load(experiment, load)} {clients}"
-
-
 def _alike(found: Sequence[ConfigurationDurability]) -> Iterator[list[ConfigurationDurability]]:
     """Yield the configurations in groups of which the same is to be said."""
     groups: dict[tuple[Survival, ...], list[ConfigurationDurability]] = {}
@@ -186,13 +179,10 @@ def _lags(analysis: CampaignAnalysis) -> Iterator[Table]:
         return
     alone = any(not each.compared for each in lags)
 
-    def under(each: ReplicaLag) -> str:
-        return f"{each.cell.workload}, {short_load(experiment, each.cell.load)} clients"
-
     yield table_of(
         lags,
         ("configuration", lambda each: each.configuration),
-        ("under", under),
+        ("under", lambda each: place_name(experiment, each.cell)),
         (number_column("runs"), lambda each: str(each.runs)),
         (number_column("usual most"), lambda each: format_bytes(each.usual_bytes)),
         (number_column("is written in"), lambda each: format_latencies((each.usual_s,))[0]),

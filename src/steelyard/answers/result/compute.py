@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from steelyard.answers.gate import judge_results
-from steelyard.answers.observations import count
 from steelyard.answers.results import Comparison, early_note
 from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status, StoppingRule
 from steelyard.core.findings import Condition, Estimate, Outcome, Verdict
 from steelyard.core.schedule import Load
 from steelyard.core.wording import SECONDS_PER_MINUTE, format_share
+from steelyard.report.document import count
 from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.intervals import (
     FloatArray,

@@ -146,8 +146,9 @@ def _stopping(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
             f" {rule.max_blocks}); nothing that was measured could end the campaign."
         )
     if stopped_early(analysis):
+        what = "condition of `fail_if`" if analysis.experiment.stop.fail_if else "result"
         return (
-            f"It stopped when every result was decided, after {analysis.blocks} of at most "
+            f"It stopped when every {what} was decided, after {analysis.blocks} of at most "
             f"{count(rule.max_blocks, 'block')}. The intervals allow for that; the estimates are, "
             "on average, a little too large, so quote the interval."
         )
@@ -333,7 +334,7 @@ def _generator(experiment: Experiment) -> Iterator[str]:
             "A network between client and server: pods of load generators were allowed on the"
             " database's node, where they take their share of its CPUs."
         )
-    if all(t.target.kind.endswith("local") for t in experiment.configurations):
+    if experiment.is_all_here and experiment.generator_host is None:
         yield (
             "A network between client and server: the load generator ran on the same machine and "
             "took its share of the CPUs."

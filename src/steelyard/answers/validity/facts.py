@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Final, TypeVar
 
-from steelyard.answers.observations import Observations, ResultContrast, count, result_contrasts
+from steelyard.answers.observations import Observations, ResultContrast, result_contrasts
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Configuration, Experiment
 from steelyard.core.findings import Ruling, Threshold, broken, lacking
 from steelyard.core.measurement import Evidence, Quantity, Run, ServerEnvironment
 from steelyard.core.schedule import Ceiling
+from steelyard.report.document import count
 from steelyard.stats.drift import stalls_p_value
 
 Runs = Sequence[Run]

@@ -19,7 +19,6 @@ from steelyard.answers.observations import (
     STEADY,
     WAITS,
     DeviceLimit,
-    count,
     device_limit,
     result_contrasts,
 )
@@ -52,6 +51,7 @@ from steelyard.core.linux import THROTTLES
 from steelyard.core.measurement import Quantity, Run
 from steelyard.core.target import EngineName
 from steelyard.core.wording import MIB, format_bytes, format_share
+from steelyard.report.document import count
 
 MEMORY_PRESSURE_SHARE: Final = 0.01
 SWAPPED_PER_S: Final = 10.0

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from steelyard.answers.observations import Observations, count
+from steelyard.answers.observations import Observations
 from steelyard.answers.turns import (
     CARRIED_OVER,
     ENOUGH_WRITTEN_BYTES,
@@ -41,6 +41,7 @@ from steelyard.core.measurement import Evidence, Quantity, Run, Seconds
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.core.target import EngineName
 from steelyard.core.wording import MS_PER_S, format_percent, format_share
+from steelyard.report.document import count
 from steelyard.stats.intervals import Interval, block_interval
 from steelyard.stats.turns import LEAST_BLOCKS, SUSPECT_BEYOND, SUSPECT_LEVEL, is_suspect
 
@@ -255,8 +256,9 @@ def _trend(facts: CampaignFacts) -> Iterator[Ruling]:
         found = block_interval(changes, TREND_LEVEL / len(every))
         if abs(np.expm1(found.estimate)) > TREND and not found.low <= 0.0 <= found.high:
             yield broken(
-                f"{configuration}: in its runs of {workload} the second half is"
-                f" {format_percent(float(np.expm1(found.estimate)))} faster than the first",
+                f"{configuration}: its runs of {workload} change by"
+                f" {format_percent(float(np.expm1(found.estimate)))} from the first half to the"
+                " second",
                 subject=configuration,
             )
 
