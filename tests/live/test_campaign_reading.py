@@ -25,6 +25,7 @@ configurations:
 """
 
 
+@pytest.mark.slow
 def test_a_single_pass_runs_every_cell_once(steelyard: Steelyard) -> None:
     """Exit code 0, no verdict, and the label in title, summary and list."""
     done = steelyard.run("run", steelyard.experiment(PASS, "pass.yaml"), "--out", "campaigns/pass")

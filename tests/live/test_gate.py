@@ -15,6 +15,7 @@ from support.live import TINY, Steelyard, napping
 WORKFLOWS = Path(__file__).parents[2] / "docs" / "workflows"
 
 
+@pytest.mark.slow
 def test_a_campaign_measures_until_its_gate_has_an_outcome(steelyard: Steelyard) -> None:
     """It passes with the first interval; the record, the report and the XML say the same."""
     source = steelyard.experiment(TINY.replace(", precision: 99%", ""))
@@ -79,6 +80,7 @@ def test_the_workflows_gate_a_change(
         assert steelyard.run(*words).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_change_of_the_schema_is_gated(steelyard: Steelyard) -> None:
     """Each configuration has the data of its own script; a lost index fails, by its plan."""
     made = (

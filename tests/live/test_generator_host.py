@@ -79,6 +79,7 @@ def test_turns_from_another_host(far: Steelyard) -> None:
     assert "ssh://lab" in report
 
 
+@pytest.mark.slow
 def test_visits_from_another_host(far: Steelyard) -> None:
     """A whole run over there: its rate, its log, its CPU, and its round trip to the server."""
     file = far.directory / "visits.yaml"
@@ -96,6 +97,7 @@ def test_visits_from_another_host(far: Steelyard) -> None:
         assert 0 < evidence["totals"]["generator_cpu_s"] < run["measurement"]["seconds"] + 2
 
 
+@pytest.mark.slow
 def test_a_death_leaves_nothing_that_works(far: Steelyard) -> None:
     """After kill -9 programs over there end with the connection, and the agent with its lease."""
     process = _with_password(far.with_short_leases).start(

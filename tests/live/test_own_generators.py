@@ -79,6 +79,7 @@ def _kept(record: Path) -> None:
     assert "per sec" in gzip.decompress(raw[0].read_bytes()).decode()
 
 
+@pytest.mark.slow
 def test_a_failing_command_leaves_no_result(steelyard: Steelyard) -> None:
     """With a status other than 0 a rate counts for nothing; the error quotes what was printed."""
     workload = "{name: own, scale_factor: 1}"

@@ -100,6 +100,7 @@ def test_a_campaign_on_an_instance_leaves_nothing(steelyard: Steelyard, account:
     assert account.servers == {}
 
 
+@pytest.mark.slow
 def test_a_campaign_on_a_cluster_of_aurora_leaves_nothing(
     steelyard: Steelyard, account: Account
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_campaign_on_a_cluster_of_aurora_leaves_nothing(
     assert account.servers == {}
 
 
+@pytest.mark.slow
 def test_active_sessions_are_in_the_report(steelyard: Steelyard, account: Account) -> None:
     """By Performance Insights, where the target asks for it; a missing permission ends it early."""
     text = FILE.replace("storage_type: gp2", "storage_type: gp2, performance_insights: true")
@@ -187,6 +189,7 @@ def test_a_look_makes_nothing(steelyard: Steelyard, account: Account) -> None:
     assert f"the credentials are those of account {ACCOUNT}" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_a_lost_registry_is_cleaned_by_the_tag(
     steelyard: Steelyard, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +211,7 @@ def test_a_lost_registry_is_cleaned_by_the_tag(
     assert left(account) == []
 
 
+@pytest.mark.slow
 def test_an_instance_is_weighed_beside_a_server_of_this_machine(
     steelyard: Steelyard, account: Account
 ) -> None:

@@ -114,6 +114,7 @@ def _sessions(server: Server) -> int:
     return rows.count((READER_NAME,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", ["select-only", "simple-update"])
 def test_commits_are_the_generators_to_the_last_one(watched: Server, work: str) -> None:
     """Nothing is unreported, and nothing that the probe did is among them.

@@ -19,7 +19,6 @@ from steelyard.core.wording import Interrupted, MeasurementError, RecordError
 SINGLE_PASS = Path(__file__).parents[3] / "docs" / "examples" / "published-matrix"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code"),
     [
