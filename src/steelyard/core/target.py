@@ -342,8 +342,35 @@ class Synchronous:
     data_durability: str = "required"
 
 
+class InPods(Server):
+    """A server in pods: made for the campaign, or there already."""
+
+    __slots__ = ()
+    place: KubernetesPlace
+    allow_existing: bool
+    storage: str
+    storage_class: str | None
+    resources: PodResources
+
+    @property
+    def has_cpu_quota(self) -> bool:
+        """Return whether a quota holds its server or its generators back."""
+        return self.resources.has_cpu_quota or super().has_cpu_quota
+
+    @property
+    def provision(self) -> Provision:
+        """Return what its pods get at most, of a server that is made."""
+        if not self.is_made:
+            return Provision()
+        return self.resources.provision(self.storage, self.storage_class)
+
+    def opened(self) -> Self:
+        """Return the same target; the settings of one that is there may be changed."""
+        return self if self.is_made else replace(self, allow_existing=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CloudNativePgTarget(Server):
+class CloudNativePgTarget(InPods):
     """A Cluster of the CloudNativePG operator: made for the campaign, or there already.
 
     Attributes:
@@ -392,21 +419,9 @@ class CloudNativePgTarget(Server):
         return self.is_made or self.allow_existing
 
     @property
-    def has_cpu_quota(self) -> bool:
-        """Return whether a quota holds its server or its generators back."""
-        return self.resources.has_cpu_quota or self.place.generators.resources.has_cpu_quota
-
-    @property
     def home(self) -> KubernetesPlace:
         """Return where in which cluster it is."""
         return self.place
-
-    @property
-    def provision(self) -> Provision:
-        """Return what its pods get at most, of a Cluster that is made."""
-        if not self.is_made:
-            return Provision()
-        return self.resources.provision(self.storage, self.storage_class)
 
     @property
     def identity(self) -> Hashable:
@@ -416,10 +431,6 @@ class CloudNativePgTarget(Server):
     def at(self, place: KubernetesPlace) -> Self:
         """Return the same target elsewhere."""
         return replace(self, place=place)
-
-    def opened(self) -> Self:
-        """Return the same target; the settings of one that is there may be changed."""
-        return self if self.is_made else replace(self, allow_existing=True)
 
     @property
     def label(self) -> str:
@@ -446,8 +457,30 @@ class ClusterService:
     password_key: str = "password"  # noqa: S105 - the name of a key
 
 
+class There(Server):
+    """A server that is there already."""
+
+    __slots__ = ()
+    allow_existing: bool
+    restart_command: tuple[str, ...]
+
+    @property
+    def is_restarted(self) -> bool:
+        """Return whether the file names a command that does it."""
+        return bool(self.restart_command)
+
+    @property
+    def route(self) -> str:
+        """Return the address."""
+        return f"at {self.label}"
+
+    def opened(self) -> Self:
+        """Return the same target, where what is not Steelyard's own may be used, too."""
+        return replace(self, allow_existing=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointTarget(Server):
+class EndpointTarget(There):
     """A server that is there already; what is not given, libpq finds as it always does.
 
     None of its fields can hold a password: that comes from pgpass or ``PGPASSWORD``.
@@ -488,19 +521,9 @@ class EndpointTarget(Server):
     inside: ClusterService | None = None
 
     @property
-    def is_restarted(self) -> bool:
-        """Return whether the file names a command that does it."""
-        return bool(self.restart_command)
-
-    @property
     def home(self) -> KubernetesPlace | None:
         """Return where the Service is that leads to it."""
         return None if self.inside is None else self.inside.place
-
-    @property
-    def route(self) -> str:
-        """Return the address."""
-        return f"at {self.label}"
 
     @property
     def identity(self) -> Hashable:
@@ -512,10 +535,6 @@ class EndpointTarget(Server):
         return (
             self if self.inside is None else replace(self, inside=replace(self.inside, place=place))
         )
-
-    def opened(self) -> Self:
-        """Return the same target, in whose named database may be measured."""
-        return replace(self, allow_existing=True)
 
     @property
     def label(self) -> str:
@@ -555,7 +574,7 @@ class RedisLocalTarget(Here):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisEndpointTarget(Server):
+class RedisEndpointTarget(There):
     """A Redis server that is there already.
 
     None of its fields can hold a password: that comes from ``REDISCLI_AUTH``.
@@ -591,28 +610,14 @@ class RedisEndpointTarget(Server):
     cost: Rates | None = field(default=None, compare=False)
 
     @property
-    def is_restarted(self) -> bool:
-        """Return whether the file names a command that does it."""
-        return bool(self.restart_command)
-
-    @property
     def label(self) -> str:
         """Return what the file says of the place, for people."""
         port = f":{self.port}" if self.port else ""
         return self.uri or f"{self.host or 'localhost'}{port}"
 
-    @property
-    def route(self) -> str:
-        """Return the address."""
-        return f"at {self.label}"
-
-    def opened(self) -> Self:
-        """Return the same target, whose settings may be changed beside the keys of others."""
-        return replace(self, allow_existing=True)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisKubernetesTarget(Server):
+class RedisKubernetesTarget(InPods):
     """A Redis server in a Kubernetes cluster: a StatefulSet made for the campaign, or a Service.
 
     Attributes:
@@ -652,13 +657,6 @@ class RedisKubernetesTarget(Server):
         return self.place if self.service is None else self.service.place
 
     @property
-    def provision(self) -> Provision:
-        """Return what its pod gets at most, of a server that is made."""
-        if not self.is_made:
-            return Provision()
-        return self.resources.provision(self.storage, self.storage_class)
-
-    @property
     def identity(self) -> Hashable:
         """Return the Service of one that is there; one that is made is what the file says."""
         return self.service or self
@@ -668,10 +666,6 @@ class RedisKubernetesTarget(Server):
         if self.service is None:
             return replace(self, place=place)
         return replace(self, service=replace(self.service, place=place))
-
-    def opened(self) -> Self:
-        """Return the same target; the settings of one that is there may be changed."""
-        return self if self.is_made else replace(self, allow_existing=True)
 
     @property
     def label(self) -> str:

@@ -1,5 +1,6 @@
 """Bad input: a sentence, the way out, the exit code, and nothing made."""
 
+import gzip
 import json
 import re
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ import click
 import pytest
 from command_line import EXPERIMENT, Shell, a_campaign
 
+from steelyard.cli import main as entry
 from steelyard.cli.main import cli
 
 
@@ -370,3 +372,16 @@ def test_a_budget_without_a_first_look_is_exit_code_3(shell: Shell) -> None:
     assert "ends before the first interim result" in err
     assert "--budget " in err
     assert not Path("campaigns").exists()
+
+
+def test_trouble_without_a_number_is_told_in_its_own_words(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Python's modules raise has no errno, and then no text of the system's."""
+
+    def damaged(**_: object) -> None:
+        raise gzip.BadGzipFile("not a gzipped file")
+
+    monkeypatch.setattr(entry.cli, "main", damaged)
+    code, _, err = shell.run("presets")
+    assert (code, "not a gzipped file" in err) == (4, True)

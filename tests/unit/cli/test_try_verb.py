@@ -210,6 +210,8 @@ def test_the_present_value_is_no_trial(tmp_path: Path, monkeypatch: pytest.Monke
         source="try", flags=(), seed=1, out=None, dry_run=True, as_json=False, quiet=True, yes=True,
         is_named=False,
     )  # fmt: skip
+    timed = replace(options, ttl="4h", prices=Path("prices.yaml"))
+    assert timed.switches == ("--yes", "--ttl", "4h", "--prices", "prices.yaml")
     with pytest.raises(InputError, match=r"nothing would differ.*random_page_cost = 1\.1"):
         launching._warn_of_equals(loaded, assembly, options)
     launching._warn_of_equals(loaded, assembly, replace(options, is_named=True))

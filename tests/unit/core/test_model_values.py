@@ -11,7 +11,12 @@ from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.measurement import Measurement
 from steelyard.core.outside import Command, Completed
 from steelyard.core.schedule import Load
-from steelyard.core.target import LocalTarget
+from steelyard.core.target import (
+    CloudNativePgTarget,
+    LocalTarget,
+    PodResources,
+    RedisKubernetesTarget,
+)
 
 
 def _measured(transactions: float, seconds: float) -> Measurement:
@@ -160,3 +165,13 @@ def test_contenders_are_all_but_the_baseline() -> None:
 def test_only_one_verdict_leaves_the_question_open() -> None:
     """Equivalent is an answer; no clear difference is none."""
     assert [verdict for verdict in Verdict if not verdict.decided] == [Verdict.NO_CLEAR_DIFFERENCE]
+
+
+@pytest.mark.parametrize("kind", [CloudNativePgTarget, RedisKubernetesTarget])
+def test_a_limit_of_a_servers_pod_is_a_quota(
+    kind: type[CloudNativePgTarget | RedisKubernetesTarget],
+) -> None:
+    """Turns are made longer for it, whichever system runs in the pod."""
+    limited = PodResources(limits=(("cpu", "2"),))
+    assert kind(resources=limited).has_cpu_quota
+    assert not kind().has_cpu_quota

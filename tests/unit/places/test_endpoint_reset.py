@@ -4,6 +4,7 @@ The commands are real programs; the server is a few dictionaries.
 """
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from test_endpoint_platform import _Place
 
 from fakes.programs import FakeProgram
+from steelyard.core.outside import Command
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import PreflightError, TargetError
 from steelyard.gateways.process import SystemProcesses
@@ -148,3 +150,20 @@ def test_it_is_refused_where_it_makes_no_sense(
     with pytest.raises(PreflightError, match=words) as caught:
         made().require_ready()
     assert "remove `reset_command`" in caught.value.hint.replace("Remove", "remove")
+
+
+def test_an_interruption_ends_the_command(tmp_path: Path) -> None:
+    """It has a session of its own and would act on the server after Steelyard."""
+    pid = tmp_path / "pid"
+    command = Command(argv=("sh", "-c", f"echo $$ > {pid}; exec sleep 600"))
+
+    def interrupted() -> None:
+        with elsewhere._started(command, SystemProcesses()):
+            while not pid.exists() or not pid.read_text():
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)

@@ -107,6 +107,7 @@ def test_the_memory_of_a_killed_server_is_found(tmp_path: Path) -> None:
         ("15.18 (Debian 15.18-0+deb12u1)", 15, (15, 18)),
         ("19beta2", 19, (19, 2)),
         ("19rc1", 19, (19, 1)),
+        ("19devel", 19, (19,)),
     ],
 )
 def test_versions_are_read_as_printed(printed: str, major: int, key: tuple[int, ...]) -> None:
@@ -198,3 +199,12 @@ def test_a_wheel_keeps_its_libraries_beside_it(tmp_path: Path) -> None:
     assert installations.wheel_parts(wheel) == (tmp_path / "w",)
     (tmp_path / "w.libs").mkdir()
     assert installations.wheel_parts(wheel) == (tmp_path / "w", tmp_path / "w.libs")
+
+
+def test_a_version_is_found_whoever_built_it(tmp_path: Path) -> None:
+    """EnterpriseDB says its own name; what says no number is refused with a sentence."""
+    programs = _tree(tmp_path / "bin")
+    found = find_installation(str(programs), _processes("postgres (EnterpriseDB) 16.2\n"))
+    assert (found.version, found.major) == ("16.2", 16)
+    with pytest.raises(PreflightError, match="says no version"):
+        find_installation(str(programs), _processes("postgres of my own\n"))

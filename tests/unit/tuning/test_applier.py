@@ -14,6 +14,7 @@ from steelyard.core.wording import (
     PrivilegeError,
     RecordError,
     SteelyardError,
+    TargetError,
 )
 from steelyard.record.journal import Entry, Journal, StackBegun
 from steelyard.tuning.apply.applier import (
@@ -395,3 +396,17 @@ def test_the_record_is_for_its_owner_alone(tmp_path: Path) -> None:
     record = AppliedRecord(tmp_path / "p", FakeClock())
     record.close()
     assert (tmp_path / "p/applied.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_only_looked_at_ends_nothing(tmp_path: Path) -> None:
+    """A door that fails for a knob that was not asked for: what needs it waits."""
+    later = replace(NEW, layer="kvm", after=(THP.name,))
+    world = World(place=tmp_path, knobs=(THP, later))
+    closed = TargetError("libvirtd does not run")
+    found = {**world.doors, KnobKind.SYSFS: _Failing(world.doors[KnobKind.SYSFS], closed)}
+    record = MortalRecord(world)
+    record.begin(StackBegun(knobs=world.knobs, version="0"))
+    chosen = Selection(layers=frozenset({"kvm"}))
+    steps = apply_all(world.knobs, found, record, selection=chosen)  # type: ignore[arg-type]
+    record.close()
+    assert [step.outcome for step in steps] == [Outcome.WAITING]

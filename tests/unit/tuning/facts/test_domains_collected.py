@@ -1,5 +1,7 @@
 """Facts of domains: the request where they are shut off, the effect where they run."""
 
+import re
+
 from fakes.clock import FakeClock
 from fakes.domains import FakeDomains
 from fakes.host import FakeHost
@@ -7,7 +9,7 @@ from fakes.processes import FakeProcesses
 from steelyard.answers.stack.inspection import fact_tables
 from steelyard.core.findings import State
 from steelyard.core.stack import DomainDesign, StackFacts, Visibility
-from steelyard.core.wording import MIB
+from steelyard.core.wording import GIB, MIB
 from steelyard.gateways.virsh import Virsh
 from steelyard.report.document import Table
 from steelyard.tuning.facts.domains import Hypervisor, collect_domains
@@ -122,3 +124,15 @@ def test_the_report_names_a_domain_that_could_not_be_read() -> None:
     (row,) = table.rows
     assert row.cells[0] == "broken"
     assert "cannot be read" in row.cells[3]
+
+
+def test_pages_without_a_size_are_of_the_hosts_default() -> None:
+    """On a host booted with pages of 1 GiB, `<hugepages/>` asks for these."""
+    domains = FakeDomains(starting={"guest"})
+    text = re.sub(r"(?s)<memoryBacking>.*</memoryBacking>", "", domain_xml(_DESIGN))
+    backed = "<memoryBacking><hugepages/></memoryBacking>"
+    domains.define(text.replace("</domain>", f"{backed}</domain>"))
+    host = FakeHost(files={"/proc/meminfo": "Hugepagesize:    1048576 kB\n"})
+    found, _ = collect_domains(Hypervisor(domains=domains, host=host, clock=FakeClock()))
+    assert found is not None
+    assert found[0].huge_page_bytes == GIB
