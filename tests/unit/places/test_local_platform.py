@@ -10,7 +10,7 @@ from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcess, FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
 from steelyard.core.outside import Command, Outside, ServerAddress
-from steelyard.core.wording import PreflightError, TargetError
+from steelyard.core.wording import LeftBehindError, PreflightError, TargetError
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.local.server import state_key
 from steelyard.places.protocol import PreparedState
@@ -273,6 +273,21 @@ def test_a_server_that_somebody_else_started_on_our_data_is_ended(bench: _Bench)
     bench.platform.stop(keep_data=True)
     assert stranger.status is not None
     assert bench.processes.within(data) == ()
+
+
+def test_one_that_does_not_end_is_told_and_its_data_are_left_alone(bench: _Bench) -> None:
+    """What waits for a disk that hangs would meet other data below its feet."""
+    state = bench.prepare()
+    bench.platform.restore(state, "copy")
+    bench.platform.start(state, bench.program, {})
+    data = bench.root / "live" / "c-1" / state.key / "data"
+    command = Command(argv=("fake-server", str(data)), directory=data)
+    stranger = bench.processes.start(command, output=data.parent / "other.log")
+    stranger.ends_by = frozenset()
+    with pytest.raises(LeftBehindError, match=f"{stranger.pid} .*do not end"):
+        bench.platform.stop(keep_data=False)
+    assert data.exists()
+    assert not bench.platform.is_running
 
 
 def test_a_log_that_a_full_disk_does_not_take_is_kept_and_stops_nothing(

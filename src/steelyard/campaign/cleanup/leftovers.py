@@ -27,7 +27,7 @@ from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import tree_bytes
 from steelyard.gateways.stores import unmounted
 from steelyard.places.local.groups import is_frozen, thaw
-from steelyard.places.local.server import end_all
+from steelyard.places.local.server import end_processes
 from steelyard.record import registry
 from steelyard.record.directory import (
     COPY_NOTE,
@@ -221,7 +221,10 @@ def _still_at_work(leftover: Leftover, doors: Doors) -> Iterator[LeftBehindError
     for group in leftover.frozen:
         with suppress(TargetError):  # then its processes are named as those that do not end
             thaw(group, doors.cgroups)
-    steps = (partial(end_processes, directory, doors) for directory in leftover.directories)
+    steps = (
+        partial(end_processes, directory, doors.processes, doors.clock)
+        for directory in leftover.directories
+    )
     yield from filter(None, map(trouble_of, steps))
 
 
@@ -358,20 +361,6 @@ def note_gone(directory: CampaignDirectory) -> None:
     for made in read_standing(directory.path).left:
         if made.resource in ("directory", "cgroup") and not Path(made.name).exists():
             directory.journal.append(Removed(resource=made.resource, name=made.name))
-
-
-def end_processes(directory: Path, doors: Doors) -> None:
-    """End every process that works in a directory: in order first, then by force.
-
-    Raises:
-        LeftBehindError: One is still there.
-    """
-    remaining = end_all(directory, doors.processes, doors.clock)
-    if remaining:
-        raise LeftBehindError(
-            f"processes {', '.join(map(str, remaining))} in {directory} do not end",
-            hint="They may wait for a disk that hangs; look at them with ps.",
-        )
 
 
 def require_nothing_left(directory: Path) -> Standing:

@@ -48,7 +48,7 @@ from steelyard.places.local.server import (
     PreparedStates,
     ServerLogs,
     WithCampaignDirectory,
-    end_all,
+    end_processes,
     state_key,
 )
 from steelyard.places.protocol import (
@@ -357,7 +357,11 @@ class LocalPlatform(WithCampaignDirectory):
         return (f"server processes {pids} are outside their control group",) if lasting else ()
 
     def stop(self, *, keep_data: bool) -> None:
-        """Stop the live server, if there is one; pauses and limits would only delay that."""
+        """Stop the live server, if there is one; pauses and limits would only delay that.
+
+        Raises:
+            LeftBehindError: A process on its data does not end, whatever it is told.
+        """
         if self._standstill is not None:
             with suppress(TargetError):  # its groups are gone
                 self._standstill.proceed()
@@ -370,10 +374,11 @@ class LocalPlatform(WithCampaignDirectory):
                 with suppress(TargetError):  # then it takes longer
                     self._groups.lift()
             self._server.stop(keep_data=keep_data)
-            # Somebody may have restarted it: then another server is on our data.
-            end_all(self._live, self._processes, self._clock)
-            self._said.retire(self._server.log)
-            self._server = None
+            try:  # somebody may have restarted it: then another server is on our data
+                end_processes(self._live, self._processes, self._clock)
+            finally:
+                self._said.retire(self._server.log)
+                self._server = None
 
     def run_together(
         self, commands: Sequence[Command], *, timeout_s: float

@@ -29,7 +29,14 @@ from steelyard.core.outside import (
     ServerProgram,
     stored_key,
 )
-from steelyard.core.wording import MIB, PreflightError, PrivilegeError, SilentError, TargetError
+from steelyard.core.wording import (
+    MIB,
+    LeftBehindError,
+    PreflightError,
+    PrivilegeError,
+    SilentError,
+    TargetError,
+)
 from steelyard.gateways.files import (
     Lock,
     append_text,
@@ -515,6 +522,20 @@ def end_all(directory: Path, processes: Processes, clock: Clock) -> tuple[int, .
         if until(lambda: not processes.within(directory), clock, _GRACE_S, _END_POLL_S):
             return ()
     return processes.within(directory)
+
+
+def end_processes(directory: Path, processes: Processes, clock: Clock) -> None:
+    """End every process that works in a directory: in order first, then by force.
+
+    Raises:
+        LeftBehindError: One is still there.
+    """
+    remaining = end_all(directory, processes, clock)
+    if remaining:
+        raise LeftBehindError(
+            f"processes {', '.join(map(str, remaining))} in {directory} do not end",
+            hint="They may wait for a disk that hangs; look at them with ps.",
+        )
 
 
 # The first of these that exists is used when Steelyard is root and no account was named. Every

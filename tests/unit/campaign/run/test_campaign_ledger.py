@@ -29,6 +29,7 @@ from steelyard.core.outside import (
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.wording import ExitCode, LeftBehindError, RecordError
 from steelyard.gateways.doors import Doors
+from steelyard.places.local.server import end_processes
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.journal import Ended, Started
@@ -237,7 +238,7 @@ def test_a_stubborn_process_is_killed(
     campaign = _Campaign(tmp_path, processes)
     server = campaign.work()
     server.ends_by = frozenset({signal.SIGKILL})
-    leftovers.end_processes(campaign.live, doors)
+    end_processes(campaign.live, doors.processes, doors.clock)
     assert server.signals == [signal.SIGQUIT, signal.SIGCONT, signal.SIGKILL]
     campaign.die()
 
