@@ -27,7 +27,12 @@ from steelyard.answers.results import (
     weighed_cells,
 )
 from steelyard.core.findings import Verdict
-from steelyard.core.wording import SECONDS_PER_MINUTE, format_duration, whole_minutes
+from steelyard.core.wording import (
+    SECONDS_PER_MINUTE,
+    format_duration,
+    parse_duration_s,
+    whole_minutes,
+)
 from steelyard.report.document import (
     FORMAT,
     MISSING,
@@ -179,6 +184,9 @@ def _run_for(command: str, seconds: float) -> str:
             next(words, "")
         elif word == "--set" and (change := next(words, "")):
             kept += [] if change.startswith("stop.budget=") else [word, change]
+        elif word == "--ttl":  # and for as long again: servers are made and deleted meanwhile
+            ttl_s = max(parse_duration_s(next(words, "0")), 2.0 * seconds)
+            kept += [word, f"{whole_minutes(ttl_s)}m"]
         elif not word.startswith(tuple(f"{option}=" for option in _OF_ONE_RUN)):
             kept.append(word)
     told = shlex.join([*kept, "--budget", f"{whole_minutes(seconds)}m"]) if kept else ""

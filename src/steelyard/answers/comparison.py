@@ -24,6 +24,7 @@ from steelyard.answers.cells import (
     without_forecasts,
 )
 from steelyard.answers.durability.compute import with_trades, write_rates
+from steelyard.answers.findings import negative_controls, with_controls
 from steelyard.answers.latency.compute import analyse_latency
 from steelyard.answers.latency.section import latency_section
 from steelyard.answers.observations import Observations, ResultContrast, observe, result_contrasts
@@ -441,18 +442,17 @@ def compare_pair(
     two = _narrowed(record, reference, configuration)
     seen = observe(record).of_closed_loops()
     of_both = seen.narrowed([each.name for each in two.experiment.configurations])
-    sides = {reference, configuration}
-    marked = [each for each in whole.comparisons if {each.baseline, each.configuration} == sides]
-    control = next((each.control for each in marked), "")
+    settings = differing_settings(two.environment, two.experiment)
+    controls = negative_controls(two.experiment, settings)
     curves = whole.answer(scalability_curves) or ()
     kept = tuple(each for each in curves if each.configuration in (reference, configuration))
     campaign = replace(
         whole.with_answer(scalability_curves, kept).with_answer(analyse_attribution, None),
         experiment=two.experiment,
-        comparisons=tuple(replace(each, control=control) for each in comparisons_of(two, of_both)),
+        comparisons=with_controls(comparisons_of(two, of_both), controls),
         cells=tuple(c for c in whole.cells if c.configuration in (reference, configuration)),
         stalls=compare_stalls(seen, two.experiment),
-        settings=differing_settings(two.environment, two.experiment),
+        settings=settings,
         latency=analyse_latency(two, of_both, result_contrasts(two.experiment)),
     )
     return PairComparison(

@@ -702,6 +702,8 @@ def _goal(experiment: Experiment) -> str:
         return looked_for(experiment) if is_open else "the rates of one configuration"
     if stop.precision is not None:
         return f"a half-width of {share(stop.precision)}"
+    if stop.blocks is not None:
+        return f"a verdict in every workload after {count(stop.blocks, 'block')}"
     if stop.fail_if:
         return f"a gate: {'; '.join(map(str, stop.fail_if))}"
     return f"a verdict in every workload (worth deciding: {share(stop.decide)})"

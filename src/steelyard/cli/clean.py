@@ -1,5 +1,6 @@
 """``steelyard clean``: undo what dead campaigns left behind."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -168,6 +169,7 @@ def _clean_aws(region: str, account: str | None, *, dry_run: bool) -> None:
         if dry_run:
             continue
         click.echo("  It may be a campaign that somebody else runs now.")
+        _require_somebody()
         typed = click.prompt(
             "Type its name to delete all of it", default="", show_default=False, err=True
         )
@@ -256,4 +258,15 @@ def _clean_cache(*, dry_run: bool, yes: bool) -> None:
 
 
 def _agreed(question: str, *, yes: bool) -> bool:
-    return yes or click.confirm(question)
+    if yes:
+        return True
+    _require_somebody()
+    return click.confirm(question)
+
+
+def _require_somebody() -> None:
+    """Raise where standard input is closed; answers of a pipe are heard."""
+    from steelyard.core.wording import InputError
+
+    if sys.stdin is None:
+        raise InputError("nothing was removed: nobody was there to ask", hint="Say --yes.")

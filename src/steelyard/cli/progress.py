@@ -328,15 +328,13 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     if experiment.is_single_pass:
         return _pass_facts(experiment, expected)
     stop = experiment.stop
-    goal = (
-        ""
-        if not experiment.compares_throughput
-        else (
-            f" or at a half-width of {format_percent(stop.precision, signed=False)}"
-            if stop.precision is not None
-            else " or when every workload is decided"
-        )
-    )
+    goal = " or when every workload is decided"
+    if not experiment.compares_throughput or stop.blocks is not None:
+        goal = ""
+    elif stop.precision is not None:
+        goal = f" or at a half-width of {format_percent(stop.precision, signed=False)}"
+    elif stop.fail_if:
+        goal = " or when every condition of `fail_if` is decided"
     cells = count(len(cells_of(experiment)), "cell")
     words = taken_words(expected.mode, expected.design_reason, expected.switch, expected.memory)
     design = f"{words}; {_data(experiment, expected)}; seed {experiment.seed}"

@@ -43,7 +43,7 @@ from steelyard.gateways.files import (
 from steelyard.gateways.host import Clock
 from steelyard.gateways.stores import unmounted
 from steelyard.places.local.platform import Beside
-from steelyard.places.local.server import LocalServer, end_all, staged
+from steelyard.places.local.server import LocalServer, end_processes, staged
 from steelyard.record import registry
 from steelyard.systems.existing import NumberedWriter, NumberedWrites, ReplicaWatch, Succession
 from steelyard.systems.postgres.pgbench import NumberedRows
@@ -113,7 +113,7 @@ def belongings(root: Path, account: str | None, doors: Doors) -> Iterator[Belong
 
 
 def _take_away(name: str, work: Path, doors: Doors) -> None:
-    end_all(work, doors.processes, doors.clock)
+    end_processes(work, doors.processes, doors.clock)
     for place in registry.mounts(name):
         unmounted(place, doors.volumes, doors.clock)
     for directory in registry.directories(name)[1:]:

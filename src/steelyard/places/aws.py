@@ -227,24 +227,33 @@ class AwsMaker:
     def delete(self, clock: Clock) -> None:
         """Delete everything that was made, in order; what is gone is noted.
 
+        What belongs to a server that is still there stays with it, as do the schedules, which may
+        yet delete it.
+
         Raises:
             LeftBehindError: Something is still there.
         """
-        troubles = []
+        troubles: list[str] = []
+        hints: list[str] = []
+        kept: set[str] = set()
         for thing in sorted(self._made, key=lambda each: list(Rented).index(each.resource)):
+            if thing.name in kept or (kept and thing.resource is Rented.SCHEDULES):
+                continue
             try:
                 undo(thing, self.api, clock)
-            except LeftBehindError as error:
-                troubles.append(error.message)
             except SteelyardError as error:  # also that this account may not
-                troubles.append(f"{thing.label}: {error.message}")
+                is_named = isinstance(error, LeftBehindError)
+                troubles.append(error.message if is_named else f"{thing.label}: {error.message}")
+                hints.append(error.hint)
+                kept.add(thing.name)
             else:
                 self._made.remove(thing)
                 self._ledger.removed(thing)
         if troubles:
+            again = "Run `steelyard clean` as soon as the account answers."
             raise LeftBehindError(
                 f"left behind in AWS, and billed: {'; '.join(troubles)}",
-                hint="Run `steelyard clean` as soon as the account answers.",
+                hint=" ".join(dict.fromkeys(filter(None, (*hints, again)))),
             )
 
 

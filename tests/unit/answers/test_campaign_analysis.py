@@ -364,17 +364,3 @@ def test_a_planned_pair_says_what_the_report_says(status: Status, blocks: int) -
     expected = [each for each in whole.comparisons if each.configuration == "t1"]
     assert expected
     assert list(pair.campaign.comparisons) == expected
-
-
-def test_a_pair_beside_a_control_that_differs_is_marked() -> None:
-    """Its verdict is suspect wherever it is shown."""
-    record = compared(10, experiment=an_experiment(configurations=3))
-    whole = analyse(record)
-    marked = [
-        replace(each, control="reads" if each.configuration == "t1" else "")
-        for each in whole.comparisons
-    ]
-    whole = replace(whole, comparisons=tuple(marked))
-    for reference, configuration, control in (("t0", "t1", "reads"), ("t0", "t2", "")):
-        pair = compare_pair(record, whole, reference=reference, configuration=configuration)
-        assert {each.control for each in pair.campaign.comparisons} == {control}

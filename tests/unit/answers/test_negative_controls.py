@@ -8,6 +8,7 @@ from factored import with_factors
 from made_records import a_record, an_experiment
 
 from steelyard.answers.campaign import analyse
+from steelyard.answers.comparison import compare_pair
 from steelyard.answers.findings import is_read_only, negative_controls
 from steelyard.answers.report import summary
 from steelyard.answers.results import (
@@ -176,6 +177,21 @@ def test_a_control_that_differs_makes_the_comparison_suspect() -> None:
     shown = [each.get("suspect_by_control") for each in summary(analysis)["comparisons"]]
     assert "reads" in shown
     assert None in shown
+
+
+@pytest.mark.parametrize(("one", "other"), [("t0", "t1"), ("t1", "t0"), ("t1", "t2")])
+def test_two_that_are_picked_have_the_mark_too(one: str, other: str) -> None:
+    """In the plan, turned, or not in the plan: the pair's own control is looked at."""
+    experiment = asked(READS, WRITES, **ASYNC)
+    first, second = experiment.configurations
+    three = replace(experiment, configurations=(first, second, replace(first, name="t2")))
+    log_tps = 7.0 + 0.005 * np.random.default_rng(5).standard_normal((BLOCKS, 3, 2))
+    log_tps[:, 1, :] += np.log1p([-0.2, 0.5])
+    record = a_record(log_tps, three)
+    whole = analyse(record)
+    pair = compare_pair(record, whole, reference=one, configuration=other)
+    marks = {each.workload: each.is_suspect for each in pair.campaign.results}
+    assert marks == {"reads": False, "writes": True}
 
 
 def test_a_control_that_agrees_speaks_for_the_comparison() -> None:

@@ -462,14 +462,19 @@ def test_a_price_file_with_mistakes_is_told_with_all_of_them(tmp_path: Path) -> 
 
 
 def test_one_refused_action_keeps_nothing_else(api: AwsApi, account: Account) -> None:
-    """What may be deleted is, whatever the account may not; the rest is told."""
+    """What belongs to the server stays with it, and so do the schedules, which may delete it yet."""
     ledger = Noted()
     maker = a_maker(api, ledger)
-    make_all(maker, target=RdsTarget(delete_role="arn:aws:iam::123456789012:role/delete"))
-    before = {thing.resource for thing in ledger.things}
+    target = RdsTarget(delete_role="arn:aws:iam::123456789012:role/delete")
+    make_all(maker, target=target)
     account.denied.add("rds:DeleteDBInstance")
-    with pytest.raises(LeftBehindError, match="may not do rds:DeleteDBInstance"):
+    with pytest.raises(LeftBehindError, match="may not do rds:DeleteDBInstance") as told:
         maker.delete(CLOCK)
-    left = {thing.resource for thing in ledger.things}
-    assert Rented.INSTANCE in left
-    assert left < before
+    assert "Add rds:DeleteDBInstance to its policy" in told.value.hint
+    assert "steelyard clean" in told.value.hint
+    assert {thing.resource for thing in ledger.things} >= {Rented.INSTANCE, Rented.SCHEDULES}
+    assert len(instances(api)) == 1
+    assert schedules(api)
+    account.denied.clear()
+    maker.delete(CLOCK)
+    assert ledger.things == []

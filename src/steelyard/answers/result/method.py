@@ -146,7 +146,8 @@ def _stopping(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
             f" {rule.max_blocks}); nothing that was measured could end the campaign."
         )
     if stopped_early(analysis):
-        what = "condition of `fail_if`" if analysis.experiment.stop.fail_if else "result"
+        decided = all(result.verdict.decided for result in analysis.results)
+        what = "result" if decided else "condition of `fail_if`"
         return (
             f"It stopped when every {what} was decided, after {analysis.blocks} of at most "
             f"{count(rule.max_blocks, 'block')}. The intervals allow for that; the estimates are, "

@@ -201,7 +201,8 @@ def undo(leftover: Leftover, doors: Doors) -> None:
     Raises:
         LeftBehindError: A process would not end, a directory or group could not be removed, a
             server could not be reached, or a knob is not as it was, which keeps nothing else from
-            being undone; what was undone is noted.
+            being undone, but that directories and groups stay while a process or mount does; what
+            was undone is noted.
     """
     # What works in a directory keeps that, and nothing on servers or in the kernel.
     stuck = [*_still_at_work(leftover, doors), *_still_mounted(leftover, doors)]

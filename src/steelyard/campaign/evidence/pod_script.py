@@ -376,19 +376,20 @@ class PodLoop:
     def start(self, first: Account, device: str | None) -> None:
         """Start the loop over the files that the first account of the container has.
 
-        Where it was given up meanwhile, nothing is started.
+        Where it was given up meanwhile, it is closed again.
 
         Raises:
             SteelyardError: It cannot be started.
         """
-        if self._closed:
-            return
         found = [path for name in _CPU_OF_GROUP if (path := first.path_of_group(name)) is not None]
         files = ["/proc/uptime", "/proc/stat:2", *found]
         if device is not None:
             files += [f"/sys/dev/block/{device}/stat"]
         script = loop_script(self._mark, files, lease_s=LEASE_S)
         self._lines = self._api.lines(self._where, ("bash", "-c", script))
+        if self._closed:
+            self._lines.close()
+            return
         threading.Thread(target=self._read, name="probe loop", daemon=True).start()
 
     @property

@@ -27,7 +27,7 @@ from steelyard.campaign.design.schedule import (
     mode_for,
     schedule_of,
 )
-from steelyard.campaign.run.bench import Bench
+from steelyard.campaign.run.bench import Bench, do_each
 from steelyard.campaign.run.beside_blocks import (
     CapacityTaker,
     SustainedTaker,
@@ -494,10 +494,7 @@ class Campaign:
 
     def _destroy(self) -> None:
         """Stop everything and remove everything that was made outside the record."""
-        try:
-            self.slots.destroy()
-        finally:
-            self.bench.destroy()
+        do_each((self.slots.destroy, self.bench.destroy))
 
     def _note(self, error: SteelyardError, code: str, severity: Severity) -> None:
         finding = Finding(

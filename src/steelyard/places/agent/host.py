@@ -23,11 +23,12 @@ from steelyard.places.protocol import HostSight
 LEASE_S: Final = 600  # an agent that has heard of nobody for so long is in nobody's use; a guess
 _BEGINS_S: Final = 30.0
 _ANSWERS_S: Final = 15.0
-_OLD_BASH, _NO_ROOM = 6, 7  # exit statuses of what follows
+_OLD_BASH, _NO_ROOM, _NO_NPROC = 6, 7, 8  # exit statuses of what follows
 # It comes with the agent on its standard input. Logs are in memory where that is a file system.
 _BEGIN: Final = f"""
 umask 077
 ((BASH_VERSINFO[0] >= 5)) || exit {_OLD_BASH}
+command -v nproc >/dev/null || exit {_NO_NPROC}
 home=${{TMPDIR:-/tmp}}/$1 logs=
 [[ -d /dev/shm && -w /dev/shm ]] && logs=/dev/shm/$1
 mkdir "$home" || exit {_NO_ROOM}
@@ -120,8 +121,6 @@ class GeneratorHost:
         if not done.succeeded:
             raise self._refusal(done)
         said = dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
-        if not said["cpus"].isdigit():
-            raise self._refused("it has no nproc")
         self.cpus = int(said["cpus"])
         home = AgentHome(
             script=f"{said['home']}/agent.sh",
@@ -139,12 +138,9 @@ class GeneratorHost:
         reasons = {
             _OLD_BASH: "its bash is older than version 5",
             _NO_ROOM: f"no directory can be made there: {said}",
+            _NO_NPROC: "it has no nproc",
         }
-        return self._refused(
-            reasons.get(done.exit_status, said or f"exit status {done.exit_status}")
-        )
-
-    def _refused(self, reason: str) -> PreflightError:
+        reason = reasons.get(done.exit_status, said or f"exit status {done.exit_status}")
         return PreflightError(
             f"{self.label} cannot run load generators: {reason}",
             hint="It needs bash from version 5 on and the GNU coreutils, and room in /tmp.",

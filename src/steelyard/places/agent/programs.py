@@ -330,19 +330,29 @@ class AgentProcesses(NothingGoesOn):
             MeasurementError: There are fewer places than commands.
         """
         members, reins = self._members(commands), dict[int, Reins]()
+        lock, given_up = threading.Lock(), threading.Event()
 
         def steer(member: Member) -> None:
-            reins[member.number] = member.agent.steer(member.order.identifier)
+            opened = member.agent.steer(member.order.identifier)
+            with lock:
+                if not given_up.is_set():
+                    reins[member.number] = opened
+                    return
+            opened.close()
 
         try:
             members.each(self._send)
             members.each(partial(self._place, timeout_s=timeout_s))
             members.each(steer)
         except BaseException:  # what has begun would put its load on for as long as it was given
-            for each in reins.values():
-                each.close()
-            with members:
-                members.end()
+            with lock:  # a thread may be at work where this one was interrupted
+                given_up.set()
+            try:
+                for each in reins.values():
+                    each.close()
+            finally:
+                with members:
+                    members.end()
             raise
         return AgentPrograms(
             members,

@@ -8,7 +8,6 @@ one directory for logs in memory, and in control groups where a configuration ha
 the ledger before they exist and are gone after ``destroy``.
 """
 
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -441,11 +440,14 @@ class LocalPlatform(WithCampaignDirectory):
         return () if self._groups is None else self._groups.findings()
 
     def destroy(self) -> None:
-        """Stop the server and remove everything that was made for this campaign."""
+        """Stop the server and remove everything that was made for this campaign.
+
+        Raises:
+            LeftBehindError: A process does not end; then what it works in stays.
+        """
         self.stop(keep_data=False)
-        for pid in self._processes.within(self._live):
-            # One that was started in the instant of an interruption, before we knew its number.
-            self._processes.signal(pid, signal.SIGKILL)
+        # One may have been started in the instant of an interruption, before we knew its number.
+        end_processes(self._live, self._processes, self._clock)
         made: list[Path] = []
         if self._sockets is not None and self._sockets.exists():
             remove_tree(self._sockets)
