@@ -23,7 +23,7 @@ SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
     "files": 341,
     "longest file": 861,
-    "import edges": 2376,
+    "import edges": 2377,
     "modules with one importer": 22,
     "branches on kind or system": 12,
 }

@@ -462,7 +462,7 @@ def test_a_price_file_with_mistakes_is_told_with_all_of_them(tmp_path: Path) -> 
 
 
 def test_one_refused_action_keeps_nothing_else(api: AwsApi, account: Account) -> None:
-    """What belongs to the server stays with it, and so do the schedules, which may delete it yet."""
+    """What belongs to the server stays with it, and so do the schedules, which may delete it."""
     ledger = Noted()
     maker = a_maker(api, ledger)
     target = RdsTarget(delete_role="arn:aws:iam::123456789012:role/delete")
