@@ -146,8 +146,10 @@ def _stopping(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
             f" {rule.max_blocks}); nothing that was measured could end the campaign."
         )
     if stopped_early(analysis):
-        decided = all(result.verdict.decided for result in analysis.results)
-        what = "result" if decided else "condition of `fail_if`"
+        # A report may be shown under other conditions than the campaign ended by.
+        by_verdicts = all(result.verdict.decided for result in analysis.results)
+        is_gate = analysis.experiment.stop.fail_if and not by_verdicts
+        what = "condition of `fail_if`" if is_gate else "result"
         return (
             f"It stopped when every {what} was decided, after {analysis.blocks} of at most "
             f"{count(rule.max_blocks, 'block')}. The intervals allow for that; the estimates are, "
