@@ -420,6 +420,14 @@ class InAws:
         """Return what it is called in lists; it tells things of one campaign apart."""
         return f"{self.resource} {self.name} in {self.region}, account {self.account}"
 
+    def stays_with(self, left: Iterable["InAws"]) -> bool:
+        """Return whether it stays while these do: what belongs to a server, and the schedules.
+
+        A group that is in use is refused for an hour, and a schedule may yet delete the server.
+        """
+        is_last = self.resource is Rented.SCHEDULES
+        return any(is_last or each.name == self.name for each in left)
+
 
 Outside = OnServer | InCluster | InAws | TurnedKnob | ControlGroup | MadeDirectory
 # The servers first: a way to one may lead through what is taken away after it. Of one server its

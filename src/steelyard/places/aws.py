@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from steelyard.core.measurement import BILLED_REQUESTS, ProviderSeries
-from steelyard.core.outside import InAws, Rented
+from steelyard.core.outside import InAws, Rented, in_undoing_order
 from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError, TargetError
 from steelyard.gateways.aws import AwsApi, AwsRefusalError
 from steelyard.gateways.host import Clock, looks
@@ -235,9 +235,9 @@ class AwsMaker:
         """
         troubles: list[str] = []
         hints: list[str] = []
-        kept: set[str] = set()
-        for thing in sorted(self._made, key=lambda each: list(Rented).index(each.resource)):
-            if thing.name in kept or (kept and thing.resource is Rented.SCHEDULES):
+        left: list[InAws] = []
+        for thing in in_undoing_order(self._made):
+            if thing.stays_with(left):
                 continue
             try:
                 undo(thing, self.api, clock)
@@ -245,7 +245,7 @@ class AwsMaker:
                 is_named = isinstance(error, LeftBehindError)
                 troubles.append(error.message if is_named else f"{thing.label}: {error.message}")
                 hints.append(error.hint)
-                kept.add(thing.name)
+                left.append(thing)
             else:
                 self._made.remove(thing)
                 self._ledger.removed(thing)

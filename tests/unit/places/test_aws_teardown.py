@@ -8,14 +8,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fakes.analyses import quick
+from steelyard.campaign.cleanup import leftovers, undoing
 from steelyard.cli.main import cli
 from steelyard.core.experiment import Configuration
-from steelyard.core.outside import InAws, Outside, Rented
+from steelyard.core.outside import InAws, Outside, Rented, in_undoing_order
 from steelyard.core.target import AuroraTarget, RdsTarget, RentedTarget
 from steelyard.core.wording import (
     InputError,
@@ -478,3 +480,23 @@ def test_one_refused_action_keeps_nothing_else(api: AwsApi, account: Account) ->
     account.denied.clear()
     maker.delete(CLOCK)
     assert ledger.things == []
+
+
+def test_clean_keeps_what_a_server_that_stays_needs(
+    api: AwsApi, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a death, by the record or by the tag: the schedules are not deleted before it is."""
+    maker = a_maker(api, Noted())
+    make_all(maker, target=RdsTarget(delete_role=ROLE))
+    account.denied.add("rds:DeleteDBInstance")
+    doors = replace(system_doors(), aws=Boto3())
+    monkeypatch.setattr(undoing, "undo_rented", lambda thing, _: undo(thing, api, CLOCK))
+    monkeypatch.setattr(undoing, "undo_thing", lambda thing, _: undo(thing, api, CLOCK))
+    monkeypatch.setattr(leftovers, "undo_thing", lambda thing, _: undo(thing, api, CLOCK))
+    things = in_undoing_order(tagged(api))
+    (trouble,) = undoing.undo_tagged("hourly-3f9a2c", things, doors, is_meant=True)
+    assert "rds:DeleteDBInstance" in trouble.message
+    nowhere = SimpleNamespace(things=tuple(things), record=None)
+    (same,) = leftovers._undone(nowhere, doors)  # type: ignore[arg-type]
+    assert "rds:DeleteDBInstance" in same.message
+    assert schedules(api)

@@ -15,7 +15,7 @@ from steelyard.campaign.cleanup.undoing import (
     troubles_of,
     undo_thing,
 )
-from steelyard.core.outside import ControlGroup, MadeDirectory, Outside, in_undoing_order
+from steelyard.core.outside import ControlGroup, InAws, MadeDirectory, Outside, in_undoing_order
 from steelyard.core.wording import (
     LeftBehindError,
     PreflightError,
@@ -337,9 +337,13 @@ def _undone(
         What is left of it.
     """
     things = [thing for thing in leftover.things if not isinstance(thing, kept)]
+    rented: list[InAws] = []  # and still there
     for thing in in_undoing_order(things):
+        if isinstance(thing, InAws) and thing.stays_with(rented):
+            continue
         trouble = trouble_of(partial(undo_thing, thing, doors))
         if trouble is not None:
+            rented += [thing] if isinstance(thing, InAws) else []
             yield trouble
             continue
         # Without a readable journal there is nowhere to note it, and nothing to note it for.

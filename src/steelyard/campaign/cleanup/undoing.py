@@ -439,7 +439,18 @@ def undo_tagged(
                 hint="Run `steelyard clean` with the same words again.",
             )
         ]
-    return troubles_of(lambda thing: undo_rented(thing, doors), things)
+    left: list[InAws] = []
+
+    def undo(thing: InAws) -> None:
+        if thing.stays_with(left):
+            return
+        try:
+            undo_rented(thing, doors)
+        except SteelyardError:
+            left.append(thing)
+            raise
+
+    return troubles_of(undo, things)
 
 
 def undo_placed(thing: InCluster, doors: Doors) -> None:
