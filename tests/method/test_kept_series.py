@@ -254,6 +254,7 @@ def test_both_designs_say_the_same_of_known_effects_in_the_kept_campaigns():
         assert line.partition("minus starts ")[2] in methods
 
 
+@pytest.mark.slow
 def test_three_percent_is_decided_in_minutes_in_the_kept_campaigns():
     """With and without a restart, as docs/methods.md has it; the goals hold, and none is wrong."""
     benchmark = Path(__file__).parents[2] / "benchmarks" / "three_percent.py"

@@ -17,6 +17,7 @@ from support.notebook import NOTEBOOK, executed
 QUICK = Path(__file__).parents[2] / "docs" / "examples" / "quick"
 
 
+@pytest.mark.slow
 def test_a_campaign_has_verdicts_tables_charts_and_the_report() -> None:
     """Typed verdicts, tables, charts, and the same summary and page as the files beside it."""
     campaign = steelyard.open(QUICK)
@@ -59,6 +60,7 @@ def test_importing_steelyard_is_cheap() -> None:
     assert told.stdout.split() == ["steelyard"]
 
 
+@pytest.mark.slow
 def test_the_notebook_gives_the_outputs_that_it_shows() -> None:
     """It is executed here; drawings are only compared in that they are there."""
     kept = json.loads(NOTEBOOK.read_text("utf-8"))

@@ -138,6 +138,7 @@ def _inputs(kind: str) -> Iterator[str]:
             yield _damaged(generator, generator.choice(PRINTED))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "use"),
     [
@@ -212,6 +213,7 @@ def _shown_as_pages(record: CampaignRecord) -> None:
 
 
 # Numbers at the edge of what a computer holds overflow in numpy, which tells and goes on.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_no_record_gives_a_traceback() -> None:
     """One thing in one line of a whole journal is another: refused as damage, or shown as text."""

@@ -81,6 +81,7 @@ def accused() -> list[set[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_at_most_one_fair_table_in_twenty_is_accused(accused: list[set[str]]) -> None:
     """Of anything: what was counted does not speak against 5 %, and hardly exceeds it."""
     number = sum(1 for each in accused if each)

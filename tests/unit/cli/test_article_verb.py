@@ -80,6 +80,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*")}
 
 
+@pytest.mark.slow
 def test_it_is_published_as_files(tmp_path: Path) -> None:
     """Page, Markdown whose drawings are there, every table as CSV, JSON; the same each time."""
     names = [str(EXAMPLES / name) for name in ("quick", "attribution")]
@@ -242,6 +243,7 @@ def test_a_rate_that_depends_on_load_is_a_choice_where_all_loads_agree() -> None
     assert agreed.choice == "wake-ups=awake"
 
 
+@pytest.mark.slow
 def test_what_would_decide_is_told_once_for_many(tmp_path: Path) -> None:
     """By the longest of them; each line leads to a section that is there."""
     names = [str(EXAMPLES / name) for name in ("redis-loaded", "attribution")]
@@ -264,6 +266,7 @@ def test_a_cell_is_no_formula_of_a_spreadsheet() -> None:
     assert table_csv(table).splitlines()[1] == "'=1+1,'@x,-4.4 %,+3,'-cmd,plain"
 
 
+@pytest.mark.slow
 def test_the_kept_article_is_what_the_verb_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ def test_bash_takes_the_script(shell: Shell) -> None:
     assert ":" not in told.stdout.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_verbs_presets_campaigns_cells_and_configurations_are_offered(shell: Shell) -> None:
     """What a person would type next, from what is there."""
     a_campaign(Path("campaigns/one"))

@@ -41,6 +41,7 @@ def _reported(content: bytes) -> list[str]:
         return [repr(run) for run in record.runs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _NAMES)
 @_FEW
 @given(share=st.floats(0.0, 1.0))

@@ -51,6 +51,7 @@ def test_every_manifest_is_there_without_a_kubeconfig(shell: Shell, preset: str)
     assert not Path("campaigns").exists()
 
 
+@pytest.mark.slow
 def test_an_api_that_does_not_answer_is_no_obstacle(shell: Shell, tmp_path: Path) -> None:
     """The objects are the same, and the reason is told."""
     (tmp_path / "kubeconfig").write_text(_NOWHERE)
@@ -63,6 +64,7 @@ def test_an_api_that_does_not_answer_is_no_obstacle(shell: Shell, tmp_path: Path
     assert "cannot be reached" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

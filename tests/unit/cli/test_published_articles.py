@@ -48,6 +48,7 @@ def test_every_article_names_presets_that_are_there(name: str) -> None:
     assert bundle.not_shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", bundle_names())
 def test_a_dry_run_says_of_every_study_what_becomes_of_it(name: str) -> None:
     """It runs, or something stands in, or there is a reason; minutes and disk where it runs."""
@@ -124,6 +125,7 @@ def test_studies_are_run_one_after_another_and_told_in_one_text(
     assert any("RDS and Aurora" in each for each in content["not_shown"])
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on(monkeypatch: pytest.MonkeyPatch, nowhere: Path) -> None:
     """What is finished stays; what was ended in the middle is resumed."""
     started = _Started(monkeypatch)

@@ -156,6 +156,7 @@ def test_what_is_no_size_is_refused(text: str) -> None:
         wording.parse_bytes(text)
 
 
+@pytest.mark.slow
 @given(text=st.text())
 @example(text="0\x1f")
 @example(text="9" * 400)

@@ -165,6 +165,7 @@ def test_aws_is_asked_to_delete_what_is_billed(api: AwsApi, account: Account) ->
     assert [*tagged(api)] == []
 
 
+@pytest.mark.slow
 def test_active_sessions_are_read_by_what_they_wait_for(api: AwsApi, account: Account) -> None:
     """Means of a minute, which stand at its beginning here; a minute without a look is none."""
     name = make_all(a_maker(api, Noted()))

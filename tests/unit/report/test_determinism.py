@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parents[2]
 PROGRAM = """
 import hashlib, json
@@ -33,6 +35,7 @@ def digests(hash_seed: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_two_processes_write_the_same_bytes() -> None:
     """Neither hash order nor the drawing library's counters show in any form."""
     first, second = digests("1"), digests("2")

@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from fakes import analyses, durable
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
@@ -70,6 +72,7 @@ def test_without_a_workload_that_writes_there_is_no_word_on_latency() -> None:
     assert "Latencies are" not in text
 
 
+@pytest.mark.slow
 def test_terminal_shows_the_table_and_the_files_the_reasons() -> None:
     """The short report stays short; Markdown and HTML hold every reason with its source."""
     document = build_document(durable.high_availability())

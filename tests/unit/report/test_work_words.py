@@ -51,6 +51,7 @@ def _figures(document: Document) -> list[Figure]:
     return [block for block in blocks if isinstance(block, Figure)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scene", _SCENES, ids=lambda scene: str(scene.__name__))
 def test_no_mark_is_left_in_any_report(scene: Callable[[], CampaignAnalysis]) -> None:
     """Markdown, terminal, HTML, charts, reasons and JSON have words where texts had marks."""

@@ -31,6 +31,7 @@ def _alarms(noise: Noise, series: int, level: float) -> float:
     return sum(bool(change_points(noise(rng, HORIZON), level)) for _ in range(series)) / series
 
 
+@pytest.mark.slow
 def test_a_hundred_campaigns_without_change_raise_few_alarms() -> None:
     """At most 5 % of whole series have any alarm, looked at after every campaign."""
     assert _alarms(_NOISES["normal"], 250, 0.05) <= highest_rate(0.05, 250)
@@ -54,6 +55,7 @@ def _found_after(before: int, rng: np.random.Generator) -> float:
     return float(np.quantile(after, 0.9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "within"), [(10, 12), (20, 7), (40, 6)])
 def test_a_step_is_found_within_the_campaigns_that_the_page_names(before: int, within: int) -> None:
     """3 % where a campaign's effect has a deviation of 1 % (an interval of about 2 % each way)."""

@@ -54,6 +54,7 @@ def of_equals() -> list[tuple[LatencyChange, ...]]:
     return campaigns(0.0, seed=8)
 
 
+@pytest.mark.slow
 def test_intervals_cover_a_known_difference() -> None:
     """Each percentile of b is 10 % higher, and its intervals hold that as often as they say."""
     promised = 1.0 - achieved_level(BLOCKS, critical_value(BLOCKS, 0.045))
@@ -66,6 +67,7 @@ def test_intervals_cover_a_known_difference() -> None:
         assert held >= lowest_rate(promised, CAMPAIGNS), share
 
 
+@pytest.mark.slow
 def test_equals_are_rarely_called_different(of_equals: list[tuple[LatencyChange, ...]]) -> None:
     """In no more than 4.5 % of campaigns any percentile is called, all of them together."""
     called = np.mean([any(change.called for change in changes) for changes in of_equals])

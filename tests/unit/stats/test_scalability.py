@@ -118,6 +118,7 @@ def test_too_little_is_refused(blocks: int, loads: int) -> None:
         fit_law(CLIENTS[:2], np.zeros(2))
 
 
+@pytest.mark.slow
 def test_the_intervals_cover_and_the_fit_is_believed() -> None:
     """95 % intervals of alpha, beta and N* cover, and a true law is rejected in 7 % or less.
 

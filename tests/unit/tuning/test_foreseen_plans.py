@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -92,6 +93,7 @@ def assert_adds_up(made: StackDesign) -> None:
         running += line.amount_bytes
 
 
+@pytest.mark.slow
 @given(request=requests, linux=machines)
 @settings(max_examples=150, deadline=None)
 def test_plans_for_bare_metal_keep_the_rules(request: StackRequest, linux: LinuxFacts) -> None:
@@ -99,6 +101,7 @@ def test_plans_for_bare_metal_keep_the_rules(request: StackRequest, linux: Linux
     assert_consistent(request, bare(linux))
 
 
+@pytest.mark.slow
 @given(request=requests, linux=machines, inside=machines)
 @settings(max_examples=100, deadline=None)
 def test_plans_above_a_hypervisor_keep_the_rules(

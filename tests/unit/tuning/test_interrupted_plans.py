@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+import pytest
+
 from support.stack_world import EVERY_KIND, GUEST, STEP, Death, World
 
 
@@ -25,6 +27,7 @@ def _died(world: World, verb: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_plan_that_dies_anywhere_can_be_applied_on(tmp_path: Path) -> None:
     """Proves for every step that the planned state is reached, and the original one after it."""
     world = World(place=tmp_path / "whole", knobs=EVERY_KIND, willing=True)
@@ -47,6 +50,7 @@ def test_a_plan_that_dies_anywhere_can_be_applied_on(tmp_path: Path) -> None:
     assert deaths > 5 * len(EVERY_KIND)
 
 
+@pytest.mark.slow
 def test_a_plan_that_dies_anywhere_can_be_reverted(tmp_path: Path) -> None:
     """Proves for every step that the exact original state comes back."""
     before = World(place=tmp_path / "whole", knobs=EVERY_KIND, willing=True).state()
@@ -59,6 +63,7 @@ def test_a_plan_that_dies_anywhere_can_be_reverted(tmp_path: Path) -> None:
         assert not mortal.record.pending
 
 
+@pytest.mark.slow
 def test_a_revert_that_dies_anywhere_can_be_repeated(tmp_path: Path) -> None:
     """Proves for every step of a revert that a second one finishes it."""
     before = World(place=tmp_path / "whole", knobs=EVERY_KIND, willing=True).state()

@@ -58,6 +58,7 @@ def obeyed(request: StackRequest, words: str) -> StackRequest:
     return replace(request, **changes)
 
 
+@pytest.mark.slow
 @given(request=requests, linux=machines, above=st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_every_literal_hint_is_accepted_when_obeyed(

@@ -88,6 +88,7 @@ def test_any_value_at_any_key(scripts: Path, value: object, key: str) -> None:
     attempt(json.dumps({key: value}), scripts)
 
 
+@pytest.mark.slow
 @FUZZ
 @given(
     steps=st.lists(st.sampled_from(WORDS) | st.text(max_size=4), min_size=1, max_size=5),
@@ -102,6 +103,7 @@ TARGET_PIECES = ["postgresql://", "postgres://", "b@", ":", "db", "/x", "?sslmod
 TARGET_PIECES += ["{kind: ", "endpoint", ", host: ", "}", "embedded", "15", "~", "#", "&", "=", " "]
 
 
+@pytest.mark.slow
 @FUZZ
 @given(
     text=st.sampled_from(TEXTS),

@@ -139,6 +139,7 @@ def test_a_resumed_campaign_keeps_its_rates(tmp_path: Path) -> None:
     assert offered == {rate.rate_per_s for rate in before.rates}
 
 
+@pytest.mark.slow
 def test_a_search_that_was_interrupted_leaves_neither_findings_nor_holes(tmp_path: Path) -> None:
     """Killed at the plan, the search is repeated: its files stay, its finding is told once."""
     asking = an_asking(loads=tuple(replace(load, clients=9) for load in an_asking().loads))

@@ -94,6 +94,7 @@ def factored(
     )
 
 
+@pytest.mark.slow
 def test_a_main_effect_uses_every_run_and_a_synergy_is_twice_as_wide(tmp_path: Path) -> None:
     """Eight combinations halve the deviation of a pair; the table has a column for synergies."""
     found = planned(factored(3), tmp_path)

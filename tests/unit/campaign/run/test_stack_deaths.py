@@ -54,6 +54,7 @@ def _doors(outside: Outside) -> Doors:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["before", "after", "torn"])
 def test_a_defined_machine_is_as_it_was_after_any_death(
     tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch

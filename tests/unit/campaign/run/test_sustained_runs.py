@@ -78,6 +78,7 @@ def test_the_order_is_drawn_and_stays() -> None:
     assert sustained_runs(an_asking()) == sustained_runs(an_asking())
 
 
+@pytest.mark.slow
 def test_a_kill_between_long_runs_keeps_those_that_are_done(tmp_path: Path) -> None:
     """A resumed campaign makes only the missing ones, to the same result."""
     whole = Stage.new(an_asking(), tmp_path / "whole")
@@ -99,6 +100,7 @@ def test_a_kill_between_long_runs_keeps_those_that_are_done(tmp_path: Path) -> N
     assert sum("600s" in step or "601s" in step for step in resumed.world.steps) == 4 - done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [generator_fails, server_dies])
 def test_a_long_run_that_fails_is_tried_once_more(tmp_path: Path, fault: object) -> None:
     """The second try counts; the first stays in the journal with its reason."""
@@ -112,6 +114,7 @@ def test_a_long_run_that_fails_is_tried_once_more(tmp_path: Path, fault: object)
     assert [run.validity for run in tried].count(Validity.INVALID) == 1
 
 
+@pytest.mark.slow
 def test_a_long_run_that_never_works_is_said_and_ends_nothing(tmp_path: Path) -> None:
     """The campaign is finished all the same, and the report says what failed."""
     uses = Stage.new(an_asking(), tmp_path / "count")
@@ -126,6 +129,7 @@ def test_a_long_run_that_never_works_is_said_and_ends_nothing(tmp_path: Path) ->
     assert "exited with 2" in render_markdown(build_document(analysis))
 
 
+@pytest.mark.slow
 def test_reports_and_tables_keep_them_apart(tmp_path: Path) -> None:
     """A section with its strip, a key of its own in JSON, marked rows in Parquet."""
     analysis = Stage.new(an_asking(), tmp_path / "long").run()
