@@ -1,5 +1,6 @@
 """Campaigns in turns, in a world of formulas: order, verdict, deaths, redoing, cleaning up."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -29,6 +30,13 @@ from steelyard.targets.differences import Room
 
 _DAY_S = 86_400.0
 _STEPS = 33  # appends of the uninterrupted campaign after its start; checked below
+_WAYS = ("after", "before", "torn")
+# Each step dies one way, by turns; with STEELYARD_FULL_METHOD=1 every way, which takes minutes.
+_DEATHS = [
+    (step, way)
+    for step in range(1, _STEPS + 1)
+    for way in (_WAYS if os.environ.get("STEELYARD_FULL_METHOD") == "1" else (_WAYS[step % 3],))
+]
 _ROOM = Room(pausing=Pausing.SIGNALS, memory_bytes=10**10)
 
 
@@ -438,8 +446,7 @@ def test_the_number_of_steps_is_what_the_test_below_walks_through() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", range(1, _STEPS + 1))
-@pytest.mark.parametrize("how", ["before", "torn", "after"])
+@pytest.mark.parametrize(("step", "how"), _DEATHS)
 def test_a_campaign_killed_at_any_append_resumes_to_the_same_result(
     tmp_path: Path, step: int, how: str
 ) -> None:
