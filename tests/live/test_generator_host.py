@@ -68,9 +68,8 @@ def _with_password(steelyard: Steelyard, password: str = ADMIN_PASSWORD) -> Stee
 def test_turns_from_another_host(far: Steelyard) -> None:
     """What makes one slower shows in each block; the record says where the load came from."""
     done = _with_password(far).until_blocks(2, "run", "turns.yaml", "--out", "c", "--yes")
-    complete = {block["index"] for block in far.blocks if block["complete"]}
-    found = ratios([run for run in far.runs if run["block"] in complete], "two", "one")
-    assert len(found) == len(complete)
+    found = ratios(far.counted_runs, "two", "one")
+    assert len(found) == far.complete_blocks
     assert all(ratio < -0.1 for ratio in found)
     (plan,) = (entry["plan"] for entry in far.journal if entry["kind"] == "planned")
     assert plan["pausing"] == "generator"

@@ -48,10 +48,9 @@ def test_they_take_turns_alike(steelyard: Steelyard, server: Server) -> None:
     before = (server.configuration, server.databases)
     done = steelyard.until_blocks(2, "run", written(steelyard, server), "--out", "c", "--yes")
     assert done.returncode == 130, done.stderr
-    complete = {block["index"] for block in steelyard.blocks if block["complete"]}
-    runs = [run for run in steelyard.runs if run["block"] in complete]
+    runs = steelyard.counted_runs
     found = ratios(runs, "there", "here")
-    assert len(found) == len(complete)
+    assert len(found) == steelyard.complete_blocks
     assert all(ratio < -0.1 for ratio in found)
     (plan,) = (entry["plan"] for entry in steelyard.journal if entry["kind"] == "planned")
     assert (plan["mode"], plan["pausing"]) == ("alternating", "generator")
@@ -72,7 +71,6 @@ def test_they_are_visited_one_after_another(steelyard: Steelyard, server: Server
     text = written(steelyard, server, one_by_one(MIXED).replace(", turn: 250ms", ""))
     done = steelyard.until_blocks(1, "run", text, "--out", "c", "--yes")
     assert done.returncode == 130, done.stderr
-    complete = {block["index"] for block in steelyard.blocks if block["complete"]}
-    runs = [run for run in steelyard.runs if run["block"] in complete]
+    runs = steelyard.counted_runs
     assert {run["configuration"] for run in runs} == {"here", "there"}
     assert (server.configuration, server.databases) == before

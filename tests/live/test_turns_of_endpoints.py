@@ -112,10 +112,9 @@ def test_endpoints_of_postgres_take_turns_and_are_left_as_found(
         2, "run", naps(steelyard, server, other_server), "--out", "c", "--yes"
     )
     assert done.returncode == 130
-    complete = {block["index"] for block in steelyard.blocks if block["complete"]}
-    runs = [run for run in steelyard.runs if run["block"] in complete]
+    runs = steelyard.counted_runs
     found = ratios(runs, "two", "one")
-    assert len(found) == len(complete)
+    assert len(found) == steelyard.complete_blocks
     assert all(ratio < -0.1 for ratio in found)
     (plan,) = (entry["plan"] for entry in steelyard.journal if entry["kind"] == "planned")
     assert plan["pausing"] == "generator"
@@ -140,10 +139,9 @@ def test_endpoints_of_redis_take_turns_and_are_left_as_found(
     text = REDIS.replace("FIRST", json.dumps(one.uri)).replace("SECOND", json.dumps(two.uri))
     done = steelyard.until_blocks(2, "run", steelyard.experiment(text), "--out", "c", "--yes")
     assert done.returncode == 130
-    complete = {block["index"] for block in steelyard.blocks if block["complete"]}
-    runs = [run for run in steelyard.runs if run["block"] in complete]
+    runs = steelyard.counted_runs
     found = ratios(runs, "two", "one")
-    assert len(found) == len(complete)
+    assert len(found) == steelyard.complete_blocks
     assert all(each < -0.3 for each in found)
     assert all(run["latency"] is None for run in runs)
     assert [each.command("DBSIZE") for each in pair] == [0, 0]
@@ -221,8 +219,7 @@ def test_sessions_of_one_server_take_turns_and_nothing_of_it_is_altered(
     assert server.configuration == before
     done = interrupted(process)
     assert done.returncode == 130
-    complete = {block["index"] for block in steelyard.blocks if block["complete"]}
-    runs = [run for run in steelyard.runs if run["block"] in complete]
+    runs = steelyard.counted_runs
     found = ratios([r for r in runs if r["cell"]["workload"] == "naps"], "two", "one")
     assert all(ratio < -0.1 for ratio in found)
     absent = [each for run in runs for each in run["evidence"]["absent"]]

@@ -60,12 +60,10 @@ def test_a_known_effect_shows_in_turns_that_the_server_counted(steelyard: Steely
     require_redis()
     done = steelyard.until_blocks(2, "run", steelyard.experiment(KNOWN), "--out", "c", "--yes")
     assert done.returncode == 130
-    # A try that was thrown away may have no turns.
-    complete = {(each["index"], each["attempt"]) for each in steelyard.blocks if each["complete"]}
-    runs = [run for run in steelyard.runs if (run["block"], run["attempt"]) in complete]
+    runs = steelyard.counted_runs
     found = ratios(runs, "listed", "plain")
     assert all(each < -0.3 for each in found)
-    assert len(found) == len(complete)
+    assert len(found) == steelyard.complete_blocks
     (plan,) = (entry["plan"] for entry in steelyard.journal if entry["kind"] == "planned")
     (planned,) = (TurnTimes(**each["times"]).turns_in(2.0) for each in plan["turns"])
     for run in runs:

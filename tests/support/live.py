@@ -165,6 +165,12 @@ class Steelyard:
         return [e["outcome"] for e in self.journal[:-1] if e["kind"] == "block-ended"]
 
     @property
+    def counted_runs(self) -> list[dict[str, Any]]:
+        """Return the runs of tries that count; one that was thrown away may have no turns."""
+        whole = {(each["index"], each["attempt"]) for each in self.blocks if each["complete"]}
+        return [run for run in self.runs if (run["block"], run["attempt"]) in whole]
+
+    @property
     def complete_blocks(self) -> int:
         """Return how many of its blocks count so far."""
         return sum(block["complete"] for block in self.blocks)
