@@ -669,8 +669,7 @@ def _without_libpq_environment() -> Iterator[None]:
         yield
     finally:
         with _hiding:  # servers are reached side by side: the last one brings them back
-            found = _hidden.pop()
-            os.environ.update(found)
+            os.environ.update(_hidden.pop())
 
 
 def _lacks_database(error: psycopg.Error) -> bool:

@@ -214,26 +214,25 @@ def undo(leftover: Leftover, doors: Doors) -> None:
         forget_if_over(leftover.campaign_id, leftover.record)
 
 
-def _still_at_work(leftover: Leftover, doors: Doors) -> Iterator[LeftBehindError]:
-    """End what works in its directories, and yield what does not end.
+def _still_at_work(leftover: Leftover, doors: Doors) -> list[LeftBehindError]:
+    """End what works in its directories, and return what does not end.
 
     Thawed first, for what is frozen may not even die.
     """
     for group in leftover.frozen:
         with suppress(TargetError):  # then its processes are named as those that do not end
             thaw(group, doors.cgroups)
-    steps = (
-        partial(end_processes, directory, doors.processes, doors.clock)
-        for directory in leftover.directories
+    return troubles_of(
+        lambda directory: end_processes(directory, doors.processes, doors.clock),
+        leftover.directories,
     )
-    yield from filter(None, map(trouble_of, steps))
 
 
-def _still_mounted(leftover: Leftover, doors: Doors) -> Iterator[LeftBehindError]:
-    """Unmount before its directories go, what is on another first; yield what is in use."""
-    places = reversed(leftover.mounts)
-    steps = (partial(unmounted, place, doors.volumes, doors.clock) for place in places)
-    yield from filter(None, map(trouble_of, steps))
+def _still_mounted(leftover: Leftover, doors: Doors) -> list[LeftBehindError]:
+    """Unmount before its directories go, what is on another first; return what is in use."""
+    return troubles_of(
+        lambda place: unmounted(place, doors.volumes, doors.clock), reversed(leftover.mounts)
+    )
 
 
 def release_frozen(doors: Doors, told: Callable[[str], None]) -> None:
@@ -254,7 +253,7 @@ def release_frozen(doors: Doors, told: Callable[[str], None]) -> None:
 
 
 def _release(leftover: Leftover, doors: Doors) -> None:
-    raise_all([*_still_at_work(leftover, doors)])
+    raise_all(_still_at_work(leftover, doors))
     groups = tuple(each for each in leftover.things if isinstance(each, ControlGroup))
     raise_all([*_undone(replace(leftover, things=groups), doors)])
 
@@ -343,7 +342,8 @@ def _undone(
             continue
         trouble = trouble_of(partial(undo_thing, thing, doors))
         if trouble is not None:
-            rented += [thing] if isinstance(thing, InAws) else []
+            if isinstance(thing, InAws):
+                rented.append(thing)
             yield trouble
             continue
         # Without a readable journal there is nowhere to note it, and nothing to note it for.

@@ -254,12 +254,13 @@ def collect_domains(
         autostart = {name: hypervisor.domains.autostart(name) for name in texts}
     except SteelyardError as error:
         return None, {_PATH: Origin(source=error.message, visibility=Visibility.UNKNOWN)}
+    page_bytes = default_page_bytes(hypervisor.host)
     found, origins = [], {_PATH: Origin(source="virsh list --all")}
     for name, text in texts.items():
         if text is None:
             continue  # it was removed meanwhile
         try:
-            facts = domain_facts(text, huge_page_bytes=default_page_bytes(hypervisor.host))
+            facts = domain_facts(text, huge_page_bytes=page_bytes)
             facts = replace(facts, autostart=autostart[name])
         except InputError as error:
             origins[f"{_PATH}.{name}"] = Origin(source=error.message, visibility=Visibility.UNKNOWN)
