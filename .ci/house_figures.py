@@ -23,8 +23,8 @@ SRC = Path(__file__).parents[1] / "src"
 LIMITS = {
     "files": 341,
     "longest file": 861,
-    "import edges": 2377,
-    "modules with one importer": 22,
+    "import edges": 2371,
+    "modules with one importer": 23,
     "branches on kind or system": 12,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

@@ -1,17 +1,15 @@
 """What configurations set outside their servers, in a world without a machine."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fakes.campaigns import an_experiment
 from fakes.kernel import FakeKernel
 from fakes.processes import FakeProcesses
 from steelyard.core.experiment import Configuration, Experiment, Layer, ManualStep, Setting
-from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.wording import TargetError
 from steelyard.targets.stack import Hooks, StackMeans, StackSettings
 from steelyard.tuning.apply.applier import SnapshotLedger
-from steelyard.tuning.apply.door import Check, Seen
 from steelyard.tuning.apply.kernel import kernel_doors
 
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -86,57 +84,6 @@ class FakeNeeds:
 
 
 @dataclass(kw_only=True)
-class FakeMachine:
-    """A virtual machine of libvirt, and the door to its definition.
-
-    Attributes:
-        defined: Its definition.
-        running: The definition that it was started with.
-    """
-
-    defined: str = "<domain><name>guest</name></domain>"
-    running: str = "<domain><name>guest</name></domain>"
-
-    def power_cycle(self) -> None:
-        """Start it anew, as it is defined."""
-        self.running = self.defined
-
-    @property
-    def _pending(self) -> str:
-        return "" if self.running == self.defined else "it runs as it was: power-cycle it"
-
-    def seen(self, knob: Knob) -> Seen:
-        """Return the definition."""
-        assert knob.kind is KnobKind.DOMAIN
-        return Seen(value=self.defined, source="virsh dumpxml", pending=self._pending)
-
-    def require(self, knob: Knob) -> None:
-        """Allow everything."""
-
-    def snapshot(self, knob: Knob) -> str:
-        """Return the definition."""
-        assert knob.place == "guest"
-        return self.defined
-
-    def apply(self, knob: Knob) -> None:
-        """Define it."""
-        self.defined = knob.value
-
-    def verify(self, knob: Knob) -> Check:
-        """Return whether it is defined so, and what is pending."""
-        return Check(holds=self.defined == knob.value, facts=("read back",), pending=self._pending)
-
-    def revert(self, knob: Knob, snapshot: str) -> None:
-        """Define it as it was."""
-        assert knob.place == "guest"
-        self.defined = snapshot
-
-    def commands(self, knob: Knob) -> Sequence[str]:
-        """Return what would do the same."""
-        return (f"virsh define {knob.place}",)
-
-
-@dataclass(kw_only=True)
 class Outside:
     """Everything outside the servers of a campaign."""
 
@@ -145,12 +92,11 @@ class Outside:
     operator: FakeOperator = field(default_factory=FakeOperator)
     processes: FakeProcesses = field(default_factory=FakeProcesses)
     needs: FakeNeeds = field(default_factory=FakeNeeds)
-    machine: FakeMachine = field(default_factory=FakeMachine)
 
     def settings(self, experiment: Experiment, ledger: SnapshotLedger) -> StackSettings:
         """Return what the configurations of an experiment set in it."""
         means = StackMeans(
-            doors={**kernel_doors(self.kernel, self.kernel), KnobKind.DOMAIN: self.machine},
+            doors=kernel_doors(self.kernel, self.kernel),
             host=self.kernel,
             latency=self.latency,
             hooks=Hooks(processes=self.processes, operator=self.operator),

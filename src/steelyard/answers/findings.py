@@ -502,8 +502,8 @@ def _around(first: Configuration, second: Configuration) -> Iterator[str]:
         yield "prepare"
     if first.manual != second.manual:
         yield "manual"
-    if first.protocol != second.protocol or first.domain_xml != second.domain_xml:
-        yield "protocol or virtual machine"
+    if first.protocol != second.protocol:
+        yield "protocol"
 
 
 def _elsewhere(target: Target) -> Target:

@@ -391,7 +391,6 @@ class Attribution:
 class Layer(OpenWord):
     """One storey of the stack that settings belong to; a database system is one of its name."""
 
-    KVM = "kvm"
     LINUX = "linux"
     KUBERNETES = "kubernetes"
     POSTGRES = "postgres"
@@ -403,7 +402,7 @@ class Layer(OpenWord):
         return f"{self}: {setting}" if self in _AROUND else setting
 
 
-_AROUND: Final = (Layer.KVM, Layer.LINUX, Layer.KUBERNETES, Layer.CGROUP)
+_AROUND: Final = (Layer.LINUX, Layer.KUBERNETES, Layer.CGROUP)
 
 
 class GeneratorName(OpenWord):
@@ -469,7 +468,6 @@ class Configuration:
         protocol: pgbench query mode when it is what varies; None means the experiment's.
         prepare: SQL scripts run once after those of the workloads, in each of its data sets.
         profiles: Names of the settings profiles that went into ``settings``.
-        domain_xml: Text of the file that the setting ``domain`` of the layer ``kvm`` names.
         manual: Done when it comes into force after another one.
     """
 
@@ -479,7 +477,6 @@ class Configuration:
     protocol: str | None = None
     prepare: tuple[Script, ...] = ()
     profiles: tuple[str, ...] = ()
-    domain_xml: str = ""
     manual: ManualStep | None = None
 
     @property

@@ -51,7 +51,7 @@ from steelyard.targets.kubernetes_site import KubernetesSite, find_site
 from steelyard.targets.rds import assemble_rds
 from steelyard.targets.redis_kubernetes import redis_servers_made, redis_services
 from steelyard.targets.stack import Hooks, HugePageNeeds, StackMeans, StackSettings, TurnedKnobs
-from steelyard.tuning.apply.kernel import stack_doors
+from steelyard.tuning.apply.kernel import kernel_doors
 
 
 class NoLedger:
@@ -516,13 +516,13 @@ def _stack(asked: Asked, needs: HugePageNeeds | None = None) -> StackSettings | 
     """Return what the configurations set outside their servers; None where none does."""
     experiment, doors = asked.experiment, asked.doors
     if not any(
-        configuration.manual or configuration.asked(Layer.LINUX) or configuration.asked(Layer.KVM)
+        configuration.manual or configuration.asked(Layer.LINUX)
         for configuration in experiment.configurations
     ):
         return None
     places = {name: data_root(target) for name, target in experiment.places_here.items()}
     means = StackMeans(
-        doors=stack_doors(doors),
+        doors=kernel_doors(doors.host, doors.kernel),
         host=doors.host,
         latency=doors.latency,
         hooks=Hooks(processes=doors.processes, operator=doors.operator),

@@ -99,8 +99,6 @@ def _pair_cost(one: Configuration, other: Configuration, engine: Engine) -> Swit
     names = differing_settings(one, other)
     costs = [engine.switch_cost(one.name, names) if names else SwitchCost.SESSION]
     costs += [switch_cost_of(name) for name in _differing(one, other, Layer.LINUX)]
-    if _differing(one, other, Layer.KVM) or one.domain_xml != other.domain_xml:
-        costs.append(SwitchCost.RESTART)  # a definition is taken at a power cycle
     if one.prepare != other.prepare:
         costs.append(SwitchCost.RESTART)  # each has data of its own
     if one.manual or other.manual:  # equal steps too: one command may serve all configurations
@@ -429,9 +427,7 @@ def _fit(own: int, others: Sequence[int], limit: float) -> int:
 
 
 def _of_the_machine(configuration: Configuration) -> bool:
-    return bool(
-        configuration.manual or configuration.asked(Layer.LINUX) or configuration.asked(Layer.KVM)
-    )
+    return bool(configuration.manual or configuration.asked(Layer.LINUX))
 
 
 def _obstacles_of_memory(experiment: Experiment, engine: Engine, room: Room) -> Iterator[str]:

@@ -21,10 +21,9 @@ from steelyard.core.experiment import (
     ManualStep,
     Setting,
 )
-from steelyard.core.findings import Finding, Severity
 from steelyard.core.linux import HUGE_PAGES
 from steelyard.core.outside import Command, TurnedKnob
-from steelyard.core.stack import Knob, KnobKind, Scope
+from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.wording import (
     KIB,
     LeftBehindError,
@@ -45,7 +44,6 @@ from steelyard.places.protocol import Ledger, LimitsInForce, Unfit
 from steelyard.systems.postgres.server import Installation
 from steelyard.tuning.apply.applier import SnapshotLedger, change, put_back
 from steelyard.tuning.apply.door import KnobDoor
-from steelyard.tuning.facts.domain_xml import domain_name
 from steelyard.tuning.facts.linux import POOLS, default_page_bytes, pool_at
 from steelyard.tuning.plan.arithmetic import (
     COUNTING_SINCE,
@@ -296,23 +294,13 @@ def turned_settings(configuration: Configuration, device: str | None) -> tuple[T
         device: Of the data, as ``8:0``; None where it has none.
     """
     return tuple(
-        Turned(setting=setting, knob=_knob(setting, configuration, device))
+        Turned(setting=setting, knob=_knob(setting, device))
         for setting in configuration.settings
-        if setting.layer in (Layer.LINUX, Layer.KVM)
+        if setting.layer is Layer.LINUX
     )
 
 
-def _knob(setting: Setting, configuration: Configuration, device: str | None) -> Knob | None:
-    if setting.layer is Layer.KVM:
-        name = domain_name(configuration.domain_xml) or ""
-        return Knob(
-            name=f"kvm:domain {name}",
-            layer="kvm",
-            kind=KnobKind.DOMAIN,
-            place=name,
-            value=configuration.domain_xml,
-            scope=Scope.MACHINE,
-        )
+def _knob(setting: Setting, device: str | None) -> Knob | None:
     if setting.name == host_settings.DMA_LATENCY:
         return None
     kind, place, value = KnobKind.SYSFS, _SYSFS.get(setting.name, ""), setting.value
@@ -485,21 +473,6 @@ class StackSettings:
                 hint="Run Steelyard as root, or remove `dma_latency`.",
             )
 
-    def findings(self) -> tuple[Finding, ...]:
-        """Return what is worth knowing of these settings."""
-        if not any(turned.setting.layer is Layer.KVM for turned in self._named.values()):
-            return ()
-        return (
-            Finding(
-                code="domains-not-run",
-                severity=Severity.INFO,
-                message="Steelyard's own tests define domains and read back what became of them;"
-                " a campaign that power-cycles one between configurations was not run by them",
-                remedy="Look at the settings in force of each configuration in the report.",
-                subject="campaign",
-            ),
-        )
-
     def put(self, configuration: str) -> None:
         """Bring the stack of a configuration about; what did not work is in ``in_force``.
 
@@ -551,13 +524,7 @@ class StackSettings:
         change(knob, door)
 
     def _door(self, knob: Knob) -> KnobDoor:
-        door = self._means.doors.get(knob.kind)
-        if door is None:
-            raise PreflightError(
-                f"{knob.name} cannot be turned by this machine",
-                hint="Leave it out, or turn it by `manual`.",
-            )
-        return door
+        return self._means.doors[knob.kind]
 
     def _estimated(self, configuration: str, knob: Knob) -> Knob:
         """Return a knob with about the number of pages in place of ``auto``."""
@@ -613,9 +580,7 @@ class StackSettings:
             return f"asked to be {asked} us and is {limit} us" if late else ""
         knob = self._counted(self._active, turned.knob)
         check = self._door(knob).verify(knob)
-        if check.holds is False or check.pending:
-            return " ".join([*check.facts, check.pending]).strip()
-        return ""
+        return " ".join(check.facts) if check.holds is False else ""
 
     def _seen(self, turned: Turned) -> EffectiveSetting:
         setting = turned.setting
@@ -625,9 +590,6 @@ class StackSettings:
         value, unit = seen.value, _READ_AHEAD_UNIT.get(setting.name)
         if value is None:
             return EffectiveSetting(name=setting.label, value="not visible", source=seen.reason)
-        if setting.layer is Layer.KVM:
-            same = value == turned.knob.value and not seen.pending
-            value = setting.value if same else "another definition"
         return EffectiveSetting(name=setting.label, value=value, unit=unit, source=seen.source)
 
     def _latency_seen(self, setting: Setting) -> EffectiveSetting:

@@ -84,7 +84,7 @@ from steelyard.systems.postgres.server import shared_memory_residue
 from steelyard.systems.redis.existing import platform as redis_undoing
 from steelyard.systems.redis.existing.platform import undo_on_redis
 from steelyard.systems.redis.existing.readiness import RedisMeans
-from steelyard.tuning.apply.kernel import stack_doors
+from steelyard.tuning.apply.kernel import kernel_doors
 
 _T = TypeVar("_T")
 _CONFIGURATION: Final = TypeAdapter(Configuration)
@@ -317,7 +317,9 @@ def turn_back(turned: TurnedKnob, doors: Doors) -> None:
         LeftBehindError: It is not as it was.
     """
     with _left_behind(f"{turned.label} is not as it was"):
-        stack_doors(doors)[turned.knob.kind].revert(turned.knob, turned.snapshot)
+        kernel_doors(doors.host, doors.kernel)[turned.knob.kind].revert(
+            turned.knob, turned.snapshot
+        )
 
 
 _OF_CLUSTERS: Final = ("-rw", "-ro", "-r")  # how CloudNativePG names the Services of a Cluster

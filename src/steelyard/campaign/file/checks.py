@@ -1,9 +1,8 @@
 """What takes two places of the file to see: names, pairs of loads, rules that exclude each other.
 
-Of loads that is rates, goals, generators and the capacity; of the machine settings of the kernel,
-domains and steps by hand. Each check yields issues and none
-raises; together they are all that stands between a sound form and an experiment, besides
-``inheritance`` and ``files`` (scripts).
+Of loads that is rates, goals, generators and the capacity; of the machine settings of the kernel
+and steps by hand. Each check yields issues and none raises; together they are all that stands
+between a sound form and an experiment, besides ``inheritance`` and ``files`` (scripts).
 """
 
 import re
@@ -35,7 +34,6 @@ from steelyard.core import linux as host_settings
 from steelyard.core.experiment import Design, LogPolicy, SwitchCost
 from steelyard.core.wording import InputError, choice, did_you_mean
 from steelyard.systems.postgres.settings import refused_names
-from steelyard.tuning.facts.domain_xml import name_of_domain
 
 _ONCE = "Give each once."
 
@@ -445,12 +443,6 @@ def _setting_names(draft: Draft, path: KeyPath) -> Iterator[Issue]:
         seen.add(folded)
 
 
-# In comments too: the record has the whole text. A `<secret>` that only refers to one is none.
-_DOMAIN_SECRET: Final = re.compile(
-    r"\bpassw(?:or)?d\s*=\s*(?:'[^']|\"[^\"])"
-    r"|<secret\b[^>]*(?<!/)>\s*[^<\s]"
-    r"|\bsecret,[^'\"]*\bdata="
-)
 _COMMON: Final = ("vm.nr_hugepages", "vm.swappiness", *host_settings.SHORT_NAMES)
 
 
@@ -482,19 +474,3 @@ def manual_issues(path: KeyPath, level: LevelForm) -> Iterator[Issue]:
     if given and level.manual.text is None and level.manual.command is None:
         message = "`manual` says neither what to do nor which command does it"
         yield Issue(path=(*path, "manual"), message=message, hint="Add `text` or `command`.")
-
-
-def domain_issue(file: str, text: str) -> tuple[str, str] | None:
-    """Return what is wrong with the text of a domain's file, and the way out; None: it is one."""
-    if _DOMAIN_SECRET.search(text):
-        hint = (
-            "Records carry no secrets: remove it, and let the step of `manual` set it, or refer to"
-            " one that libvirt keeps (`virsh secret-define`)."
-        )
-        return f"{shown(file)} has a password in it", hint
-    hint = "Write it as `virsh dumpxml` shows one, `<name>` included."
-    try:
-        name = name_of_domain(text)
-    except InputError as error:
-        return f"{shown(file)} is no XML of a libvirt domain: {error.message}", hint
-    return None if name else (f"{shown(file)} is no XML of a libvirt domain with a name", hint)

@@ -228,23 +228,14 @@ def _set_by(level: LevelForm, path: KeyPath, facts: MachineFacts) -> SettingKeys
     settings |= {("redis", name.lower()): (*path, "redis", name) for name in level.redis}
     for layer, given in (level.__pydantic_extra__ or {}).items():
         settings |= {(layer, name): (*path, layer, name) for name in given}
-    settings |= _outside(level, path)
     for key in level.target.model_dump(exclude_none=True):
         settings["target", key] = (*path, "target", key)
-    if level.protocol is not None:
-        settings[("protocol",)] = (*path, "protocol")
-    if level.prepare:
-        settings[("prepare",)] = (*path, "prepare")
-    return settings
-
-
-def _outside(level: LevelForm, path: KeyPath) -> SettingKeys:
-    """Return what a level sets as a whole outside its server."""
-    whole: dict[KeyPath, bool] = {
-        ("kvm", "domain"): level.kvm.domain is not None,
-        ("manual",): bool(level.manual.model_fields_set),
+    whole = {
+        "protocol": level.protocol is not None,
+        "prepare": bool(level.prepare),
+        "manual": bool(level.manual.model_fields_set),
     }
-    return {key: (*path, *key) for key, given in whole.items() if given}
+    return settings | {(key,): (*path, key) for key, is_given in whole.items() if is_given}
 
 
 def _missing(draft: Draft, kind: str, facts: MachineFacts) -> Iterator[Issue]:

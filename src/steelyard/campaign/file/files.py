@@ -20,7 +20,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from steelyard.campaign.file.checks import checked, domain_issue, implied_baseline
+from steelyard.campaign.file.checks import checked, implied_baseline
 from steelyard.campaign.file.document import Document, Issue, KeyPath, parse_document
 from steelyard.campaign.file.factors import (
     Combined,
@@ -154,21 +154,20 @@ def _seed(asked: int | None, written: int | None) -> int:
 def _configuration(
     name: str, merged: Merged, texts: Mapping[str, str], base: Path
 ) -> Configuration:
-    kvm, step = {} if merged.domain is None else {"domain": merged.domain}, merged.manual
+    step = merged.manual
     return Configuration(
         name=name,
         target=model_of(merged.target, located(base)),
         settings=tuple(
             sorted(
                 Setting(layer=Layer(layer), name=setting, value=value)
-                for layer, asked in {**merged.settings, Layer.KVM.value: kvm}.items()
+                for layer, asked in merged.settings.items()
                 for setting, value in asked.items()
             )
         ),
         protocol=merged.protocol,
         prepare=_scripts(merged.prepare, texts),
         profiles=merged.profiles,
-        domain_xml="" if merged.domain is None else texts[merged.domain],
         manual=None
         if step is None
         else ManualStep(text=step.text or "", command=step.command or (), timeout_s=step.timeout),
@@ -398,19 +397,16 @@ MAX_SCRIPT_BYTES: Final = 16 * 1024**2
 
 
 def read_scripts(draft: Draft, base: Path) -> tuple[Mapping[str, str], Sequence[Issue]]:
-    """Return the texts of all scripts and definitions of machines, by name as given below ``base``.
+    """Return the texts of all scripts, by name as given below ``base``.
 
     And what is wrong with those that are missing.
     """
     texts: dict[str, str] = {}
     issues: list[Issue] = []
-    for path, name in (*_named(draft.workloads), *_prepared(draft), *_domains(draft)):
+    for path, name in (*_named(draft.workloads), *_prepared(draft)):
         outcome = _read(base, name)
         if isinstance(outcome, str):
             texts[name] = outcome
-            if path[-1] == "domain" and (wrong := domain_issue(name, outcome)):
-                message, hint = wrong
-                issues.append(Issue(path=path, message=message, hint=hint))
         else:
             message, hint = outcome
             issues.append(Issue(path=path, message=message, hint=hint))
@@ -436,12 +432,6 @@ def _prepared(draft: Draft) -> Iterator[tuple[KeyPath, str]]:
     for path, level in _levels(draft):
         for place, name in enumerate(level.prepare):
             yield (*path, "prepare", place), name
-
-
-def _domains(draft: Draft) -> Iterator[tuple[KeyPath, str]]:
-    for path, level in _levels(draft):
-        if level.kvm.domain is not None:
-            yield (*path, "kvm", "domain"), level.kvm.domain
 
 
 def _read(base: Path, name: str) -> str | tuple[str, str]:

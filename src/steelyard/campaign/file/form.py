@@ -30,7 +30,6 @@ from steelyard.campaign.file.form_parts import (
     CgroupForm,
     CommandForm,
     Goal,
-    KvmForm,
     LoadsForm,
     ManualForm,
     MeasureForm,
@@ -280,11 +279,6 @@ class LevelForm(Form):
         {"vm.nr_hugepages": "auto"},
         default_factory=dict,
     )
-    kvm: Annotated[KvmForm, OR_EMPTY] = values.key(
-        "The virtual machine of an endpoint, defined by the libvirt of this machine.",
-        {"domain": "pg-node.xml"},
-        default_factory=KvmForm,
-    )
     manual: Annotated[ManualForm, OR_EMPTY] = values.key(
         "What a person or a command does when this configuration comes into force after another"
         " one.",
@@ -437,7 +431,6 @@ _OF_A_LEVEL: Final[Mapping[tuple[str, ...], type[Form]]] = {
     ("target", "kubernetes", "generators"): GeneratorsForm,
     ("target", "kubernetes", "generators", "resources"): ResourcesForm,
     ("cgroup",): CgroupForm,
-    ("kvm",): KvmForm,
     ("manual",): ManualForm,
 }
 SECTIONS: Final[Mapping[tuple[str, ...], type[Form]]] = {
@@ -633,7 +626,7 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
         return
     if form in (ConfigurationForm, LevelForm) and key in LATER_LAYERS:
         message = f"the layer `{key}` is not supported yet"
-        hint = "Remove it: this version sets `postgres:`, `redis:`, `cgroup:`, `linux:` and `kvm:`."
+        hint = "Remove it: this version sets `postgres:`, `redis:`, `cgroup:` and `linux:`."
     else:
         message = f"unknown key {shown(key)}"
         hint = _way_out(str(key), form)

@@ -1,7 +1,7 @@
 """The sections ``loads``, ``capacity``, ``slo``, ``measure``, and host settings of configurations.
 
-The host settings of a configuration are what is outside its server: ``linux``, ``kvm``, ``manual``,
-and ``cgroup``, the limits of the server and the load generator.
+The host settings of a configuration are what is outside its server: ``linux``, ``manual``, and
+``cgroup``, the limits of the server and the load generator.
 
 A rate is a number of transactions per second, a share of the capacity, or ``closed``: none.
 """
@@ -280,14 +280,6 @@ def _command(value: object) -> tuple[str, ...] | None:
 
 
 HookCommand = Annotated[tuple[str, ...] | None, values.ReadBy(_command, **values.TEXTS)]
-
-
-class KvmForm(Form):
-    """The virtual machine that the configuration's server runs in."""
-
-    domain: values.Text | None = values.key(
-        "File with the XML of its libvirt domain, relative to the experiment file.", "pg-node.xml"
-    )
 
 
 class ManualForm(Form):

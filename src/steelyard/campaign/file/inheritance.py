@@ -41,7 +41,6 @@ class Merged:
         settings: By layer, value by name: as spelled where it was last given, of Redis in small
             letters.
         missing: By layer, what it removes without inheriting it.
-        domain: File of its virtual machine.
         manual: What is done by hand.
         prepare: Files of its own scripts.
     """
@@ -51,7 +50,6 @@ class Merged:
     settings: Mapping[str, Mapping[str, str]]
     missing: Mapping[str, Sequence[str]]
     profiles: tuple[str, ...]
-    domain: str | None
     manual: ManualForm | None
     prepare: Sequence[str]
 
@@ -352,7 +350,6 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
     prepare: Sequence[str] = ()
     settings: dict[str, dict[str, str]] = {}
     missing: dict[str, Sequence[str]] = {}
-    domain: str | None = None
     manual: ManualForm | None = None
     for form in forms:
         target = _inherited(target, form.target.model_dump(exclude_none=True))
@@ -361,7 +358,6 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
         profiles += [profile for profile in form.profile if profile not in profiles]
         for layer, given in _given_around(form).items():
             missing[layer] = _overlaid(settings.setdefault(layer, {}), given)
-        domain = form.kvm.domain or domain
         manual = form.manual if form.manual.model_fields_set else manual
     whole = TargetForm.model_validate(target)
     postgres = _Settings()
@@ -373,7 +369,6 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
         settings={"postgres": dict(postgres.by_folded.values()), **settings},
         missing={"postgres": postgres.missing, **missing},
         profiles=tuple(profiles),
-        domain=domain,
         manual=manual,
         prepare=prepare,
     )
@@ -458,61 +453,31 @@ def merged_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]
 def _host_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]:
     """Yield what does not go together once everything is inherited."""
     for name, configuration in merged.items():
-        for key, message, hint in _misplaced(name, configuration):
-            path: KeyPath = ("configurations", name, key)
-            written = draft.document.at(path) is not None
-            yield Issue(path=path if written else path[:2], message=message, hint=hint, at_key=True)
+        target = model_of(configuration.target)
+        if configuration.settings["linux"] and not target.is_here:
+            what = "an endpoint" if target.home is None else "a pod"
+            path: KeyPath = ("configurations", name, "linux")
+            yield Issue(
+                path=path if draft.document.at(path) is not None else path[:2],
+                message=f"the server of `{name}` is {what}, and `linux` turns knobs of this"
+                " machine",
+                hint="Remove `linux`, use `kind: local`, or turn them by `manual` with a command.",
+                at_key=True,
+            )
     yield from _no_way_back(merged)
 
 
-def _misplaced(name: str, configuration: Merged) -> Iterator[tuple[str, str, str]]:
-    target = model_of(configuration.target)
-    local, pod = target.is_here, target.home is not None
-    if configuration.settings["linux"] and not local:
-        what = "a pod" if pod else "an endpoint"
-        yield (
-            "linux",
-            f"the server of `{name}` is {what}, and `linux` turns knobs of this machine",
-            "Remove `linux`, use `kind: local`, or turn them by `manual` with a command.",
-        )
-    if configuration.domain is None:
-        return
-    if pod:
-        yield (
-            "kvm",
-            f"the server of `{name}` is a pod, whose node is no virtual machine of this libvirt",
-            "Remove `kvm`, or name the guest's server with `kind: endpoint`.",
-        )
-        return
-    if local:
-        yield (
-            "kvm",
-            f"the server of `{name}` runs on this machine, which cannot power-cycle itself",
-            "Run Steelyard on the hypervisor, with `kind: endpoint` for the server in the guest.",
-        )
-    elif configuration.manual is None:
-        yield (
-            "kvm",
-            f"nothing power-cycles the virtual machine of `{name}` so that its definition holds",
-            "Add `manual` with a command that power-cycles it and waits for the server.",
-        )
-
-
 def _no_way_back(merged: Mapping[str, Merged]) -> Iterator[Issue]:
-    """Yield configurations that nothing leads back to."""
-    for key, given in (
-        ("manual", {name: each.manual is not None for name, each in merged.items()}),
-        ("kvm", {name: each.domain is not None for name, each in merged.items()}),
-    ):
-        if any(given.values()) and not all(given.values()):
-            without = next(name for name, there in given.items() if not there)
-            other = next(name for name, there in given.items() if there)
-            yield Issue(
-                path=("configurations", without),
-                message=f"`{other}` has `{key}` and `{without}` has none: nothing leads back",
-                hint=f"Give `{key}` to every configuration.",
-                at_key=True,
-            )
+    """Yield that some configurations have a step by hand and others have none."""
+    without = [name for name, configuration in merged.items() if configuration.manual is None]
+    having = [name for name in merged if name not in without]
+    if without and having:
+        yield Issue(
+            path=("configurations", without[0]),
+            message=f"`{having[0]}` has `manual` and `{without[0]}` has none: nothing leads back",
+            hint="Give `manual` to every configuration.",
+            at_key=True,
+        )
 
 
 def _shared_data(merged: Mapping[str, Merged]) -> Iterator[Issue]:

@@ -352,9 +352,8 @@ def check(loaded: LoadedExperiment, assembly: Assembly) -> tuple[Finding, ...]:
         raise loaded.error(problems)
     places = _require_ready(assembly)
     found = (finding for platform in places for finding in platform.findings())
-    stack = () if assembly.stack is None else assembly.stack.findings()
     site = () if assembly.site is None else assembly.site.findings()
-    return (*assembly.engine.findings(), *found, *stack, *site)
+    return (*assembly.engine.findings(), *found, *site)
 
 
 def _require_ready(assembly: Assembly) -> Collection[Platform]:

@@ -28,12 +28,9 @@ from typing import Any, ClassVar, Final
 from steelyard.core.outside import Command
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.wording import PreflightError, PrivilegeError, SteelyardError, TargetError
-from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Host, KernelFiles, LocalHost
 from steelyard.gateways.placed_files import PlacedFile, PlacedFiles
 from steelyard.gateways.process import Processes
-from steelyard.gateways.virsh import Virsh
-from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.apply.door import (
     Check,
     KnobDoor,
@@ -483,9 +480,3 @@ def kernel_doors(host: Host, kernel: KernelFiles) -> Mapping[KnobKind, KnobDoor]
         KnobKind.SYSFS: SysfsDoor(host=host, kernel=kernel),
         KnobKind.HUGE_PAGES: pools,
     }
-
-
-def stack_doors(doors: Doors) -> Mapping[KnobKind, KnobDoor]:
-    """Return the doors to this machine's kernel and its domains; nothing is asked yet."""
-    domains = DomainDoor(domains=Virsh(processes=doors.processes), host=doors.host)
-    return {**kernel_doors(doors.host, doors.kernel), KnobKind.DOMAIN: domains}

@@ -449,20 +449,3 @@ def _disk(disk: Element) -> DomainDisk:
         cache=_attribute(disk, "driver", "cache"),
         io=_attribute(disk, "driver", "io"),
     )
-
-
-def domain_name(text: str) -> str | None:
-    """Return the name of a libvirt domain from its XML; None where it has none."""
-    try:
-        return name_of_domain(text) or None
-    except InputError:
-        return None
-
-
-def name_of_domain(text: str) -> str:
-    """Return the name of a libvirt domain from its XML, empty where it has none.
-
-    Raises:
-        InputError: It is no XML of a domain.
-    """
-    return (parse_domain(text).findtext("name") or "").strip()

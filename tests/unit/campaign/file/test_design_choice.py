@@ -167,10 +167,6 @@ OBSTACLES: dict[str, tuple[Change, str]] = {
         contender(on(Layer.LINUX, "vm.swappiness", "1")),
         "settings of the whole machine hold for all servers on it",
     ),
-    "hypervisor": (
-        contender(on(Layer.KVM, "hugepages", "on")),
-        "settings of the whole machine hold for all servers on it",
-    ),
     "by the clock": (
         after(written(), contender(*asks(wall_clock_thing="on"))),
         "wall_clock_thing acts by the clock",

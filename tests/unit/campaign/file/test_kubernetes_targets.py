@@ -236,7 +236,6 @@ def test_wrong_services(keys: str, rest: str, message: str) -> None:
     [
         ("cgroup: {cpus: 1}", "the server of `other` is a pod, whose processes"),
         ("linux: {vm.swappiness: 1}", "is a pod, and `linux` turns knobs of this machine"),
-        ("kvm: {domain: a.xml}", "is a pod, whose node is no virtual machine"),
         ("profile: fitted", "fits this machine, not the one of a pod"),
     ],
 )

@@ -1,4 +1,4 @@
-"""``linux``, ``kvm`` and ``manual`` in experiment files: inherited, varied, and refused."""
+"""``linux`` and ``manual`` in experiment files: inherited, varied, and refused."""
 
 from pathlib import Path
 
@@ -6,7 +6,6 @@ import pytest
 from experiment_texts import SMALL, load, problems_of
 
 from steelyard.core.experiment import Layer, ManualStep
-from steelyard.tuning.facts.domain_xml import domain_name
 
 _STACK = """\
 version: 1
@@ -24,9 +23,9 @@ configurations:
     extends: pages
     linux: {vm.swappiness: null, vm.nr_hugepages: 300}
 """
-_GUESTS = """\
+_STEPS = """\
 version: 1
-name: guests
+name: steps
 workloads:
   - {name: reads, builtin: select-only, scale_factor: 1}
 loads: {clients: 1}
@@ -34,13 +33,9 @@ seed: 1
 configurations:
   default:
     target: {kind: endpoint, host: guest}
-    kvm: {domain: loose.xml}
     manual: {command: "./cycle 'my guest'", timeout: 5m}
-  pinned:
-    extends: default
-    kvm: {domain: pinned.xml}
+  pinned: {extends: default}
 """
-_DOMAIN = "<domain type='kvm'>\n  <!-- pins -->\n  <name> guest-1 </name>\n  <vcpu>2</vcpu>\n"
 
 
 def _asked(text: str, configuration: str, *overrides: str) -> dict[str, str]:
@@ -91,11 +86,10 @@ def test_factors_vary_kernel_settings() -> None:
         ("manual: {timeout: 5m}", "neither what to do nor which command"),
         ('manual: {command: "a \'b"}', "is no command"),
         ("manual: {text: Do it.}", "nothing leads back"),
-        ("kvm: {domain: pinned.xml}", "there is no file"),
     ],
 )
 def test_each_mistake_is_told_with_a_way_out(given: str, message: str) -> None:
-    """Names, values, steps that nobody does, and machines that nobody defined."""
+    """Names, values, and steps that nobody does."""
     text = SMALL.replace(
         "  other: {extends: default}\n", f"  other: {{extends: default, {given}}}\n"
     )
@@ -119,82 +113,10 @@ def test_an_endpoints_kernel_is_out_of_reach() -> None:
     assert all("knobs of this machine" in p.message for p in found)
 
 
-def _guests(folder: Path, *overrides: str) -> str:
-    for name in ("loose.xml", "pinned.xml"):
-        (folder / name).write_text(_DOMAIN + f"  <!-- {name} -->\n</domain>\n")
-    return _GUESTS
-
-
-def test_a_virtual_machine_is_its_file_and_its_text(tmp_path: Path) -> None:
-    """The record needs no other file; a command is split as a shell would."""
-    experiment = load(_guests(tmp_path), tmp_path).experiment
-    pinned = experiment.configuration("pinned")
-    assert pinned.asked(Layer.KVM) == {"domain": "pinned.xml"}
-    assert "pinned.xml" in pinned.domain_xml
-    assert pinned.manual == ManualStep(command=("./cycle", "my guest"), timeout_s=300.0)
-    assert experiment.configuration("default").domain_xml != pinned.domain_xml
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("kind: endpoint, host: guest", "kind: local", "cannot power-cycle itself"),
-        (
-            "    manual: {command: \"./cycle 'my guest'\", timeout: 5m}\n",
-            "",
-            "nothing power-cycles",
-        ),
-        ("    kvm: {domain: loose.xml}\n", "", "`default` has none: nothing leads back"),
-    ],
-)
-def test_a_virtual_machine_needs_a_way_to_be_started_anew(
-    tmp_path: Path, old: str, new: str, message: str
-) -> None:
-    """Not the machine we are on, and not without somebody who power-cycles it."""
-    text = _guests(tmp_path).replace(old, new)
-    assert any(message in p.message for p in problems_of(text, base=tmp_path))
-
-
-def test_a_file_that_is_no_domain_is_refused(tmp_path: Path) -> None:
-    """Its name is what libvirt knows it by."""
-    text = _guests(tmp_path)
-    for content in (
-        "<network><name>n</name></network>",
-        "<domain><name>x</name> & <oops>",
-        "<domain><name>x</name>",
-        "<domain><!-- <name>x</name> --></domain>",
-        "<domain><metadata><name>x</name></metadata></domain>",
-    ):
-        (tmp_path / "pinned.xml").write_text(content)
-        (problem,) = problems_of(text, base=tmp_path)
-        assert "no XML of a libvirt domain" in problem.message, content
-        assert problem.line == 14
-
-
-def test_the_name_is_the_domains_own() -> None:
-    """Not one of a comment before it, which would be another machine."""
-    text = "<domain type='kvm'><!-- was <name>old</name> --><name> guest-1 </name></domain>"
-    assert domain_name(text) == "guest-1"
-    assert domain_name("<domain><name>x") is None
-
-
-@pytest.mark.parametrize(
-    "element",
-    [
-        "<graphics type='vnc' passwd='hunter2' passwdValidTo='2030-01-01T00:00:00'/>",
-        '<graphics type="spice" passwd="hunter2"/>',
-        "<!-- <graphics type='vnc' passwd='hunter2'/> -->",
-        "<secret type='passphrase'>hunter2</secret>",
-        "<commandline><arg value='secret,id=s0,data=hunter2'/></commandline>",
-    ],
-)
-def test_a_definition_with_a_password_is_refused(tmp_path: Path, element: str) -> None:
-    """The record has the whole text, and whoever reads the record would have the password."""
-    text = _guests(tmp_path)
-    (tmp_path / "pinned.xml").write_text(f"{_DOMAIN}{element}</domain>")
-    (problem,) = problems_of(text, base=tmp_path)
-    assert "has a password in it" in problem.message
-    assert "hunter2" not in problem.message + problem.hint
+def test_the_command_of_a_step_is_inherited() -> None:
+    """It is split as a shell would."""
+    step = load(_STEPS).experiment.configuration("pinned").manual
+    assert step == ManualStep(command=("./cycle", "my guest"), timeout_s=300.0)
 
 
 def test_the_command_that_restarts_an_endpoint_has_no_password_either() -> None:
@@ -204,20 +126,6 @@ def test_the_command_that_restarts_an_endpoint_has_no_password_either() -> None:
     assert [p.message for p in found if "password" in p.message] == [
         "the command has a password in it"
     ]
-
-
-@pytest.mark.parametrize(
-    "element",
-    [
-        "<graphics type='vnc' passwd=''/>",
-        "<auth username='libvirt'><secret type='ceph' uuid='2ec1'/></auth>",
-    ],
-)
-def test_a_reference_to_a_secret_is_none(tmp_path: Path, element: str) -> None:
-    """It is kept by libvirt; the definition only says which one."""
-    text = _guests(tmp_path)
-    (tmp_path / "pinned.xml").write_text(f"{_DOMAIN}{element}</domain>")
-    assert "<vcpu>2" in load(text, tmp_path).experiment.configuration("pinned").domain_xml
 
 
 @pytest.mark.parametrize(
@@ -232,16 +140,14 @@ def test_a_reference_to_a_secret_is_none(tmp_path: Path, element: str) -> None:
         ("cycle --password --wait", False),
     ],
 )
-def test_a_command_with_a_password_is_refused(
-    tmp_path: Path, command: str, *, refused: bool
-) -> None:
+def test_a_command_with_a_password_is_refused(command: str, *, refused: bool) -> None:
     """It would be in the record; a file that it is read from is not."""
     old = "{command: \"./cycle 'my guest'\", timeout: 5m}"
-    text = _guests(tmp_path).replace(old, f"{{command: {command}}}")
+    text = _STEPS.replace(old, f"{{command: {command}}}")
     assert command in text
     if not refused:
-        assert load(text, tmp_path).experiment.configuration("pinned").manual
+        assert load(text).experiment.configuration("pinned").manual
         return
-    (problem,) = problems_of(text, base=tmp_path)
+    (problem,) = problems_of(text)
     assert "has a password in it" in problem.message
     assert "hunter2" not in problem.message + problem.hint

@@ -1,14 +1,12 @@
-"""The stack of configurations in any order: shared steps, shared knobs, and commands that hang."""
+"""The stack of configurations in any order: shared steps, shared knobs, and what fails."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
-from fakes.campaigns import an_experiment
-from fakes.stack import READ_AHEAD, SWAPPINESS, FakeMachine, Outside, asking
-from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting
-from steelyard.core.stack import Knob, KnobKind
+from fakes.stack import READ_AHEAD, SWAPPINESS, Outside, asking
+from steelyard.core.experiment import ManualStep
+from steelyard.core.stack import KnobKind
 from steelyard.core.wording import InputError, LeftBehindError, MeasurementError, SteelyardError
 from steelyard.targets.stack import Hooks, StackMeans, StackSettings
 from steelyard.tuning.apply.kernel import kernel_doors
@@ -16,24 +14,7 @@ from support.stack import MemoryLedger
 
 OTHER_DISK = "/sys/dev/block/8:16/queue/read_ahead_kb"
 _HOOK = ManualStep(command=("hook", "guest"))
-
-
-def _guests(linux: Mapping[str, str] | None = None) -> Experiment:
-    """Return two definitions of one machine, and one command that starts it for both."""
-    experiment = an_experiment(restart=False)
-    asked = tuple(Setting(layer=Layer.LINUX, name=n, value=v) for n, v in (linux or {}).items())
-    configurations = tuple(
-        replace(
-            configuration,
-            settings=tuple(
-                sorted((*asked, Setting(layer=Layer.KVM, name="domain", value=configuration.name)))
-            ),
-            domain_xml=f"<domain><name>guest</name><!-- {configuration.name} --></domain>",
-            manual=_HOOK,
-        )
-        for configuration in experiment.configurations
-    )
-    return replace(experiment, configurations=configurations)
+_BOTH = {"read_ahead": "128kB", "vm.swappiness": "1"}
 
 
 def test_one_command_for_all_configurations_runs_for_each() -> None:
@@ -45,18 +26,6 @@ def test_one_command_for_all_configurations_runs_for_each() -> None:
         settings.put(configuration)
     told = [command.environment["STEELYARD_CONFIGURATION"] for command in outside.processes.ran]
     assert told == ["slow", "fast", "slow"]
-
-
-def test_a_machine_is_power_cycled_for_its_second_definition_too() -> None:
-    """The command is the same, and what it starts is not."""
-    outside = Outside()
-    outside.processes.on("hook")
-    settings = outside.settings(_guests(), MemoryLedger())
-    for configuration in ("slow", "fast"):
-        settings.put(configuration)
-        outside.machine.power_cycle()
-        assert settings.in_force().deviations == ()
-    assert len(outside.processes.ran) == 2
 
 
 @pytest.mark.parametrize("order", [("slow", "fast"), ("fast", "slow")])
@@ -115,45 +84,36 @@ def test_what_a_configuration_leaves_alone_is_shown_of_its_own_disk() -> None:
     assert (seen.name, seen.value) == ("linux: read_ahead", "8192")
 
 
-class _Hanging(FakeMachine):
-    """A machine whose libvirt stopped answering."""
+def _broken(outside: Outside, error: SteelyardError) -> None:
+    """Let the kernel fail from now on where the read-ahead of a disk is written."""
 
-    error: SteelyardError
+    def before_write(path: str) -> None:
+        if path == READ_AHEAD:
+            raise error
 
-    def revert(self, knob: Knob, snapshot: str) -> None:
-        """Fail as a command does that has no end."""
-        assert (knob.place, bool(snapshot)) == ("guest", True)
-        raise self.error
+    outside.kernel.before_write = before_write
 
 
-@pytest.mark.parametrize("error", [MeasurementError("no end"), InputError("no XML")])
-def test_a_command_that_hangs_at_the_end_keeps_nothing_else_turned(error: SteelyardError) -> None:
+@pytest.mark.parametrize("error", [MeasurementError("no end"), InputError("no number")])
+def test_what_fails_at_the_end_keeps_nothing_else_turned(error: SteelyardError) -> None:
     """Whatever the error, all the rest goes back, and what does not is told."""
-    machine = _Hanging()
-    machine.error = error
-    outside, ledger = Outside(machine=machine), MemoryLedger()
-    outside.processes.on("hook")
-    settings = outside.settings(_guests({"vm.swappiness": "1"}), ledger)
+    outside, ledger = Outside(), MemoryLedger()
+    settings = outside.settings(asking({}, _BOTH), ledger)
     settings.put("fast")
-    settings._kept.sort(key=lambda knob: knob.kind is KnobKind.DOMAIN)  # turned last
+    settings._kept.sort(key=lambda knob: knob.kind is KnobKind.SYSFS)  # turned last
+    _broken(outside, error)
     with pytest.raises(LeftBehindError, match=error.message):
         settings.remove()
     assert outside.kernel.files[SWAPPINESS] == "60\n"
-    assert list(ledger.snapshots) == ["guest"]
+    assert list(ledger.snapshots) == [READ_AHEAD]
 
 
-def test_a_command_that_hangs_is_a_deviation_of_its_configuration() -> None:
+def test_what_fails_is_a_deviation_of_its_configuration() -> None:
     """The other settings are turned all the same; the block is void, not the campaign."""
-
-    class Slow(FakeMachine):
-        def apply(self, knob: Knob) -> None:
-            assert knob.place == "guest"
-            raise MeasurementError("virsh did not end within 60 s")
-
-    outside = Outside(machine=Slow())
-    outside.processes.on("hook")
-    settings = outside.settings(_guests({"vm.swappiness": "1"}), MemoryLedger())
+    outside = Outside()
+    settings = outside.settings(asking({}, _BOTH), MemoryLedger())
+    _broken(outside, MeasurementError("the disk did not answer"))
     settings.put("fast")
     assert outside.kernel.files[SWAPPINESS] == "1\n"
     (deviation,) = settings.in_force().deviations
-    assert deviation == "kvm: domain: virsh did not end within 60 s"
+    assert deviation == "linux: read_ahead: the disk did not answer"

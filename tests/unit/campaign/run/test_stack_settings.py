@@ -1,11 +1,10 @@
 """The stack below the servers: turned for one, seen in effect, put back at any death."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fakes.campaigns import CAMPAIGN_ID, Killed, Stage, an_experiment
+from fakes.campaigns import CAMPAIGN_ID, Killed, Stage
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
@@ -20,7 +19,7 @@ from fakes.stack import (
     asking,
 )
 from steelyard.campaign.cleanup import leftovers
-from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting
+from steelyard.core.experiment import Experiment, ManualStep
 from steelyard.core.outside import TurnedKnob
 from steelyard.core.wording import LeftBehindError, PreflightError, PrivilegeError, TargetError
 from steelyard.gateways.doors import Doors
@@ -199,54 +198,6 @@ def test_a_hook_knows_its_configuration() -> None:
     step = ManualStep(command=("hook",))
     _settings(outside, asking({}, {}, manual=(step, step))).put("slow")
     assert outside.processes.ran[0].environment["STEELYARD_CONFIGURATION"] == "slow"
-
-
-def _guests(outside: Outside) -> StackSettings:
-    """Return settings of two configurations that define one machine, and a hook that starts it."""
-    outside.processes.on("hook")
-    experiment = an_experiment(restart=False)
-    configurations = tuple(
-        replace(
-            configuration,
-            settings=(Setting(layer=Layer.KVM, name="domain", value=f"{configuration.name}.xml"),),
-            domain_xml=f"<domain><name>guest</name><!-- {configuration.name} --></domain>",
-            manual=ManualStep(command=("hook", configuration.name)),
-        )
-        for configuration in experiment.configurations
-    )
-    return _settings(outside, replace(experiment, configurations=configurations))
-
-
-def test_a_machine_that_was_not_started_anew_is_a_deviation() -> None:
-    """Its definition is taken at a power cycle; a hook that did none does not bring it about."""
-    outside = Outside()
-    settings = _guests(outside)
-    settings.put("slow")
-    (deviation,) = settings.in_force().deviations
-    assert "power-cycle it" in deviation
-    assert _shown(settings) == {"kvm: domain": "another definition"}
-    outside.machine.power_cycle()
-    assert settings.in_force().deviations == ()
-    assert _shown(settings) == {"kvm: domain": "slow.xml"}
-
-
-def test_a_machine_is_defined_as_it_was_at_the_end() -> None:
-    """Whatever the configurations made of it; that it is started anew is the user's to do."""
-    outside = Outside()
-    before = outside.machine.defined
-    settings = _guests(outside)
-    settings.require_ready()
-    assert [finding.code for finding in settings.findings()] == ["domains-not-run"]
-    for configuration in ("slow", "fast", "slow"):
-        settings.put(configuration)
-        assert f"<!-- {configuration} -->" in outside.machine.defined
-    settings.remove()
-    assert outside.machine.defined == before
-    assert [command.argv for command in outside.processes.ran] == [
-        ("hook", "slow"),
-        ("hook", "fast"),
-        ("hook", "slow"),
-    ]
 
 
 def test_what_does_not_go_back_is_left_behind_and_the_rest_goes() -> None:
