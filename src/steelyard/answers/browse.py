@@ -121,7 +121,7 @@ def list_document(
         title=count(found, "campaign"),
         subtitle=f"below {place}, newest first{of_page}",
         sections=(Section(anchor="campaigns", title="Campaigns", blocks=(block,)),),
-        links=(*turning, Link(text="history of all", address="/history")),
+        links=turning,
         query=query,
     )
 

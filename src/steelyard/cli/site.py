@@ -33,7 +33,6 @@ from steelyard.answers.browse import (
 )
 from steelyard.answers.campaign import analyse
 from steelyard.answers.environments import compare_environments, environments_document
-from steelyard.answers.history import history_document, history_of
 from steelyard.answers.report import Listed
 from steelyard.cli.campaigns import HOME, campaign_is_held, listed_campaign, readable
 from steelyard.core.campaign import CampaignRecord
@@ -166,7 +165,7 @@ def _state(path: Path, *, whole: bool = True) -> tuple[object, ...]:
 
 
 def _slim(listed: Listed) -> Listed:
-    """Return what a list and a history need of a campaign: not its runs."""
+    """Return what a list needs of a campaign: not its runs."""
     analysis = listed.analysis
     return replace(listed, analysis=None if analysis is None else replace(analysis, runs=()))
 
@@ -194,12 +193,6 @@ class Pages:
         place = str(site.place)
         document = list_document(listed, place=place, query=query, found=len(heads), page=number)
         return render_html(document)
-
-    def history(self) -> str:
-        """Return the effects over all campaigns."""
-        site = self._site
-        found = [site.listed_soon(site.path(head)) for head in site.heads().values()]
-        return render_html(_linked(history_document(history_of(found, {}, [str(site.place)]))))
 
     def report(self, identity: str) -> str:
         """Return the whole report of a campaign."""
@@ -268,7 +261,6 @@ class Pages:
 _CAMPAIGN: Final = "/campaign/<identity>"
 _RULES: Final[Mapping[str, Callable[..., Callable[..., str | Response]]]] = {
     "/": lambda pages: pages.campaigns,
-    "/history": lambda pages: pages.history,
     f"{_CAMPAIGN}/": lambda pages: pages.report,
     f"{_CAMPAIGN}/live": lambda pages: pages.live,
     f"{_CAMPAIGN}/blocks": lambda pages: pages.blocks,

@@ -329,36 +329,6 @@ def _tail_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     return layered(told, few, title=panel.title, width=width, height=230)
 
 
-def _campaigns_panel(figure: Figure, panel: Panel) -> Drawing:
-    """Return effects, or rates, campaign by campaign."""
-    is_effect = panel.names[-1] == "effect"
-    title = "campaigns, in the order of time" if panel.last else None
-    axis = alt.Axis(title=title, grid=False, format="d", values=run_ticks(panel.values("at")))
-    x = alt.X("at:Q", axis=axis, scale=alt.Scale(nice=False, zero=False, padding=12))
-    y_axis = alt.Axis(
-        title="effect, %" if is_effect else figure.words.rate, format="~s", minExtent=44
-    )
-    y = alt.Y("value:Q", axis=y_axis, scale=alt.Scale(zero=is_effect, padding=8))
-    marks = [
-        chart_of(panel)
-        .transform_filter(f"datum.mark == '{mark}'")
-        .mark_rule(color=theme.MORE if mark == "changed" else theme.MUTED, strokeDash=dash)
-        .encode(x=x)
-        for mark, dash in (("changed", [1, 0]), ("marked", [4, 4]))
-    ]
-    base = chart_of(panel).encode(x=x, color=colour_of(figure, legend=True))
-    bounded = base.transform_filter("datum.low !== null").mark_rule(strokeWidth=2)
-    return layered(
-        *marks,
-        base.mark_line(strokeWidth=1, opacity=0.4).encode(y=y),
-        bounded.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
-        base.mark_point(filled=True, opacity=1, size=50).encode(y=y),
-        title=panel.title,
-        width=theme.width_of(figure) - 80,
-        height=170 if is_effect else 110,
-    )
-
-
 def _moments_panel(figure: Figure, panel: Panel) -> Drawing:
     """Return percentiles over runs as marks, over the seconds of long runs as lines."""
     draw = _window_panel if figure.identity == WINDOWS else _slice_panel
@@ -744,5 +714,4 @@ _DRAW = {
     ChartKind.CAPACITY: (_two_by_two(_capacity_panel, 375, 800), ("workload",)),
     ChartKind.LATENCY_TAIL: (_two_by_two(_tail_panel, 370, 800), ("workload", "load")),
     ChartKind.LATENCY_OVER_TIME: (_one_by_one(_moments_panel), ("workload", "load")),
-    ChartKind.HISTORY: (_one_by_one(_campaigns_panel), ("workload", "machine", "track")),
 }

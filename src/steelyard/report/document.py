@@ -75,7 +75,6 @@ class ChartKind(StrEnum):
     CAPACITY = "capacity"
     LATENCY_TAIL = "latency-tail"
     LATENCY_OVER_TIME = "latency-over-time"
-    HISTORY = "history"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,6 @@ _CALLS = {
     ("list",): (),
     ("claims",): (),
     ("import",): ("t.csv",),
-    ("history",): (),
     ("article",): ("campaigns/one",),
     ("show",): ("campaigns/one",),
     ("explain",): ("campaigns/one",),

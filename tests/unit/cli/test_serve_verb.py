@@ -52,8 +52,8 @@ def test_nothing_is_shown_without_the_token(place: Path) -> None:
     assert client.get("/").status_code == 403
     assert client.get("/?token=another").status_code == 403
     assert "quick" not in client.get("/").text
-    admitted = client.get("/history?token=" + TOKEN)
-    assert (admitted.status_code, admitted.headers["Location"]) == (303, "/history")
+    admitted = client.get("/campaign/1/?token=" + TOKEN)
+    assert (admitted.status_code, admitted.headers["Location"]) == (303, "/campaign/1/")
     assert "HttpOnly" in admitted.headers["Set-Cookie"]
     assert "SameSite=Strict" in admitted.headers["Set-Cookie"]
     assert client.get("/").status_code == 200
@@ -158,23 +158,21 @@ def test_every_line_of_a_list_is_computed_once(
 ) -> None:
     """Also of more campaigns than whole analyses are kept of; no runs are kept with them."""
     monkeypatch.setattr(site, "_KEPT_ELSE", 1)
-    assert visitor.get("/").status_code == visitor.get("/history").status_code == 200
+    assert visitor.get("/").status_code == 200
     monkeypatch.setattr(site, "listed_campaign", lambda *_, **__: pytest.fail("computed again"))
-    assert visitor.get("/").status_code == visitor.get("/history").status_code == 200
+    assert visitor.get("/").status_code == 200
 
 
 def test_a_large_journal_holds_up_no_list(
     visitor: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The list and the history say that it was not read; once a page of it was, they show it."""
+    """The list says that it was not read; once a page of it was, it shows it."""
     monkeypatch.setattr(site, "_LARGEST_LISTED_BYTES", 200_000)
     text = visitor.get("/").text
     assert text.count("not computed for a list: its journal has") == 1
     assert "small against large shared buffers" in text
-    assert "not computed for a list" in visitor.get("/history").text
     assert visitor.get(address(visitor, "quick") + "blocks").status_code == 200
-    for page in ("/", "/history"):
-        assert "not computed for a list" not in visitor.get(page).text
+    assert "not computed for a list" not in visitor.get("/").text
 
 
 def test_what_was_computed_waits_for_nobody(
@@ -220,7 +218,7 @@ def test_only_files_of_the_record_are_given_away(visitor: FlaskClient, place: Pa
         assert f">{name}<" not in listed
 
 
-def test_two_campaigns_side_by_side_and_all_in_a_history(visitor: FlaskClient, place: Path) -> None:
+def test_two_campaigns_side_by_side(visitor: FlaskClient, place: Path) -> None:
     """The choice leads to the comparison, those of one experiment first; nothing but reading."""
     shutil.copytree(place / "quick", place / "again")
     home = address(visitor, "quick")
@@ -231,7 +229,6 @@ def test_two_campaigns_side_by_side_and_all_in_a_history(visitor: FlaskClient, p
     assert (same.status_code, other.status_code) == (200, 422)
     assert "reads" in same.text
     assert visitor.get(home + "compare?with=0").status_code == 404
-    assert visitor.get("/history").status_code == 200
     for method in ("post", "put", "delete"):
         assert getattr(visitor, method)(home).status_code == 405
 

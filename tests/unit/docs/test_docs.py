@@ -60,7 +60,6 @@ _STARTS_NOTHING = {
     *(("presets",), ("schema",), ("plan",), ("list",), ("show",), ("report",), ("explain",)),
     *(
         ("compare",),
-        ("history",),
         ("article",),
         ("latency",),
         ("claims",),
@@ -121,8 +120,6 @@ def shown_things(argv: tuple[str, ...], shown_files: Path, buffers: Path) -> Non
         shown = {"before.log.gz": "closed", "after.log.gz": "closed", "rated.gz": "open"}
         for name, loop in shown.items():
             copyfile(examples / "coordinated-omission" / f"{loop}.log.gz", shown_files / name)
-    if argv[0] == "history":
-        copytree(buffers, shown_files / "campaigns" / "one")
     for name in {word for word in argv if word.startswith("campaigns/")}:
         copytree(buffers, shown_files / name)
 

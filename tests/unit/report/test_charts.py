@@ -10,8 +10,7 @@ import pytest
 from altair.vegalite.v6.schema.core import load_schema
 from jsonschema import Draft7Validator
 
-from fakes import analyses, curves, histories, latencies, open_loops, reasons
-from steelyard.answers.history import History, history_document
+from fakes import analyses, curves, latencies, open_loops, reasons
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.report import charts
@@ -22,10 +21,9 @@ from steelyard.report.document import ChartKind, Figure
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def figures(analysis: CampaignAnalysis | History) -> dict[ChartKind, Figure]:
-    """Return the figures of a report, or of a history, by their kind."""
-    is_history = isinstance(analysis, History)
-    document = history_document(analysis) if is_history else build_document(analysis)
+def figures(analysis: CampaignAnalysis) -> dict[ChartKind, Figure]:
+    """Return the figures of a report by their kind."""
+    document = build_document(analysis)
     blocks = (block for section in document.sections for block in section.blocks)
     return {block.kind: block for block in blocks if isinstance(block, Figure)}
 
@@ -35,7 +33,7 @@ def test_every_chart_is_a_titled_drawing() -> None:
     """Each is well-formed XML with title and description, and its ids carry its name."""
     drawn = figures(curves.scalability()) | figures(analyses.noise_floor())
     drawn |= figures(reasons.explained()) | figures(latencies.tails())
-    drawn |= figures(open_loops.with_rates()) | figures(histories.history())
+    drawn |= figures(open_loops.with_rates())
     assert set(drawn) == set(ChartKind)
     for figure in drawn.values():
         root = ET.fromstring(render_chart(figure) or "")  # noqa: S314 - our own drawing
@@ -48,7 +46,7 @@ def test_every_chart_is_a_titled_drawing() -> None:
 def _all_figures() -> list[Figure]:
     scenes = (
         *(curves.scalability(), analyses.noise_floor(), reasons.explained()),
-        *(latencies.tails(), open_loops.with_rates(), analyses.quick(), histories.history()),
+        *(latencies.tails(), open_loops.with_rates(), analyses.quick()),
     )
     return [figure for scene in scenes for figure in figures(scene).values()]
 
@@ -87,7 +85,6 @@ def test_workloads_never_share_an_axis(kind: ChartKind) -> None:
         ChartKind.LATENCY_TAIL: latencies.tails,
         ChartKind.LATENCY_OVER_TIME: latencies.tails,
         ChartKind.CAPACITY: open_loops.with_rates,
-        ChartKind.HISTORY: histories.history,
     }
     scene = scenes.get(kind, curves.scalability)
     spec = json.loads(specification(figures(scene())[kind]))
