@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from steelyard.answers.latency.results import histogram_of_run
 from steelyard.core.measurement import RunLatency
 from steelyard.core.wording import US_PER_S
 from steelyard.record.directory import read_campaign
-from steelyard.stats.histogram import Histogram
+from steelyard.stats.histogram import Histogram, bucket_bounds
 from support.live import Steelyard, interrupted, wait_for
 from support.striking import data_at_work, signal_server
 
@@ -68,7 +69,8 @@ class Stalled:
     @property
     def late(self) -> int:
         """Return how many transactions took more than half of the stall."""
-        return round(self.whole.share_above(self.least_s / 2 * US_PER_S) * self.whole.total)
+        least_us, _ = bucket_bounds(np.arange(len(self.whole.counts)))
+        return int(self.whole.counts[least_us > self.least_s / 2 * US_PER_S].sum())
 
     def quantile_s(self, share: float) -> float:
         """Return a percentile, whether or not there are enough transactions to tell it."""

@@ -63,8 +63,6 @@ from steelyard.report.document import (
 )
 from steelyard.stats.spending import has_many_cells
 
-Rows = tuple[tuple[Value, ...], ...]
-
 # A strip of five to ten points per run stays legible, and the page light, up to about this many.
 _MOST_STRIP_POINTS = 6000
 

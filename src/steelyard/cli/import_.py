@@ -12,6 +12,7 @@ _FORMS = (
     *("pgbench", "pgbench-log", "redis-benchmark", "redis-benchmark-csv", "sysbench", "hammerdb"),
     *("iostat", "explain", "cloudwatch", "table"),
 )
+_ONE_GROUP = "log"
 
 
 @click.command("import")
@@ -71,15 +72,14 @@ def _read(words: tuple[str, ...], form: str) -> "list[PublishedRow]":
     Raises:
         InputError: With what is wrong in any of them.
     """
-    from steelyard.cli.percentiles import ONE_GROUP, groups_of
     from steelyard.core.wording import InputError, raise_together
 
     rows: list[PublishedRow] = []
     wrong = []
-    is_named = any(word.startswith(f"{ONE_GROUP}=") for word in words)
-    for group, files in groups_of(words).items():
+    is_named = any(word.startswith(f"{_ONE_GROUP}=") for word in words)
+    for group, files in _groups_of(words).items():
         for path in files:
-            unnamed = group == ONE_GROUP and not is_named
+            unnamed = group == _ONE_GROUP and not is_named
             name = path.name.split(".")[0] if unnamed else group
             try:
                 rows += _of_file(path, name, form)
@@ -87,6 +87,42 @@ def _read(words: tuple[str, ...], form: str) -> "list[PublishedRow]":
                 wrong.append(error)
     raise_together(wrong)
     return rows
+
+
+def _groups_of(words: tuple[str, ...]) -> dict[str, tuple[Path, ...]]:
+    """Return the files of each group that words of a command line name.
+
+    ``NAME=PATTERN`` begins a group or goes on with it, and files without a name belong to the
+    group named last; without any name all files are one group.
+
+    Raises:
+        InputError: A file has no group while others have.
+    """
+    from steelyard.core.wording import InputError
+
+    found: dict[str, list[Path]] = {}
+    name = ""
+    for word in words:
+        given, equals, pattern = word.partition("=")
+        if equals and given and not Path(word).exists():
+            name, word = given, pattern  # noqa: PLW2901 - the rest of it is the file
+        found.setdefault(name, []).extend(_matching(word))
+    if len(found) > 1 and "" in found:
+        first = found[""][0]
+        raise InputError(
+            f"{first} has no name, and other files have",
+            hint=f"Name its run too: NAME={first}, before or after the others.",
+        )
+    return {key or _ONE_GROUP: tuple(dict.fromkeys(files)) for key, files in found.items()}
+
+
+def _matching(pattern: str) -> list[Path]:
+    """Return the files that a pattern names: a shell leaves those behind ``NAME=`` to us."""
+    path = Path(pattern)
+    if path.exists() or not any(sign in pattern for sign in "*?["):
+        return [path]
+    base = Path(path.anchor) if path.is_absolute() else Path()
+    return sorted(base.glob(str(path.relative_to(path.anchor)))) or [path]
 
 
 def _of_file(path: Path, name: str, form: str) -> "list[PublishedRow]":

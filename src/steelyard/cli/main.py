@@ -110,7 +110,6 @@ _VERBS = {
     "kubernetes": "Print what a Kubernetes cluster needs for campaigns.",
     "redis": "Count what Redis loses in a crash; plan split persistence.",
     "postgres": "Count what PostgreSQL loses in a crash.",
-    "latency": "Show latency percentiles from logs of pgbench or a campaign.",
     "compare": "Compare two configurations of a campaign, or two campaigns.",
     "article": "Write an article of several campaigns: results, what to choose, method.",
     "serve": "Show campaigns in a browser: live, down to single seconds.",

@@ -5,7 +5,7 @@ reason. The facts of machine, tools and servers are what must be known to trust 
 
 What the transaction log of a run says is counted into buckets. Counts add up exactly in any order,
 and the percentiles of a sum are those of all transactions together; percentiles themselves are
-never averaged (METHOD 8). An aggregated log has sums by interval, without percentiles.
+never averaged (METHOD 8).
 
 Counters of evidence are differences over the whole run, from idle before it to idle after it, ramp
 included: PostgreSQL's sessions report at their end, so only then is nothing left out. What is
@@ -476,51 +476,6 @@ class RunLatency:
     told_to_s: float | None = None
     windows: tuple[LatencyWindow, ...] = ()
     seconds: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """Times of an interval.
-
-    Attributes:
-        mean_s: Their mean.
-        stddev_s: Their standard deviation; its denominator is their number.
-        least_s: The shortest.
-        longest_s: The longest.
-    """
-
-    mean_s: float
-    stddev_s: float
-    least_s: float
-    longest_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoggedInterval:
-    """One line: the transactions of one thread that ended in an interval.
-
-    Attributes:
-        start_s: Seconds since the epoch.
-        transactions: Successful ones.
-        latency: None where none succeeded.
-        lag: From the scheduled start to the start; None likewise, and where all are 0, as they
-            are without a rate.
-        skipped: 0 without a latency limit, too.
-        retried: Tried more than once; 0 without ``--max-tries``, too.
-        retries: Further tries in all.
-        serialization_failures: 0 without ``--failures-detailed``, too.
-        deadlock_failures: Likewise.
-    """
-
-    start_s: int
-    transactions: int
-    latency: Spread | None
-    lag: Spread | None
-    skipped: int
-    retried: int
-    retries: int
-    serialization_failures: int
-    deadlock_failures: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

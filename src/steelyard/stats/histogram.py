@@ -1,8 +1,7 @@
 """Latencies as counts that add up exactly: a log-linear histogram (METHOD 8).
 
 Percentiles must never be averaged. Counts may be added in any order, and the percentiles of the
-sum are those of all values together, within the width of a bucket. The buckets are those of an
-HdrHistogram of two significant digits, so that counts can be handed over without loss.
+sum are those of all values together, within the width of a bucket.
 """
 
 from collections.abc import Iterable
@@ -52,16 +51,6 @@ class Histogram:
     def tells(self, share: float) -> bool:
         """Return whether there are enough values for a quantile, see ``values_needed``."""
         return self.total >= values_needed(share)
-
-    def share_above(self, value: float) -> float:
-        """Return the share of the values in buckets that lie wholly above a value, 0 of none.
-
-        Off by at most the values within 0.4 % of it.
-        """
-        if not self.total:
-            return 0.0
-        place = int(bucket_indices(np.array([int(value)]))[0])
-        return float(self.counts[place + 1 :].sum() / self.total)
 
     def quantile(self, share: float) -> float:
         """Return the value that this share of all values does not exceed.

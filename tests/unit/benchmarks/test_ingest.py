@@ -7,8 +7,6 @@ from types import ModuleType
 
 import pytest
 
-from steelyard.systems.postgres.log_lines import form_of
-
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "ingest.py"
 
 
@@ -30,7 +28,6 @@ def test_a_reading_by_hand_counts_the_same(benchmark: ModuleType, tmp_path: Path
     benchmark.write_log(path, 3000, 7)
     lines = path.read_bytes().splitlines()
     assert len(lines) == 3000
-    assert (form_of(lines).open_loop, len(form_of(lines).scripts)) == (False, 2)
     cells: dict[tuple[int, int, int], int] = {}
     for line in lines:
         _, _, time_us, script, epoch, us = map(int, line.split())

@@ -8,9 +8,7 @@ import click
 import pytest
 from command_line import EXPERIMENT, Shell, a_campaign
 
-from fakes.campaigns import Stage, an_experiment
 from steelyard.cli.main import cli
-from steelyard.core.experiment import LogPolicy, Measure
 from steelyard.core.stack import KnobKind
 from support.stack import knob, stack_plan, write_plan
 
@@ -27,7 +25,6 @@ _CALLS = {
     ("show",): ("campaigns/one",),
     ("explain",): ("campaigns/one",),
     ("inspect",): (),
-    ("latency",): ("campaigns/one",),
     ("compare",): ("campaigns/one", "slow", "fast"),
     ("stack", "plan"): ("--cpus", "1", "--memory", "2GiB", "--bin", "formula"),
     ("stack", "verify"): ("p",),
@@ -67,20 +64,3 @@ def test_what_programs_read_says_its_format(shell: Shell, verb: tuple[str, ...])
     found = json.loads(out)
     assert isinstance(found, dict)
     assert found["format"] == 1
-
-
-def test_logs_of_pgbench_say_their_format(shell: Shell) -> None:
-    """What is read from files without a campaign is an object of the same kind."""
-    logs = Path(__file__).parents[3] / "docs" / "examples" / "coordinated-omission"
-    code, out, _ = shell.run("latency", str(logs / "closed.log.gz"), "--json")
-    assert (code, json.loads(out)["format"]) == (0, 1)
-
-
-def test_a_campaign_without_logs_says_so_to_programs(shell: Shell) -> None:
-    """No latency is a reason, and not an empty object."""
-    Stage.new(an_experiment(measure=Measure(slice_s=5.0, log=LogPolicy.OFF)), Path("one")).run()
-    code, out, _ = shell.run("latency", "one", "--json")
-    assert code == 0
-    found = json.loads(out)
-    assert found["latency"] is None
-    assert "`measure.log` was off" in found["reason"]

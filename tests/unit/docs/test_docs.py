@@ -61,7 +61,6 @@ _STARTS_NOTHING = {
     *(
         ("compare",),
         ("article",),
-        ("latency",),
         ("claims",),
         ("import",),
         ("stack", "plan"),
@@ -73,8 +72,6 @@ _STARTS_NOTHING = {
 
 def is_cheap(argv: tuple[str, ...]) -> bool:
     """Return whether a command can run anywhere: it needs no server and no cluster."""
-    if argv[0] == "latency" and any(word.startswith("campaigns/") for word in argv):
-        return False  # it takes logs of a real server
     if argv[0] == "try":
         return False  # it asks a server what would be touched; test_turns_of_endpoints runs it
     return bool({"--dry-run", "--help"} & set(argv) or {argv[:1], argv[:2]} & _STARTS_NOTHING)
@@ -113,13 +110,8 @@ def shown_things(argv: tuple[str, ...], shown_files: Path, buffers: Path) -> Non
         shown = next(other for other in doc_pages.commands() if other[:2] == ("stack", "plan"))
         assert CliRunner().invoke(cli, shown).exit_code == 0
     examples = doc_pages.ROOT / "docs" / "examples"
-    for name in ("protocol", "coordinated-omission"):
-        if any(name in word for word in argv):
-            copytree(examples / name, shown_files / "docs" / "examples" / name)
-    if argv[0] == "latency":
-        shown = {"before.log.gz": "closed", "after.log.gz": "closed", "rated.gz": "open"}
-        for name, loop in shown.items():
-            copyfile(examples / "coordinated-omission" / f"{loop}.log.gz", shown_files / name)
+    if any("protocol" in word for word in argv):
+        copytree(examples / "protocol", shown_files / "docs" / "examples" / "protocol")
     for name in {word for word in argv if word.startswith("campaigns/")}:
         copytree(buffers, shown_files / name)
 

@@ -58,13 +58,6 @@ def test_a_text_that_is_no_counts_is_refused(text: str) -> None:
         from_text(text)
 
 
-def test_the_share_above_a_limit_is_that_of_the_values() -> None:
-    """Three of ten transactions took longer than 10 ms; of none, none did."""
-    counted = histogram_of([1000] * 7 + [20_000] * 3)
-    assert counted.share_above(10_000) == pytest.approx(0.3)
-    assert from_text("").share_above(10_000) == 0.0
-
-
 @given(values=latencies, share=st.floats(0.0, 1.0))
 def test_a_quantile_is_that_of_the_values(values: list[int], share: float) -> None:
     """Within 0.4 % of the value that this share does not exceed."""

@@ -15,7 +15,7 @@ from recorded import words_of
 
 from steelyard.core.wording import InputError, MeasurementError
 from steelyard.stats.histogram import bucket_indices, from_text, histogram_of, merged
-from steelyard.systems.postgres.log_lines import LogForm, form_of
+from steelyard.systems.postgres.log_lines import LogForm
 from steelyard.systems.postgres.transaction_log import TransactionLog, TransactionLogReader, merge
 
 BEGAN = 1795296543.25
@@ -242,7 +242,7 @@ def test_what_waits_at_the_end_of_a_slice_counts_with_all_its_waiting() -> None:
     counted = from_text(script.latency)
     assert counted.total == 500
     assert script.longest_s == 1.0
-    assert counted.share_above(500_000) == pytest.approx(50 / 500)
+    assert counted.value_at(450) < 500_000 < counted.value_at(451)
     assert log.transactions == 700
 
 
@@ -371,39 +371,3 @@ def test_logs_of_other_columns_do_not_merge() -> None:
         merge([read([], CLOSED), read([], OPEN)])
     with pytest.raises(InputError):
         merge([])
-
-
-def test_a_seventh_column_needs_a_word() -> None:
-    """It is the lag or the retries; the error says what to pass, and the answer decides."""
-    six, seven = b"0 1 5 0 1795296549 5", b"0 1 5 2 1795296549 5 0"
-    assert form_of([six]) == LogForm(scripts=("script 0",), open_loop=False, retries=False)
-    with pytest.raises(InputError, match="seventh") as caught:
-        form_of([seven])
-    assert "open_loop" in caught.value.hint
-    assert form_of([seven], open_loop=True).open_loop
-    assert form_of([seven], open_loop=False).retries
-    eight = form_of([seven + b" 0", b"0 2 failed 0 1795296549 7 0 1"], latency_limit_s=0.5)
-    assert (eight.open_loop, eight.retries, eight.columns) == (True, True, 8)
-    assert len(eight.scripts) == 3
-
-
-@pytest.mark.parametrize(
-    ("lines", "open_loop"),
-    [
-        ([], None),
-        ([b""], None),
-        ([b"0 1 5 0 1795296549"], None),
-        ([b"0 1 5 0 1795296549 5", b"0 1 5 0 1795296549 5 7"], None),
-        ([b"a b c d e f"], None),
-        ([b"1795296549 1 5 0 17 5 1 1"], None),
-        ([b"0 1 5 0 1795296549 5"], True),
-        ([b"0 1 5 0 1795296549 5 1 1"], False),
-    ],
-)
-def test_what_is_no_log_is_refused(
-    lines: list[bytes],
-    open_loop: bool | None,  # noqa: FBT001 - a parameter of the test
-) -> None:
-    """Other files, aggregated logs, and flags that contradict the columns."""
-    with pytest.raises(InputError):
-        form_of(lines, open_loop=open_loop)

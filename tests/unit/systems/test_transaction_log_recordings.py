@@ -4,17 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from recorded import words_of
 
 from steelyard.stats.histogram import from_text, merged
-from steelyard.systems.postgres.log_lines import LogForm, form_of
+from steelyard.systems.postgres.log_lines import LogForm
 from steelyard.systems.postgres.transaction_log import (
-    AggregatedLog,
     TransactionLog,
     TransactionLogReader,
-    parse_aggregated,
 )
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "pgbench_log"
@@ -114,72 +110,3 @@ def test_a_sample_is_not_scaled(version: str) -> None:
     log = read(version, "sampled")
     assert 60 < log.transactions < 180  # 120 of 400 expected
     assert log.run_latency(windows_s=None).sampled == 0.3
-
-
-@everywhere
-@pytest.mark.parametrize("name", sorted(FORMS))
-def test_the_form_is_found_again(version: str, name: str) -> None:
-    """From the first lines, and from one word where there are seven columns."""
-    form = FORMS[name]
-    lines = recorded(version, name)[0].read_bytes().splitlines()[:50]
-    seven = form.open_loop is not form.retries
-    found = form_of(lines, open_loop=form.open_loop if seven else None)
-    assert (found.open_loop, found.retries) == (form.open_loop, form.retries)
-    assert len(found.scripts) == len(form.scripts)
-
-
-def aggregated(version: str, name: str) -> list[AggregatedLog]:
-    """Return the aggregated logs of the threads."""
-    return [parse_aggregated(path.read_bytes()) for path in recorded(version, name)]
-
-
-@everywhere
-def test_aggregated_logs(version: str) -> None:
-    """15 columns in both versions: 3 intervals of 1 s in each file, with all that is counted."""
-    for log in (*aggregated(version, "aggregated"), *aggregated(version, "aggregated-all")):
-        assert (len(log.intervals), log.damaged, log.truncated) == (3, 0, False)
-        for interval, following in zip(log.intervals, log.intervals[1:], strict=False):
-            assert following.start_s - interval.start_s == 1
-            spread = interval.latency
-            assert spread is not None
-            assert spread.least_s <= spread.mean_s <= spread.longest_s
-            assert 0 < spread.stddev_s < spread.longest_s
-    plain = aggregated(version, "aggregated")
-    assert len(plain) == 2
-    assert all(interval.lag is None for log in plain for interval in log.intervals)
-    (everything,) = aggregated(version, "aggregated-all")
-    for count in ("skipped", "retried", "retries", "serialization_failures"):
-        whole = told(version, "aggregated-all", _SUMMARY[count])
-        assert 0 < sum(getattr(each, count) for each in everything.intervals) <= whole
-    assert all(interval.lag is not None for interval in everything.intervals)
-
-
-_SUMMARY = {
-    "skipped": "number of transactions skipped",
-    "retried": "number of transactions retried",
-    "retries": "total number of retries",
-    "serialization_failures": "number of serialization failures",
-}
-
-
-def test_an_aggregated_line_by_hand() -> None:
-    """1, 2 and 3 ms: mean, standard deviation over their number, extremes; and a cut line."""
-    content = b"1795333318 3 6000 14000000 1000 3000 0 0 0 0 7 5 6 2 1\n1795333319 0 0"
-    log = parse_aggregated(content)
-    (interval,) = log.intervals
-    assert interval.latency is not None
-    assert interval.latency.mean_s == pytest.approx(0.002)
-    assert interval.latency.stddev_s == pytest.approx(0.001 * (2 / 3) ** 0.5)
-    assert (interval.latency.least_s, interval.latency.longest_s) == (0.001, 0.003)
-    assert (interval.skipped, interval.retried, interval.retries) == (7, 5, 6)
-    assert (interval.serialization_failures, interval.deadlock_failures) == (2, 1)
-    assert (log.damaged, log.truncated) == (0, True)
-    empty = parse_aggregated(b"1795333318 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n").intervals[0]
-    assert (empty.latency, empty.lag) == (None, None)
-
-
-@given(st.binary(max_size=200) | st.text("0123456789 \n", max_size=200).map(str.encode))
-def test_no_bytes_raise(content: bytes) -> None:
-    """Every whole line is an interval or damaged."""
-    log = parse_aggregated(content)
-    assert len(log.intervals) + log.damaged == content.count(b"\n")

@@ -55,19 +55,14 @@ def tail_curve(
     configuration: str, cell: CellKey, whole: Histogram, *, told_to_s: float | None = None
 ) -> TailCurve:
     """Return the distribution function of a configuration in a cell, as far as it can be told."""
-    points = tail_points(whole)
-    if told_to_s is not None:
-        points = tuple(point for point in points if point.latency_s <= told_to_s)
-    return TailCurve(configuration=configuration, cell=cell, points=points)
-
-
-def tail_points(whole: Histogram) -> tuple[TailPoint, ...]:
-    """Return a distribution function, its points evenly spaced towards the tail."""
     total = whole.total
-    return tuple(
+    points = tuple(
         TailPoint(share=share, latency_s=whole.quantile(share) / US_PER_S, told=whole.tells(share))
         for share in (_shares(total) if total else ())
     )
+    if told_to_s is not None:
+        points = tuple(point for point in points if point.latency_s <= told_to_s)
+    return TailCurve(configuration=configuration, cell=cell, points=points)
 
 
 def _shares(total: int) -> list[float]:

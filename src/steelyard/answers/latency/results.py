@@ -169,7 +169,6 @@ class Basis(StrEnum):
     TOO_FEW = "not enough transactions"
     BEYOND = "longer than turns can tell"  # the load generator alone was paused
     LONGEST = "longest"
-    ONE_RUN = "one run"  # nothing to take an interval from
 
 
 def percentile_name(share: float) -> str:

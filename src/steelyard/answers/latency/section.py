@@ -66,11 +66,7 @@ from steelyard.report.document import (
 _MOST_PANELS = 6
 _MOST_POINTS = 6000  # as many as keep the page light
 _COLUMNS = ("workload", "load", "configuration", "percentile", "at", "latency")
-TAIL_COLUMNS = ("workload", "load", "configuration", "told", "latency", "place")
-TAIL_CAPTION = (
-    "the axis of shares is stretched towards the tail. Of two lines the one to the left is faster."
-    f" Dashed: fewer than 10 {MANY} lie beyond. Logarithmic in milliseconds."
-)
+_TAIL_COLUMNS = ("workload", "load", "configuration", "told", "latency", "place")
 
 
 def latency_figures(analysis: CampaignAnalysis, found: LatencyAnalysis) -> tuple[Figure, ...]:
@@ -100,23 +96,24 @@ def _tails(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
         identity="latency-tail",
         kind=ChartKind.LATENCY_TAIL,
         title="Distribution of latency, to its tail",
-        caption=f"The share of all {MANY} that are not slower, blocks together; {TAIL_CAPTION}"
-        f"{fewer}",
+        caption=f"The share of all {MANY} that are not slower, blocks together; the axis of shares"
+        " is stretched towards the tail. Of two lines the one to the left is faster. Dashed: fewer"
+        f" than 10 {MANY} lie beyond. Logarithmic in milliseconds.{fewer}",
         alt=f"Cumulative distribution of latency of {enumeration(analysis.names)} by"
         f" workload and load, from the fastest {ONE} to beyond the 99.9th percentile; the"
         " table of levels holds the percentiles.",
-        columns=TAIL_COLUMNS,
+        columns=_TAIL_COLUMNS,
         rows=tuple(row for curve in curves for row in _tail_rows(analysis, curve)),
         configurations=analysis.names,
     )
 
 
 def _tail_rows(analysis: CampaignAnalysis, curve: TailCurve) -> Iterator[tuple[Value, ...]]:
-    for values in tail_values(curve.points):
+    for values in _tail_values(curve.points):
         yield (*_panel(analysis, curve.cell), curve.configuration, *values)
 
 
-def tail_values(points: Sequence[TailPoint]) -> Iterator[tuple[bool, float, float]]:
+def _tail_values(points: Sequence[TailPoint]) -> Iterator[tuple[bool, float, float]]:
     """Yield the points that are told, and from the last of them on those that are not.
 
     Each is whether it is told, its latency in ms, and its place: how many nines.
@@ -194,13 +191,13 @@ _PRINTED_NOTE = (
     f" part in the verdicts, which are on {RATE}."
 )
 _SPARE = (0.9, 0.95, 0.999)  # left out first where a table is too wide
-CLOSED_LOOP = (
+_CLOSED_LOOP = (
     f"Closed loop: a client sends its next {ONE} when the last one is answered, and latency"
     " counts from then. While the server stalls nothing more is sent, so a stall of any length is"
     f" one slow {ONE} per client: percentiles hide it (coordinated omission), the maximum"
     " shows it. A load with a rate tells how long users would have waited."
 )
-OPEN_LOOP = (
+_OPEN_LOOP = (
     f"Open loop: {MANY} are due at a rate, whatever the server does, and latency counts from"
     " the scheduled start. What had to wait behind a stall counts with all its waiting."
 )
@@ -278,8 +275,8 @@ def _logs(analysis: CampaignAnalysis) -> bool:
 
 def _lead(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Paragraph]:
     kinds = {each.cell.load.is_open for each in found.levels}
-    texts = [CLOSED_LOOP] if False in kinds else []
-    texts += [OPEN_LOOP] if True in kinds else []
+    texts = [_CLOSED_LOOP] if False in kinds else []
+    texts += [_OPEN_LOOP] if True in kinds else []
     sampled = min((each.sampled for each in found.levels), default=1.0)
     if sampled < 1.0:
         share = format_share(sampled)

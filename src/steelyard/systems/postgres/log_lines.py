@@ -24,12 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from steelyard.core.schedule import Stretch
-from steelyard.core.wording import US_PER_S, InputError
+from steelyard.core.wording import US_PER_S
 from steelyard.stats.histogram import LARGEST
 
 _LEAST_COLUMNS = 6
-AGGREGATED_COLUMNS = 15
-MOST_SCRIPTS = 128  # MAX_SCRIPTS in pgbench.c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,64 +56,12 @@ class LogForm:
         return _LEAST_COLUMNS + self.open_loop + self.retries
 
 
-def form_of(
-    first_lines: Iterable[bytes],
-    *,
-    open_loop: bool | None = None,
-    latency_limit_s: float | None = None,
-) -> LogForm:
-    """Return the form of a log whose flags nobody knows; its scripts are named by number.
-
-    Args:
-        first_lines: Some whole lines; a script that first runs later is not known.
-        open_loop: Whether the log was written under ``--rate``; needed for seven columns only.
-        latency_limit_s: Of ``--latency-limit``, which leaves no trace but skipped transactions.
-
-    Raises:
-        InputError: These are no lines of one such log, or seven columns need ``open_loop``.
-    """
-    rows = [line.split() for line in first_lines]
-    widths = {len(row) for row in rows}
-    numbers = all(_is_transaction(row) for row in rows)
-    if len(widths) != 1 or not numbers:
-        raise InputError(
-            "these are no lines of a transaction log of pgbench",
-            hint="Give the files that pgbench --log wrote, without --aggregate-interval.",
-        )
-    further = widths.pop() - _LEAST_COLUMNS
-    if further == 1 and open_loop is None:
-        raise InputError(
-            "the seventh column can be the schedule lag of a rate, or retries: no line tells",
-            hint="Say whether pgbench had --rate (open_loop=True) or --max-tries (False).",
-        )
-    if open_loop is not None and open_loop is not (further == 2 or (further == 1 and open_loop)):
-        raise InputError(
-            f"lines of {further + _LEAST_COLUMNS} columns were not written "
-            f"{'with' if open_loop else 'without'} --rate",
-            hint="Leave open_loop out, or give other files.",
-        )
-    lagging = further == 2 or (further == 1 and bool(open_loop))
-    return LogForm(
-        scripts=tuple(f"script {n}" for n in range(max(int(row[3]) for row in rows) + 1)),
-        open_loop=lagging,
-        retries=further > lagging,
-        latency_limit_s=latency_limit_s,
-    )
-
-
 def transaction_lines(lines: Iterable[bytes]) -> list[bytes]:
     """Return the lines that can be a transaction's, of the number of columns that most have."""
     whole = list(_plain(lines))
     widths = Counter(len(line.split()) for line in whole)
     common = widths.most_common(1)[0][0] if widths else 0
     return [line for line in whole if len(line.split()) == common]
-
-
-def is_aggregated(lines: Sequence[bytes]) -> bool:
-    """Return whether most lines are those of an aggregated log."""
-    rows = [line.split() for line in lines]
-    fit = sum(len(row) == AGGREGATED_COLUMNS and all(map(bytes.isdigit, row)) for row in rows)
-    return 2 * fit > len(rows)
 
 
 def first_start_us(lines: Iterable[bytes]) -> int:
