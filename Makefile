@@ -44,6 +44,7 @@ lint: setup
 		benchmarks/turn_probe_overhead.py
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/house_figures.py
+	$(BIN)/python .ci/words.py
 
 bench: setup $(BENCH_STAMP)
 	@set -ex; for benchmark in $(BENCHMARKS); do $(BIN)/python benchmarks/$$benchmark.py; done
