@@ -1,4 +1,4 @@
-"""Figures of the house, held to limits: files, import edges, lone importers, branches on a kind.
+"""Figures of the house, held to limits: lines, files, import edges, lone importers, branches.
 
     python .ci/house_figures.py [--list one|branches|long]
 
@@ -6,9 +6,9 @@ An edge: one module imports another of the package, counted once for a pair. A m
 importer is no ``__init__`` and is imported by exactly one other module. A branch: an ``isinstance``
 whose class ends in Target, Engine, Platform or Place, a comparison with an attribute ``kind``,
 ``engine`` or ``system``, or with a member of ``EngineName`` or ``SystemName``, and ``is_redis``.
-What lies in ``targets``, ``systems`` or ``answers`` stands behind a registry: of these neither lone
-importers nor branches count. Exit code 1 when a limit is passed. The limits are the figures of today:
-who lowers one lowers it here, too.
+Modules in ``targets``, ``systems`` and ``answers`` are behind a registry: their lone importers and
+branches do not count. Exit code 1 when a figure is above its limit. The limits are the figures of
+today and only fall: a figure below its limit is reported, with the value to write here.
 """
 
 import argparse
@@ -19,8 +19,11 @@ import re
 import sys
 from pathlib import Path
 
-SRC = Path(__file__).parents[1] / "src"
+ROOT = Path(__file__).parents[1]
+SRC = ROOT / "src"
 LIMITS = {
+    "lines of src": 125479,
+    "lines of tests": 112070,
     "files": 335,
     "longest file": 861,
     "import edges": 2326,
@@ -94,7 +97,10 @@ def main() -> int:
         and file.name != "__init__.py"
         and not REGISTERED.search(str(file))
     ]
+    tests = [file.read_text().count("\n") for file in (ROOT / "tests").rglob("*.py")]
     figures = {
+        "lines of src": sum(lengths.values()),
+        "lines of tests": sum(tests),
         "files": len(files),
         "longest file": max(lengths.values()),
         "import edges": len(edges),
@@ -104,10 +110,11 @@ def main() -> int:
     longest = sorted(lengths, key=lambda each: lengths[each])[-20:]
     for row in {"one": lone, "branches": branches, "long": longest}.get(listed, []):
         print(row)
-    print(f"{sum(lengths.values()):,} lines")
     for name, figure in figures.items():
-        passed = f", more than the limit of {LIMITS[name]}" if figure > LIMITS[name] else ""
-        print(f"{name}: {figure}{passed}")
+        limit = LIMITS[name]
+        above = f", more than the limit of {limit}" if figure > limit else ""
+        below = f"; lower the limit of {limit} to {figure}" if figure < limit else ""
+        print(f"{name}: {figure}{above}{below}")
     return int(any(figures[name] > limit for name, limit in LIMITS.items()))
 
 
