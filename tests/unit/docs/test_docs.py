@@ -404,3 +404,8 @@ def test_method_sections_resolve() -> None:
     )
     assert named
     assert named <= set(headings)
+
+
+def test_the_readme_is_short() -> None:
+    """The README has at most 100 lines."""
+    assert len(doc_pages.page("README.md").splitlines()) <= 100
