@@ -2,7 +2,8 @@
 
 Beside it are held, each by its own tests: verdicts and figures of the kept examples
 (``docs/test_examples``), manifests with their labels (``tests/golden/kubernetes``), configuration
-files (``tests/golden/stack``), reports (``tests/golden/report``), rules (``docs/validity.md``).
+files (``tests/golden/stack``), reports (``tests/golden/report``), rules (``docs/validity.md``),
+resolved experiments and judged stacks (``tests/golden/snapshots``).
 
 ``STEELYARD_UPDATE_GOLDEN=1`` writes the files anew; read the difference before committing it.
 """

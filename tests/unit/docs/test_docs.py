@@ -9,7 +9,6 @@ from shutil import copyfile, copytree
 from typing import Annotated, Any
 
 import click
-import doc_pages
 import pytest
 import yaml_defaults
 from click.testing import CliRunner
@@ -34,6 +33,7 @@ from steelyard.core.target import (
 from steelyard.core.wording import GIB, ExitCode, ExperimentFileError, PreflightError
 from steelyard.record import journal as entries
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
+from support import doc_pages
 
 FACTS = MachineFacts(cpus=4.0, memory_bytes=8 * GIB, free_disk_bytes=100 * GIB)
 # In halves: no file of the project holds such a name, this one neither.

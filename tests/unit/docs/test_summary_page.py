@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-import doc_pages
 import pytest
 from jsonschema import Draft7Validator, ValidationError
 
 from fakes import summaries
 from steelyard.answers.report import summary_schema
 from steelyard.report.document import FORMAT
+from support import doc_pages
 from support.summary_page import PAGE, text
 
 _KEPT = sorted(
