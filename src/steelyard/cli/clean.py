@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def command(  # noqa: PLR0913 - one for each option
+def command(
     directories: tuple[Path, ...],
     *,
     cache: bool,

@@ -58,7 +58,7 @@ def test_a_reading_by_hand_counts_the_same(benchmark: ModuleType, tmp_path: Path
         ([0.5, 0.5, 0.5, 0.5, 0.51, 0.5], 499, [1, 3], 1, "counts differ"),
     ],
 )
-def test_slower_larger_or_other_counts_fail(  # noqa: PLR0917 - parameters of the test
+def test_slower_larger_or_other_counts_fail(
     benchmark: ModuleType,
     capsys: pytest.CaptureFixture[str],
     ours: list[float],

@@ -157,7 +157,7 @@ class Reach:
         # By host and port: the monotonic instant of the last answer.
         self._answered_at: dict[tuple[str, int], float] = {}
 
-    def address(  # noqa: PLR0913 - each is a part of the way
+    def address(
         self,
         pod: ContainerRef,
         service: str,
