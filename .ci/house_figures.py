@@ -22,11 +22,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 125479,
+    "lines of src": 125475,
     "lines of tests": 112390,
     "files": 335,
     "longest file": 861,
-    "import edges": 2326,
+    "import edges": 2325,
     "modules with one importer": 22,
     "branches on kind or system": 11,
 }

@@ -10,7 +10,8 @@ programs printed; those of HammerDB and CloudWatch were made from their document
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
@@ -18,17 +19,13 @@ from typing import Final
 from steelyard.core.outside import Completed
 from steelyard.core.published import Printed, PublishedRow, exactly, parse_plan, parse_printed
 from steelyard.core.wording import MS_PER_S, US_PER_S, InputError, MeasurementError
-from steelyard.systems.postgres.log_lines import (
-    first_start_us,
-    last_end_us,
-    transaction_lines,
-)
 from steelyard.systems.redis import redis_benchmark
 
 _N: Final = r"(\d{1,15}(?:\.\d{1,9})?)"
 _MS: Final = 1.0 / MS_PER_S
 _MOST_CLIENTS: Final = 1_000_000
 _LONGEST_LINE: Final = 200  # bytes of a transaction's
+_LEAST_COLUMNS: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,13 +109,13 @@ _BUILTINS: Final = {
 
 def _pgbench_log(text: str) -> list[PublishedRow]:
     content = text.encode(errors="replace").split(b"\n")
-    lines = transaction_lines(line for line in content if len(line) <= _LONGEST_LINE)
+    lines = _transaction_lines(line for line in content if len(line) <= _LONGEST_LINE)
     columns = [line.split() for line in lines]
     took_us = sorted(int(row[2]) for row in columns if row[2].isdigit() and len(row[2]) < 15)
-    ended_us = last_end_us(lines)
+    ended_us = _last_end_us(lines)
     if not took_us or ended_us is None:
         return []
-    seconds = (ended_us - first_start_us(lines)) / US_PER_S
+    seconds = (ended_us - _first_start_us(lines)) / US_PER_S
     if seconds <= 0.0:
         return []
     mean_us = sum(took_us) / len(took_us)
@@ -129,6 +126,51 @@ def _pgbench_log(text: str) -> list[PublishedRow]:
     figures["latency_max"] = exactly(took_us[-1] / US_PER_S)
     clients = len({row[0] for row in columns})
     return [_row("", {**figures}, clients=clients, seconds=seconds, unit="transaction")]
+
+
+def _transaction_lines(lines: Iterable[bytes]) -> list[bytes]:
+    """Return the lines that can be a transaction's, of the number of columns that most have."""
+    whole = list(_plain(lines))
+    widths = Counter(len(line.split()) for line in whole)
+    common = widths.most_common(1)[0][0] if widths else 0
+    return [line for line in whole if len(line.split()) == common]
+
+
+def _first_start_us(lines: Iterable[bytes]) -> int:
+    """Return when the earliest of some transactions was due, microseconds since the epoch.
+
+    Under a rate that is its scheduled start. What did not succeed tells its end alone.
+
+    Raises:
+        ValueError: There is none.
+    """
+    rows = [line.split() for line in lines]
+    return min(
+        int(row[4]) * US_PER_S + int(row[5]) - (int(row[2]) if row[2].isdigit() else 0)
+        for row in rows
+    )
+
+
+def _last_end_us(lines: Iterable[bytes]) -> int | None:
+    """Return when the latest of some transactions ended; None where no line is one."""
+    ends = [int(row[4]) * US_PER_S + int(row[5]) for row in map(bytes.split, _plain(lines))]
+    return max(ends, default=None)
+
+
+def _plain(lines: Iterable[bytes]) -> Iterable[bytes]:
+    return (line for line in lines if _is_transaction(line.split()))
+
+
+def _is_transaction(row: list[bytes]) -> bool:
+    """Return whether these can be the words of a line: all numbers, but for the time."""
+    fields = (*row[:2], *row[3:])
+    epoch_s = row[4] if len(row) > 4 else b""
+    return (
+        _LEAST_COLUMNS <= len(row) <= _LEAST_COLUMNS + 2
+        and all(field.isdigit() for field in fields)
+        and len(epoch_s) == 10
+        and len(row[3]) <= 4
+    )
 
 
 def _redis_csv(text: str) -> list[PublishedRow]:

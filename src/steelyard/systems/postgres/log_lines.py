@@ -16,7 +16,6 @@ word for the time, a damaged line) is read one by one. Both ways understand the 
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -54,51 +53,6 @@ class LogForm:
     def columns(self) -> int:
         """Return how many columns a line has."""
         return _LEAST_COLUMNS + self.open_loop + self.retries
-
-
-def transaction_lines(lines: Iterable[bytes]) -> list[bytes]:
-    """Return the lines that can be a transaction's, of the number of columns that most have."""
-    whole = list(_plain(lines))
-    widths = Counter(len(line.split()) for line in whole)
-    common = widths.most_common(1)[0][0] if widths else 0
-    return [line for line in whole if len(line.split()) == common]
-
-
-def first_start_us(lines: Iterable[bytes]) -> int:
-    """Return when the earliest of some transactions was due, microseconds since the epoch.
-
-    Under a rate that is its scheduled start. What did not succeed tells its end alone.
-
-    Raises:
-        ValueError: There is none.
-    """
-    rows = [line.split() for line in lines]
-    return min(
-        int(row[4]) * US_PER_S + int(row[5]) - (int(row[2]) if row[2].isdigit() else 0)
-        for row in rows
-    )
-
-
-def last_end_us(lines: Iterable[bytes]) -> int | None:
-    """Return when the latest of some transactions ended; None where no line is one."""
-    ends = [int(row[4]) * US_PER_S + int(row[5]) for row in map(bytes.split, _plain(lines))]
-    return max(ends, default=None)
-
-
-def _plain(lines: Iterable[bytes]) -> Iterable[bytes]:
-    return (line for line in lines if _is_transaction(line.split()))
-
-
-def _is_transaction(row: list[bytes]) -> bool:
-    """Return whether these can be the words of a line: all numbers, but for the time."""
-    fields = (*row[:2], *row[3:])
-    epoch_s = row[4] if len(row) > 4 else b""
-    return (
-        _LEAST_COLUMNS <= len(row) <= _LEAST_COLUMNS + 2
-        and all(field.isdigit() for field in fields)
-        and len(epoch_s) == 10
-        and len(row[3]) <= 4
-    )
 
 
 IntArray = npt.NDArray[np.int64]
