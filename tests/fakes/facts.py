@@ -6,6 +6,7 @@ from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
+from steelyard.gateways.doors import RedisPy
 from steelyard.tuning.facts import servers as postgres
 from steelyard.tuning.facts.collecting import FactDoors
 from support.machines import metal
@@ -63,4 +64,10 @@ class FakeStack:
 
     def doors(self) -> FactDoors:
         """Return the gateways to it."""
-        return FactDoors(host=self.host, processes=self.processes, sql=self.sql, clock=self.clock)
+        return FactDoors(
+            host=self.host,
+            processes=self.processes,
+            sql=self.sql,
+            clock=self.clock,
+            redis=RedisPy(),
+        )

@@ -12,8 +12,8 @@ from steelyard.core.crash import CrashTest
 from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import Death
 from steelyard.crash.testing import REDIS_MODES, Asked, Subject, crash_test, redis_subject
-from steelyard.gateways.doors import system_doors
-from steelyard.gateways.redis import RedisPy, opened
+from steelyard.gateways.doors import RedisPy, system_doors
+from steelyard.gateways.redis import opened
 from steelyard.systems.existing import ReplicaWatch
 from steelyard.systems.redis.engine import RedisSuccession
 from support.live import Steelyard

@@ -11,9 +11,9 @@ from fakes.programs import FakeLedger, FakeProgram
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.wording import LeftBehindError, PreflightError, TargetError
+from steelyard.gateways.doors import RedisPy
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.redis import RedisPy
 from steelyard.systems.redis.existing.databases import MARK_KEY
 from steelyard.systems.redis.existing.platform import RedisEndpointOptions, RedisEndpointPlatform
 from steelyard.systems.redis.existing.readiness import RedisMeans, address_of

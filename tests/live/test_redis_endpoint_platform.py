@@ -15,9 +15,10 @@ from steelyard.core.outside import Foreign, Guest, OnServer, ServerAddress, in_u
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError, TargetError
 from steelyard.gateways import redis_client as gateway
+from steelyard.gateways.doors import RedisPy
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.redis import RedisPy, RedisSession, Reply
+from steelyard.gateways.redis import RedisSession, Reply
 from steelyard.systems.redis.existing.databases import MARK_KEY
 from steelyard.systems.redis.existing.platform import (
     RedisEndpointOptions,

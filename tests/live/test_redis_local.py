@@ -24,9 +24,8 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.schedule import Load, Mode
 from steelyard.core.target import EngineName, RedisLocalTarget
-from steelyard.gateways.doors import system_doors
+from steelyard.gateways.doors import RedisPy, system_doors
 from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.redis import RedisPy
 from steelyard.record.directory import read_campaign
 from steelyard.systems.redis.server import Refusal, Trial, find_redis
 from steelyard.systems.redis.settings import read_catalogue

@@ -13,8 +13,8 @@ from steelyard.campaign.evidence.turn_watch import ServerProbe
 from steelyard.campaign.evidence.watch import Watch
 from steelyard.core.measurement import Evidence, Quantity
 from steelyard.core.wording import MS_PER_S, US_PER_S, TargetError
+from steelyard.gateways.doors import RedisPy
 from steelyard.gateways.host import LocalHost, SystemClock
-from steelyard.gateways.redis import RedisPy
 from steelyard.systems.redis.reader import RedisReader, open_reader
 from support.redis import RedisServer, redis_started, require_redis
 

@@ -10,9 +10,10 @@ import pytest
 from fakes.programs import FakeLedger
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import TargetError
+from steelyard.gateways.doors import RedisPy
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.redis import RedisPy, RedisSession
+from steelyard.gateways.redis import RedisSession
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.protocol import PreparedState
 from steelyard.systems.redis.server import RedisProgram, find_redis

@@ -6,7 +6,8 @@ import pytest
 
 from steelyard.core.wording import TargetError
 from steelyard.gateways import redis_client
-from steelyard.gateways.redis import RedisPy, RedisSession, ReplyError
+from steelyard.gateways.doors import RedisPy
+from steelyard.gateways.redis import RedisSession, ReplyError
 from support.redis import RedisServer, redis_server
 
 __all__ = ["redis_server"]

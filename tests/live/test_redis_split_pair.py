@@ -15,8 +15,8 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import Role
 from steelyard.core.stack import StackFacts
 from steelyard.core.wording import TargetError
-from steelyard.gateways.doors import system_doors
-from steelyard.gateways.redis import RedisPy, ReplyError
+from steelyard.gateways.doors import RedisPy, system_doors
+from steelyard.gateways.redis import ReplyError
 from steelyard.tuning.facts.servers import collect_redis
 from support.judged_rules import judged
 from support.lacking import lacking

@@ -15,11 +15,12 @@ from typing import Final
 from fakes.programs import FakeLedger, SmallRedis
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import PodResources, RedisKubernetesTarget
+from steelyard.gateways.doors import RedisPy
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.redis import RedisPy, RedisSession
+from steelyard.gateways.redis import RedisSession
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.reaching import Reach, redis_knock
 from steelyard.places.protocol import LoadPods

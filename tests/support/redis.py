@@ -15,7 +15,8 @@ import pytest
 
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import TargetError
-from steelyard.gateways.redis import RedisPy, RedisSession
+from steelyard.gateways.doors import RedisPy
+from steelyard.gateways.redis import RedisSession
 from support.endpoint import free_port
 from support.lacking import lacking
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import Role, SplitPlan, SplitRequest, SplitServer
 from steelyard.core.wording import MIB, TargetError
-from steelyard.gateways.redis import RedisPy, RedisSession
+from steelyard.gateways.doors import RedisPy
+from steelyard.gateways.redis import RedisSession
 from steelyard.tuning.plan.redis_split import make_split
 from support.endpoint import free_port
 from support.redis import require_redis

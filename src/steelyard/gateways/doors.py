@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass, field
 
+from steelyard.core.outside import ServerAddress
 from steelyard.gateways.aws import Aws, Boto3
 from steelyard.gateways.cgroups import (
     Cgroups,
@@ -31,7 +32,7 @@ from steelyard.gateways.process import (
     ProcessesHere,
     SystemProcesses,
 )
-from steelyard.gateways.redis import RedisDoor, RedisPy
+from steelyard.gateways.redis import RedisDoor, RedisSession
 from steelyard.gateways.sql import PsycopgSql, Sql
 from steelyard.gateways.stores import FuseStores, Stores, Volumes, XfsVolumes
 
@@ -42,6 +43,16 @@ def _volumes() -> Volumes:
 
 def _stores() -> Stores:
     return FuseStores(SystemProcesses(), is_root=os.geteuid() == 0)
+
+
+class RedisPy:
+    """The real door to Redis: redis-py, which is imported when the first session is opened."""
+
+    def connect(self, address: ServerAddress, *, timeout_s: float = 30.0) -> RedisSession:
+        """Return a session; see ``RedisDoor``."""
+        from steelyard.gateways import redis_client  # noqa: PLC0415 - it takes 0.1 s
+
+        return redis_client.connect(address, timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

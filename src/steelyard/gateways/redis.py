@@ -123,13 +123,3 @@ def socket_path(address: ServerAddress) -> Path | None:
     if address.host.endswith(".sock") or not address.port:
         return Path(address.host)
     return Path(address.host) / f"redis-{address.port}.sock"
-
-
-class RedisPy:
-    """The real one: redis-py, which is imported when the first session is opened."""
-
-    def connect(self, address: ServerAddress, *, timeout_s: float = 30.0) -> RedisSession:
-        """Return a session; see ``RedisDoor``."""
-        from steelyard.gateways import redis_client  # noqa: PLC0415 - it takes 0.1 s
-
-        return redis_client.connect(address, timeout_s)

@@ -7,7 +7,7 @@ same shell, what the kernel shows; SQL through a forwarded port what the server 
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +20,7 @@ from steelyard.gateways.host import Clock, Host, instance_type, mount_of
 from steelyard.gateways.kubernetes.api import Kubernetes
 from steelyard.gateways.placed_files import FetchedHost, Wanted
 from steelyard.gateways.process import Processes
-from steelyard.gateways.redis import RedisDoor, RedisPy
+from steelyard.gateways.redis import RedisDoor
 from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.gateways.ssh import SshMachine, parse_destination
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
@@ -108,7 +108,7 @@ class FactDoors:
     processes: Processes
     sql: Sql
     clock: Clock
-    redis: RedisDoor = field(default_factory=RedisPy)
+    redis: RedisDoor
     domains: Domains | None = None
 
 
