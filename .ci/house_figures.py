@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 125475,
+    "lines of src": 125473,
     "lines of tests": 112390,
     "files": 335,
     "longest file": 861,

@@ -18,7 +18,7 @@ import altair as alt
 from altair.utils import schemapi
 
 from steelyard.report import charts as theme
-from steelyard.report.charts import colours, width_of
+from steelyard.report.charts import colours
 from steelyard.report.document import WINDOWS, ChartKind, Figure, Value
 
 Record = dict[str, Value]
@@ -28,12 +28,19 @@ Chart: TypeAlias = Any
 Drawing: TypeAlias = dict[str, Any]
 Draw: TypeAlias = Callable[[Figure, "list[Panel]"], Drawing]
 
+WIDTH = 900  # px, whole chart
+NARROW = 430  # px; on a phone 12 px of text are 9 to 10
 CHARACTER_PX = 7.6  # of the widest common font at this size: a page may use another than we
 _MOST_IN_LINE = 6  # configurations; more are combinations of factors
 _MOST_NAMED = 12  # runs on one axis: with more, Vega's steps are whole numbers
 _ON_A_PHONE = 345  # px of a panel, beside the labels of its axis
 _SYMBOL_PX = 40  # of a legend's line and the room around it
 _SCALES_OF_THEIR_OWN = {"resolve": {"scale": {"x": "independent", "y": "independent"}}}
+
+
+def width_of(figure: Figure) -> int:
+    """Return how wide a chart is drawn, px."""
+    return NARROW if figure.narrow else WIDTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +198,7 @@ def waterfall(figure: Figure, panels: list[Panel]) -> Drawing:
     numbers = max(len(str(row[texts])) for row in figure.rows)
     sides = (round(size * CHARACTER_PX) + 12 for size in (names, numbers))
     left, right = sides
-    width = max(_LEAST_PX, theme.width_of(figure) - left - right)
+    width = max(_LEAST_PX, width_of(figure) - left - right)
     ticks = 3 if figure.narrow else 6
     return stacked([_waterfall_panel(panel, left, width, ticks) for panel in panels])
 
@@ -224,7 +231,7 @@ def _waterfall_panel(panel: Panel, left: int, width: int, ticks: int) -> Drawing
 def timeline(figure: Figure, panels: list[Panel]) -> Drawing:
     """Tracks below one another, a column per configuration, all over the same seconds."""
     columns = len({panel.names[2] for panel in panels})
-    width = max(_LEAST_PX, round(theme.width_of(figure) / columns) - _AXIS_PX - _APART_PX)
+    width = max(_LEAST_PX, round(width_of(figure) / columns) - _AXIS_PX - _APART_PX)
     at = figure.columns.index("at")
     ends = [end for row in figure.rows if isinstance(end := row[at], float)]
     drawn = [
@@ -347,7 +354,7 @@ def _slice_panel(figure: Figure, panel: Panel) -> Drawing:
         )
         for name, shape in _SHAPES.items()
     ]
-    return layered(line, *marks, title=panel.title, width=theme.width_of(figure) - 80, height=130)
+    return layered(line, *marks, title=panel.title, width=width_of(figure) - 80, height=130)
 
 
 def _window_panel(figure: Figure, panel: Panel) -> Drawing:
@@ -359,7 +366,7 @@ def _window_panel(figure: Figure, panel: Panel) -> Drawing:
     line = base.mark_line(strokeWidth=1.6).encode(
         strokeDash=alt.StrokeDash("percentile:N", scale=dashes, legend=alt.Legend())
     )
-    return layered(line, title=panel.title, width=theme.width_of(figure) - 80, height=170)
+    return layered(line, title=panel.title, width=width_of(figure) - 80, height=170)
 
 
 def _latency(panel: Panel) -> alt.Y:
@@ -441,7 +448,7 @@ def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> D
     rows = panel.values("row")
     names, numbers = _beside(figure, "row"), _beside(figure, "text")
     beside = max(names, numbers) if figure.narrow else names
-    room = theme.width_of(figure) - beside - (0 if figure.narrow else numbers)
+    room = width_of(figure) - beside - (0 if figure.narrow else numbers)
     width = max(_LEAST_PX, room)
     y = alt.Y(
         "row:N",
@@ -630,7 +637,7 @@ def _strip_panel(figure: Figure, panel: Panel, height: int) -> Drawing:
         dots,
         *_cliff_levels(panel, y),
         title=panel.title,
-        width=theme.width_of(figure) - 70,
+        width=width_of(figure) - 70,
         height=height,
     )
 

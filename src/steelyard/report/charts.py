@@ -1,7 +1,7 @@
-"""Charts as self-contained SVG: Altair writes Vega-Lite, vl-convert draws it.
+"""How charts look, and their drawings as self-contained SVG.
 
-Both are an extra; without them ``render_chart`` returns None and the report says what to install.
-A drawing is the same bytes every time, and fit to stand beside others in one page.
+Altair writes Vega-Lite (``chart_specs``), vl-convert draws it; both are an extra. A settled drawing
+is the same bytes every time, and fit to stand beside others in one page.
 
 The inks are exact values on purpose: the page's style sheet finds them and swaps them in the dark.
 Colours are legible for the colour-blind and the same in all charts.
@@ -10,8 +10,6 @@ Colours are legible for the colour-blind and the same in all charts.
 import re
 from html import escape
 from importlib.util import find_spec
-
-from steelyard.report.document import Figure
 
 _ID = re.compile(r'\bid="([^"]+)"')
 _ROOT = re.compile(r"<svg\b[^>]*>")
@@ -88,20 +86,6 @@ def can_draw() -> bool:
     return all(find_spec(name) is not None for name in ("altair", "vl_convert"))
 
 
-def render_chart(figure: Figure) -> str | None:
-    """Return a figure as an SVG element to put into a page; None when it cannot be drawn here."""
-    if not can_draw() or not figure.rows:
-        return None
-    import vl_convert  # noqa: PLC0415 - an extra, and slow to import
-
-    from steelyard.report.chart_specs import specification  # noqa: PLC0415 - imports Altair
-
-    # No address is allowed: a chart is drawn from its own rows or not at all.
-    drawn = vl_convert.vegalite_to_svg(specification(figure), allowed_base_urls=[])
-    identity = f"{figure.identity}-narrow" if figure.narrow else figure.identity
-    return settle(drawn, identity=identity, title=figure.title, alt=figure.alt)
-
-
 INK = "#1f2a37"
 MUTED = "#5b6775"
 GRID = "#e3e7ec"
@@ -136,9 +120,6 @@ _LINES = {
     "in flight": "#009e73",
 }
 
-WIDTH = 900  # px, whole chart
-NARROW = 430  # px; on a phone 12 px of text are 9 to 10
-
 
 def colours(configurations: tuple[str, ...]) -> list[str]:
     """Return one colour per configuration; the baseline comes first."""
@@ -149,11 +130,6 @@ def colours(configurations: tuple[str, ...]) -> list[str]:
 def line_colour(name: str) -> str:
     """Return the colour of a line of a timeline."""
     return _LINES.get(name, BASELINE)
-
-
-def width_of(figure: Figure) -> int:
-    """Return how wide a chart is drawn, px."""
-    return NARROW if figure.narrow else WIDTH
 
 
 _APART = {"labelOverlap": "parity", "labelSeparation": 4}

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from markupsafe import escape as escaped
 
-from steelyard.report.charts import INSTALL, on_white, render_chart
+from steelyard.report.charts import INSTALL, can_draw, on_white, settle
 from steelyard.report.document import (
     Align,
     Block,
@@ -67,6 +67,20 @@ def _environment() -> Environment:
 def _kind(block: Block) -> str:
     """Return the name of the macro that renders a block."""
     return type(block).__name__
+
+
+def render_chart(figure: Figure) -> str | None:
+    """Return a figure as an SVG element to put into a page; None when it cannot be drawn here."""
+    if not can_draw() or not figure.rows:
+        return None
+    import vl_convert  # noqa: PLC0415 - an extra, and slow to import
+
+    from steelyard.report.chart_specs import specification  # noqa: PLC0415 - imports Altair
+
+    # No address is allowed: a chart is drawn from its own rows or not at all.
+    drawn = vl_convert.vegalite_to_svg(specification(figure), allowed_base_urls=[])
+    identity = f"{figure.identity}-narrow" if figure.narrow else figure.identity
+    return settle(drawn, identity=identity, title=figure.title, alt=figure.alt)
 
 
 def _chart(figure: Figure) -> Markup | None:

@@ -12,9 +12,8 @@ from steelyard.answers.attribution import attribution_section
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.experiment import AttributionKind
-from steelyard.report.charts import render_chart
 from steelyard.report.document import Figure, Paragraph, Section, Table, Tone, rate
-from steelyard.report.html import render_html, render_markdown
+from steelyard.report.html import render_chart, render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 
 LADDER, ABLATION = AttributionKind.LADDER, AttributionKind.ABLATION

@@ -12,9 +12,8 @@ from steelyard.answers.capacity.section import capacity_section, rate_answers
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.target import POSTGRES_WORDS
-from steelyard.report.charts import render_chart
 from steelyard.report.document import Figure, Section, Table, filled
-from steelyard.report.html import render_html, render_markdown
+from steelyard.report.html import render_chart, render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 from steelyard.stats.capacity import Reached
 

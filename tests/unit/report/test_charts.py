@@ -15,8 +15,9 @@ from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.report import charts
 from steelyard.report.chart_specs import specification
-from steelyard.report.charts import render_chart, settle
+from steelyard.report.charts import settle
 from steelyard.report.document import ChartKind, Figure
+from steelyard.report.html import render_chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 

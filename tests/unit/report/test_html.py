@@ -11,7 +11,7 @@ import pytest
 from fakes import analyses
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.report import charts
+from steelyard.report import charts, html
 from steelyard.report.document import Command, Document, Section
 from steelyard.report.html import render_html
 
@@ -118,7 +118,7 @@ def test_results_come_first() -> None:
 
 def test_without_the_extra_the_page_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page without charts is whole otherwise."""
-    monkeypatch.setattr(charts, "can_draw", lambda: False)
+    monkeypatch.setattr(html, "can_draw", lambda: False)
     page = render_html(build_document(analyses.quick()))
     assert "pip install altair vl-convert-python" in page
     assert "One-second rates of 36 runs" in page

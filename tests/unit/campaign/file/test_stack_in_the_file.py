@@ -144,7 +144,6 @@ def test_a_command_with_a_password_is_refused(command: str, *, refused: bool) ->
     """It would be in the record; a file that it is read from is not."""
     old = "{command: \"./cycle 'my guest'\", timeout: 5m}"
     text = _STEPS.replace(old, f"{{command: {command}}}")
-    assert command in text
     if not refused:
         assert load(text).experiment.configuration("pinned").manual
         return

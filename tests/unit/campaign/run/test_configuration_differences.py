@@ -136,8 +136,7 @@ def test_manual_steps_cost_a_restart(tmp_path: Path) -> None:
     bare = an_experiment(restart=False)
     first = bare.configurations[0]
     by_hand = replace(first, name="other", manual=ManualStep(text="Do it."))
-    pair = replace(bare, configurations=(first, by_hand))
-    assert _cost(pair, tmp_path) is SwitchCost.RESTART
+    assert _cost(replace(bare, configurations=(first, by_hand)), tmp_path) is SwitchCost.RESTART
 
 
 def test_one_command_for_all_configurations_costs_a_restart_too(tmp_path: Path) -> None:
