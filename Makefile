@@ -58,8 +58,8 @@ else
 endif
 	@touch $(BENCH_STAMP)
 
-# The locks: every package with its hashes for every supported Python, and no index host. Both
-# have the same version of what stands in both.
+# The locks: every package with its hashes for every supported Python, and no index host. The first
+# two have the same version of what stands in both; Otava is installed apart and needs others.
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
@@ -67,6 +67,9 @@ lock:
 	uv pip compile --quiet --universal --python-version 3.11 --group bench --constraint requirements.lock \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	  --custom-compile-command "make lock" -o requirements-bench.lock
+	uv pip compile --quiet --universal --python-version 3.11 --group otava \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --custom-compile-command "make lock" -o requirements-otava.lock
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
     "lines of src": 125473,
-    "lines of tests": 112390,
+    "lines of tests": 112539,
     "files": 335,
     "longest file": 861,
     "import edges": 2325,

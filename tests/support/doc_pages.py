@@ -17,7 +17,7 @@ PAGES = tuple(
     )
 )
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_NAMED = re.compile(r"^(?:#|--) ([a-z-]+\.(?:yaml|sql))\n")
+_NAMED = re.compile(r"^(?:#|--) ([a-z-]+\.(?:yaml|sql|py))\n")
 _INLINE = re.compile(r"`(steelyard [^`]+)`")
 _TYPED = {
     "console": re.compile(r"^\$ (steelyard .*)$", re.MULTILINE),
@@ -52,7 +52,7 @@ def files() -> dict[str, set[str]]:
     """Return the texts of the files that the pages show, by the name in their first line."""
     found: dict[str, set[str]] = {}
     for block in fenced():
-        if block.language in ("yaml", "sql") and (match := _NAMED.match(block.text)):
+        if block.language in ("yaml", "sql", "python") and (match := _NAMED.match(block.text)):
             found.setdefault(match[1], set()).add(block.text)
     return found
 
