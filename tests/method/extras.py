@@ -5,29 +5,20 @@ Each function takes a number of campaigns and a seed and returns figures by the 
 """
 
 import numpy as np
-from designs import slog
 from repeats import Check
 from simulator import Simulator
-from simulator import usl as true_rate
+from simulator import true_rate
 
 from steelyard.campaign.run.beside_blocks import choose_warm_up
 from steelyard.core.experiment import Calibration
 from steelyard.core.measurement import Measurement
 from steelyard.core.measurement import Second
 from steelyard.stats.capacity import scan_for_cliff
-from steelyard.stats.scalability import fit_scalability
 
-CLIENTS = np.array([1, 4, 10, 25, 50, 100])
-LAW = {"alpha": 0.03, "beta": 4e-4, "N*": float(np.sqrt(0.97 / 4e-4))}
-BLOCKS, SLICE_S, RAMP_S, WARM_UP_S = 12, 10, 2, 20
 LONG_RUN_S, EMPTY_S = 900, 300
 RESTARTS, CALIBRATION_S = 5, 120
 
 BOUNDS = {
-    "USL: coverage of alpha": (">=", 0.90),
-    "USL: coverage of beta": (">=", 0.90),
-    "USL: coverage of N*": (">=", 0.90),
-    "USL: lack of fit cried wolf": ("<=", 0.12),
     "cliff: false alarms, typical": ("<=", 0.03),
     "cliff: false alarms, hostile": ("<=", 0.03),
     "cliff: -40% found, typical": (">=", 0.97),
@@ -50,36 +41,6 @@ def checks(figures):
         name: Check(name=name, value=float(value), relation=BOUNDS[name][0], bound=BOUNDS[name][1])
         for name, value in figures.items()
     }
-
-
-def scalability(campaigns, seed):
-    """Return coverage and false rejections of the scalability law: 6 loads by 12 blocks."""
-    covered, rejected = [], []
-    for log_tps in loads_in_blocks(campaigns, seed):
-        fit = fit_scalability(CLIENTS.astype(float), log_tps, 0.05)
-        found = {"alpha": fit.alpha, "beta": fit.beta, "N*": fit.peak_clients}
-        covered.append([found[name].low <= true <= found[name].high for name, true in LAW.items()])
-        rejected.append(fit.lack_of_fit_p < 0.05)
-    shares = zip(LAW, np.mean(covered, axis=0), strict=True)
-    figures = {f"USL: coverage of {name}": share for name, share in shares}
-    return {**figures, "USL: lack of fit cried wolf": np.mean(rejected)}
-
-
-def loads_in_blocks(campaigns, seed):
-    """Return log throughput, shape (campaigns, blocks, loads), loads in random order per block."""
-    loads, lanes = len(CLIENTS), np.arange(campaigns)
-    sim = Simulator(
-        "typical", np.zeros((1, loads)), seed=seed, lanes=campaigns, clients=tuple(CLIENTS)
-    )
-    y = np.empty((campaigns, BLOCKS, loads))
-    for block in range(BLOCKS):
-        order = np.argsort(sim.rng.random((campaigns, loads)), 1)
-        sim.restart()
-        sim.idle(WARM_UP_S)
-        for place in range(loads):
-            load = order[:, place]
-            y[lanes, block, load] = slog(sim.run(0, load, SLICE_S), RAMP_S)
-    return y
 
 
 def cliffs(campaigns, seed):

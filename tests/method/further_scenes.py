@@ -4,7 +4,7 @@ import numpy as np
 from designs import RAMP, pairs, slog
 from provisioned import OnePair, take_contrasts
 from scenes import HOUR_S, percent
-from simulator import Simulator, log_effects, usl
+from simulator import Simulator, log_effects, true_rate
 from test_planning import foretold
 
 from steelyard.campaign.design.schedule import block_coin
@@ -20,12 +20,8 @@ from steelyard.stats.intervals import block_interval
 from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.planning import contrast_scale
 from steelyard.stats.planning import half_width
-from steelyard.stats.scalability import fit_scalability
-from steelyard.stats.scalability import fitted_curve
 
 LEVEL = 0.045
-CLIENTS = (1, 4, 10, 25, 50, 100)
-GRID = tuple(range(1, 101, 3))
 
 
 def turns(rounds=6, seed=11):
@@ -77,39 +73,9 @@ def attribution():
     return rows
 
 
-def scalability():
-    """Return measured loads, the fitted law with its band, and the number of clients N*."""
-    machine = Simulator("typical", np.zeros((1, len(CLIENTS))), seed=6, clients=CLIENTS)
-    y = np.empty((12, len(CLIENTS)))
-    for block in y:
-        machine.restart()
-        machine.idle(20)
-        for cell in machine.rng.permutation(len(CLIENTS)):
-            block[cell] = slog(machine.run(0, cell, 10), RAMP)[0]
-    clients = np.array(CLIENTS, dtype=float)
-    fit = fit_scalability(clients, y, 0.05)
-    curve = fitted_curve(fit, np.array(GRID, dtype=float), 0.05)
-    measured = [
-        {"clients": n, "tps": round(float(np.exp(np.median(y[:, place]))))}
-        for place, n in enumerate(CLIENTS)
-    ]
-    fitted = [
-        {
-            "clients": n,
-            "tps": round(point.estimate),
-            "low": round(point.low),
-            "high": round(point.high),
-        }
-        for n, point in zip(GRID, curve, strict=True)
-    ]
-    peak = fit.peak_clients
-    ends = {"peak": peak.estimate, "low": peak.low, "high": peak.high}
-    return measured, fitted, {name: round(value, 1) for name, value in ends.items()}
-
-
 def burst_cliff():
     """Return 15 minutes of a bucket that empties, and where the scan sees it."""
-    base = float(usl(25))
+    base = float(true_rate(25))
     machine = Simulator("typical", np.zeros((1, 5)), seed=3, bucket=(0.4 * base * 300, 0.6 * base))
     series = machine.run(0, 2, 900)[0]
     scan = scan_for_cliff(series)

@@ -213,23 +213,6 @@ def attribution() -> Chart:
     return zero + rule + point + truth
 
 
-def scalability() -> Chart:
-    """Loads measured, the law fitted to them with its band, and where its peak lies."""
-    measured, fitted, peak = further_scenes.scalability()
-    curve = alt.Chart(_table(fitted))
-    band = curve.mark_area(color=BLUE, opacity=0.2).encode(
-        x=_x("clients:Q", "clients"), y=_y("low:Q", "transactions per second"), y2="high:Q"
-    )
-    line = curve.mark_line(color=BLUE).encode(x="clients:Q", y="tps:Q")
-    points = alt.Chart(_table(measured)).mark_point(
-        filled=True, size=60, opacity=1, color=theme.INK
-    )
-    where = alt.Chart(_table([peak])).mark_rect(color=ORANGE, opacity=0.2)
-    return (
-        where.encode(x="low:Q", x2="high:Q") + band + line + points.encode(x="clients:Q", y="tps:Q")
-    )
-
-
 def burst_cliff() -> Chart:
     """A bucket of credits runs empty after about five minutes; the interval of the instant."""
     rows, split = further_scenes.burst_cliff()
@@ -304,7 +287,6 @@ PICTURES: dict[str, tuple[Callable[[], Chart], str]] = {
     "warm-up": (warm_up, "After a restart; shaded: the warm-up, the same for both"),
     "false-alarms": (false_alarms, "Two equal systems, one hour"),
     "attribution": (attribution, "Three factors, 15 blocks; orange: the truth"),
-    "scalability": (scalability, "Six loads, 12 blocks; orange: the interval of the peak"),
     "burst-cliff": (burst_cliff, "A token bucket runs empty; orange: when, with its interval"),
     "noise-floor": (noise_floor, "What a set-up can see, from twelve blocks of itself"),
     "planning": (planning, "Until a verdict, typical profile; dashed: nine in ten campaigns"),

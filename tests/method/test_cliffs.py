@@ -8,7 +8,7 @@ import extras
 import numpy as np
 import pytest
 from simulator import Simulator
-from simulator import usl as true_rate
+from simulator import true_rate
 
 from steelyard.campaign.run.beside_blocks import MOST_FURTHER
 from steelyard.stats.capacity import scan_for_cliff

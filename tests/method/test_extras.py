@@ -1,4 +1,4 @@
-"""The method's checks of scalability, cliffs, histograms and warm-up, on the product's code.
+"""The method's checks of cliffs, histograms and warm-up, on the product's code.
 
 Not in acceptance.py because they concern no comparison. Attribution has its own file.
 """
@@ -11,11 +11,9 @@ from steelyard.stats.histogram import bucket_indices
 from steelyard.stats.histogram import bucket_values
 from steelyard.stats.histogram import histogram_of
 from steelyard.stats.histogram import merged
-from steelyard.stats.scalability import fit_law
 
 MORE = 10
 SUBJECTS = {  # what measures it, campaigns, seed
-    "USL": (extras.scalability, 150, 5),
     "cliff": (extras.cliffs, 200, 3),
     "warm-up": (extras.warm_up, 100, 500),
 }
@@ -52,14 +50,6 @@ def test_the_product_passes(name, measured):
 def test_no_check_is_left_out(measured):
     """Every bound has a figure, and no figure is without a bound."""
     assert {name for subject in SUBJECTS for name in measured(subject)} == set(extras.BOUNDS)
-
-
-def test_the_published_table_fits_no_law():
-    """Ten times the clients gave 10.2 times the throughput: no law comes within 10 %."""
-    clients = np.array([1.0, 10.0, 25.0, 50.0, 100.0])
-    published = np.log(np.array([749.0, 7675.0, 6788.0, 6430.0, 6092.0]))
-    misses = published - fit_law(clients, published).log_rate(clients)
-    assert np.max(np.abs(np.expm1(misses))) >= 0.10
 
 
 @pytest.fixture(scope="module")

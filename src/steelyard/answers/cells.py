@@ -584,7 +584,7 @@ def _published_figure(analysis: CampaignAnalysis, figures: PublishedFigures) -> 
         " tuning 2. Standing beside each other is no comparison. Clients on a logarithmic axis.",
         alt=f"Transactions per second over clients of {enumeration(own)}, beside"
         f" {enumeration(names)}; the table holds the same numbers.",
-        columns=("workload", "configuration", "fitted", "clients", "place", "tps", "low", "high"),
+        columns=("workload", "configuration", "line", "clients", "place", "tps", "low", "high"),
         rows=tuple(_published_rows(analysis, figures)),
         configurations=(*own, *names),
     )

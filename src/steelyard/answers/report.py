@@ -101,7 +101,6 @@ from steelyard.answers.results import (
 )
 from steelyard.answers.scalability import (
     scalability_curves,
-    scalability_findings,
     scalability_json,
     scalability_section,
 )
@@ -287,7 +286,6 @@ ANSWERS: Final = (
         scalability_curves,
         scalability_section,
         scalability_json,
-        lambda grounds: scalability_findings(grounds.analysis),
         shown=Shown.ALL,
         single_pass=False,
     ),

@@ -543,23 +543,21 @@ def _load_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     return layered(line, rule, point, title=panel.title, width=width, height=240)
 
 
-# --- tps over clients, measured and fitted ---
+# --- tps over clients, as points and lines ---
 
 
 def _curve_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
-    measured: list[Any] = [r["clients"] for r in panel.records if not r["fitted"]]
+    measured: list[Any] = [r["clients"] for r in panel.records if not r["line"]]
     axis = alt.Axis(title="clients", values=sorted(set(measured)), grid=False, format="d")
     scale = alt.Scale(type="log", base=2, nice=False, padding=20)
     x = alt.X("place:Q", axis=axis, scale=scale)
     y = _per_second(figure)
     base = chart_of(panel).encode(x=x, color=colour_of(figure, legend=True))
-    law = base.transform_filter("datum.fitted")
-    band = law.mark_area(opacity=0.16, line=False).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
-    line = law.mark_line(strokeWidth=2).encode(y=y)
-    points = base.transform_filter("!datum.fitted")
+    line = base.transform_filter("datum.line").mark_line(strokeWidth=2).encode(y=y)
+    points = base.transform_filter("!datum.line")
     rule = points.mark_rule(strokeWidth=2.5).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     point = points.mark_point(filled=True, opacity=1, size=60).encode(y=y)
-    return layered(band, line, rule, point, title=panel.title, width=width, height=260)
+    return layered(line, rule, point, title=panel.title, width=width, height=260)
 
 
 # --- block by block ---

@@ -13,7 +13,7 @@ CLIENTS = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
 ROUNDS, CAMPAIGNS = 6, 250
 
 
-def _law(alpha: float, beta: float) -> np.ndarray:
+def _rising_and_falling(alpha: float, beta: float) -> np.ndarray:
     rates = CLIENTS / (1 + alpha * (CLIENTS - 1) + beta * CLIENTS * (CLIENTS - 1))
     return np.asarray(np.log(rates / rates.max()))
 
@@ -21,9 +21,9 @@ def _law(alpha: float, beta: float) -> np.ndarray:
 CURVES = {
     "flat": np.zeros(7),
     "plateau": np.log(np.minimum(CLIENTS, 8.0) / 8.0),
-    "retrograde": _law(0.05, 0.003),
+    "falling": _rising_and_falling(0.05, 0.003),
 }
-FEWEST = {"flat": (0, 2), "plateau": (3, 4), "retrograde": (4, 4)}
+FEWEST = {"flat": (0, 2), "plateau": (3, 4), "falling": (4, 4)}
 
 
 def _noise(rng: np.random.Generator, sd: float) -> np.ndarray:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steelyard.stats.scalability import fit_statements
+from steelyard.stats.statements import fit_statements
 
 STATEMENTS, COMMITS = np.array([1.0, 5.0, 7.0]), np.array([0.0, 1.0, 1.0])
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steelyard.stats.scalability import change_of_waits
+from steelyard.stats.statements import change_of_waits
 
 STATEMENTS = np.array([1.0, 5.0, 7.0])
 

@@ -62,7 +62,7 @@ from steelyard.report.document import (
     with_interval,
 )
 from steelyard.stats.intervals import FloatArray, signed_rank_interval
-from steelyard.stats.scalability import StatementCosts, fit_statements
+from steelyard.stats.statements import StatementCosts, fit_statements
 
 # Of a call, by their names in the record: figure, name in a table, name in ``summary.json``.
 _PER_CALL: Final = (

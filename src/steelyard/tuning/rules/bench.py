@@ -25,7 +25,7 @@ from steelyard.core.linux import (
 from steelyard.core.stack import BenchFacts, ScriptLatencies, StackFacts, Visibility
 from steelyard.core.wording import MIB, format_bytes, format_latencies, format_share
 from steelyard.stats.intervals import FloatArray
-from steelyard.stats.scalability import REMOTE_ACCESS_S, WaitChange, change_of_waits
+from steelyard.stats.statements import REMOTE_ACCESS_S, WaitChange, change_of_waits
 from steelyard.tuning.rules.rule import (
     HOLDS,
     NOTHING,
