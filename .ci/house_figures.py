@@ -22,11 +22,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 125473,
-    "lines of tests": 112539,
+    "lines of src": 124952,
+    "lines of tests": 112208,
     "files": 335,
     "longest file": 861,
-    "import edges": 2325,
+    "import edges": 2324,
     "modules with one importer": 22,
     "branches on kind or system": 11,
 }

@@ -1,12 +1,18 @@
 """A synthetic campaign with throughput over clients."""
 
 from fakes.analyses import analysis_of
-from fakes.scenes import Scene
+from fakes.scenes import Scene, load_of
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.scalability import ScalabilityCurve, scalability_curves
 from steelyard.core.campaign import Status
 
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
+ENOUGH = {
+    ("reads", "default"): 32,
+    ("reads", "fitted"): 32,
+    ("writes", "default"): 16,
+    ("writes", "fitted"): 32,
+}
 
 
 def scalability() -> CampaignAnalysis:
@@ -41,4 +47,5 @@ def _curve(analysis: CampaignAnalysis, workload: str, configuration: str) -> Sca
             for cell in analysis.cells
             if (cell.cell.workload, cell.configuration) == (workload, configuration)
         },
+        enough=load_of(ENOUGH[workload, configuration]),
     )

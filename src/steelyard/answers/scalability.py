@@ -1,15 +1,19 @@
-"""Throughput over clients: every configuration's rates from its fewest to its most clients."""
+"""Throughput over clients, and the number of clients above which more bring no clear gain."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
+from steelyard.answers.observations import Observations
 from steelyard.answers.results import CampaignAnalysis, Grounds
 from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT, Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import CellKey, Load
 from steelyard.report.document import (
     CONFIDENCE,
+    MISSING,
+    BulletList,
     ChartKind,
     Figure,
     Json,
@@ -24,9 +28,18 @@ from steelyard.report.document import (
     rate,
     table_of,
 )
+from steelyard.stats.capacity import LEAST_GAIN_BLOCKS, fewest_without_gain
+from steelyard.stats.spending import FIXED_ALPHA
 
 LEAST_LOADS = 5  # of fewer the table of cells shows as much
 TITLE = "Throughput over clients"
+_NOTE = (
+    f"Medians of the table of cells, {RATE} in {RATE_UNIT}. A gain is clear when its interval"
+    f" within blocks lies wholly above zero ({CONFIDENCE} for all rows together). Above the clients"
+    " of the last column no such gain was seen; a smaller one is possible. That column needs"
+    f" {LEAST_GAIN_BLOCKS} blocks. The load generator takes its CPU from the same machine, unless"
+    " the server is elsewhere."
+)
 _ASIDE = 1.025  # factor between two configurations' points, so that they do not cover one another
 
 
@@ -39,6 +52,7 @@ class ScalabilityCurve:
             follow the clients.
         blocks: Behind it.
         measured: The rate of its cell, 1/s, by load in rising order of clients.
+        enough: The fewest clients above which more bring no clear gain; None below 6 blocks.
     """
 
     workload: str
@@ -46,12 +60,26 @@ class ScalabilityCurve:
     threads: int | None
     blocks: int
     measured: Mapping[Load, Estimate]
+    enough: Load | None
 
     @property
     def load_label(self) -> str:
         """Return the workload, and the threads where they tell curves apart."""
         threads = "" if self.threads is None else f", {count(self.threads, 'thread')}"
         return f"{self.workload}{threads}"
+
+    @property
+    def still_rises(self) -> bool:
+        """Return whether the most clients that ran have a clear gain over all fewer ones."""
+        return self.enough == list(self.measured)[-1]
+
+    @property
+    def gain_ends(self) -> str:
+        """Return above which number of clients there is no clear gain, or a dash."""
+        if self.enough is None:
+            return MISSING
+        clients = count(self.enough.clients, "client")
+        return f"still rising at {clients}" if self.still_rises else clients
 
     def rate_at(self, clients: int) -> str:
         """Return the rate of so many clients as a text, or a dash where they did not run."""
@@ -65,25 +93,36 @@ def scalability_curves(grounds: Grounds) -> tuple[ScalabilityCurve, ...]:
     There are none of a single pass, nor where fewer than 5 different numbers of clients ran
     without a rate under one rule for the generator's threads.
     """
-    experiment = grounds.record.experiment
-    if not grounds.closed.blocks or experiment.is_single_pass:
+    experiment, seen = grounds.record.experiment, grounds.closed
+    if not seen.blocks or experiment.is_single_pass:
         return ()
-    cells = {(cell.configuration, cell.cell): cell.tps for cell in grounds.analysis.cells}
-    return tuple(
-        ScalabilityCurve(
-            workload=workload.name,
-            configuration=configuration.name,
-            threads=threads,
-            blocks=grounds.closed.blocks,
-            measured={
-                load: cells[configuration.name, CellKey(workload=workload.name, load=load)]
-                for load in loads
-            },
-        )
+    rates = {(cell.configuration, cell.cell): cell.tps for cell in grounds.analysis.cells}
+    series = [
+        (workload.name, configuration.name, threads, loads)
         for workload in experiment.workloads
         for threads, loads in _groups(experiment)
         for configuration in experiment.configurations
+    ]
+    return tuple(
+        ScalabilityCurve(
+            workload=workload,
+            configuration=name,
+            threads=threads,
+            blocks=seen.blocks,
+            measured={load: rates[name, CellKey(workload=workload, load=load)] for load in loads},
+            enough=_enough(seen, workload, name, loads, FIXED_ALPHA / len(series)),
+        )
+        for workload, name, threads, loads in series
     )
+
+
+def _enough(
+    seen: Observations, workload: str, configuration: str, loads: Sequence[Load], level: float
+) -> Load | None:
+    columns = [seen.cells.index(CellKey(workload=workload, load=load)) for load in loads]
+    log_tps = seen.log_tps[:, seen.configurations.index(configuration)][:, columns]
+    place = fewest_without_gain(log_tps, level)
+    return None if place is None else loads[place]
 
 
 def _groups(experiment: Experiment) -> Iterator[tuple[int | None, Sequence[Load]]]:
@@ -98,6 +137,17 @@ def _groups(experiment: Experiment) -> Iterator[tuple[int | None, Sequence[Load]
     for threads, members in groups.items():
         if len(members) >= LEAST_LOADS:
             yield threads, members
+
+
+def gain_answers(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
+    """Return where the gain of more clients ends, for the place of the results."""
+    curves = [curve for curve in analysis.answer(scalability_curves) or () if curve.enough]
+    items = tuple(
+        f"{label}: {', '.join(f'{curve.gain_ends} ({curve.configuration})' for curve in group)}"
+        for label, group in groupby(curves, lambda curve: curve.load_label)
+    )
+    lead = "More clients bring no clear gain above"
+    return (BulletList(lead=lead, items=items),) if items else ()
 
 
 def scalability_section(
@@ -121,9 +171,9 @@ def _table(curves: Sequence[ScalabilityCurve]) -> Table:
             )
             for number_of in clients
         ),
+        (number_column("no clear gain above"), lambda curve: curve.gain_ends),
         title=TITLE,
-        note=f"Medians of the table of cells, {RATE} in {RATE_UNIT}. The load generator takes its"
-        " CPU from the same machine, unless the server is elsewhere.",
+        note=_NOTE,
     )
 
 
@@ -166,8 +216,15 @@ def _curve_json(curve: ScalabilityCurve) -> dict[str, Json]:
         "configuration": curve.configuration,
         "threads": curve.threads,
         "blocks": curve.blocks,
+        "no_gain_above_clients": None if curve.enough is None else curve.enough.clients,
+        "still_rises": curve.still_rises,
+        "reason": None if curve.enough else _too_few(curve.blocks),
         "measured": [
             {"clients": number(load.clients), "tps": interval(tps)}
             for load, tps in curve.measured.items()
         ],
     }
+
+
+def _too_few(blocks: int) -> str:
+    return f"{count(blocks, 'block')}; the number needs {LEAST_GAIN_BLOCKS}"

@@ -1,8 +1,8 @@
 """The most that a server sustains: in closed loops, under a latency goal, and over a long run.
 
-Closed loops: the most that they reach, and with how few clients, robust to noise and to choosing.
-No search climbs from point to point: every number of clients runs in every round, and all rounds
-decide together.
+Closed loops: the most that they reach, and with how few clients, robust to noise and to choosing;
+and the number of clients above which more bring no clear gain. No search climbs from point to
+point: every number of clients runs in every round, and all rounds decide together.
 
 A latency goal: the highest rate that meets it, where it lies between the rates that were measured.
 Each block has a latency percentile at some rates. It is made monotone in the rate, and the rate at
@@ -29,6 +29,7 @@ from steelyard.stats.intervals import (
     median_interval,
     signed_rank_interval,
 )
+from steelyard.stats.spending import FIRST_LOOK_CELL
 
 LEVEL = 0.05
 CAPACITY_COVERAGE = "91 to 96 %"  # simulated, where 95 % is said: docs/methods.md, "Capacity"
@@ -114,6 +115,49 @@ def _as_good(contrasts: FloatArray) -> bool:
     if float(hodges_lehmann_centres(contrasts)) < -TOLERANCE:
         return False
     return len(contrasts) < 2 or block_interval(contrasts, LEVEL).high >= 0.0
+
+
+LEAST_GAIN_BLOCKS = FIRST_LOOK_CELL  # below, a cell has no interval either
+
+
+def fewest_without_gain(log_tps: FloatArray, level: float) -> int | None:
+    """Return the place of the fewest clients above which more bring no clear gain.
+
+    A number of clients is compared with every larger one, not with the next alone: many small steps
+    make a clear gain together.
+
+    Args:
+        log_tps: Shape (blocks, counts), ln(1/s), numbers of clients rising, in random order within
+            each block; one number of clients at least.
+        level: Two-sided error level of one number's comparisons together, between 0 and 1.
+
+    Returns:
+        None below 6 blocks. A gain is clear where the interval of the paired log ratios lies wholly
+        above zero, at the level over the larger numbers (Bonferroni). The number with the highest
+        true rate is passed over in at most level / 2 of campaigns: its own comparisons alone can do
+        it, so the numbers below it share no level with it. Fewer clients are named where the
+        blocks are too few to see a gain; the last place, where every smaller number has one.
+
+    Raises:
+        ValueError: There is no number of clients, or the level is not between 0 and 1.
+
+    Source:
+        METHOD 3.3 for the interval, METHOD 6 for the rule.
+    """
+    blocks, counts = log_tps.shape
+    if not counts or not 0.0 < level < 1.0:
+        raise ValueError(f"no gain among {counts} numbers of clients at level {level:g}")
+    if blocks < LEAST_GAIN_BLOCKS:
+        return None
+    return next(
+        (place for place in range(counts - 1) if not _is_outdone(log_tps, place, level)), counts - 1
+    )
+
+
+def _is_outdone(log_tps: FloatArray, place: int, level: float) -> bool:
+    """Return whether a larger number of clients has clearly more throughput."""
+    gains = log_tps[:, place + 1 :] - log_tps[:, [place]]
+    return any(block_interval(gain, level / gains.shape[1]).low > 0.0 for gain in gains.T)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

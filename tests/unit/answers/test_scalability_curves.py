@@ -7,12 +7,18 @@ from made_records import a_record, an_experiment
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.scalability import ScalabilityCurve, scalability_curves
+from steelyard.answers.scalability import (
+    ScalabilityCurve,
+    gain_answers,
+    scalability_curves,
+    scalability_json,
+)
 from steelyard.core.experiment import Design, Experiment
 from steelyard.core.schedule import Load
+from steelyard.report.document import MISSING
 
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
-FALLING = np.log([900.0, 1700.0, 3000.0, 4900.0, 6000.0, 6050.0, 3600.0])
+FALLING = np.log([900.0, 1700.0, 3000.0, 4900.0, 6000.0, 6000.0, 3600.0])
 RISING = np.log([900.0, 1700.0, 3200.0, 6000.0, 10_000.0, 15_000.0, 20_000.0])
 
 
@@ -48,6 +54,28 @@ def test_each_configuration_has_its_curve() -> None:
     assert tuple(falling.measured) == closed()
     of_t0 = {cell.cell.load: cell.tps for cell in analysis.cells if cell.configuration == "t0"}
     assert falling.measured == of_t0
+
+
+def test_the_gain_of_more_clients_ends_where_the_rates_do() -> None:
+    """16 clients do as well as 32 and more; the other configuration still rises at 64."""
+    analysis = analysed()
+    falling, rising = curves_of(analysis)
+    assert (falling.enough, falling.still_rises) == (closed()[4], False)
+    assert (rising.enough, rising.still_rises) == (closed()[6], True)
+    (answer,) = gain_answers(analysis)
+    assert answer.items == ("w0: 16 clients (t0), still rising at 64 clients (t1)",)
+
+
+def test_few_blocks_have_rates_and_no_such_number() -> None:
+    """Five blocks: the curve stands, the number is missing, with the reason in the summary."""
+    analysis = analysed(blocks=5)
+    curves = curves_of(analysis)
+    assert [(curve.enough, curve.gain_ends) for curve in curves] == [(None, MISSING)] * 2
+    assert gain_answers(analysis) == ()
+    kept = scalability_json(curves)["scalability"][0]
+    assert kept["no_gain_above_clients"] is None
+    assert kept["still_rises"] is False
+    assert kept["reason"] == "5 blocks; the number needs 6"
 
 
 def test_too_few_loads_have_no_curve() -> None:

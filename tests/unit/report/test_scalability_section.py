@@ -9,7 +9,7 @@ from fakes import analyses, curves
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.scalability import scalability_curves, scalability_section
 from steelyard.core.target import POSTGRES_WORDS
-from steelyard.report.document import Figure, Section, Table, filled
+from steelyard.report.document import BulletList, Figure, Section, Table, filled
 
 
 @pytest.fixture
@@ -37,6 +37,24 @@ def test_rates_stand_below_their_clients(section: Section) -> None:
     assert table["reads", "fitted"]["32 clients"] == "68,592"
 
 
+def test_the_last_column_says_where_the_gain_ends(section: Section) -> None:
+    """A number of clients in each row."""
+    ends = {row: cells["no clear gain above"] for row, cells in rows(section).items()}
+    assert ends["reads", "default"] == ends["writes", "fitted"] == "32 clients"
+    assert ends["writes", "default"] == "16 clients"
+
+
+def test_the_first_lines_say_where_the_gain_ends() -> None:
+    """Below the verdicts, an item for each workload."""
+    verdicts = build_document(curves.scalability()).sections[0]
+    (answer,) = (block for block in verdicts.blocks if isinstance(block, BulletList))
+    assert answer.lead == "More clients bring no clear gain above"
+    assert answer.items == (
+        "reads: 32 clients (default), 32 clients (fitted)",
+        "writes: 16 clients (default), 32 clients (fitted)",
+    )
+
+
 def test_the_chart_has_points_and_line_of_every_configuration(section: Section) -> None:
     """Seven points and a line through them for each of the four, all with bounds."""
     figure = section.blocks[1]
@@ -60,3 +78,5 @@ def test_the_summary_holds_the_curves() -> None:
     assert [curve["configuration"] for curve in kept] == ["default", "fitted"] * 2
     assert [point["clients"] for point in kept[0]["measured"]] == list(curves.CLIENTS)
     assert kept[0]["measured"][0]["tps"]["estimate"] == pytest.approx(9242, abs=1)
+    assert [curve["no_gain_above_clients"] for curve in kept] == [32, 32, 16, 32]
+    assert [(curve["still_rises"], curve["reason"]) for curve in kept] == [(False, None)] * 4

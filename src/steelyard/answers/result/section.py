@@ -36,6 +36,7 @@ from steelyard.answers.results import (
     verdict_sentence,
     verdict_word,
 )
+from steelyard.answers.scalability import gain_answers
 from steelyard.core.campaign import Status
 from steelyard.core.experiment import RATE
 from steelyard.core.findings import Finding, Severity, Validity, grouped, words_of
@@ -356,6 +357,7 @@ def result_section(analysis: CampaignAnalysis) -> Section:
     else:
         blocks.append(Paragraph(text=_nothing_compared(analysis), tone=Tone.ERROR))
     blocks.extend(rate_answers(analysis))
+    blocks.extend(gain_answers(analysis))
     blocks.extend(tail_warnings(analysis))
     blocks.extend(_remarks(analysis))
     named = _what_they_are(analysis) if analysis.results and rankings(analysis) else ()
