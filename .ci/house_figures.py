@@ -22,12 +22,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 124952,
-    "lines of tests": 112208,
-    "files": 335,
+    "lines of src": 124142,
+    "lines of tests": 111493,
+    "files": 334,
     "longest file": 861,
-    "import edges": 2324,
-    "modules with one importer": 22,
+    "import edges": 2307,
+    "modules with one importer": 23,
     "branches on kind or system": 11,
 }
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")

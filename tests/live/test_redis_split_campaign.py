@@ -1,4 +1,4 @@
-"""A whole campaign of split persistence: the primary, the replica, and what may be lost."""
+"""A whole campaign of a replica that persists: the pair, its lag, and what may be lost."""
 
 import json
 

@@ -1,15 +1,31 @@
-"""The trap of split persistence on real servers: a primary that comes back empty."""
+"""A primary that comes back empty, on real servers: the trap, and the recipe of docs/redis.md."""
+
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
 from steelyard.core.findings import State
 from steelyard.core.stack import RedisFacts, StackFacts
+from steelyard.core.wording import TargetError
+from steelyard.gateways.doors import RedisPy, system_doors
+from steelyard.tuning.facts.servers import collect_redis
+from support.endpoint import free_port
 from support.judged_rules import judged
-from support.redis import RedisServer
+from support.redis import RedisServer, require_redis
 from support.redis_pairs import RedisPair, keys_of, pair_started, wait_until
 
 pytestmark = pytest.mark.live
 WRITTEN = 200
+PAGE = Path(__file__).parents[2] / "docs" / "redis.md"
+_COPIED_S = 3.0  # an empty primary is copied in a fraction of it
 
 
 def state_of_the_rule(primary: RedisServer, *, restarts: bool) -> State:
@@ -89,3 +105,164 @@ def test_a_snapshot_on_the_primary_keeps_what_is_in_it_and_no_more() -> None:
         pair.primary.start()
         wait_followed_again(pair)
         assert keys_of(pair.replica) == WRITTEN
+
+
+class RecipeServer(RedisServer):
+    """A server with a file of the page; it is ready before it has a copy to answer from."""
+
+    def _wait(self) -> None:
+        wait_until(lambda: self.answer().get("loading") == "0", "the server did not start")
+
+    def answer(self) -> Mapping[str, str]:
+        """Return what INFO says; nothing while the server does not answer."""
+        try:
+            return self.info()
+        except TargetError:
+            return {}
+
+    def start_with(self, text: str) -> None:
+        """Start it with this file beside a port and a directory."""
+        file = self.home / "recipe.conf"
+        file.write_text(text)
+        # There is no second replica to wait for.
+        self.settings = {"include": str(file), "repl-diskless-sync-delay": "0"}
+        self.start()
+
+
+@dataclass
+class Recipe:
+    """Both servers of the recipe, and its script, as the page has them."""
+
+    primary: RecipeServer
+    replica: RecipeServer
+    page: str
+
+    def block(self, name: str) -> str:
+        """Return the block of the page with this name in its first comment, for these ports."""
+        (text,) = re.findall(
+            rf"^```(?:sh|text)\n((?:#!/bin/sh\n)?# {name}: .*?)^```$",
+            self.page,
+            re.MULTILINE | re.DOTALL,
+        )
+        for host, server in (("redis-primary", self.primary), ("redis-replica", self.replica)):
+            text = text.replace(f"{host} -p 6379", f"127.0.0.1 -p {server.port}")
+            text = text.replace(f"{host} 6379", f"127.0.0.1 {server.port}")
+        assert "redis-primary" not in text
+        return str(text)
+
+    def start(self, *names: str) -> None:
+        """Start servers by their files."""
+        for name in names:
+            server: RecipeServer = getattr(self, name)
+            server.start_with(self.block(f"{name}.conf"))
+
+    def give_back(self) -> None:
+        """Run the script to its end: the primary is a primary, with a replica."""
+        script = self.primary.home / "give-back.sh"
+        script.write_text(self.block("give-back.sh"))
+        ended = subprocess.run(
+            ["/bin/sh", str(script)], check=False, capture_output=True, text=True, timeout=120
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        assert self.primary.answer()["role"] == "master"
+        RedisPair(self.primary, self.replica).wait_linked()
+
+    def sizes(self) -> tuple[int, int]:
+        """Return how many keys primary and replica hold."""
+        return keys_of(self.primary), keys_of(self.replica)
+
+
+@contextmanager
+def recipe_of(page: str) -> Iterator[Recipe]:
+    """Give a new pair by the recipe of a page, with data in both servers."""
+    program = require_redis()
+    with ExitStack() as stack:
+        servers = []
+        for _ in range(2):
+            home = Path(tempfile.mkdtemp(prefix="redis-", dir="/var/tmp"))
+            stack.callback(shutil.rmtree, home, ignore_errors=True)
+            server = RecipeServer(home=home, port=free_port(), program=program)
+            stack.callback(server.kill)
+            servers.append(server)
+        recipe = Recipe(*servers, page=page)
+        recipe.start("replica", "primary")
+        recipe.give_back()
+        RedisPair(recipe.primary, recipe.replica).write(range(WRITTEN))
+        # While a flush goes on, the replica holds writes back that its file shall have here.
+        wait_until(
+            lambda: recipe.replica.info("persistence")["aof_buffer_length"] == "0",
+            "the replica does not write",
+        )
+        yield recipe
+
+
+@pytest.mark.parametrize("killed", [("primary",), ("primary", "replica")], ids="+".join)
+def test_by_the_recipe_a_restarted_primary_keeps_the_data(killed: Sequence[str]) -> None:
+    """The files alone keep the data, and the script makes the primary a primary again."""
+    with recipe_of(PAGE.read_text("utf-8")) as recipe:
+        for name in killed:
+            getattr(recipe, name).kill()
+        recipe.start(*killed)
+        time.sleep(_COPIED_S)
+        assert keys_of(recipe.replica) == WRITTEN
+        recipe.give_back()
+        assert recipe.sizes() == (WRITTEN, WRITTEN)
+        RedisPair(recipe.primary, recipe.replica).write(range(WRITTEN, 2 * WRITTEN))
+        assert recipe.sizes() == (2 * WRITTEN, 2 * WRITTEN)
+
+
+def test_by_the_recipe_a_replica_that_holds_the_data_may_restart() -> None:
+    """Promoted and killed it is a replica again; the script promotes it once more."""
+    with recipe_of(PAGE.read_text("utf-8")) as recipe:
+        recipe.primary.kill()
+        assert recipe.replica.command("REPLICAOF", "NO", "ONE") == b"OK"
+        recipe.start("primary")
+        wait_until(
+            lambda: recipe.primary.answer().get("master_link_status") == "up", "it has no copy"
+        )
+        recipe.replica.kill()
+        recipe.start("replica")
+        recipe.give_back()
+        assert recipe.sizes() == (WRITTEN, WRITTEN)
+
+
+def test_an_empty_replica_is_not_promoted_over_a_copy() -> None:
+    """The script ends with an error where only the primary's memory holds the data."""
+    with recipe_of(PAGE.read_text("utf-8")) as recipe:
+        recipe.primary.kill()
+        assert recipe.replica.command("REPLICAOF", "NO", "ONE") == b"OK"
+        recipe.start("primary")
+        wait_until(
+            lambda: recipe.primary.answer().get("master_link_status") == "up", "it has no copy"
+        )
+        recipe.replica.kill()
+        shutil.rmtree(recipe.replica.home / "appendonlydir")
+        recipe.start("replica")
+        with pytest.raises(AssertionError, match="decide by hand"):
+            recipe.give_back()
+        assert keys_of(recipe.replica) == 0
+        assert recipe.primary.answer()["db0"].startswith(f"keys={WRITTEN},")
+
+
+def test_without_its_fence_the_recipe_loses_the_data() -> None:
+    """A page without the line replicaof in the primary's file fails the test of the recipe."""
+    page, lines = re.subn(
+        r"^replicaof redis-replica 6379\n", "", PAGE.read_text("utf-8"), flags=re.MULTILINE
+    )
+    assert lines == 1
+    with recipe_of(page) as recipe:
+        recipe.primary.kill()
+        recipe.start("primary")
+        wait_until(lambda: keys_of(recipe.replica) == 0, "the replica kept its data")
+
+
+def test_the_rule_knows_the_recipe_on_a_real_server() -> None:
+    """Restarted by itself, a primary with the recipe's mark holds RED001; one without does not."""
+    with recipe_of(PAGE.read_text("utf-8")) as recipe:
+        states = []
+        for _ in range(2):
+            facts = collect_redis(RedisPy(), recipe.primary.address, system_doors().host).facts
+            facts = replace(facts, auto_restart=True)
+            states.append(judged("RED001", StackFacts(redis=(facts,))).state)
+            recipe.primary.command("CONFIG", "SET", "proc-title-template", "{title} {listen-addr}")
+        assert states == [State.HOLDS, State.VIOLATED]

@@ -613,7 +613,9 @@ def _heirs(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[Block]:
                 " every number once it has taken what had reached it. Under load it was behind by"
                 f" at most {format_bytes(max(seen))} of the stream (the worst of {len(seen)}"
                 " crashes). Both are on one machine: a network between them keeps more back, and a"
-                " machine that dies does not send what its kernel still holds."
+                " machine that dies does not send what its kernel still holds. A primary that"
+                " restarts empty would wipe the replica; docs/redis.md has a recipe against it,"
+                " 'Keep the data when an empty primary restarts'."
             )
             yield Paragraph(text=text)
 

@@ -108,7 +108,7 @@ _VERBS = {
     "inspect": "Check every layer of the stack: facts, and what is wrong with them.",
     "stack": "Plan, apply, verify and revert the tuning of all layers.",
     "kubernetes": "Print what a Kubernetes cluster needs for campaigns.",
-    "redis": "Count what Redis loses in a crash; plan split persistence.",
+    "redis": "Count what Redis loses in a crash.",
     "postgres": "Count what PostgreSQL loses in a crash.",
     "compare": "Compare two configurations of a campaign, or two campaigns.",
     "article": "Write an article of several campaigns: results, what to choose, method.",

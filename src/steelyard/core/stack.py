@@ -237,7 +237,7 @@ class RedisFacts:
     Attributes:
         save: Its save points as configured; empty: none.
         auto_restart: It is started again by itself.
-        fenced: ``start.sh`` of a split pair started it, which lets it serve only with the data.
+        fenced: It starts as a replica of its replica, by the mark of the recipe in docs/redis.md.
         storage: Kind of the storage below its data: ``local``, ``longhorn``, ``nfs``, ``ceph``,
             or another over the ``network``.
         memory_limit: Of its container, as Kubernetes writes it.

@@ -85,7 +85,7 @@ def test_one_machine_is_lost_with_all_it_has() -> None:
 
 
 def test_a_replica_keeps_what_its_primary_does_not() -> None:
-    """Split persistence: the last writes at most are lost, if the empty primary does not win."""
+    """A replica loses the last writes at most, if the empty primary does not win."""
     killed, cut = (_survival(SPLIT, OFF, loss) for loss in (Loss.SERVER, Loss.POWER))
     assert (killed.fate, cut.fate, cut.seconds) == (Fate.LAST, Fate.LAST, 2.0)
     assert "an empty primary that comes back wipes it" in killed.reason

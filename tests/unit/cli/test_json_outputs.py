@@ -28,7 +28,6 @@ _CALLS = {
     ("compare",): ("campaigns/one", "slow", "fast"),
     ("stack", "plan"): ("--cpus", "1", "--memory", "2GiB", "--bin", "formula"),
     ("stack", "verify"): ("p",),
-    ("redis", "split"): ("--memory", "4GiB"),
 }
 _ELSEWHERE = {("attach",), ("try",), ("redis", "crash-test"), ("postgres", "crash-test")}
 

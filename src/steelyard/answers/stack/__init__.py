@@ -1,1 +1,1 @@
-"""Facts, findings and plans of the tuning stack, and the split of a Redis."""
+"""Facts, findings and plans of the tuning stack."""

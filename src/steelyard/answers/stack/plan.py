@@ -1,13 +1,8 @@
-"""Plans of the stack and of a split pair of Redis as documents.
-
-A plan of the stack has arithmetic, topology, settings of each layer and files; one of a split pair
-has memory, settings of both, what may be lost and files.
-"""
+"""Plans of the stack as documents: arithmetic, topology, settings of each layer and files."""
 
 from collections.abc import Iterator, Sequence
 
 from steelyard.core.linux import cpu_list
-from steelyard.core.redis import SplitDesign, SplitPlan
 from steelyard.core.stack import (
     ArithmeticLine,
     Knob,
@@ -193,88 +188,3 @@ def _assumptions(plan: StackPlan) -> Iterator[Block]:
 def _left(plan: StackPlan) -> Iterator[Block]:
     if plan.left:
         yield BulletList(lead="Not covered by this plan:", items=plan.left)
-
-
-_PRIMARY = (
-    "sh start.sh primary: asks the replica first. Where that holds data, the primary has it hold"
-    " them as a primary, copies them, and takes its place back (FAILOVER). Where nobody answers,"
-    " it waits: only the replica knows what is to be kept."
-)
-_SYSTEMD = (
-    "Under systemd: ExecStart=/bin/sh .../start.sh primary, and no other unit that starts a Redis"
-    " on this port."
-)
-
-
-def split_document(plan: SplitPlan, directory: str | None) -> Document:
-    """Return a plan as a document.
-
-    Args:
-        plan: What was made.
-        directory: Where its files are; None where it was not written.
-    """
-    request = plan.design.request
-    sections = (
-        Section(anchor="memory", title="Memory and disk", blocks=tuple(_room(plan.design))),
-        Section(
-            anchor="settings", title="What is set", blocks=tuple(_settings_of_split(plan.design))
-        ),
-        Section(anchor="risks", title="What may be lost", blocks=(_risks(plan.design),)),
-        Section(anchor="start", title="How they are started", blocks=(_start(),)),
-        Section(anchor="left", title="What stays as it is", blocks=tuple(_left_by_split(plan))),
-        Section(anchor="files", title="Files", blocks=tuple(_files(plan.files, directory))),
-    )
-    return Document(
-        title="A plan for split persistence of Redis",
-        subtitle=f"{request.primary.host} serves and writes no disk, {request.replica.host} keeps"
-        f" the data; {format_bytes(request.memory_bytes)} each",
-        sections=tuple(section for section in sections if section.blocks),
-    )
-
-
-def _room(design: SplitDesign) -> Iterator[Block]:
-    yield _arithmetic(design.arithmetic)
-    disk = f"{format_bytes(design.storage_bytes)} for the replica: the append-only file doubles"
-    more = "before it is rewritten, a rewrite and a full sync each write the data once more."
-    yield BulletList(lead="Disk:", items=(f"{disk} {more}", "The primary's holds nothing to keep."))
-
-
-def _settings_of_split(design: SplitDesign) -> Iterator[Table]:
-    both = {each.name for each in design.primary if each in design.replica}
-    for title, settings in (
-        ("The primary", design.primary),
-        ("The replica", design.replica),
-        ("Both: each takes the other's part for a while", design.replica),
-    ):
-        shared = title.startswith("Both")
-        yield table_of(
-            [each for each in settings if (each.name in both) is shared],
-            ("setting", lambda each: each.name),
-            ("value", lambda each: each.value),
-            ("reason, source", lambda each: f"{each.reason.rstrip(' .')}. [{each.source}]"),
-            title=title,
-        )
-
-
-def _risks(design: SplitDesign) -> BulletList:
-    items = tuple(
-        f"{each.event}: {each.loss}. {each.remedy} [{each.source}]" for each in design.risks
-    )
-    return BulletList(lead="By the death:", items=items)
-
-
-def _start() -> BulletList:
-    return BulletList(
-        lead="By start.sh, at every start of the process and in no other way:",
-        items=(
-            "sh start.sh replica: redis-server with replica.conf.",
-            _PRIMARY,
-            "The password of both, if there is one, in the environment variable REDISCLI_AUTH.",
-            _SYSTEMD,
-        ),
-    )
-
-
-def _left_by_split(plan: SplitPlan) -> Iterator[BulletList]:
-    if plan.left:
-        yield BulletList(lead="Rules that this plan does not serve:", items=plan.left)

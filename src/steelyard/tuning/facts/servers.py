@@ -204,8 +204,8 @@ def huge_mapping_bytes(smaps: str) -> int:
 
 
 _LAYER: Final = "redis"
-_TITLE: Final = "proc-title-template"  # Redis 6.2, as is FAILOVER, without which there is no fence
-_FENCE: Final = "by start.sh"
+_TITLE: Final = "proc-title-template"  # Redis 6.2, as is FAILOVER, which the recipe needs
+_FENCE: Final = "starts-as-replica"
 _ON: Final = "yes"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _PROGRAMS: Final = ("redis", "valkey")
@@ -308,7 +308,7 @@ def _from_redis_settings(asked: dict[str, str] | str) -> Finds:
 
 
 def _fenced(asked: dict[str, str] | str) -> Found:
-    """Return whether ``start.sh`` started it: that alone sets this title, and no file does."""
+    """Return whether its file is that of the recipe in docs/redis.md, by the mark in its title."""
     if isinstance(asked, str):
         return unknown(asked)
     return seen(_FENCE in asked.get(_TITLE, ""), f"CONFIG GET {_TITLE}")

@@ -1,4 +1,4 @@
-"""All files of a design, and those of a split pair of Redis servers, filled into templates.
+"""All files of a design, filled into templates.
 
 For Kubernetes: the CloudNativePG cluster, the storage class of its volumes, the kubelet's
 configuration. For the machine: huge pages at boot, sysctls, the tuned profile. Longhorn itself was
@@ -9,17 +9,13 @@ for a number; a comment above a setting says why it has its value.
 PostgreSQL's settings are an include for ``postgresql.conf`` and a parameter group for Amazon RDS.
 RDS takes whole numbers in the unit that ``pg_settings.unit`` names, 0 and 1 for switches, and at
 most 20 parameters per call (Amazon RDS API, ModifyDBParameterGroup).
-
-For a machine the pair's files are two redis.conf and the script that starts them, in Kubernetes two
-StatefulSets behind the fence of ``start.sh``.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from textwrap import wrap
 from typing import Final
 
@@ -27,7 +23,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from steelyard.core.kubernetes import LATE, LOCAL_PATH, LONGHORN, OVERWRITTEN, REFUSED
 from steelyard.core.linux import cpu_list
-from steelyard.core.redis import DEFAULT_PORT, Role, SplitDesign, SplitServer
 from steelyard.core.stack import (
     PROFILE_PATH,
     SYSCTL_PATH,
@@ -526,81 +521,3 @@ def _file(layer: str, path: str, content: str, check: str) -> RenderedFile:
         path=path if parents else "",
         validated_by=check.format(quoted(full)),
     )
-
-
-START: Final = "start.sh"
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_ROLES: Final[tuple[Role, ...]] = ("primary", "replica")
-
-
-def render_split(design: SplitDesign) -> tuple[RenderedFile, ...]:
-    """Return the files of a design: for two machines, and for Kubernetes."""
-    pair = design.request
-    primary = redis_configuration(design, "primary", pair.primary, pair.replica)
-    replica = redis_configuration(design, "replica", pair.replica, pair.primary)
-    objects = cluster_objects(design, in_the_cluster(design))
-    return (
-        _split_file("redis/primary.conf", primary),
-        _split_file("redis/replica.conf", replica),
-        _split_file(f"redis/{START}", start_script(pair.primary, pair.replica), "sh -n {}"),
-        _split_file("kubernetes/redis-split.yaml", objects, "kubectl apply --dry-run=server -f {}"),
-    )
-
-
-def cluster_objects(design: SplitDesign, held: Mapping[str, str]) -> str:
-    """Return all objects as one file of several documents.
-
-    Args:
-        design: Of the pair.
-        held: Files of the ConfigMap, by name.
-    """
-    return rendered(
-        "redis-split.yaml",
-        name=design.request.name,
-        asked=design.request.cluster,
-        memory=quantity(design.request.memory_bytes),
-        storage=quantity(design.storage_bytes),
-        port=DEFAULT_PORT,
-        held=held,
-    )
-
-
-def _split_file(name: str, content: str, check: str = "") -> RenderedFile:
-    layer = name.partition("/")[0]
-    return RenderedFile(name=name, layer=layer, content=content, validated_by=check.format(name))
-
-
-def in_the_cluster(design: SplitDesign) -> dict[str, str]:
-    """Return the files of the ConfigMap: the same pair by the names of its pods."""
-    name = design.request.name
-    primary, replica = (
-        SplitServer(host=f"{name}-{role}-0.{name}-peers", directory="/data") for role in _ROLES
-    )
-    return {
-        "primary.conf": redis_configuration(design, "primary", primary, replica),
-        "replica.conf": redis_configuration(design, "replica", replica, primary),
-        START: start_script(primary, replica),
-    }
-
-
-def redis_configuration(
-    design: SplitDesign, role: Role, own: SplitServer, other: SplitServer
-) -> str:
-    """Return the redis.conf of one of the two, with the reason above every line."""
-    return rendered(
-        "redis.conf",
-        role=role,
-        own=own,
-        other=other,
-        alone={own.host, other.host} <= _LOOPBACK,
-        settings=design.settings(role),
-    )
-
-
-def start_script(primary: SplitServer, replica: SplitServer) -> str:
-    """Return the script that starts either server, with the fence of the primary."""
-    template = files(__package__).joinpath("templates", START).read_text("utf-8")
-    for word, server in (("PRIMARY", primary), ("REPLICA", replica)):
-        template = template.replace(f"@{word}@", server.host)
-        template = template.replace(f"@{word}_PORT@", str(server.port))
-    return template

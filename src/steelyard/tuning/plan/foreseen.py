@@ -5,7 +5,7 @@ started. Pools are full, the virtual machine and the server are about to take fr
 when rules are strictest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -30,7 +30,6 @@ from steelyard.core.stack import (
     PodFacts,
     PoolDesign,
     PostgresFacts,
-    RenderedFile,
     StackDesign,
     StackFacts,
     StackPlan,
@@ -423,19 +422,10 @@ def write_plan(directory: Path, plan: StackPlan) -> None:
     Raises:
         InputError: Something else is there, or a plan that was applied.
     """
-    write_files(directory, plan.files, plan_json(plan))
-
-
-def write_files(directory: Path, files: Sequence[RenderedFile], plan: str) -> None:
-    """Write the text of a plan, and its rendered files below ``files``.
-
-    Raises:
-        InputError: Something else is there, or a plan that was applied.
-    """
     require_free(directory)
-    for file in files:
+    for file in plan.files:
         path = directory / "files" / file.name
         make_directory(path.parent)
         write_text(path, file.content)
     make_directory(directory)
-    write_text(directory / PLAN, plan)
+    write_text(directory / PLAN, plan_json(plan))

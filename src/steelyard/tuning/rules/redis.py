@@ -20,7 +20,7 @@ from steelyard.tuning.rules.rule import (
 )
 
 _REMOTE: Final = frozenset({"longhorn", "nfs", "ceph", "network"})
-MOST_OF_LIMIT: Final = 0.6
+_MOST_OF_LIMIT: Final = 0.6
 _REWRITE_LOSS_S: Final = 30
 
 
@@ -114,7 +114,7 @@ def _room_to_fork(server: RedisFacts) -> Rulings:
         return violated(f"{server.name}: no maxmemory, its container ends at {format_bytes(limit)}")
     if largest is None or _forks(server) is None:
         return lacking("redis.maxmemory", "redis.save", "redis.appendonly", "redis.replicas")
-    if not _forks(server) or largest <= MOST_OF_LIMIT * limit:
+    if not _forks(server) or largest <= _MOST_OF_LIMIT * limit:
         return HOLDS
     return violated(f"{server.name}: maxmemory {server.maxmemory} of {format_bytes(limit)}")
 
@@ -169,6 +169,7 @@ def _bounded_loss(server: RedisFacts) -> Rulings:
 
 _rule = partial(StackRule, layers=("redis",), needs=("redis",))
 _PERSISTENCE: Final = "Redis documentation, 'Redis persistence'"
+_RECIPE: Final = "docs/redis.md, 'Keep the data when an empty primary restarts'"
 
 RULES: Final[tuple[StackRule, ...]] = (
     _rule(
@@ -178,9 +179,9 @@ RULES: Final[tuple[StackRule, ...]] = (
         title="A primary without persistence does not restart by itself",
         why="it comes back empty, and its replicas copy that",
         detect='save "" and appendonly no, replicas, the restart policy, in proc-title-template the'
-        " mark of start.sh, the fence",
-        remedy="Start it behind the fence of `steelyard redis split`, or promote a replica before"
-        " it restarts. Snapshots on the primary keep what is in the last of them, and no more.",
+        " mark of the recipe",
+        remedy=f"Use the recipe in {_RECIPE}, or promote a replica before the primary restarts."
+        " Snapshots on the primary keep what is in the last of them, and no more.",
         source="Redis documentation, 'Redis replication', on safety when the primary has"
         " persistence turned off",
         judge=_keeps_data,
@@ -235,7 +236,7 @@ RULES: Final[tuple[StackRule, ...]] = (
         title="What a primary does not keep, a replica keeps",
         why="copies in memory alone are gone when both lose their power",
         detect="save, appendonly of primary and replicas",
-        remedy="Turn the append-only file on, on a replica: `steelyard redis split` plans it.",
+        remedy=f"Turn the append-only file on, on a replica, by the recipe in {_RECIPE}.",
         source=_PERSISTENCE,
         judge=_kept_by_a_replica,
     ),
@@ -257,10 +258,10 @@ RULES: Final[tuple[StackRule, ...]] = (
         why="replicas copy a primary, whatever it holds: what came since its last snapshot is gone"
         " from all copies, though they had it",
         detect="save points without appendonly, replicas, the restart policy, in"
-        " proc-title-template the mark of start.sh",
-        remedy="Turn the append-only file on, on the primary; or start it behind the fence of"
-        " `steelyard redis split`; or promote a replica before it restarts.",
-        source="docs/redis-split.md, tried on Redis 7.0.15; Redis documentation, 'Redis"
+        " proc-title-template the mark of the recipe",
+        remedy="Turn the append-only file on, on the primary; or use the recipe in"
+        f" {_RECIPE}; or promote a replica before the primary restarts.",
+        source="docs/redis.md, tried on Redis 7.0.15; Redis documentation, 'Redis"
         " replication', on safety when the primary has persistence turned off",
         judge=_returns_with_all,
     ),

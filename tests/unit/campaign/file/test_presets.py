@@ -314,7 +314,7 @@ def test_redis_aof_has_a_configuration_for_each_published_way_to_persist() -> No
     assert asked["fewer-rewrites"]["auto-aof-rewrite-min-size"] == "1gb"
 
 
-def test_redis_split_persists_on_the_replica_alone_and_says_how_it_is_fenced() -> None:
+def test_redis_split_persists_on_the_replica_alone_and_names_the_recipe() -> None:
     """A dump on the primary would bring its replica back to the time of the dump: there is none.
 
     tests/live/test_redis_split_trap.py shows that; what prevents it is named in the head.
@@ -336,7 +336,7 @@ def test_redis_split_persists_on_the_replica_alone_and_says_how_it_is_fenced() -
         "nothing": "no",
     }
     assert asked["primary-always"]["appendfsync"] == "always"
-    assert "steelyard redis split" in loaded.text
+    assert "docs/redis.md has a recipe" in loaded.text
 
 
 def test_redis_storage_differs_in_its_volume_and_makes_it_anew() -> None:

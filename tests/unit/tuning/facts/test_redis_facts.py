@@ -176,7 +176,7 @@ def test_rules_judge_what_was_collected() -> None:
     empty = {**_SETTINGS, "save": "", "appendonly": "no"}
     trap = StackFacts(redis=(_seen(settings=empty).facts,))
     assert "no persistence, 1 replicas, restarted by itself" in said("RED001", trap)
-    marked = {**empty, "proc-title-template": "{title} {listen-addr} {server-mode} by start.sh"}
+    marked = {**empty, "proc-title-template": "{title} {server-mode} starts-as-replica"}
     assert said("RED001", StackFacts(redis=(_seen(settings=marked).facts,))) == HOLDS
     kept = StackFacts(redis=(_seen().facts,))
     assert said("RED001", kept) == HOLDS
