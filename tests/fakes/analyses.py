@@ -18,6 +18,7 @@ from fakes.scenes import (
 )
 from steelyard.answers.cells import InstanceNoise, instance_noise
 from steelyard.answers.comparison import pair_findings
+from steelyard.answers.findings import checkpoint_phases
 from steelyard.answers.noise.compute import (
     MINUTES,
     DesignSight,
@@ -276,8 +277,7 @@ def made_servers() -> CampaignAnalysis:
             rounds_for=RoundsFor.INSTANCES,
             rounds_reason="best where a new server takes 40 s to the first run and a round 7 s",
         ),
-        checkpoints=phases,
-        answers={instance_noise: (noise,)},
+        answers={checkpoint_phases: phases, instance_noise: (noise,)},
         unit="10 newly made servers per configuration on this machine, 4 runs of each cell in each,"
         " each with data loaded anew; not other machines than these",
     )

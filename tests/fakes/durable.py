@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from fakes.analyses import analysis_of, quick
 from fakes.scenes import Scene
-from steelyard.answers.durability.compute import durability_of, with_trades
+from steelyard.answers.durability.compute import campaign_durability, durability_of, with_trades
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import Status
 from steelyard.core.experiment import EffectiveSetting, Workload
@@ -92,16 +92,17 @@ def high_availability() -> CampaignAnalysis:
             for each in configurations
         ),
     )
-    return replace(
+    made = replace(
         analysis,
         experiment=experiment,
         settings=(),
         facts=(*analysis.facts, *CLASSES),
         comparisons=with_trades(analysis.comparisons, experiment, environment),
-        durability=durability_of(experiment, environment, analysis.cells),
         unit="9 newly made Clusters per configuration",
         command="steelyard run preset:high-availability",
     )
+    kept_by = durability_of(experiment, environment, analysis.cells)
+    return made.with_answer(campaign_durability, kept_by)
 
 
 def traded(**settings: dict[str, str]) -> CampaignAnalysis:

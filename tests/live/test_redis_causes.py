@@ -4,6 +4,7 @@ import pytest
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.costs import Cost
+from steelyard.answers.reasons.compute import campaign_reasons
 from steelyard.core.measurement import Quantity
 from steelyard.record.directory import read_campaign
 from support.live import Steelyard
@@ -50,17 +51,17 @@ def test_a_log_that_is_flushed_is_found_in_bytes_flushes_and_words(steelyard: St
         logged = run.evidence.total(Quantity.AOF_BYTES)
         assert logged is not None
         assert (logged == 0) is (run.configuration == "unlogged")
-    assert analysis.reasons is not None
-    (change,) = analysis.reasons.ledger.changes
+    assert analysis.answer(campaign_reasons) is not None
+    (change,) = analysis.answer(campaign_reasons).ledger.changes
     written = change.cost(Cost.AOF_BYTES)
     assert written.clear
     assert written.configuration == pytest.approx(request, rel=0.001)
-    for cell in analysis.reasons.budget.cells:
+    for cell in analysis.answer(campaign_reasons).budget.cells:
         assert cell.latency is not None
         whole = sum(part.value for part in cell.parts.values())
         assert whole == pytest.approx(cell.latency.value, rel=0.3)  # medians do not add
     found = {finding.code: finding for finding in analysis.findings}
     assert found["persistence-traded"].subject == "unlogged"
-    (told,) = analysis.reasons.explanations
+    (told,) = analysis.answer(campaign_reasons).explanations
     assert Cost.AOF_BYTES in told.costs
     assert "appendonly" in told.differing

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.durability.results import measured_lags
+from steelyard.answers.durability.compute import measured_lags
 from steelyard.core.measurement import Quantity
 from steelyard.record.directory import read_campaign
 from support.live import Steelyard, living_servers

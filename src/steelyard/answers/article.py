@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
-from steelyard.answers.durability.compute import writing
+from steelyard.answers.durability.compute import campaign_durability, writing
 from steelyard.answers.durability.results import Fate, Loss
+from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.latency.results import LatencyChange, percentile_name
 from steelyard.answers.money import CostChange, analyse_money
 from steelyard.answers.report import build_document, short_verdicts, summary
@@ -26,6 +27,7 @@ from steelyard.answers.results import (
     verdict_word,
     weighed_cells,
 )
+from steelyard.answers.sustained.compute import long_runs, within_bursts
 from steelyard.core.findings import Verdict
 from steelyard.core.wording import (
     SECONDS_PER_MINUTE,
@@ -54,6 +56,7 @@ from steelyard.report.document import (
     count,
     effect_interval,
     enumeration,
+    number,
     utc,
 )
 
@@ -128,7 +131,8 @@ def _by_throughput(label: str, analysis: CampaignAnalysis, c: Comparison) -> Evi
         return replace(told, says=f"{said}; suspect, because a negative control differs")
     if not c.verdict.decided:
         return _not_decided(told, analysis, c.minutes_to_decide)
-    if {(name, c.workload) for name in (c.configuration, c.baseline)} & analysis.burst_only:
+    limited = analysis.answer(within_bursts) or frozenset()
+    if {(name, c.workload) for name in (c.configuration, c.baseline)} & limited:
         lasting = "within burst credits: a long run (`sustain`) would tell what lasts"
         return replace(told, says=f"{said}; {lasting}")
     if _changes_sides(analysis, c):
@@ -218,7 +222,8 @@ def _single_client(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]
 
 
 def _by_latency(label: str, analysis: CampaignAnalysis, c: Comparison) -> Evidence | None:
-    changes = () if analysis.latency is None else analysis.latency.changes
+    latency = analysis.answer(campaign_latency)
+    changes = () if latency is None else latency.changes
     told = {
         each.share: each
         for each in changes
@@ -234,7 +239,8 @@ def _by_latency(label: str, analysis: CampaignAnalysis, c: Comparison) -> Eviden
 
 def _lasting(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
     """Yield what long runs say: one of each decides by a drop in it, never by its level."""
-    rates = {(each.run.configuration, each.run.cell): each for each in analysis.sustained}
+    long = analysis.answer(long_runs) or ()
+    rates = {(each.run.configuration, each.run.cell): each for each in long}
     baseline = analysis.experiment.baseline
     for (name, cell), mine in rates.items():
         theirs = rates.get((baseline, cell))
@@ -276,7 +282,8 @@ def _money(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
 
 
 def _node_lost(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
-    fates = {each.configuration: each.fate(Loss.NODE) for each in analysis.durability}
+    kept_by = analysis.answer(campaign_durability) or ()
+    fates = {each.configuration: each.fate(Loss.NODE) for each in kept_by}
     for c in analysis.results:
         sides = (c.configuration, c.baseline)
         kept = [name for name in sides if fates.get(name) is Fate.KEPT]
@@ -632,7 +639,7 @@ def article_json(article: Article) -> dict[str, Json]:
                         "choice": each.choice or None,
                         "says": each.says,
                         "section": each.section,
-                        "needs_s": each.needs_s,
+                        "needs_s": number(each.needs_s),
                         "run": each.run or None,
                     }
                     for each in article.evidence(use)

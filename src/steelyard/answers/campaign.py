@@ -1,6 +1,5 @@
 """A whole campaign, from its record to everything that a report says."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from steelyard.answers import report
@@ -13,14 +12,11 @@ from steelyard.answers.ceilings import (
 from steelyard.answers.cells import (
     compare_stalls,
     differing_settings,
-    differing_sides,
     summarise_cells,
 )
 from steelyard.answers.comparison import comparisons_of, pair_findings
 from steelyard.answers.durability.compute import (
-    durability_of,
     replication_unit,
-    write_rates,
 )
 from steelyard.answers.findings import (
     campaign_findings,
@@ -28,14 +24,10 @@ from steelyard.answers.findings import (
     control_findings,
     negative_controls,
     phase_findings,
-    summarise_phases,
     with_controls,
 )
-from steelyard.answers.latency.compute import analyse_latency
-from steelyard.answers.observations import Observations, observe, result_contrasts
-from steelyard.answers.reasons.compute import Reasons, find_reasons
-from steelyard.answers.results import CampaignAnalysis, Grounds, SettingDifference
-from steelyard.answers.sustained.compute import burst_only, summarise_sustained
+from steelyard.answers.observations import observe
+from steelyard.answers.results import CampaignAnalysis, Grounds
 from steelyard.answers.validity.work_rules import judged
 from steelyard.core.campaign import CampaignRecord
 from steelyard.stats.drift import stalled_slices
@@ -47,9 +39,8 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
 
     Args:
         record: Of the campaign.
-        curves: Also the reasons, the percentiles and what registered answers compute, which no
-            decision needs and which take a while; a look after a block leaves them out, and a list
-            of campaigns.
+        curves: Also what no decision needs and what takes a while, as percentiles and reasons; a
+            look after a block leaves it out, and a list of campaigns.
     """
     experiment, plan = record.experiment, record.plan
     seen = observe(record)
@@ -65,10 +56,6 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     settings = differing_settings(record.environment, experiment)
     controls = negative_controls(experiment, settings)
     comparisons = with_controls(comparisons, controls)
-    sustained = summarise_sustained(record)
-    within = burst_only(record, sustained)
-    latency = analyse_latency(record, seen, result_contrasts(experiment)) if curves else None
-    reasons = _reasons(record, seen, settings) if curves else None
     analysis = CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -99,51 +86,29 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         facts=facts,
         unit=replication_unit(seen, plan, experiment),
         command=record.command,
-        sustained=sustained,
-        burst_only=within,
-        checkpoints=summarise_phases(seen) if experiment.system.has_checkpoints else (),
         ceilings=ceilings,
-        reasons=reasons,
-        latency=latency,
-        durability=durability_of(
-            experiment,
-            record.environment,
-            cells,
-            write_rates(seen, experiment),
-            record.counted_runs,
-        ),
         warm_ups_s=_warm_ups_s(record),
     )
     grounds = Grounds(record=record, seen=seen, closed=closed, analysis=analysis)
-    return _with_answers(grounds, computed=curves)
+    return _with_answers(grounds, all_of_them=curves)
 
 
-def _with_answers(grounds: Grounds, *, computed: bool) -> CampaignAnalysis:
+def _with_answers(grounds: Grounds, *, all_of_them: bool) -> CampaignAnalysis:
     """Return the analysis with what registered answers compute and find, each from those before.
 
     Args:
         grounds: What they are computed from.
-        computed: Whether they compute; what they find is looked for in any case.
+        all_of_them: Also those compute that no look needs; findings are looked for in any case.
     """
     for answer in report.ANSWERS:
         analysis = grounds.analysis
-        if computed and answer.compute is not None:
+        if answer.compute is not None and (all_of_them or answer.at_looks):
             analysis = analysis.with_answer(answer.compute, answer.compute(grounds))
             grounds = replace(grounds, analysis=analysis)
         if found := tuple(answer.findings(grounds)):
             analysis = replace(analysis, findings=(*analysis.findings, *found))
             grounds = replace(grounds, analysis=analysis)
     return grounds.analysis
-
-
-def _reasons(
-    record: CampaignRecord, seen: Observations, settings: Sequence[SettingDifference]
-) -> Reasons | None:
-    differing = {
-        (asked.baseline, asked.configuration): differing_sides(settings, asked)
-        for asked in result_contrasts(record.experiment)
-    }
-    return find_reasons(record, seen, differing)
 
 
 def _blocks_redone(record: CampaignRecord) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from steelyard.answers.cells import (
 )
 from steelyard.answers.durability.compute import with_trades, write_rates
 from steelyard.answers.findings import negative_controls, with_controls
-from steelyard.answers.latency.compute import analyse_latency
+from steelyard.answers.latency.compute import analyse_latency, campaign_latency
 from steelyard.answers.latency.section import latency_section
 from steelyard.answers.observations import Observations, ResultContrast, observe, result_contrasts
 from steelyard.answers.report import summary
@@ -447,13 +447,16 @@ def compare_pair(
     curves = whole.answer(scalability_curves) or ()
     kept = tuple(each for each in curves if each.configuration in (reference, configuration))
     campaign = replace(
-        whole.with_answer(scalability_curves, kept).with_answer(analyse_attribution, None),
+        whole.with_answer(scalability_curves, kept)
+        .with_answer(analyse_attribution, None)
+        .with_answer(
+            campaign_latency, analyse_latency(two, of_both, result_contrasts(two.experiment))
+        ),
         experiment=two.experiment,
         comparisons=with_controls(comparisons_of(two, of_both), controls),
         cells=tuple(c for c in whole.cells if c.configuration in (reference, configuration)),
         stalls=compare_stalls(seen, two.experiment),
         settings=settings,
-        latency=analyse_latency(two, of_both, result_contrasts(two.experiment)),
     )
     return PairComparison(
         campaign=campaign,

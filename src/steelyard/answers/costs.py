@@ -28,7 +28,7 @@ from steelyard.answers.observations import (
     total_of,
     whole_transactions,
 )
-from steelyard.answers.results import CampaignAnalysis, place_name, short_load
+from steelyard.answers.results import CampaignAnalysis, Grounds, place_name, short_load
 from steelyard.core.experiment import ONE, RATE, Experiment, Workload
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Quantity, Run
@@ -456,23 +456,28 @@ KINDS = {
 }
 
 
+def campaign_ledger(grounds: Grounds) -> Ledger | None:
+    """Return what work costs under each configuration; None where no run was watched."""
+    return keep_ledger(grounds.seen, grounds.record.experiment)
+
+
 def cost_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return the ledger; nothing where no run was watched."""
-    reasons = analysis.reasons
-    if reasons is None:
+    ledger = analysis.answer(campaign_ledger)
+    if ledger is None:
         return ()
     largest = analysis.experiment.largest_load
-    changes = [change for change in reasons.ledger.changes if change.cell.load == largest]
-    absent = _in_none([each.costs for each in changes or reasons.ledger.cells])
+    changes = [change for change in ledger.changes if change.cell.load == largest]
+    absent = _in_none([each.costs for each in changes or ledger.cells])
     tables = [change_table(analysis, change, absent) for change in changes]
     if not changes:
-        tables = [_level_table(analysis, each, absent) for each in reasons.ledger.cells]
+        tables = [_level_table(analysis, each, absent) for each in ledger.cells]
     tables = [table for table in tables if table.rows]
     if not tables:
         return ()
     told = [*_missing(absent), *([cost_note(analysis)] if changes else [])]
     notes = [Paragraph(text=text) for text in told]
-    blocks: tuple[Block, ...] = (*tables, *notes, *_steadiness(reasons.ledger, analysis.experiment))
+    blocks: tuple[Block, ...] = (*tables, *notes, *_steadiness(ledger, analysis.experiment))
     return (Section(anchor="costs", title=TITLE, blocks=blocks),)
 
 

@@ -29,6 +29,7 @@ from steelyard.answers.observations import (
     watched_blocks,
 )
 from steelyard.answers.results import CampaignAnalysis, Grounds, cell_name
+from steelyard.answers.sustained.compute import long_runs
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Evidence, Quantity, SustainedRun, WaitClass
@@ -216,7 +217,7 @@ class _Watched:
 
 def devices_and_waits(grounds: Grounds) -> DevicesAndWaits | None:
     """Return how devices stood and what sessions waited for; None where no run was watched."""
-    long = grounds.analysis.sustained
+    long = grounds.analysis.answer(long_runs) or ()
     watched = [*_of_cells(grounds.seen), *(_of_long_run(each.parts) for each in long)]
     watched = [each for each in watched if each.all]
     if not watched:

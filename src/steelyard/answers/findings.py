@@ -21,6 +21,7 @@ from steelyard.answers.results import (
     CampaignAnalysis,
     CheckpointPhase,
     Comparison,
+    Grounds,
     SettingDifference,
     StallTest,
     WarmupCheck,
@@ -628,8 +629,11 @@ def _effect(found: Comparison) -> str:
 NOTABLE_PHASE_S = 30.0  # a tenth of the default cycle: a guess
 
 
-def summarise_phases(seen: Observations) -> tuple[CheckpointPhase, ...]:
+def checkpoint_phases(grounds: Grounds) -> tuple[CheckpointPhase, ...]:
     """Return one summary per configuration; none where no run recorded its phase."""
+    seen = grounds.seen
+    if not grounds.record.experiment.system.has_checkpoints:
+        return ()
     runs = {name: seen.runs_of(name) for name in seen.configurations}
     if not any(run.checkpoint is not None for of_one in runs.values() for run in of_one):
         return ()

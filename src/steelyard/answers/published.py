@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.latency.results import LatencyAnalysis
 from steelyard.answers.results import CampaignAnalysis, CellSummary, Grounds
 from steelyard.core.experiment import Experiment, GeneratorName, Layer, Workload
@@ -191,7 +192,8 @@ _COMMANDS: Final = {"set": "SET", "get": "GET", "ping_mbulk": "PING", "ping_inli
 def published_requests(grounds: Grounds) -> tuple[RequestFigures, ...]:
     """Return a campaign beside the published figures of Redis; nothing where none is its work."""
     analysis = grounds.analysis
-    return requests_beside_published(analysis.experiment, analysis.cells, analysis.latency)
+    latency = analysis.answer(campaign_latency)
+    return requests_beside_published(analysis.experiment, analysis.cells, latency)
 
 
 def requests_beside_published(

@@ -41,7 +41,7 @@ from steelyard.answers.contract import (
     contract_section,
     with_marks,
 )
-from steelyard.answers.costs import cost_section
+from steelyard.answers.costs import campaign_ledger, cost_section
 from steelyard.answers.devices import (
     device_json,
     device_section,
@@ -50,10 +50,11 @@ from steelyard.answers.devices import (
     read_json,
     read_section,
 )
-from steelyard.answers.durability.results import measured_lags
+from steelyard.answers.durability.compute import campaign_durability, measured_lags
 from steelyard.answers.durability.section import durability_json, durability_section, trades_json
-from steelyard.answers.findings import finding_json, finding_section
+from steelyard.answers.findings import checkpoint_phases, finding_json, finding_section
 from steelyard.answers.gate import gate_json, gate_section
+from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.latency.results import percentile_name
 from steelyard.answers.latency.section import latency_json, latency_section
 from steelyard.answers.money import (
@@ -73,6 +74,7 @@ from steelyard.answers.published import (
     requests_json,
     requests_section,
 )
+from steelyard.answers.reasons.compute import campaign_reasons
 from steelyard.answers.reasons.section import reasons_json
 from steelyard.answers.result.method import (
     command_section,
@@ -113,7 +115,7 @@ from steelyard.answers.statements.section import (
     traced,
     waits_of,
 )
-from steelyard.answers.sustained.compute import burst_findings
+from steelyard.answers.sustained.compute import burst_findings, long_runs, within_bursts
 from steelyard.answers.sustained.section import (
     sustained_json,
     sustained_section,
@@ -126,7 +128,7 @@ from steelyard.answers.tables import (
     fact_section,
     settings_section,
 )
-from steelyard.answers.timeline import phases_json, timeline_section
+from steelyard.answers.timeline import phases_json, timeline_section, timelines
 from steelyard.answers.turns import turns_json
 from steelyard.core.campaign import CampaignPlan, RoundsFor, Status
 from steelyard.core.experiment import Configuration, Experiment
@@ -175,6 +177,7 @@ class Answer:
         json: Returns its keys of ``summary.json``, likewise.
         shown: What the short report of a terminal shows of its sections.
         single_pass: True: only where nothing is repeated and compared; False: only elsewhere.
+        at_looks: An interim result computes it, too, because findings and lists rest on it.
     """
 
     compute: Computing | None = None
@@ -183,6 +186,7 @@ class Answer:
     json: Callable[[CampaignAnalysis], Mapping[str, Json]] = lambda _: {}
     shown: Shown = Shown.NOTHING
     single_pass: bool | None = None
+    at_looks: bool = False
 
 
 def _always(
@@ -222,6 +226,12 @@ def _computed(
 
 
 ANSWERS: Final = (
+    # Others rest on these.
+    Answer(compute=long_runs, at_looks=True),
+    Answer(compute=within_bursts, at_looks=True),
+    Answer(compute=campaign_durability, at_looks=True),
+    Answer(compute=campaign_latency),
+    Answer(compute=campaign_ledger),
     Answer(sections=_always(result_section), shown=Shown.ALL, single_pass=False),
     Answer(sections=_always(pass_result), shown=Shown.ALL, single_pass=True),
     Answer(sections=what_lasts, shown=Shown.ALL, single_pass=True),
@@ -273,7 +283,7 @@ ANSWERS: Final = (
     ),
     Answer(compute=waits_of),
     # `steelyard explain` shows the tables.
-    Answer(sections=budget_section, json=reasons_json, shown=Shown.WORDS),
+    Answer(compute=campaign_reasons, sections=budget_section, json=reasons_json, shown=Shown.WORDS),
     Answer(sections=cost_section),
     _computed(devices_and_waits, device_section, device_json, shown=Shown.ALL),
     _computed(read_figures, read_section, read_json, shown=Shown.ALL),
@@ -281,7 +291,8 @@ ANSWERS: Final = (
     _computed(
         provider_series, provider_section, provider_json, provider_findings, shown=Shown.TABLES
     ),
-    Answer(sections=timeline_section, json=phases_json),
+    Answer(compute=timelines, sections=timeline_section),
+    Answer(compute=checkpoint_phases, json=phases_json),
     _computed(
         scalability_curves,
         scalability_section,

@@ -7,8 +7,10 @@ those of verdicts, of how a campaign ended, of what a load is called.
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
+from steelyard.answers.durability.results import DurabilityTrade
+from steelyard.answers.observations import Observations
 from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Estimate, Finding, Validity, Verdict
@@ -27,13 +29,6 @@ from steelyard.report.document import (
 )
 from steelyard.stats.noise import LEAST_INSTANCES
 from steelyard.stats.spending import has_many_cells
-
-if TYPE_CHECKING:
-    from steelyard.answers.durability.results import ConfigurationDurability, DurabilityTrade
-    from steelyard.answers.latency.results import LatencyAnalysis
-    from steelyard.answers.observations import Observations
-    from steelyard.answers.reasons.compute import Reasons
-    from steelyard.answers.sustained.compute import SustainedSummary
 
 T = TypeVar("T")
 
@@ -101,7 +96,7 @@ class Comparison:
     note: str = ""
     instances: int | None = None
     control: str = ""
-    trades: "tuple[DurabilityTrade, ...]" = ()
+    trades: tuple[DurabilityTrade, ...] = ()
 
     @property
     def is_suspect(self) -> bool:
@@ -193,17 +188,10 @@ class CampaignAnalysis:
         elapsed_s: Wall seconds from the start to the last entry.
         unit: What was replicated, in words (the unit of replication).
         command: The command line that reproduces the campaign.
-        sustained: Long runs after the last block, apart from everything else.
-        burst_only: Configurations and workloads measured within the burst credits of their target
-            alone, by what the file says of these.
-        checkpoints: Phase of the checkpoint cycle by configuration; empty where no run recorded it.
         ceilings: What the place can do at most; empty where that was not measured.
-        reasons: What the evidence around the runs says; None where there is none, and at looks.
-        latency: What the logs of all transactions say; None where there are none, and at looks.
-        durability: What each configuration may lose; empty where that is beside the question.
         warm_ups_s: Where configurations alternate: for how long of load each server was warmed up,
             the first length and every longer one after it.
-        answers: What registered answers computed, by the function that does; empty at looks.
+        answers: What registered answers computed, by the function that does.
     """
 
     campaign_id: str
@@ -226,13 +214,7 @@ class CampaignAnalysis:
     facts: tuple[Fact, ...]
     unit: str
     command: str
-    sustained: "tuple[SustainedSummary, ...]" = ()
-    burst_only: frozenset[tuple[str, str]] = frozenset()
-    checkpoints: tuple[CheckpointPhase, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
-    reasons: "Reasons | None" = None
-    latency: "LatencyAnalysis | None" = None
-    durability: "tuple[ConfigurationDurability, ...]" = ()
     warm_ups_s: tuple[float, ...] = ()
     answers: "Mapping[Computing, object]" = field(default_factory=dict)
 
@@ -271,8 +253,8 @@ class Grounds:
     """
 
     record: CampaignRecord
-    seen: "Observations"
-    closed: "Observations"
+    seen: Observations
+    closed: Observations
     analysis: CampaignAnalysis
 
 

@@ -7,6 +7,7 @@ from itertools import product
 
 from steelyard.answers.ceilings import ceiling_tables
 from steelyard.answers.cells import level_settings
+from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.latency.results import LatencyAnalysis
 from steelyard.answers.result.section import rankings
 from steelyard.answers.results import (
@@ -28,6 +29,7 @@ from steelyard.answers.results import (
     verdict_sentence,
     verdict_word,
 )
+from steelyard.answers.sustained.compute import within_bursts
 from steelyard.answers.turns import absolute_words
 from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT
 from steelyard.core.measurement import Fact, Run
@@ -399,7 +401,7 @@ def cell_section(analysis: CampaignAnalysis) -> Section:
     if not analysis.cells:
         text = "Not measured: no block is complete."
         return Section(anchor="cells", title="Cells", blocks=(Paragraph(text=text),))
-    logged = analysis.latency is not None
+    logged = analysis.answer(campaign_latency) is not None
     table = Table(
         title="Cells",
         columns=(
@@ -414,7 +416,7 @@ def cell_section(analysis: CampaignAnalysis) -> Section:
             *((number_column("p99", "ms", spare=True),) if logged else ()),
             Column(name="validity"),
             number_column("stalls", spare=True),
-            *((Column(name="lasting"),) if analysis.burst_only else ()),
+            *((Column(name="lasting"),) if analysis.answer(within_bursts) else ()),
         ),
         rows=tuple(_lasting_row(analysis, cell) for cell in analysis.cells),
         tone_column=9 if logged else 8,
@@ -433,10 +435,11 @@ def _note(analysis: CampaignAnalysis) -> str:
 
 def _lasting_row(analysis: CampaignAnalysis, cell: CellSummary) -> Row:
     """Return a cell's row; where burst credits are known, with what they leave unsaid."""
-    row = _cell_row(cell, analysis.latency)
-    if not analysis.burst_only:
+    row = _cell_row(cell, analysis.answer(campaign_latency))
+    limited = analysis.answer(within_bursts)
+    if not limited:
         return row
-    within = (cell.configuration, cell.cell.workload) in analysis.burst_only
+    within = (cell.configuration, cell.cell.workload) in limited
     return replace(row, cells=(*row.cells, BURST_ONLY if within else MISSING))
 
 

@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from steelyard.answers.findings import checkpoint_phases
 from steelyard.answers.observations import Observations, ResultContrast, result_contrasts
-from steelyard.answers.results import CampaignAnalysis, cell_name
+from steelyard.answers.results import CampaignAnalysis, Grounds, cell_name
 from steelyard.core.experiment import MANY, RATE, Experiment
 from steelyard.core.measurement import Evidence, Measurement, Quantity, Run, Series, WaitClass
 from steelyard.core.schedule import CellKey
@@ -66,8 +67,9 @@ _CPU_LINES = {
 }
 
 
-def timelines(seen: Observations, experiment: Experiment) -> tuple[Timeline, ...]:
+def timelines(grounds: Grounds) -> tuple[Timeline, ...]:
     """Return the runs of one block per workload at its largest load; none without series."""
+    seen, experiment = grounds.seen, grounds.record.experiment
     found: list[Timeline] = []
     for workload in experiment.workloads if seen.blocks else ():
         columns = seen.columns_of(workload.name)
@@ -190,9 +192,9 @@ _PERCENT = 100.0
 
 def timeline_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return the seconds of one block of each workload; nothing where none were recorded."""
-    if analysis.reasons is None or not analysis.reasons.timelines:
+    lines = analysis.answer(timelines)
+    if not lines:
         return ()
-    lines = analysis.reasons.timelines
     configurations = tuple(dict.fromkeys(line.configuration for line in lines))
     places = dict.fromkeys(_place(analysis, line) for line in lines)
     figure = Figure(
@@ -287,7 +289,8 @@ def _rounded(value: float | None) -> float | None:
 
 def phases_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return where in the checkpoint cycle the runs began, where that was recorded."""
-    if not analysis.checkpoints:
+    phases = analysis.answer(checkpoint_phases)
+    if not phases:
         return {}
     return {
         "checkpoint_phase": [
@@ -300,6 +303,6 @@ def phases_json(analysis: CampaignAnalysis) -> dict[str, Json]:
                 "most_s": number(phase.most_s),
                 "unknown": phase.unknown or None,
             }
-            for phase in analysis.checkpoints
+            for phase in phases
         ]
     }

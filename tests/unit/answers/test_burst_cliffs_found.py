@@ -10,7 +10,13 @@ from fakes.campaigns import Stage, an_experiment
 from steelyard.answers.campaign import analyse
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.sustained.compute import SustainedSummary, joined, last_try
+from steelyard.answers.sustained.compute import (
+    SustainedSummary,
+    joined,
+    last_try,
+    long_runs,
+    within_bursts,
+)
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Finding, Validity
 from steelyard.core.measurement import (
@@ -117,7 +123,7 @@ def analysed(record: CampaignRecord, *runs: SustainedRun) -> CampaignAnalysis:
 
 def only(analysis: CampaignAnalysis) -> SustainedSummary:
     """Return its one long run."""
-    (long,) = analysis.sustained
+    (long,) = analysis.answer(long_runs)
     return long
 
 
@@ -238,14 +244,14 @@ def test_what_no_run_outlasted_is_marked(record: CampaignRecord) -> None:
     known = with_credits(record, 1800.0)
     for runs in ((), (a_long_run(falling(left=1.0)),)):
         analysis = analysed(known, *runs)
-        assert analysis.burst_only == {("slow", "reads")}
+        assert analysis.answer(within_bursts) == {("slow", "reads")}
         told = finding(analysis, "burst-not-sustained")
         assert told is not None
         assert "sustain: 46m" in told.remedy
         assert "burst, not sustained" in render_markdown(build_document(analysis))
         assert summary(analysis)["burst_only"] == [{"configuration": "slow", "workload": "reads"}]
     outlasted = analysed(with_credits(record, 600.0), a_long_run(falling(left=1.0)))
-    assert outlasted.burst_only == frozenset()
+    assert outlasted.answer(within_bursts) == frozenset()
     assert finding(outlasted, "burst-not-sustained") is None
     assert "burst, not sustained" not in render_markdown(build_document(outlasted))
 
@@ -255,7 +261,7 @@ def test_an_open_loop_does_not_clear_the_mark(record: CampaignRecord) -> None:
     at_a_rate = CellKey(workload="reads", load=Load(clients=1, threads=1, rate_per_s=200.0))
     long = a_long_run(falling(left=1.0), cell=at_a_rate)
     analysis = analysed(with_credits(record, 600.0), long)
-    assert analysis.burst_only == {("slow", "reads")}
+    assert analysis.answer(within_bursts) == {("slow", "reads")}
     told = finding(analysis, "burst-not-sustained")
     assert told is not None
     assert "at 200/s, not at full load" in told.message

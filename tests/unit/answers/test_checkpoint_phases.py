@@ -9,6 +9,7 @@ from made_records import a_record, an_experiment, compared
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.cells import instance_noise
+from steelyard.answers.findings import checkpoint_phases
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.findings import Severity
@@ -33,7 +34,7 @@ def codes(record: CampaignRecord) -> list[str]:
 def test_records_of_old_say_nothing() -> None:
     """Nobody asked, so there is no section, no finding and no zero."""
     analysis = analyse(aged(None, None))
-    assert analysis.checkpoints == ()
+    assert analysis.answer(checkpoint_phases) == ()
     assert "checkpoint-phase-differs" not in codes(aged(None, None))
 
 
@@ -42,7 +43,7 @@ def test_least_median_and_most_of_each_configuration() -> None:
     record = aged(CheckpointAge(seconds=4.0), CheckpointAge(seconds=10.0))
     first, *others = record.runs
     other = replace(first, checkpoint=CheckpointAge(seconds=1.0))
-    phases = analyse(replace(record, runs=(other, *others))).checkpoints
+    phases = analyse(replace(record, runs=(other, *others))).answer(checkpoint_phases)
     by_name = {phase.configuration: phase for phase in phases}
     changed, same = by_name[first.configuration], by_name[others[0].configuration]
     assert (changed.least_s, changed.runs, changed.known) == (1.0, 8, 8)
@@ -52,7 +53,7 @@ def test_least_median_and_most_of_each_configuration() -> None:
 
 def test_what_the_server_hides_is_missing_with_its_reason() -> None:
     """None, and the server's own words."""
-    (known, hidden) = analyse(aged(CheckpointAge(seconds=4.0), HIDDEN)).checkpoints
+    (known, hidden) = analyse(aged(CheckpointAge(seconds=4.0), HIDDEN)).answer(checkpoint_phases)
     assert known.known == 8
     assert (hidden.known, hidden.least_s, hidden.median_s, hidden.most_s) == (0, None, None, None)
     assert hidden.unknown == "permission denied"

@@ -8,7 +8,12 @@ from fakes import durable
 from fakes.analyses import quick
 from fakes.durable import ALONE, CLASSES, PREFERRED, REPLICATED, REQUIRED
 from steelyard.answers.crashes import Keeper
-from steelyard.answers.durability.compute import durability_of, footing, with_trades
+from steelyard.answers.durability.compute import (
+    campaign_durability,
+    durability_of,
+    footing,
+    with_trades,
+)
 from steelyard.answers.durability.results import DurabilityTrade, Fate, Loss
 from steelyard.core.experiment import Configuration, Experiment, Layer, Setting
 from steelyard.core.measurement import Environment
@@ -151,7 +156,7 @@ def test_whether_instances_may_share_a_node(affinity: str, *, apart: bool) -> No
 def test_latencies_are_those_of_writes_with_the_fewest_clients() -> None:
     """Workloads that only read are left out; what was not measured is None."""
     analysis = durable.high_availability()
-    told = analysis.durability[0]
+    told = analysis.answer(campaign_durability)[0]
     assert [latency.cell.workload for latency in told.latencies] == ["writes", "tpcb-like"]
     assert {latency.cell.load.clients for latency in told.latencies} == {1}
     cell = next(

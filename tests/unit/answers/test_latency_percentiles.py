@@ -11,7 +11,7 @@ from fakes.latencies import Shape, logged, script_of
 from steelyard.answers.campaign import analyse
 from steelyard.answers.capacity.compute import open_loops
 from steelyard.answers.comparison import compare_pair
-from steelyard.answers.latency.compute import compare_percentiles
+from steelyard.answers.latency.compute import campaign_latency, compare_percentiles
 from steelyard.answers.latency.results import MAXIMUM, Basis, LatencyAnalysis, Pool, Timed
 from steelyard.answers.observations import ResultContrast
 from steelyard.core.campaign import CampaignRecord
@@ -46,7 +46,7 @@ def _with_log(run: Run, transactions: int, slower: float) -> Run:
 
 def latency_of(record: CampaignRecord) -> LatencyAnalysis:
     """Return the percentiles of a record that has logs."""
-    found = analyse(record).latency
+    found = analyse(record).answer(campaign_latency)
     assert found is not None
     return found
 
@@ -229,8 +229,8 @@ def test_a_pair_is_compared_the_other_way_round() -> None:
     """A look at two configurations of a campaign has their percentiles, turned where they are."""
     record = a_logged_record(slower=1.2)
     pair = compare_pair(record, analyse(record), reference="t1", configuration="t0")
-    assert pair.campaign.latency is not None
-    first = pair.campaign.latency.changes[0]
+    assert pair.campaign.answer(campaign_latency) is not None
+    first = pair.campaign.answer(campaign_latency).changes[0]
     assert (first.baseline, first.configuration, first.called) == ("t1", "t0", "lower")
 
 
@@ -249,8 +249,10 @@ def test_scripts_stand_beside_the_whole() -> None:
 def test_an_open_loop_has_lag_service_time_and_shares() -> None:
     """Latency is lag plus service time; skipped ones are a share of all that were scheduled."""
     analysis = latencies.open_loop()
-    assert analysis.latency is not None
-    higher = [each for each in analysis.latency.levels if each.cell.load.clients == 16]
+    assert analysis.answer(campaign_latency) is not None
+    higher = [
+        each for each in analysis.answer(campaign_latency).levels if each.cell.load.clients == 16
+    ]
     timed = [each.timed for each in higher if each.configuration == "default"]
     assert timed == [Timed.LATENCY, Timed.LAG, Timed.SERVICE]
     rates = analysis.answer(open_loops)
@@ -264,7 +266,7 @@ def test_an_open_loop_has_lag_service_time_and_shares() -> None:
 
 def test_without_logs_there_is_nothing() -> None:
     """A record of an older version has no percentiles."""
-    assert analyse(latencies.without_logs()).latency is None
+    assert analyse(latencies.without_logs()).answer(campaign_latency) is None
 
 
 def test_an_empty_log_is_no_number() -> None:

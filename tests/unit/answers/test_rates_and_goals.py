@@ -8,6 +8,7 @@ from made_records import a_record, an_experiment
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.capacity.compute import OpenLoops, RatePoint, _Taken, open_loops
+from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.latency.results import Basis, Timed
 from steelyard.core.campaign import CampaignRecord, CellRate
 from steelyard.core.experiment import Experiment, LatencyGoal
@@ -106,11 +107,11 @@ def _value(point: RatePoint, timed: Timed, share: float) -> Estimate:
 def test_a_rate_says_what_the_latency_section_says(number: int) -> None:
     """One rule: p50, p99 and lag are its levels, also where a block alone has too few for a p99."""
     analysis = analyse(a_record_of(an_asking(), number=number))
-    assert analysis.latency is not None
+    assert analysis.answer(campaign_latency) is not None
     rates = analysis.answer(open_loops)
     assert rates is not None
     for point in rates.points:
-        levels = analysis.latency.of(point.configuration, point.cell)
+        levels = analysis.answer(campaign_latency).of(point.configuration, point.cell)
         assert levels is not None
         for share in (0.5, 0.99):
             assert point.at(Timed.LATENCY, share) == levels.at(share)

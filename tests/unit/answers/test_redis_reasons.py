@@ -6,7 +6,7 @@ from redis_records import CLIENTS, Does, redis_experiment, redis_record
 from steelyard.answers.budget.compute import Part
 from steelyard.answers.campaign import analyse
 from steelyard.answers.costs import Cost, costs_of
-from steelyard.answers.reasons.compute import Reasons
+from steelyard.answers.reasons.compute import Reasons, campaign_reasons
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Quantity
 from steelyard.core.wording import MIB
@@ -17,7 +17,7 @@ _BY_PROC = frozenset({Quantity.MAIN_THREAD_BLOCKED_S, Quantity.MAIN_THREAD_RUN_Q
 
 
 def _reasons(record: CampaignRecord) -> Reasons:
-    found = analyse(record).reasons
+    found = analyse(record).answer(campaign_reasons)
     assert found is not None
     return found
 

@@ -5,14 +5,13 @@ from dataclasses import replace
 import pytest
 
 from fakes.analyses import quick
+from steelyard.answers.durability.compute import campaign_durability, measured_lags, replica_lags
 from steelyard.answers.durability.results import (
     ConfigurationDurability,
     Fate,
     Loss,
     ReplicaLag,
     Survival,
-    measured_lags,
-    replica_lags,
 )
 from steelyard.answers.durability.section import durability_json
 from steelyard.answers.report import build_document
@@ -101,9 +100,8 @@ def report_of(lag_: ReplicaLag) -> str:
     """Return a report with one replica in it."""
     base = quick()
     experiment = replace(base.experiment, engine=EngineName.REDIS)
-    made = replace(base, experiment=experiment, durability=durable()).with_answer(
-        measured_lags, (lag_,)
-    )
+    made = replace(base, experiment=experiment).with_answer(campaign_durability, durable())
+    made = made.with_answer(measured_lags, (lag_,))
     return " ".join(render_markdown(build_document(made)).split())
 
 

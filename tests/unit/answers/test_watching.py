@@ -8,7 +8,8 @@ from watched_records import DEFAULT, a_watched_record, reasons_of, with_parts
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.observations import observe
-from steelyard.answers.timeline import TrackName
+from steelyard.answers.reasons.compute import campaign_reasons
+from steelyard.answers.timeline import TrackName, timelines
 from steelyard.core.measurement import Absence, Quantity
 
 WATCHED = replace(
@@ -45,7 +46,7 @@ def test_the_cost_of_watching_is_a_share_of_the_cpu_time_used() -> None:
 def test_the_block_nearest_to_the_median_is_drawn() -> None:
     """One run of each configuration, of the same block, with its tracks and checkpoints."""
     record = a_watched_record(WATCHED, with_parts(WATCHED, wal=0.001))
-    lines = reasons_of(record).timelines
+    lines = analyse(record).answer(timelines)
     assert [line.configuration for line in lines] == ["t0", "t1"]
     contrasts = observe(record).contrasts("t0", "t1")[:, 0]
     nearest = int(np.argmin(np.abs(contrasts - np.median(contrasts))))
@@ -69,12 +70,12 @@ def test_without_series_there_is_no_timeline() -> None:
         for run in record.runs
         if run.evidence
     )
-    assert reasons_of(replace(record, runs=runs)).timelines == ()
+    assert analyse(replace(record, runs=runs)).answer(timelines) == ()
 
 
 def test_looks_and_records_of_old_have_no_reasons() -> None:
     """No decision needs them; and without evidence there are none."""
     record = a_watched_record(DEFAULT, DEFAULT)
-    assert analyse(record, curves=False).reasons is None
+    assert analyse(record, curves=False).answer(campaign_reasons) is None
     runs = tuple(replace(run, evidence=None) for run in record.runs)
-    assert analyse(replace(record, runs=runs)).reasons is None
+    assert analyse(replace(record, runs=runs)).answer(campaign_reasons) is None

@@ -8,7 +8,7 @@ from made_records import a_record, an_experiment
 
 from fakes.evidence import UNSEEN, Seen, watched_record
 from steelyard.answers.campaign import analyse
-from steelyard.answers.reasons.compute import Reasons
+from steelyard.answers.reasons.compute import Reasons, campaign_reasons
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import EffectiveSetting, Experiment, Layer, Setting
 from steelyard.core.measurement import Environment, Quantity, ServerEnvironment, WaitClass
@@ -93,6 +93,6 @@ def a_watched_record(
 
 def reasons_of(record: CampaignRecord) -> Reasons:
     """Return what the analysis makes of its evidence."""
-    reasons = analyse(record).reasons
+    reasons = analyse(record).answer(campaign_reasons)
     assert reasons is not None
     return reasons

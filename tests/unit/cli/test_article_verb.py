@@ -14,8 +14,10 @@ from fakes.analyses import quick
 from fakes.durable import high_availability
 from fakes.latencies import tails
 from steelyard.answers.article import USES, Chapter, Evidence
+from steelyard.answers.durability.compute import campaign_durability
 from steelyard.answers.durability.results import ConfigurationDurability, Fate
 from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.sustained.compute import long_runs, within_bursts
 from steelyard.cli.article import write
 from steelyard.cli.main import cli
 from steelyard.core.target import RdsTarget
@@ -172,10 +174,8 @@ def test_what_a_lost_node_takes_decides_for_high_availability() -> None:
     assert (required.choice, required.section) == ("standby-required", "durability")
     assert "writes, standby-preferred against local" not in found  # neither keeps it for sure
     untraded = tuple(replace(c, trades=()) for c in high_availability().comparisons)
-    both = replace(
-        high_availability(),
-        durability=_all_kept(high_availability()),
-        comparisons=untraded,
+    both = replace(high_availability(), comparisons=untraded).with_answer(
+        campaign_durability, _all_kept(high_availability())
     )
     kept = {e.contest: e for e in evidence("high availability", both)}
     assert kept["writes, longhorn-2r against local"].choice == "local"
@@ -184,7 +184,7 @@ def test_what_a_lost_node_takes_decides_for_high_availability() -> None:
 def _all_kept(analysis: CampaignAnalysis) -> tuple[ConfigurationDurability, ...]:
     return tuple(
         replace(each, survivals=tuple(replace(s, fate=Fate.KEPT) for s in each.survivals))
-        for each in analysis.durability
+        for each in analysis.answer(campaign_durability)
     )
 
 
@@ -203,18 +203,20 @@ def test_the_side_that_a_provider_runs_is_the_managed_one() -> None:
 def test_long_runs_decide_by_a_drop_alone() -> None:
     """One run of each has no interval: levels decide nothing."""
     analysis = tails()
-    levels = [replace(each, tps=5000.0 - 100.0 * n) for n, each in enumerate(analysis.sustained)]
-    found = evidence("load for hours", replace(analysis, sustained=tuple(levels)))
+    levels = [
+        replace(each, tps=5000.0 - 100.0 * n) for n, each in enumerate(analysis.answer(long_runs))
+    ]
+    found = evidence("load for hours", analysis.with_answer(long_runs, tuple(levels)))
     assert {each.choice for each in found} == {""}
     assert all(each.says.endswith("one run each: not decided") for each in found)
-    cliff = analysis_of("cliff-block").sustained[0].cliff
+    cliff = analysis_of("cliff-block").answer(long_runs)[0].cliff
     assert cliff is not None
     baseline = analysis.experiment.baseline
     dropped = [
         replace(each, cliff=None if each.run.configuration == baseline else cliff)
         for each in levels
     ]
-    found = evidence("load for hours", replace(analysis, sustained=tuple(dropped)))
+    found = evidence("load for hours", analysis.with_answer(long_runs, tuple(dropped)))
     assert {each.choice for each in found} == {baseline}
 
 
@@ -224,7 +226,7 @@ def test_a_rate_within_burst_credits_is_no_choice() -> None:
     within = frozenset((c.configuration, c.workload) for c in analysis.results)
     for use in ("read-heavy", "write-heavy"):
         decided = [each for each in evidence(use, analysis) if each.choice]
-        found = evidence(use, replace(analysis, burst_only=within))
+        found = evidence(use, analysis.with_answer(within_bursts, within))
         assert decided
         assert not any(each.choice for each in found)
 

@@ -9,6 +9,8 @@ from click.testing import CliRunner, Result
 
 from fakes import reasons
 from fakes.campaigns import Stage, an_experiment
+from steelyard.answers.costs import campaign_ledger
+from steelyard.answers.reasons.compute import campaign_reasons
 from steelyard.answers.reasons.section import NOTHING
 from steelyard.answers.report import Listed
 from steelyard.answers.results import CampaignAnalysis
@@ -87,7 +89,7 @@ def test_a_record_without_evidence_says_so(
     watched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No reason is made up; the exit code is that of a campaign that could be read."""
-    show(replace(reasons.explained(), reasons=None), monkeypatch)
+    show(reasons.explained().with_answer(campaign_reasons, None), monkeypatch)
     shown = invoke(watched)
     assert shown.exit_code == 0
     assert " ".join(NOTHING.split()) in " ".join(shown.output.split())
@@ -101,14 +103,15 @@ def test_without_a_comparison_the_cells_are_shown(
 ) -> None:
     """A single configuration has parts and costs, though nothing to compare them with."""
     analysis = reasons.explained()
-    assert analysis.reasons is not None
+    assert analysis.answer(campaign_reasons) is not None
     alone = replace(
-        analysis.reasons,
+        analysis.answer(campaign_reasons),
         explanations=(),
-        budget=replace(analysis.reasons.budget, changes=()),
-        ledger=replace(analysis.reasons.ledger, changes=()),
+        budget=replace(analysis.answer(campaign_reasons).budget, changes=()),
+        ledger=replace(analysis.answer(campaign_reasons).ledger, changes=()),
     )
-    show(replace(analysis, reasons=alone), monkeypatch)
+    made = analysis.with_answer(campaign_reasons, alone)
+    show(made.with_answer(campaign_ledger, alone.ledger), monkeypatch)
     text = invoke(watched).output
     assert "Latency and its parts in all cells" in text
     assert "What a transaction costs" in text

@@ -2,7 +2,7 @@
 
 from steelyard.answers.budget.compute import BudgetChange, Part
 from steelyard.answers.costs import Cost, CostChange
-from steelyard.answers.reasons.compute import Explanation
+from steelyard.answers.reasons.compute import Explanation, campaign_reasons
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.findings import Verdict
 from support.examples import analysis_of
@@ -15,22 +15,28 @@ def analysed(cause: str) -> CampaignAnalysis:
 
 def explained(analysis: CampaignAnalysis, clients: int = 4) -> Explanation:
     """Return its explanation at so many clients."""
-    assert analysis.reasons is not None
-    cells = {each.cell.load.clients: each for each in analysis.reasons.explanations}
+    assert analysis.answer(campaign_reasons) is not None
+    cells = {
+        each.cell.load.clients: each for each in analysis.answer(campaign_reasons).explanations
+    }
     return cells[clients]
 
 
 def changed(analysis: CampaignAnalysis, clients: int = 4) -> BudgetChange:
     """Return how the latency changed at so many clients."""
-    assert analysis.reasons is not None
-    cells = {each.cell.load.clients: each for each in analysis.reasons.budget.changes}
+    assert analysis.answer(campaign_reasons) is not None
+    cells = {
+        each.cell.load.clients: each for each in analysis.answer(campaign_reasons).budget.changes
+    }
     return cells[clients]
 
 
 def cost(analysis: CampaignAnalysis, wanted: Cost, clients: int = 4) -> CostChange:
     """Return how a cost of a transaction changed at so many clients."""
-    assert analysis.reasons is not None
-    cells = {each.cell.load.clients: each for each in analysis.reasons.ledger.changes}
+    assert analysis.answer(campaign_reasons) is not None
+    cells = {
+        each.cell.load.clients: each for each in analysis.answer(campaign_reasons).ledger.changes
+    }
     return cells[clients].cost(wanted)
 
 

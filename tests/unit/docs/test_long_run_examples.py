@@ -5,7 +5,7 @@ import re
 import pytest
 
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.sustained.compute import SustainedSummary, joined, scan_of
+from steelyard.answers.sustained.compute import SustainedSummary, joined, long_runs, scan_of
 from steelyard.report.terminal import render_terminal
 from support.examples import analysis_of, report_of
 
@@ -16,7 +16,7 @@ CLOSED_S = {"cliff-cpu": 116.4, "cliff-block": 116.7}
 def analysed(name: str) -> tuple[CampaignAnalysis, SustainedSummary]:
     """Return the analysis of an example, and its long run."""
     analysis = analysis_of(name)
-    (long,) = analysis.sustained
+    (long,) = analysis.answer(long_runs)
     return analysis, long
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, durable
+from steelyard.answers.durability.compute import campaign_durability
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.report.document import BulletList, Section, Table
@@ -53,8 +54,10 @@ def test_every_configuration_has_its_write_latency_beside_what_it_may_lose() -> 
 def test_reasons_are_told_once_for_configurations_that_are_alike() -> None:
     """Two configurations of which the same is to be said share a list; no failure is left out."""
     analysis = durable.high_availability()
-    local = analysis.durability[0]
-    twice = replace(analysis, durability=(local, replace(local, configuration="again")))
+    local = analysis.answer(campaign_durability)[0]
+    twice = analysis.with_answer(
+        campaign_durability, (local, replace(local, configuration="again"))
+    )
     lists = [each for each in section(twice).blocks if isinstance(each, BulletList)]
     assert [each.lead for each in lists] == ["local and again"]
     told = " ".join(lists[0].items)
@@ -66,8 +69,8 @@ def test_reasons_are_told_once_for_configurations_that_are_alike() -> None:
 def test_without_a_workload_that_writes_there_is_no_word_on_latency() -> None:
     """Then the table holds failures alone."""
     analysis = durable.high_availability()
-    reading = tuple(replace(each, latencies=()) for each in analysis.durability)
-    text = render_markdown(build_document(replace(analysis, durability=reading)))
+    reading = tuple(replace(each, latencies=()) for each in analysis.answer(campaign_durability))
+    text = render_markdown(build_document(analysis.with_answer(campaign_durability, reading)))
     assert "| configuration | server killed |" in text
     assert "Latencies are" not in text
 
@@ -91,7 +94,7 @@ def test_the_summary_is_for_programs() -> None:
     analysis = durable.high_availability()
     unmeasured = tuple(
         replace(each, latencies=tuple(replace(x, mean_s=None) for x in each.latencies))
-        for each in analysis.durability
+        for each in analysis.answer(campaign_durability)
     )
     told = json.loads(json.dumps(summary(analysis)))["durability"]
     assert told[0]["configuration"] == "local"
@@ -102,5 +105,5 @@ def test_the_summary_is_for_programs() -> None:
     first = told[0]["write_latency"][0]
     assert (first["workload"], first["clients"]) == ("writes", 1)
     assert first["mean_s"] > 0
-    empty = json.loads(json.dumps(summary(replace(analysis, durability=unmeasured))))
+    empty = json.loads(json.dumps(summary(analysis.with_answer(campaign_durability, unmeasured))))
     assert empty["durability"][0]["write_latency"][0]["mean_s"] is None

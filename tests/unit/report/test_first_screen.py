@@ -6,6 +6,7 @@ import pytest
 
 from fakes import analyses, redis_campaigns
 from fakes.factorial import factored
+from steelyard.answers.durability.compute import campaign_durability
 from steelyard.answers.findings import collected
 from steelyard.answers.report import build_document
 from steelyard.answers.result.section import (
@@ -187,7 +188,10 @@ def test_a_rank_counts_those_that_are_clearly_faster() -> None:
 def test_a_ranking_has_what_a_power_cut_takes_and_its_rule() -> None:
     """The words tell nothing, seconds and everything apart; the rule stands on the first screen."""
     analysis = analysis_of("redis-published")
-    lost = {each.configuration: each.lost_in_a_power_cut for each in analysis.durability}
+    lost = {
+        each.configuration: each.lost_in_a_power_cut
+        for each in analysis.answer(campaign_durability)
+    }
     assert len(set(lost.values())) > 3
     for table in rankings(analysis):
         assert {row.cells[1]: row.cells[-1] for row in table.rows} == lost

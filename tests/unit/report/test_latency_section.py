@@ -6,6 +6,7 @@ import pytest
 
 from fakes import analyses, latencies
 from steelyard.answers.capacity.compute import open_loops
+from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.latency.results import Basis, LatencyAnalysis, PercentileLevel
 from steelyard.answers.latency.section import latency_section, level_text
 from steelyard.answers.report import build_document, summary
@@ -24,8 +25,8 @@ def tails() -> CampaignAnalysis:
 
 def latency_of(analysis: CampaignAnalysis) -> LatencyAnalysis:
     """Return the percentiles of an analysis that has some."""
-    assert analysis.latency is not None
-    return analysis.latency
+    assert analysis.answer(campaign_latency) is not None
+    return analysis.answer(campaign_latency)
 
 
 def remarks(analysis: CampaignAnalysis) -> list[str]:
@@ -54,7 +55,7 @@ def test_a_tail_that_goes_the_same_way_is_no_warning(tails: CampaignAnalysis) ->
     assert not remarks(replace(tails, comparisons=slower))
     unclear = tuple(replace(c, clear=False) for c in latency_of(tails).changes)
     latency = replace(latency_of(tails), changes=unclear)
-    assert not remarks(replace(tails, latency=latency))
+    assert not remarks(tails.with_answer(campaign_latency, latency))
 
 
 def test_slower_with_a_shorter_tail_is_told_too(tails: CampaignAnalysis) -> None:
@@ -65,7 +66,8 @@ def test_slower_with_a_shorter_tail_is_told_too(tails: CampaignAnalysis) -> None
         for c in latency_of(tails).changes
     )
     latency = replace(latency_of(tails), changes=turned)
-    told = remarks(replace(tails, comparisons=slower, latency=latency))
+    made = replace(tails, comparisons=slower).with_answer(campaign_latency, latency)
+    told = remarks(made)
     assert "batched is slower than default, but its slowest transactions take shorter" in told[-1]
 
 
@@ -108,10 +110,12 @@ def test_closed_and_open_loops_have_their_own_words(tails: CampaignAnalysis) -> 
 def test_a_sampled_log_is_told(tails: CampaignAnalysis) -> None:
     """Who reads a maximum must know that the longest may be missing."""
     levels = tuple(replace(each, sampled=0.1) for each in latency_of(tails).levels)
-    part = replace(tails, latency=replace(latency_of(tails), levels=levels))
+    part = tails.with_answer(campaign_latency, replace(latency_of(tails), levels=levels))
     for analysis, name in ((tails, "transactions"), (part, "transactions logged")):
         assert name in [column.name for column in tables(analysis)[0].columns]
-    lead = section_of(replace(tails, latency=replace(latency_of(tails), levels=levels))).blocks[0]
+    lead = section_of(
+        tails.with_answer(campaign_latency, replace(latency_of(tails), levels=levels))
+    ).blocks[0]
     assert isinstance(lead, Paragraph)
     assert "10.0 % of the transactions" in lead.text
 
@@ -150,7 +154,7 @@ def test_of_many_cells_the_largest_loads_are_drawn(tails: CampaignAnalysis) -> N
         for curve in latency.tails
         for n in (2, 4, 16, 32)
     )
-    many = replace(tails, latency=replace(latency, tails=curves))
+    many = tails.with_answer(campaign_latency, replace(latency, tails=curves))
     figure = next(block for block in section_of(many).blocks if isinstance(block, Figure))
     assert {(row[0], row[1]) for row in figure.rows} == {
         ("orders", "32 clients"),

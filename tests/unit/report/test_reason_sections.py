@@ -5,9 +5,11 @@ from dataclasses import replace
 from fakes import analyses, reasons
 from steelyard.answers.budget.compute import Budget, Part
 from steelyard.answers.budget.section import Step, bars, path_figure, steps
-from steelyard.answers.costs import Ledger
+from steelyard.answers.costs import Ledger, campaign_ledger
+from steelyard.answers.reasons.compute import campaign_reasons
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.timeline import timelines
 from steelyard.report.document import Section, Table, part_ms, significant
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
@@ -21,7 +23,7 @@ def section(analysis: CampaignAnalysis, anchor: str) -> Section | None:
 
 def blinded(analysis: CampaignAnalysis) -> CampaignAnalysis:
     """Return the campaign as if every probe had failed in every run."""
-    found = analysis.reasons
+    found = analysis.answer(campaign_reasons)
     assert found is not None
     budget = Budget(
         cells=tuple(
@@ -49,7 +51,8 @@ def blinded(analysis: CampaignAnalysis) -> CampaignAnalysis:
             for each in found.ledger.changes
         ),
     )
-    return replace(analysis, reasons=replace(found, budget=budget, ledger=ledger, timelines=()))
+    made = analysis.with_answer(campaign_reasons, replace(found, budget=budget, ledger=ledger))
+    return made.with_answer(campaign_ledger, ledger).with_answer(timelines, ())
 
 
 def test_records_of_old_have_none_of_them() -> None:
@@ -121,7 +124,7 @@ def test_a_waterfall_that_dips_below_zero_is_drawn() -> None:
 
 def test_without_a_latency_there_are_no_steps() -> None:
     """What was not split has no way to draw."""
-    found = reasons.explained().reasons
+    found = reasons.explained().answer(campaign_reasons)
     assert found is not None
     missing = replace(found.budget.changes[0], start_s=None, end_s=None, parts=())
     assert steps(missing) == ()
@@ -130,8 +133,8 @@ def test_without_a_latency_there_are_no_steps() -> None:
 def test_the_way_of_a_write_ends_at_its_latency() -> None:
     """Parts in the order of the way, each from where the one before ends, on one scale."""
     analysis = reasons.explained()
-    assert analysis.reasons is not None
-    cells = analysis.reasons.budget.cells
+    assert analysis.answer(campaign_reasons) is not None
+    cells = analysis.answer(campaign_reasons).budget.cells
     figure = path_figure(analysis, cells)
     assert figure is not None
     rows = [dict(zip(figure.columns, row, strict=True)) for row in figure.rows]
@@ -167,13 +170,15 @@ def test_parts_have_four_decimals_at_most() -> None:
 def test_cpu_time_beyond_the_samples_is_told_where_it_weighs() -> None:
     """From a twentieth of the latency on, below the table of all cells."""
     analysis = reasons.explained()
-    assert analysis.reasons is not None
-    first, *others = analysis.reasons.budget.cells
+    assert analysis.answer(campaign_reasons) is not None
+    first, *others = analysis.answer(campaign_reasons).budget.cells
     assert first.latency is not None
     for share, told in ((0.04, False), (0.06, True)):
         beyond = replace(first, beyond_s=share * first.latency.value)
-        budget = replace(analysis.reasons.budget, cells=(beyond, *others))
-        odd = replace(analysis, reasons=replace(analysis.reasons, budget=budget))
+        budget = replace(analysis.answer(campaign_reasons).budget, cells=(beyond, *others))
+        odd = analysis.with_answer(
+            campaign_reasons, replace(analysis.answer(campaign_reasons), budget=budget)
+        )
         text = render_markdown(build_document(odd))
         assert ("that the samples do not cover" in text) is told
 
@@ -181,7 +186,6 @@ def test_cpu_time_beyond_the_samples_is_told_where_it_weighs() -> None:
 def test_runs_too_short_for_a_sample_leave_their_track_empty() -> None:
     """A run of a second may end before the first look at the machine."""
     analysis = reasons.explained()
-    assert analysis.reasons is not None
     empty = tuple(
         replace(
             line,
@@ -190,7 +194,7 @@ def test_runs_too_short_for_a_sample_leave_their_track_empty() -> None:
                 for track in line.tracks
             ),
         )
-        for line in analysis.reasons.timelines
+        for line in analysis.answer(timelines)
     )
-    short = replace(analysis, reasons=replace(analysis.reasons, timelines=empty))
+    short = analysis.with_answer(timelines, empty)
     assert "svg" in render_html(build_document(short))

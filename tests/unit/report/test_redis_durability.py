@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from fakes.analyses import quick
+from steelyard.answers.durability.compute import campaign_durability
 from steelyard.answers.durability.results import (
     ConfigurationDurability,
     Fate,
@@ -33,7 +34,7 @@ def _analysis() -> CampaignAnalysis:
         latencies=(WriteLatency(cell=key, mean_s=0.001, per_s=23456.0),),
     )
     experiment = replace(base.experiment, engine=EngineName.REDIS)
-    return replace(base, experiment=experiment, durability=(found,))
+    return replace(base, experiment=experiment).with_answer(campaign_durability, (found,))
 
 
 def test_the_table_has_throughput_and_seconds() -> None:
@@ -73,10 +74,13 @@ def test_a_bound_in_words_stands_in_the_cell_the_reason_and_the_summary() -> Non
     """Seconds alone would promise too much of a snapshot."""
     base = _analysis()
     words = "60 s of writes and the time of two saves"
-    told = tuple(replace(s, known_as=words, seconds=60.0) for s in base.durability[0].survivals)
-    found = replace(base.durability[0], survivals=told)
-    text = render_markdown(build_document(replace(base, durability=(found,))))
+    told = tuple(
+        replace(s, known_as=words, seconds=60.0)
+        for s in base.answer(campaign_durability)[0].survivals
+    )
+    found = replace(base.answer(campaign_durability)[0], survivals=told)
+    text = render_markdown(build_document(base.with_answer(campaign_durability, (found,))))
     assert f"| everysec | 23,456 | {words} |" in text
     assert f"({words} may be lost)" in text
-    (summary,) = durability_json(replace(base, durability=(found,)))["durability"]
+    (summary,) = durability_json(base.with_answer(campaign_durability, (found,)))["durability"]
     assert summary["may_lose"]["power lost"]["words"] == words

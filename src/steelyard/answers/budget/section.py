@@ -12,7 +12,7 @@ from typing import Final
 
 from steelyard.answers.budget.compute import BudgetChange, CellBudget, Part, PartChange
 from steelyard.answers.observations import Watching
-from steelyard.answers.reasons.compute import Explanation, Reasons
+from steelyard.answers.reasons.compute import Explanation, Reasons, campaign_reasons
 from steelyard.answers.results import CampaignAnalysis, place_name, short_load
 from steelyard.core.experiment import MANY, ONE, RATE
 from steelyard.core.findings import Estimate
@@ -254,7 +254,7 @@ _CELL_NOTE = (
 
 def budget_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return the parts of the latency; nothing where no run was watched."""
-    reasons = analysis.reasons
+    reasons = analysis.answer(campaign_reasons)
     if reasons is None:
         return ()
     largest = analysis.experiment.largest_load

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.latency.results import (
     LatencyAnalysis,
     LatencyLevels,
@@ -423,7 +424,8 @@ class OpenLoops:
 
 def open_loops(grounds: Grounds) -> OpenLoops | None:
     """Return what a campaign says of rates; None where it offers none and found no capacity."""
-    record, seen, latency = grounds.record, grounds.seen, grounds.analysis.latency
+    record, seen = grounds.record, grounds.seen
+    latency = grounds.analysis.answer(campaign_latency)
     plan, offered = record.plan, _offered(record)
     capacities = plan.capacities if plan is not None else ()
     if not capacities and not offered:

@@ -1,11 +1,13 @@
 """What each configuration may lose, and what its writes take: the price of losing less.
 
-The unit of replication is told here in words: what the interval may be generalised to.
+The unit of replication is told here in words: what the interval may be generalised to. The lag of
+replicas behind their primaries while load was on is what a death would have cost.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from types import MappingProxyType
 from typing import Final
 
@@ -15,15 +17,16 @@ from steelyard.answers.durability.results import (
     DurabilityTrade,
     Fate,
     Loss,
+    ReplicaLag,
     Survival,
     WriteLatency,
 )
 from steelyard.answers.observations import Observations, ResultContrast, only_read, result_contrasts
-from steelyard.answers.results import CellSummary, Comparison
+from steelyard.answers.results import CellSummary, Comparison, Grounds
 from steelyard.core.campaign import ANEW, CampaignPlan
 from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost, Workload
 from steelyard.core.kubernetes import class_in
-from steelyard.core.measurement import Environment, Fact, Run
+from steelyard.core.measurement import Environment, Fact, Quantity, Run
 from steelyard.core.redis import changes_keys, folded_switch
 from steelyard.core.schedule import CellKey, Mode
 from steelyard.core.stack import StorageClassFacts
@@ -56,6 +59,18 @@ def write_rates(seen: Observations, experiment: Experiment) -> dict[str, float]:
     """Return the most writes per second of each configuration, as the table of cells has them."""
     runs = [run for runs in seen.runs.values() for run in runs]
     return seen.largest_rates(writing(experiment.workloads, runs))
+
+
+def campaign_durability(grounds: Grounds) -> tuple[ConfigurationDurability, ...]:
+    """Return what every configuration of a campaign may lose."""
+    record = grounds.record
+    return durability_of(
+        record.experiment,
+        record.environment,
+        grounds.analysis.cells,
+        write_rates(grounds.seen, record.experiment),
+        record.counted_runs,
+    )
 
 
 def durability_of(
@@ -453,3 +468,50 @@ def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment
 def _starts(seen: Observations, configuration: str) -> int:
     """Return in how many starts a configuration was measured."""
     return len({(run.block, run.attempt, run.start) for run in seen.runs_of(configuration)})
+
+
+Runs = Mapping[tuple[str, CellKey], Sequence[Run]]
+
+
+def measured_lags(grounds: Grounds) -> tuple[ReplicaLag, ...]:
+    """Return how far the replicas of a campaign were behind under writes."""
+    return replica_lags(grounds.seen.runs)
+
+
+def replica_lags(runs: Runs) -> tuple[ReplicaLag, ...]:
+    """Return the lag by configuration and cell; nothing where no replica was seen under writes.
+
+    Args:
+        runs: That count, by configuration and cell.
+    """
+    return tuple(_lags(runs))
+
+
+def _lags(all_runs: Runs) -> Iterator[ReplicaLag]:
+    for (configuration, cell), runs in all_runs.items():
+        for quantity in (Quantity.REPLICA_LAG_BYTES, Quantity.REPLICA_BEHIND_BYTES):
+            behind = _behind(runs, quantity)
+            if behind:
+                yield ReplicaLag(
+                    configuration=configuration,
+                    cell=cell,
+                    runs=len(behind),
+                    most_bytes=max(most for most, _ in behind),
+                    usual_bytes=median(most for most, _ in behind),
+                    usual_s=median(most / rate for most, rate in behind),
+                    compared=quantity is Quantity.REPLICA_LAG_BYTES,
+                )
+                break
+
+
+def _behind(runs: Sequence[Run], quantity: Quantity) -> list[tuple[float, float]]:
+    """Return the most of each run that wrote, with the bytes per second of its stream."""
+    found = []
+    for run in runs:
+        if run.evidence is None:
+            continue
+        most = run.evidence.level(quantity)
+        written = run.evidence.total(Quantity.REPLICATION_BYTES)
+        if most is not None and written:
+            found.append((most, written / run.evidence.seconds))
+    return found

@@ -1,17 +1,10 @@
-"""What an analysis says of durability: failures, what they take, and what writes take.
-
-The lag of replicas behind their primaries while load was on is what a death would have cost.
-"""
+"""What an analysis says of durability: failures, what they take, and what writes take."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import median
 from typing import Final
 
-from steelyard.answers.results import Grounds
-from steelyard.core.measurement import Quantity, Run
 from steelyard.core.schedule import CellKey
 
 
@@ -155,50 +148,3 @@ class ReplicaLag:
     usual_bytes: float
     usual_s: float
     compared: bool
-
-
-Runs = Mapping[tuple[str, CellKey], Sequence[Run]]
-
-
-def measured_lags(grounds: Grounds) -> tuple[ReplicaLag, ...]:
-    """Return how far the replicas of a campaign were behind under writes."""
-    return replica_lags(grounds.seen.runs)
-
-
-def replica_lags(runs: Runs) -> tuple[ReplicaLag, ...]:
-    """Return the lag by configuration and cell; nothing where no replica was seen under writes.
-
-    Args:
-        runs: That count, by configuration and cell.
-    """
-    return tuple(_lags(runs))
-
-
-def _lags(all_runs: Runs) -> Iterator[ReplicaLag]:
-    for (configuration, cell), runs in all_runs.items():
-        for quantity in (Quantity.REPLICA_LAG_BYTES, Quantity.REPLICA_BEHIND_BYTES):
-            behind = _behind(runs, quantity)
-            if behind:
-                yield ReplicaLag(
-                    configuration=configuration,
-                    cell=cell,
-                    runs=len(behind),
-                    most_bytes=max(most for most, _ in behind),
-                    usual_bytes=median(most for most, _ in behind),
-                    usual_s=median(most / rate for most, rate in behind),
-                    compared=quantity is Quantity.REPLICA_LAG_BYTES,
-                )
-                break
-
-
-def _behind(runs: Sequence[Run], quantity: Quantity) -> list[tuple[float, float]]:
-    """Return the most of each run that wrote, with the bytes per second of its stream."""
-    found = []
-    for run in runs:
-        if run.evidence is None:
-            continue
-        most = run.evidence.level(quantity)
-        written = run.evidence.total(Quantity.REPLICATION_BYTES)
-        if most is not None and written:
-            found.append((most, written / run.evidence.seconds))
-    return found

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from steelyard.answers.durability.compute import campaign_durability, measured_lags
 from steelyard.answers.durability.results import (
     ConfigurationDurability,
     DurabilityTrade,
@@ -9,7 +10,6 @@ from steelyard.answers.durability.results import (
     Loss,
     ReplicaLag,
     Survival,
-    measured_lags,
 )
 from steelyard.answers.results import CampaignAnalysis, place_name
 from steelyard.core.experiment import Experiment
@@ -73,7 +73,7 @@ _IN_WORDS = {
 
 def durability_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return the table and the reasons; nothing where it is beside the question."""
-    found = analysis.durability
+    found = analysis.answer(campaign_durability)
     if not found:
         return ()
     redis = analysis.experiment.engine is EngineName.REDIS
@@ -218,9 +218,9 @@ def _noun(experiment: Experiment) -> str:
 def durability_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the same for ``summary.json``, where it is asked; of Redis with its throughput."""
     told = _lags_json(analysis)
-    if analysis.durability:
+    if found := analysis.answer(campaign_durability):
         redis = analysis.experiment.engine is EngineName.REDIS
-        told["durability"] = [_configuration(each, redis=redis) for each in analysis.durability]
+        told["durability"] = [_configuration(each, redis=redis) for each in found]
     return told
 
 

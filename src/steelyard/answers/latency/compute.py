@@ -34,8 +34,10 @@ from steelyard.answers.observations import (
     change,
     is_clear,
     level,
+    result_contrasts,
     runs_by_block,
 )
+from steelyard.answers.results import Grounds
 from steelyard.answers.sustained.compute import last_try, usable_parts
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import MANY
@@ -141,6 +143,12 @@ _TIMED: Mapping[Timed, Counts] = {
 }
 
 Key = tuple[str, CellKey]
+
+
+def campaign_latency(grounds: Grounds) -> LatencyAnalysis | None:
+    """Return what the logs of a campaign say; None where no run that counts has one."""
+    record = grounds.record
+    return analyse_latency(record, grounds.seen, result_contrasts(record.experiment))
 
 
 def analyse_latency(

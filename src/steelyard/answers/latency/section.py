@@ -7,6 +7,7 @@ a schedule is told in ``capacity``.
 import math
 from collections.abc import Iterator, Sequence
 
+from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.latency.results import (
     MAXIMUM,
     SHARES,
@@ -226,7 +227,7 @@ _CHANGE_NOTE = (
 
 def latency_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return what the logs of all transactions say; nothing where there are none."""
-    found = analysis.latency
+    found = analysis.answer(campaign_latency)
     commands = [w.command for w in analysis.experiment.workloads if w.command is not None]
     logs = [command.log for command in commands if command.log is not None]
     if commands and not any(log.has_latencies for log in logs):
@@ -473,7 +474,8 @@ def tail_warnings(analysis: CampaignAnalysis) -> Iterator[Paragraph]:
 
 
 def _tails_of(analysis: CampaignAnalysis, result: Comparison) -> Iterator[LatencyChange]:
-    for change in analysis.latency.changes if analysis.latency is not None else ():
+    latency = analysis.answer(campaign_latency)
+    for change in latency.changes if latency is not None else ():
         if change.share == _TOLD and _is_of(result, change):
             yield change
 
@@ -512,7 +514,7 @@ def _sentence(
 
 def latency_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return levels and comparisons; nothing where no run has a log."""
-    found = analysis.latency
+    found = analysis.answer(campaign_latency)
     if found is None:
         return {}
     return {

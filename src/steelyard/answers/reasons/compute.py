@@ -19,7 +19,14 @@ from steelyard.answers.budget.compute import (
     class_of,
     split_latency,
 )
-from steelyard.answers.costs import Cost, CostChange, Ledger, LedgerChange, keep_ledger
+from steelyard.answers.cells import differing_sides
+from steelyard.answers.costs import (
+    Cost,
+    CostChange,
+    Ledger,
+    LedgerChange,
+    campaign_ledger,
+)
 from steelyard.answers.observations import (
     Observations,
     ResultContrast,
@@ -35,8 +42,7 @@ from steelyard.answers.observations import (
     wait_s,
     watching,
 )
-from steelyard.answers.timeline import Timeline, timelines
-from steelyard.core.campaign import CampaignRecord
+from steelyard.answers.results import Grounds
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Evidence, Quantity, Run
@@ -459,36 +465,31 @@ class Reasons:
 
     Attributes:
         explanations: One per comparison and cell; empty for a single configuration.
-        timelines: One block of each workload at its largest load, configuration by configuration.
         watching: What could not be seen, and what the watching cost.
     """
 
     ledger: Ledger
     budget: Budget
     explanations: tuple[Explanation, ...]
-    timelines: tuple[Timeline, ...]
     watching: Watching
 
 
-def find_reasons(
-    record: CampaignRecord, seen: Observations, differing: Differing
-) -> Reasons | None:
-    """Return the reasons; None where no run that counts has evidence.
-
-    Args:
-        record: Of the campaign.
-        seen: Its observations.
-        differing: Names of the settings that separate the two sides of each comparison.
-    """
-    experiment = record.experiment
-    ledger, budget = keep_ledger(seen, experiment), split_latency(seen, experiment)
-    watched = watching(record.counted_runs)
+def campaign_reasons(grounds: Grounds) -> Reasons | None:
+    """Return the reasons; None where no run that counts has evidence."""
+    seen, experiment = grounds.seen, grounds.record.experiment
+    ledger, budget = grounds.analysis.answer(campaign_ledger), split_latency(seen, experiment)
+    watched = watching(grounds.record.counted_runs)
     if ledger is None or budget is None or watched is None:
         return None
+    differing = {
+        (contrast.baseline, contrast.configuration): differing_sides(
+            grounds.analysis.settings, contrast
+        )
+        for contrast in result_contrasts(experiment)
+    }
     return Reasons(
         ledger=ledger,
         budget=budget,
         explanations=explain(seen, experiment, ledger, budget, differing),
-        timelines=timelines(seen, experiment),
         watching=watched,
     )

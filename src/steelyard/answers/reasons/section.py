@@ -10,7 +10,7 @@ from steelyard.answers.budget.section import budget_section, change_table, time_
 from steelyard.answers.costs import CellLedger, CostChange, LedgerChange, cost_note, cost_section
 from steelyard.answers.costs import change_table as cost_table
 from steelyard.answers.observations import Watching
-from steelyard.answers.reasons.compute import Explanation, Reasons
+from steelyard.answers.reasons.compute import Explanation, Reasons, campaign_reasons
 from steelyard.answers.results import CampaignAnalysis, ending, place_name, verdict_sentence
 from steelyard.answers.statements.section import (
     WAITS_TITLE,
@@ -42,7 +42,7 @@ from steelyard.report.document import (
 
 def reasons_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return what the evidence says; times in seconds, costs in base units per transaction."""
-    reasons = analysis.reasons
+    reasons = analysis.answer(campaign_reasons)
     if reasons is None:
         return {}
     return {
@@ -195,7 +195,7 @@ class Choice:
 
 def explain_document(analysis: CampaignAnalysis, choice: Choice) -> Document:
     """Return the reasons of a campaign's comparisons."""
-    reasons = analysis.reasons
+    reasons = analysis.answer(campaign_reasons)
     sections: tuple[Section, ...]
     if reasons is None:
         text = Paragraph(text=NOTHING, tone=Tone.WARNING)
@@ -273,7 +273,7 @@ def _verdicts(analysis: CampaignAnalysis, explanation: Explanation) -> list[str]
 
 def explain_json(analysis: CampaignAnalysis, choice: Choice) -> dict[str, Json]:
     """Return the same for programs."""
-    reasons = analysis.reasons
+    reasons = analysis.answer(campaign_reasons)
     head: dict[str, Json] = {
         "format": FORMAT,
         "campaign": analysis.campaign_id,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from steelyard.answers.attribution import warnings
 from steelyard.answers.cells import InstanceNoise, instance_noise
+from steelyard.answers.findings import checkpoint_phases
 from steelyard.answers.results import (
     LABEL,
     CampaignAnalysis,
@@ -643,8 +644,8 @@ def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
         slope = f"{format_percent(math.expm1(check.slope_per_position))} per place in the start"
         text = f"{check.configuration}: the contrast changes by {slope} ({p_value(check.p_value)})"
         pairs.append(("warm-up check", text))
-    if analysis.checkpoints:
-        text = "; ".join(_phase(phase) for phase in analysis.checkpoints)
+    if phases := analysis.answer(checkpoint_phases):
+        text = "; ".join(map(_phase, phases))
         pairs.append(("checkpoint phase", text))
     found = analysis.answer(instance_noise) or ()
     pairs += [("newly made servers", _instance_noise(noise)) for noise in found]

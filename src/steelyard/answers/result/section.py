@@ -9,6 +9,8 @@ from typing import TypeGuard
 
 from steelyard.answers import findings
 from steelyard.answers.capacity.section import rate_answers
+from steelyard.answers.durability.compute import campaign_durability
+from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.latency.section import tail_warnings
 from steelyard.answers.money import money_clause
 from steelyard.answers.observations import result_contrasts
@@ -158,7 +160,7 @@ def _has_rate(cell: CellSummary | None) -> TypeGuard[CellSummary]:
 
 
 def _tail_s(analysis: CampaignAnalysis, cell: CellSummary) -> float | None:
-    latency = analysis.latency
+    latency = analysis.answer(campaign_latency)
     return None if latency is None else latency.percentile_s(cell.configuration, cell.cell, _TAIL)
 
 
@@ -302,7 +304,8 @@ _LOST = "power cut loses"
 
 def _lost_in_a_power_cut(analysis: CampaignAnalysis) -> dict[str, str]:
     """Return what each configuration may lose then; nothing where all lose alike."""
-    found = {each.configuration: each.lost_in_a_power_cut for each in analysis.durability}
+    kept_by = analysis.answer(campaign_durability) or ()
+    found = {each.configuration: each.lost_in_a_power_cut for each in kept_by}
     return found if len(set(found.values())) > 1 else {}
 
 

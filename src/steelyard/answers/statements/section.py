@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from steelyard.answers.costs import SCRIPTS, Cost, CostChange, Ledger, LedgerChange
+from steelyard.answers.costs import SCRIPTS, Cost, CostChange, Ledger, LedgerChange, campaign_ledger
 from steelyard.answers.results import CampaignAnalysis, Grounds
 from steelyard.answers.statements.compute import (
     StatementCost,
@@ -109,7 +109,7 @@ def waits_of(grounds: Grounds) -> tuple[WaitReasoning, ...]:
     analysis = grounds.analysis
     return reason_waits(
         analysis.answer(fit_of_statements),
-        None if analysis.reasons is None else analysis.reasons.ledger,
+        analysis.answer(campaign_ledger),
         analysis.experiment,
         analysis.runs,
         analysis.facts,

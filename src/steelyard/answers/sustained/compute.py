@@ -165,8 +165,8 @@ _BURSTABLE: Final = re.compile(r"\((t2|t3|t3a|t4g)\.[a-z0-9]+\)")
 
 def burst_findings(grounds: Grounds) -> tuple[Finding, ...]:
     """Return what is to be known of bursts."""
-    record, sustained = grounds.record, grounds.analysis.sustained
-    within = grounds.analysis.burst_only
+    record, sustained = grounds.record, grounds.analysis.answer(long_runs) or ()
+    within = grounds.analysis.answer(within_bursts) or frozenset()
     return (
         *(
             _cliff(each, each.cliff, record.experiment.words.many)
@@ -418,8 +418,9 @@ def _sides(parts: Sequence[SustainedRun], subject: str, at_s: float) -> _Sides:
 _WORST_FIRST = (Validity.INVALID, Validity.SUSPECT, Validity.VALID)
 
 
-def summarise_sustained(record: CampaignRecord) -> tuple[SustainedSummary, ...]:
+def long_runs(grounds: Grounds) -> tuple[SustainedSummary, ...]:
     """Return the last try of each long run, workload by workload in configuration order."""
+    record = grounds.record
     cells = dict.fromkeys(run.cell for run in record.sustained)
     of_configuration = {
         (cell, configuration.name): tuple(
@@ -433,13 +434,12 @@ def summarise_sustained(record: CampaignRecord) -> tuple[SustainedSummary, ...]:
     return tuple(_summary(record, last_try(runs)) for runs in of_configuration.values() if runs)
 
 
-def burst_only(
-    record: CampaignRecord, sustained: Sequence[SustainedSummary]
-) -> frozenset[tuple[str, str]]:
+def within_bursts(grounds: Grounds) -> frozenset[tuple[str, str]]:
     """Return the configurations and workloads whose burst credits no run outlasted."""
+    record = grounds.record
     outlasted = {
         (each.run.configuration, each.run.cell.workload)
-        for each in sustained
+        for each in grounds.analysis.answer(long_runs) or ()
         if each.tps is not None and not each.burst_only
     }
     return frozenset(

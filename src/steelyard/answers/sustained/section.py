@@ -7,7 +7,12 @@ from typing import Final
 from steelyard.answers.findings import finding_json
 from steelyard.answers.observations import sum_of
 from steelyard.answers.results import BURST_ONLY, CampaignAnalysis, cell_name
-from steelyard.answers.sustained.compute import BurstCliff, SustainedSummary
+from steelyard.answers.sustained.compute import (
+    BurstCliff,
+    SustainedSummary,
+    long_runs,
+    within_bursts,
+)
 from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT
 from steelyard.core.measurement import Quantity, Series, SustainedRun
 from steelyard.core.wording import MIB, MS_PER_S, format_duration, format_share
@@ -51,9 +56,13 @@ _CLIFF_NOTE = (
 _MOST_POINTS = 6000  # as many as keep the page light
 
 
+def _runs(analysis: CampaignAnalysis) -> tuple[SustainedSummary, ...]:
+    return analysis.answer(long_runs) or ()
+
+
 def sustained_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return the long runs with their strips; nothing when there are none."""
-    if not analysis.sustained:
+    if not _runs(analysis):
         return ()
     blocks: tuple[Block, ...] = (
         _table(analysis),
@@ -66,9 +75,9 @@ def sustained_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
 
 def what_lasts(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return a line for each long run, to be read first where nothing else is answered."""
-    if not analysis.sustained:
+    if not _runs(analysis):
         return ()
-    lines = tuple(_lasts(each) for each in analysis.sustained)
+    lines = tuple(_lasts(each) for each in _runs(analysis))
     told = BulletList(lead="What lasts, of one long run each", items=lines)
     return (Section(anchor="what-lasts", title="Long runs", blocks=(told,), first=True),)
 
@@ -94,7 +103,7 @@ def _lasts(each: SustainedSummary) -> str:
 
 def _table(analysis: CampaignAnalysis) -> Table:
     return table_of(
-        analysis.sustained,
+        _runs(analysis),
         ("workload", lambda each: each.run.cell.workload),
         ("configuration", lambda each: each.run.configuration),
         (
@@ -142,7 +151,7 @@ def _cliff_word(each: SustainedSummary) -> str:
 def _note(analysis: CampaignAnalysis) -> str:
     told = [
         f"{each.run.configuration}, {each.run.cell.workload}: {ended(text)}"
-        for each in analysis.sustained
+        for each in _runs(analysis)
         for text in (*_extended(each), *_found(each))
     ]
     return " ".join([_NOTE, *told])
@@ -167,7 +176,7 @@ def _extended(each: SustainedSummary) -> Iterator[str]:
 
 
 def _cliff_table(analysis: CampaignAnalysis) -> tuple[Table, ...]:
-    rows = tuple(_cliff_row(each, each.cliff) for each in analysis.sustained if each.cliff)
+    rows = tuple(_cliff_row(each, each.cliff) for each in _runs(analysis) if each.cliff)
     if not rows:
         return ()
     columns = (
@@ -211,7 +220,7 @@ def _strips(analysis: CampaignAnalysis) -> tuple[Figure, ...]:
         return ()
     every = _step(analysis)
     thinned = "" if every == 1 else f" One second in {every} is drawn."
-    marked = any(each.cliff is not None for each in analysis.sustained)
+    marked = any(each.cliff is not None for each in _runs(analysis))
     cliffs = " A shaded band is the interval of a burst cliff's time, the level lines are the"
     cliffs += " rates before and after it."
     figure = Figure(
@@ -238,13 +247,13 @@ def _cliffs_told(analysis: CampaignAnalysis) -> str:
         f"; {each.run.configuration}, {each.run.cell.workload} falls from"
         f" {rate(each.cliff.scan.burst)} to {rate(each.cliff.scan.sustained)} per second after"
         f" {each.cliff.at_s:,.0f} s"
-        for each in analysis.sustained
+        for each in _runs(analysis)
         if each.cliff is not None
     )
 
 
 def _step(analysis: CampaignAnalysis) -> int:
-    taken = [part.measurement for each in analysis.sustained for part in each.parts]
+    taken = [part.measurement for each in _runs(analysis) for part in each.parts]
     points = sum(len(measurement.series) for measurement in taken if measurement is not None)
     return max(1, -(-points // _MOST_POINTS))
 
@@ -252,7 +261,7 @@ def _step(analysis: CampaignAnalysis) -> int:
 def _strip_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
     places: dict[str, int] = {}
     step = _step(analysis)
-    for each in analysis.sustained:
+    for each in _runs(analysis):
         run = each.run
         if run.measurement is None or not run.measurement.series:
             continue
@@ -356,7 +365,7 @@ _DeviceLine = tuple[tuple[float, float], ...]  # end of each step, mean; at firs
 
 def _device_figure(analysis: CampaignAnalysis) -> Iterator[Figure]:
     """Yield what the device of the data did over the long runs, where the record has it."""
-    sides = tuple(dict.fromkeys(each.run.configuration for each in analysis.sustained))
+    sides = tuple(dict.fromkeys(each.run.configuration for each in _runs(analysis)))
     drawn = sides[:_MOST_SIDES]
     step = _device_step(analysis)
     rows = tuple(_device_rows(analysis, drawn, step))
@@ -387,7 +396,7 @@ def _host(part: SustainedRun) -> Series | None:
 
 def _device_step(analysis: CampaignAnalysis) -> int:
     """Return how many rows of the record, about a second each, make one step of a line."""
-    found = [[_host(part) for part in each.parts] for each in analysis.sustained]
+    found = [[_host(part) for part in each.parts] for each in _runs(analysis)]
     rows = [sum(len(host.rows) for host in hosts if host is not None) for hosts in found]
     return max(1, -(-max(rows) // _MOST_STEPS))
 
@@ -396,8 +405,8 @@ def _device_rows(
     analysis: CampaignAnalysis, sides: Sequence[str], step: int
 ) -> Iterator[tuple[Value, ...]]:
     """Yield track by track, so that every configuration has a panel in each, if an empty one."""
-    for workload in dict.fromkeys(each.run.cell.workload for each in analysis.sustained):
-        here = [each for each in analysis.sustained if each.run.cell.workload == workload]
+    for workload in dict.fromkeys(each.run.cell.workload for each in _runs(analysis)):
+        here = [each for each in _runs(analysis) if each.run.cell.workload == workload]
         parts = {each.run.configuration: each.parts for each in here}
         for track in _TRACKS:
             names = tuple(track.lines)
@@ -474,10 +483,10 @@ def sustained_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return the long runs, where there are some, apart from the cells, and what needs one."""
     within: list[Json] = [
         {"configuration": configuration, "workload": workload}
-        for configuration, workload in sorted(analysis.burst_only)
+        for configuration, workload in sorted(analysis.answer(within_bursts) or ())
     ]
     told: dict[str, Json] = {"burst_only": within} if within else {}
-    if not analysis.sustained:
+    if not _runs(analysis):
         return told
     return {
         **told,
@@ -503,6 +512,6 @@ def sustained_json(analysis: CampaignAnalysis) -> dict[str, Json]:
                 else cliff_json(each.drop_beside_neighbours),
                 "cliff": None if each.cliff is None else cliff_json(each.cliff),
             }
-            for each in analysis.sustained
+            for each in _runs(analysis)
         ],
     }

@@ -11,7 +11,7 @@ from fakes.servers import Fault, generator_fails, rate_falls
 from steelyard.answers.campaign import analyse
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.sustained.compute import SustainedSummary
+from steelyard.answers.sustained.compute import SustainedSummary, long_runs
 from steelyard.campaign.foresee.forecast import forecast
 from steelyard.campaign.run.beside_blocks import further_s, is_settled, most_further_s
 from steelyard.cli.progress import forecast_json, forecast_text
@@ -44,7 +44,9 @@ def run_with(path: Path, faults: Mapping[int, Fault]) -> tuple[Stage, SustainedS
     stage = Stage.new(an_asking(), path)
     stage.world.faults.update(faults)
     analysis = stage.run()
-    (long,) = [s for s in analysis.sustained if s.run.started_at == _last_first(path).started_at]
+    (long,) = [
+        s for s in analysis.answer(long_runs) if s.run.started_at == _last_first(path).started_at
+    ]
     return stage, long
 
 
@@ -112,7 +114,9 @@ def test_a_kill_between_parts_takes_the_whole_run_again(tmp_path: Path, last_use
     analysis = resumed.run()
     again = [run.part for run in read_campaign(tmp_path / "c").sustained[len(before) :]]
     assert again == [0, 1]
-    long = next(s for s in analysis.sustained if s.run.configuration == before[-1].configuration)
+    long = next(
+        s for s in analysis.answer(long_runs) if s.run.configuration == before[-1].configuration
+    )
     assert long.run.started_at > before[-1].started_at
     names = [run.raw for run in read_campaign(tmp_path / "c").sustained]
     assert len(set(names)) == len(names)

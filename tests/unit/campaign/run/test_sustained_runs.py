@@ -10,6 +10,7 @@ from fakes.campaigns import Killed, Stage, an_experiment, asks
 from fakes.servers import generator_fails, server_dies
 from steelyard.answers.campaign import analyse
 from steelyard.answers.report import build_document, summary
+from steelyard.answers.sustained.compute import long_runs
 from steelyard.campaign.run.beside_blocks import sustained_runs, sustained_s
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Validity
@@ -29,10 +30,10 @@ def an_asking(sustained_s: float | None = 600.0, **changes: object) -> Experimen
 def test_one_run_per_configuration_and_workload_at_the_largest_load(tmp_path: Path) -> None:
     """They come after the last block, are as long as asked, and are described."""
     analysis = Stage.new(an_asking(), tmp_path / "long").run()
-    keys = [(each.run.cell.workload, each.run.configuration) for each in analysis.sustained]
+    keys = [(each.run.cell.workload, each.run.configuration) for each in analysis.answer(long_runs)]
     assert keys == [(w, t) for w in WORKLOADS for t in ("slow", "fast")]
-    assert {each.run.cell.load.clients for each in analysis.sustained} == {2}
-    for each in analysis.sustained:
+    assert {each.run.cell.load.clients for each in analysis.answer(long_runs)} == {2}
+    for each in analysis.answer(long_runs):
         assert each.seconds == 600.0
         assert each.windows == 60
         assert each.variation == pytest.approx(0.0, abs=1e-9)
@@ -58,7 +59,7 @@ def test_no_estimate_changes(tmp_path: Path) -> None:
     without = Stage.new(an_asking(sustained_s=None), tmp_path / "without").run()
     assert with_them.comparisons == without.comparisons
     assert with_them.cells == without.cells
-    assert without.sustained == ()
+    assert without.answer(long_runs) == ()
 
 
 def test_the_length_is_whole_checkpoint_cycles() -> None:
@@ -94,8 +95,8 @@ def test_a_kill_between_long_runs_keeps_those_that_are_done(tmp_path: Path) -> N
     resumed = Stage.resumed(an_asking(), tmp_path / "killed", stage.clock)
     analysis = resumed.run()
     assert len(read_campaign(tmp_path / "killed").sustained) == 4
-    assert [each.tps for each in analysis.sustained] == pytest.approx(
-        [each.tps for each in expected.sustained], rel=0.2
+    assert [each.tps for each in analysis.answer(long_runs)] == pytest.approx(
+        [each.tps for each in expected.answer(long_runs)], rel=0.2
     )
     assert sum("600s" in step or "601s" in step for step in resumed.world.steps) == 4 - done
 
@@ -109,7 +110,7 @@ def test_a_long_run_that_fails_is_tried_once_more(tmp_path: Path, fault: object)
     stage = Stage.new(an_asking(), tmp_path / "failing")
     stage.world.faults[uses.world.uses - 1] = fault
     analysis = stage.run()
-    assert all(each.run.validity is Validity.VALID for each in analysis.sustained)
+    assert all(each.run.validity is Validity.VALID for each in analysis.answer(long_runs))
     tried = read_campaign(tmp_path / "failing").sustained
     assert [run.validity for run in tried].count(Validity.INVALID) == 1
 
@@ -124,7 +125,7 @@ def test_a_long_run_that_never_works_is_said_and_ends_nothing(tmp_path: Path) ->
     # Uses of the generator alternate: warm-up, long run.
     stage.world.faults[last] = stage.world.faults[last + 2] = generator_fails
     analysis = stage.run()
-    (failed,) = [each for each in analysis.sustained if each.run.measurement is None]
+    (failed,) = [each for each in analysis.answer(long_runs) if each.run.measurement is None]
     assert failed.tps is None
     assert "exited with 2" in render_markdown(build_document(analysis))
 
@@ -146,7 +147,7 @@ def test_reports_and_tables_keep_them_apart(tmp_path: Path) -> None:
     assert sum(runs["sustained"].to_pylist()) == 4
     seconds = pq.read_table(tmp_path / "intervals.parquet")
     assert sum(seconds["sustained"].to_pylist()) == 4 * 601
-    assert analyse(record).sustained == analysis.sustained
+    assert analyse(record).answer(long_runs) == analysis.answer(long_runs)
 
 
 @pytest.mark.parametrize(
