@@ -8,7 +8,6 @@ from steelyard.answers.statements.compute import (
     StatementDifference,
     StatementFit,
     fit_of_statements,
-    published_costs,
 )
 from steelyard.core.findings import Estimate
 
@@ -29,7 +28,6 @@ def statements() -> CampaignAnalysis:
                 per_commit_s=_within(0.01e-3, 0.08e-3),
             ),
         ),
-        published=published_costs(),
     )
     return analysis.with_answer(fit_of_statements, fit)
 

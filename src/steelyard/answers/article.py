@@ -71,7 +71,6 @@ _FIGURES: Final = (
     "effects",
     "loads",
     "attribution",
-    "published",
     "scalability",
     "sustained",
 )  # of a chapter

@@ -9,7 +9,7 @@ would have been best.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,12 +20,6 @@ from steelyard.answers.observations import (
     estimate_of,
     median_latency_s,
     result_contrasts,
-)
-from steelyard.answers.published import (
-    PublishedFigures,
-    PublishedRow,
-    beside_published,
-    published_rates,
 )
 from steelyard.answers.results import (
     LABEL,
@@ -52,22 +46,12 @@ from steelyard.core.target import CloudNativePgTarget, RedisKubernetesTarget, Ta
 from steelyard.report.document import (
     MISSING,
     BulletList,
-    ChartKind,
-    Column,
-    Figure,
     Json,
     Paragraph,
-    Row,
     Section,
-    Table,
     Tone,
-    Value,
-    bounds,
     count,
-    enumeration,
-    number_column,
     percent,
-    rate,
     table_of,
 )
 from steelyard.stats.drift import stalled_slices, stalls_p_value
@@ -468,26 +452,6 @@ _ORDER = (
     "Whether two of its cells differ: the later one met a server with other caches, more rows and"
     " another phase of checkpoints and vacuum, and a machine with other neighbours."
 )
-_PUBLISHED = "Beside the published figures (published, other machine)"
-_PUBLISHED_S = 60.0
-_PUBLISHED_NOTE = (
-    "Transactions per second. Published, other machine: pgbench at scale 100, 60 s, one run per"
-    " cell, servers of 2 vCPU and 8 GB (CNPG is CloudNativePG); the articles call simple-update RW"
-    " and do not print their figures by threads. Standing beside each other is no comparison:"
-    " machine, storage, network, version and time all differ."
-)
-# As narrow as columns must be; the keys are those of the published figures.
-_ENVIRONMENTS = {
-    "rds-standard-t3.large": "RDS standard",
-    "aurora-io-optimized-t3.large": "Aurora I/O-optimized",
-    "aurora-standard-t3.large": "Aurora standard",
-    "cnpg-local-ssd": "CNPG local SSD",
-    "cnpg-longhorn-1r": "CNPG Longhorn 1 replica",
-    "cnpg-longhorn-2r": "CNPG Longhorn 2 replicas",
-    "cnpg-longhorn-2r-shared-disk": "CNPG Longhorn 2 replicas on shared disk",
-    "cnpg-tuning-1-pinning-governor": "CNPG tuning 1: pinning, governor",
-    "cnpg-tuning-2-hugepages": "CNPG tuning 2: huge pages",
-}
 
 
 def pass_title(analysis: CampaignAnalysis) -> str:
@@ -497,7 +461,7 @@ def pass_title(analysis: CampaignAnalysis) -> str:
 
 def pass_result(analysis: CampaignAnalysis) -> Section:
     """Return what stands in the verdicts' place."""
-    text = " ".join(filter(None, (STATEMENT, _duration(analysis), _parts(analysis))))
+    text = " ".join(filter(None, (STATEMENT, _parts(analysis))))
     if not analysis.blocks:
         text = f"The pass is not complete: {ending(analysis)}. {text}"
     remark = Paragraph(text=text, tone=Tone.WARNING)
@@ -523,135 +487,10 @@ def pass_limits(analysis: CampaignAnalysis) -> Section:
     return Section(anchor="limits", title=title, blocks=(shown, hidden))
 
 
-def published_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
-    """Return the table beside the published figures, or nothing where there are none."""
-    figures = beside_published(analysis.experiment, analysis.cells)
-    if figures is None:
-        return ()
-    single = analysis.experiment.is_single_pass
-    columns = (
-        Column(name="workload"),
-        number_column("clients"),
-        number_column(f"here ({'threads' if single else 'configuration'})"),
-        *(
-            number_column(_ENVIRONMENTS.get(name, name), spare=place > 1)
-            for place, name in enumerate(figures.environments)
-        ),
-    )
-    rows = tuple(_row(row) for row in figures.rows)
-    table = Table(title=_PUBLISHED, columns=columns, rows=rows, note=_published_note(analysis))
-    ends = replace(
-        table,
-        rows=tuple(_row(row) for row in _ends(figures.rows)),
-        brief="The least and the largest load; all others are in the whole report.",
-        gist=(
-            f"{count(len(rows), 'rate')} of this machine beside those of"
-            f" {count(len(figures.environments), 'published environment')}, which no test"
-            " compares: the table is in the report."
-        ),
-    )
-    drawing = _published_figure(analysis, figures)
-    return (
-        Section(
-            anchor="published",
-            title=_PUBLISHED,
-            blocks=(drawing, table),
-            first=single,
-            brief=(ends,) if single else (),
-        ),
-    )
-
-
-# Of the nine: one of each kind, and the last step of the tuning; more lines cannot be told apart.
-_DRAWN = {
-    "rds-standard-t3.large": "published RDS",
-    "aurora-standard-t3.large": "published Aurora",
-    "cnpg-local-ssd": "published CNPG",
-    "cnpg-tuning-2-hugepages": "published CNPG, tuned",
-}
-
-
-def _published_figure(analysis: CampaignAnalysis, figures: PublishedFigures) -> Figure:
-    names = tuple(_DRAWN.values())
-    own = tuple(each.name for each in analysis.experiment.configurations)
-    here = "one run per cell" if analysis.experiment.is_single_pass else "medians over blocks"
-    return Figure(
-        identity="published",
-        kind=ChartKind.SCALABILITY,
-        title="Beside published figures of other hardware",
-        caption=f"Points: here, {here}. Lines: published, other hardware, one run per cell, no"
-        " interval: RDS standard, Aurora standard, and CNPG on a local SSD as it was and after"
-        " tuning 2. Standing beside each other is no comparison. Clients on a logarithmic axis.",
-        alt=f"Transactions per second over clients of {enumeration(own)}, beside"
-        f" {enumeration(names)}; the table holds the same numbers.",
-        columns=("workload", "configuration", "line", "clients", "place", "tps", "low", "high"),
-        rows=tuple(_published_rows(analysis, figures)),
-        configurations=(*own, *names),
-    )
-
-
-def _published_rows(
-    analysis: CampaignAnalysis, figures: PublishedFigures
-) -> Iterator[tuple[Value, ...]]:
-    for workload, builtin in dict.fromkeys((row.workload, row.builtin) for row in figures.rows):
-        for name, label in _DRAWN.items():
-            for clients, tps in published_rates(name, builtin):
-                yield (workload, label, True, clients, clients, tps, tps, tps)
-    shown = {(row.workload, row.clients) for row in figures.rows}
-    for cell in analysis.cells:
-        workload, clients = cell.cell.workload, cell.cell.load.clients
-        is_shown = (workload, clients) in shown and not cell.cell.load.is_open
-        if is_shown and np.isfinite(cell.tps.value):
-            low, high = bounds(cell.tps) or (None, None)
-            yield (workload, cell.configuration, False, clients, clients, cell.tps.value, low, high)
-
-
-def _ends(rows: Sequence[PublishedRow]) -> Iterator[PublishedRow]:
-    """Yield the rows of each workload with the fewest and the most clients."""
-    for workload in dict.fromkeys(row.workload for row in rows):
-        of_it = [row for row in rows if row.workload == workload]
-        yield min(of_it, key=lambda row: row.clients)
-        if len(of_it) > 1:
-            yield max(of_it, key=lambda row: row.clients)
-
-
-def _published_note(analysis: CampaignAnalysis) -> str:
-    experiment = analysis.experiment
-    changed = f", not {_PUBLISHED_S:g} s" if _lengths(experiment) != {_PUBLISHED_S} else ""
-    runs = (
-        "one run per cell" if experiment.is_single_pass else f"medians of {analysis.blocks} blocks"
-    )
-    here = f"Here: {experiment.slices} per cell{changed}, {runs}"
-    return f"{_PUBLISHED_NOTE} {here}, protocol {experiment.protocol}."
-
-
-def _lengths(experiment: Experiment) -> set[float]:
-    """Return the measured seconds of its runs."""
-    return {experiment.slice_s(each.name) for each in experiment.workloads}
-
-
 def _parts(analysis: CampaignAnalysis) -> str:
     """Return that the pass was not taken in one go, or nothing."""
     parts = len({run.attempt for run in analysis.runs})
     return f"It was interrupted and taken in {parts} parts, see the findings." if parts > 1 else ""
-
-
-def _duration(analysis: CampaignAnalysis) -> str:
-    """Return how its runs differ in length from the published ones, or nothing."""
-    lengths = _lengths(analysis.experiment)
-    if lengths == {_PUBLISHED_S} or not beside_published(analysis.experiment, analysis.cells):
-        return ""
-    word = "shorter" if max(lengths) < _PUBLISHED_S else "longer"
-    return (
-        f"Its runs of {analysis.experiment.slices} are {word} than the published"
-        f" {_PUBLISHED_S:g} s: they meet another share of checkpoints, vacuum and cold caches."
-    )
-
-
-def _row(row: PublishedRow) -> Row:
-    own = " · ".join(f"{rate(tps)} ({name})" for name, tps in row.own_tps)
-    told = (MISSING if tps is None else f"{tps:,.0f}" for tps in row.published_tps)
-    return Row(cells=(row.builtin, str(row.clients), own, *told))
 
 
 _NOTE = (

@@ -32,7 +32,6 @@ from steelyard.answers.cells import (
     pass_limits,
     pass_result,
     pass_title,
-    published_section,
 )
 from steelyard.answers.contract import (
     contract_findings,
@@ -68,12 +67,7 @@ from steelyard.answers.money import (
 )
 from steelyard.answers.noise.compute import analyse_noise, noise_findings
 from steelyard.answers.noise.section import noise_json, noise_section
-from steelyard.answers.published import (
-    beside_json,
-    published_requests,
-    requests_json,
-    requests_section,
-)
+from steelyard.answers.published import published_json, rate_section, request_section
 from steelyard.answers.reasons.compute import campaign_reasons
 from steelyard.answers.reasons.section import reasons_json
 from steelyard.answers.result.method import (
@@ -182,7 +176,7 @@ class Answer:
 
     compute: Computing | None = None
     findings: Callable[[Grounds], Iterable[Finding]] = lambda _: ()
-    sections: Callable[[CampaignAnalysis], Sequence[Section]] = lambda _: ()
+    sections: Callable[[CampaignAnalysis], Iterable[Section]] = lambda _: ()
     json: Callable[[CampaignAnalysis], Mapping[str, Json]] = lambda _: {}
     shown: Shown = Shown.NOTHING
     single_pass: bool | None = None
@@ -236,7 +230,7 @@ ANSWERS: Final = (
     Answer(sections=_always(pass_result), shown=Shown.ALL, single_pass=True),
     Answer(sections=what_lasts, shown=Shown.ALL, single_pass=True),
     Answer(sections=gate_section, json=gate_json, single_pass=False),
-    Answer(sections=published_section, json=beside_json, shown=Shown.ALL),
+    Answer(sections=rate_section, json=published_json, shown=Shown.ALL),
     _computed(
         analyse_noise,
         noise_section,
@@ -265,7 +259,7 @@ ANSWERS: Final = (
     Answer(sections=chart_section),
     Answer(sections=_always(cell_section), shown=Shown.ALL),
     Answer(sections=_always(comparison_section), shown=Shown.ALL, single_pass=False),
-    _computed(published_requests, requests_section, requests_json, shown=Shown.ALL),
+    Answer(sections=request_section, shown=Shown.ALL),
     Answer(sections=latency_section, json=latency_json, shown=Shown.ALL),
     Answer(
         compute=measured_lags,

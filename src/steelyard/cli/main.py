@@ -113,8 +113,6 @@ _VERBS = {
     "compare": "Compare two configurations of a campaign, or two campaigns.",
     "article": "Write an article of several campaigns: results, what to choose, method.",
     "serve": "Show campaigns in a browser: live, down to single seconds.",
-    "claims": "Examine published results: what their own figures support, and what not.",
-    "import": "Read results that other programs printed into a table that claims examines.",
     "prices": "Print the prices of rented servers that plans and reports take.",
     "presets": "List the presets, or print one.",
     "schema": "Print the JSON Schema of experiment files, for editors.",

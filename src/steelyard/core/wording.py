@@ -173,16 +173,6 @@ def undo_after(error: BaseException, undo: Callable[[], None]) -> None:
             error.hint = " ".join(filter(None, [error.hint, f"Besides: {trouble.message}."]))
 
 
-def raise_together(wrong: Sequence[InputError]) -> None:
-    """Raise all that is wrong in several inputs as one error; nothing happens where nothing is.
-
-    Raises:
-        InputError: A line each, with the first one's way out.
-    """
-    if wrong:
-        raise InputError("\n".join(error.message for error in wrong), hint=wrong[0].hint)
-
-
 def quoted(word: object) -> str:
     """Return a path or a name as it stands in a command that a reader pastes into a shell."""
     return shlex.quote(str(word))

@@ -237,33 +237,6 @@ def read_text(path: Path) -> str | None:
         return None
 
 
-def read_given(path: Path, *, most_bytes: int = 64 << 20) -> str:
-    """Return the text of a file that the user named.
-
-    Raises:
-        InputError: It cannot be read, is too large, or is no text in UTF-8.
-    """
-    try:
-        with path.open("rb") as file:
-            content = file.read(most_bytes + 1)
-    except FileNotFoundError as error:
-        raise InputError(f"there is no file {path}", hint="Check its name.") from error
-    except (OSError, ValueError) as error:
-        words = getattr(error, "strerror", None) or "its name is none"
-        raise InputError(f"{path} cannot be read: {words}", hint="Name a file.") from error
-    if len(content) > most_bytes:
-        raise InputError(
-            f"{path} is larger than {most_bytes >> 20} MiB", hint="Is it the file that is meant?"
-        )
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise InputError(
-            f"{path}:{line}: it is no text in UTF-8", hint="Save it as UTF-8."
-        ) from error
-
-
 def read_tail(path: Path, most_bytes: int) -> str:
     """Return the end of a file, from a line's start; empty where it is absent or unreadable."""
     try:

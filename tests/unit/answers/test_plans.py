@@ -1,6 +1,7 @@
 """Plans of statements: which differ between configurations, and how that is told."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,12 +11,14 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.statements.section import (
     TracedStatement,
     chain,
+    figures_of_plan,
     plan_section,
     traced,
 )
 from steelyard.core.measurement import StatementPlan
 from steelyard.report.document import BulletList, Paragraph, Section, Table
 
+RECORDINGS = Path(__file__).parents[2] / "recordings" / "postgres"
 STATEMENT = "SELECT count(*) FROM orders\n WHERE customer = :c"
 INDEX = (
     "Aggregate",
@@ -147,3 +150,16 @@ def test_what_was_executed_is_told_first_and_again() -> None:
     ]
     found = summary(told({"now": run}))
     assert found["plans"][0]["plans"]["now"]["runs"] == [list(FIRST), list(AGAIN)]
+
+
+@pytest.mark.parametrize(
+    ("version", "figures"),
+    [
+        (15, {"execution time": 49.016, "buffers read": 195.0, "buffers hit": 773.0}),
+        (18, {"execution time": 4.852, "buffers read": 56.0, "buffers hit": 89.0}),
+    ],
+)
+def test_figures_of_a_recorded_execution(version: int, figures: dict[str, float]) -> None:
+    """Time and pages of the topmost node, without the buffers of planning below it."""
+    lines = (RECORDINGS / f"explain-{version}.txt").read_text().splitlines()
+    assert figures_of_plan(lines) == figures

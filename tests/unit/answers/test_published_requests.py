@@ -1,7 +1,11 @@
-"""The published figures of Redis beside a campaign: which work is the same, and what is told."""
+"""The published figures of Redis beside a campaign: which work is the same, and its table."""
+
+from dataclasses import replace
 
 import pytest
 
+from fakes.analyses import quick
+from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.latency.results import (
     Basis,
     LatencyAnalysis,
@@ -9,13 +13,21 @@ from steelyard.answers.latency.results import (
     PercentileLevel,
     Timed,
 )
-from steelyard.answers.published import requests_beside_published
-from steelyard.answers.results import CellSummary
+from steelyard.answers.published import (
+    RequestRow,
+    published_json,
+    request_section,
+    requests_beside,
+)
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis, CellSummary
 from steelyard.campaign.file.files import load_experiment
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Validity
 from steelyard.core.schedule import CellKey
 from steelyard.core.wording import GIB
+from steelyard.report.document import Table
+from steelyard.report.html import render_markdown
 from steelyard.tuning.profiles import MachineFacts
 
 FACTS = MachineFacts(cpus=2.0, memory_bytes=8 * GIB)
@@ -70,42 +82,55 @@ def latencies(experiment: Experiment) -> LatencyAnalysis:
     )
 
 
+def campaign(
+    experiment: Experiment,
+    summaries: list[CellSummary],
+    latency: LatencyAnalysis | None = None,
+) -> CampaignAnalysis:
+    """Return the analysis of a campaign with these cells."""
+    analysis = replace(quick(), experiment=experiment, cells=tuple(summaries))
+    return analysis.with_answer(campaign_latency, latency)
+
+
+def beside(experiment: Experiment, workload: str = "set") -> list[RequestRow]:
+    """Return the rows of one workload."""
+    return [*requests_beside(campaign(experiment, cells(experiment, workload)))]
+
+
 def test_both_sides_stand_beside_each_other() -> None:
     """Here in configuration order, then all seven published; each over its own side's AOF off."""
     experiment = preset()
-    found = requests_beside_published(experiment, cells(experiment), latencies(experiment))
-    here = [row for row in found if not row.published]
-    assert [(row.configuration, row.of_off) for row in here] == [
+    rows = [*requests_beside(campaign(experiment, cells(experiment), latencies(experiment)))]
+    here = [row for row in rows if not row.published]
+    assert [(row.configuration, row.of_aof_off) for row in here] == [
         ("aof-off", 1.0),
         ("everysec", 0.125),
         ("always", 0.0625),
     ]
-    assert [row.p99_s for row in here] == [0.005, None, None]
+    assert [row.latency_p99_s for row in here] == [0.005, None, None]
     assert {row.held_keys for row in here} == {1}
-    there = [row for row in found if row.published]
+    there = [row for row in rows if row.published]
     assert len(there) == 7
-    assert {row.command for row in found} == {"SET"}
+    assert {row.command for row in rows} == {"SET"}
     slowest = there[-1]
-    assert (slowest.per_s, slowest.p99_s, slowest.held_keys) == (537.0, 0.20186, 375_795)
-    assert slowest.of_off == pytest.approx(1 / 14.33, rel=1e-3)
-    ratio = (slowest.p99_s or 0.0) / (there[0].p99_s or 1.0)
+    assert (slowest.requests_per_s, slowest.latency_p99_s) == (537.0, 0.20186)
+    assert slowest.held_keys == 375_795
+    assert slowest.of_aof_off == pytest.approx(1 / 14.33, rel=1e-3)
+    ratio = (slowest.latency_p99_s or 0.0) / (there[0].latency_p99_s or 1.0)
     assert ratio == pytest.approx(39.4, rel=1e-3)
 
 
 def test_what_was_not_printed_is_missing() -> None:
     """The publication has no p99 of GET, and three configurations of it."""
-    experiment = preset()
-    found = requests_beside_published(experiment, cells(experiment, "get"), None)
-    there = [row for row in found if row.published]
+    there = [row for row in beside(preset(), "get") if row.published]
     assert len(there) == 3
-    assert [row.p99_s for row in there] == [None] * 3
+    assert [row.latency_p99_s for row in there] == [None] * 3
 
 
 def test_the_loaded_preset_says_how_many_keys_it_held() -> None:
     """Keys of all databases count: the server holds them all."""
-    experiment = preset(name="redis-aof-loaded")
-    found = requests_beside_published(experiment, cells(experiment), None)
-    assert {row.held_keys for row in found if not row.published} == {37_501}
+    rows = beside(preset(name="redis-aof-loaded"))
+    assert {row.held_keys for row in rows if not row.published} == {37_501}
 
 
 @pytest.mark.parametrize(
@@ -120,19 +145,39 @@ def test_the_loaded_preset_says_how_many_keys_it_held() -> None:
 )
 def test_other_work_has_nothing_beside_it(override: str) -> None:
     """Another key space, size, load or test is not the published work."""
-    experiment = preset(override)
-    assert requests_beside_published(experiment, cells(experiment), None) == ()
+    assert beside(preset(override)) == []
 
 
 def test_without_an_own_aof_off_there_is_no_ratio() -> None:
     """A share of something that was not measured is missing, never a guess."""
     experiment = preset()
     without = [each for each in cells(experiment) if each.configuration != "aof-off"]
-    found = requests_beside_published(experiment, without, None)
-    assert {row.of_off for row in found if not row.published} == {None}
+    rows = requests_beside(campaign(experiment, without))
+    assert {row.of_aof_off for row in rows if not row.published} == {None}
 
 
 def test_postgresql_has_none() -> None:
-    """A campaign of PostgreSQL never gets figures of Redis."""
-    experiment = preset(name="quick")
-    assert requests_beside_published(experiment, cells(experiment, "reads"), None) == ()
+    """A campaign of PostgreSQL has no figures of Redis, in no section and for no program."""
+    assert beside(preset(name="quick"), "reads") == []
+    assert [*request_section(quick())] == []
+    assert "published_requests" not in published_json(quick())
+    assert "Beside the published" not in render_markdown(build_document(quick()))
+
+
+def test_the_table_names_sides_and_source_and_says_that_it_is_no_comparison() -> None:
+    """Whose figure each is, what may be laid beside the other, who published it, and what."""
+    experiment = preset()
+    (section,) = request_section(campaign(experiment, cells(experiment)))
+    (table,) = section.blocks
+    assert isinstance(table, Table)
+    assert section.title == table.title == "Beside the published figures"
+    assert table.rows[1].cells[:6] == ("SET", "here", "everysec", "1", "1,000", "12.5 %")
+    assert table.rows[-1].cells[1:3] == ("published", "Longhorn, AOF on, with data")
+    for words in (
+        "Published, other machine",
+        "is no comparison",
+        "of the published rows with data, too, it is over the one without any",
+        "here over one that held as many keys as the row",
+        'Iwan Setiawan, "Redis AOF + Distributed Storage: A Cautionary Benchmark"',
+    ):
+        assert words in table.note

@@ -7,7 +7,7 @@ import pytest
 from made_records import a_record, an_experiment
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.statements.compute import fit_of_statements, published_costs
+from steelyard.answers.statements.compute import fit_of_statements
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.schedule import Load
 
@@ -81,14 +81,3 @@ def test_other_campaigns_have_no_fit(experiment: Experiment) -> None:
     cells = len(experiment.workloads) * len(experiment.loads)
     record = a_record(np.zeros((8, 2, cells)), experiment)
     assert analyse(record).answer(fit_of_statements) is None
-
-
-def test_the_published_case_is_fitted_by_the_same_code() -> None:
-    """1.32 ms per statement before tuning and 0.41 ms after its first step, one run each."""
-    costs = {cost.name: cost for cost in published_costs()}
-    assert costs["cnpg-local-ssd"].per_statement_s.value == pytest.approx(1.32e-3)
-    assert costs["cnpg-local-ssd"].residual_s == pytest.approx(0.02e-3)
-    tuned = costs["cnpg-tuning-1-pinning-governor"]
-    assert tuned.per_statement_s.value == pytest.approx(0.407e-3, abs=1e-6)
-    assert tuned.per_statement_s.low is None
-    assert tuned.blocks is None

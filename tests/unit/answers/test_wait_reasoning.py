@@ -39,7 +39,7 @@ def fit(change: Estimate = SAVED) -> StatementFit:
         per_statement_s=change,
         per_commit_s=Estimate(value=0.0, low=-1.0, high=1.0),
     )
-    return StatementFit(costs=(), differences=(difference,), published=())
+    return StatementFit(costs=(), differences=(difference,))
 
 
 def changed(cost: Cost, low: float, high: float) -> CostChange:

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from shutil import copyfile, copytree
+from shutil import copytree
 from typing import Annotated, Any
 
 import click
@@ -80,11 +80,6 @@ def is_cheap(argv: tuple[str, ...]) -> bool:
 def shown_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a directory, made the current one, with every file that the pages show."""
     doc_pages.write_files(tmp_path)
-    table = doc_pages.page("docs/claims.md").partition("```csv\n")[2].partition("```")[0]
-    (tmp_path / "results.csv").write_text(table)
-    printed = doc_pages.ROOT / "tests" / "recordings" / "pgbench" / "15" / "plain.stdout"
-    for name in ("a", "b", "base-1", "base-2", "tuned-1"):
-        copyfile(printed, tmp_path / f"{name}.txt")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))

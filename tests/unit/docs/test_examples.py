@@ -46,12 +46,11 @@ def test_an_example_takes_at_most_fifteen_minutes(name: str) -> None:
 
 
 def test_the_published_matrix_is_the_whole_of_it() -> None:
-    """39 runs at scale 100, shorter than the published ones, and the report says that they are."""
+    """39 runs at scale 100, shorter than the published ones, and the report says so."""
     record = read_campaign(EXAMPLES / "published-matrix")
     assert len(record.counted_runs) == 39
     assert {workload.scale_factor for workload in record.experiment.workloads} == {100}
     report = (EXAMPLES / "published-matrix" / "report.md").read_text()
-    assert "Its runs of 8 s are shorter than the published 60 s" in report
     assert "Here: 8 s per cell, not 60 s, one run per cell" in report
 
 

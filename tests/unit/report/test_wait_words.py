@@ -78,7 +78,7 @@ def test_suspects_are_named_once_and_only_where_something_waits() -> None:
 
 
 def test_the_report_reasons_beside_the_fit() -> None:
-    """A list of its own before the published case; none where no statement surely changed."""
+    """A list of its own; none where no statement surely changed."""
     analysis = single_clients.statements().with_answer(waits_of, (WAITING,))
     (section,) = statement_section(analysis)
     leads = [block.lead for block in section.blocks if isinstance(block, BulletList)]

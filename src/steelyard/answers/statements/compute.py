@@ -31,7 +31,6 @@ from steelyard.answers.observations import (
     runs_by_block,
     whole_transactions,
 )
-from steelyard.answers.published import published_latencies
 from steelyard.answers.results import CampaignAnalysis, Grounds, place_name
 from steelyard.core.experiment import ONE, Experiment
 from steelyard.core.findings import Estimate
@@ -423,18 +422,18 @@ def _call_json(found: PerCall | None) -> dict[str, Json] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementCost:
-    """The two costs in one configuration, or in one published environment.
+    """The two costs in one configuration.
 
     Attributes:
-        name: Of the configuration or the environment.
-        blocks: Behind it; None of published figures, which are one run each.
+        name: Of the configuration.
+        blocks: Behind it.
         latency_s: At one client by script, in the order of ``SCRIPTS``: medians over blocks.
         residual_s: Largest miss of the fit; three scripts and two costs leave one degree of
             freedom.
     """
 
     name: str
-    blocks: int | None
+    blocks: int
     latency_s: tuple[float, ...]
     per_statement_s: Estimate
     per_commit_s: Estimate
@@ -463,11 +462,10 @@ class StatementDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementFit:
-    """Both costs of all configurations, their differences, and the published case beside them."""
+    """Both costs of all configurations, and their differences."""
 
     costs: tuple[StatementCost, ...]
     differences: tuple[StatementDifference, ...]
-    published: tuple[StatementCost, ...]
 
 
 LEVEL = 0.05
@@ -489,16 +487,6 @@ def fit_of_statements(grounds: Grounds) -> StatementFit | None:
             _difference(experiment.baseline, name, fitted[experiment.baseline][1], fitted[name][1])
             for name in experiment.contenders
         ),
-        published=published_costs(),
-    )
-
-
-def published_costs() -> tuple[StatementCost, ...]:
-    """Return the same fit of the published latencies: single runs, so without intervals."""
-    found = published_latencies(tuple(SCRIPTS), clients=1)
-    return tuple(
-        _cost(environment, None, *_fit(np.array([latency_s])))
-        for environment, latency_s in found.items()
     )
 
 
@@ -524,9 +512,7 @@ def _fit(latency_s: FloatArray) -> tuple[FloatArray, StatementCosts]:
     return latency_s, fit_statements(latency_s, statements, commits)
 
 
-def _cost(
-    name: str, blocks: int | None, latency_s: FloatArray, costs: StatementCosts
-) -> StatementCost:
+def _cost(name: str, blocks: int, latency_s: FloatArray, costs: StatementCosts) -> StatementCost:
     return StatementCost(
         name=name,
         blocks=blocks,

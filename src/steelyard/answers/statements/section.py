@@ -27,7 +27,6 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.linux import recorded_suspects
 from steelyard.core.measurement import Fact, Quantity, Run, StatementPlan
-from steelyard.core.published import parse_plan
 from steelyard.core.schedule import Ceiling, CeilingKind, CellKey
 from steelyard.core.wording import format_share
 from steelyard.report.document import (
@@ -290,12 +289,6 @@ _FIT_NOTE = (
     f"Centres over blocks with {CONFIDENCE} intervals, each taken alone; they take part in no"
     " verdict. The largest miss is that of the fit to the median latencies."
 )
-_PUBLISHED_NOTE = (
-    "One unrepeated run each, so no interval. In the first step of tuning 5.7 ms vanished from"
-    " simple-update: 0.91 ms from each of its 5 statements and 1.1 ms from its commit. An equal"
-    " saving at every statement is a cost of each round trip (network, or waking up the other"
-    " side); the series credits the distance of memory."
-)
 
 
 def statement_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
@@ -306,12 +299,11 @@ def statement_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     words = tuple(_words(each) for each in fit.differences)
     blocks = (
         Paragraph(text=_FIT_LEAD),
-        _costs(TITLE, fit.costs, _FIT_NOTE),
+        _costs(fit.costs),
         *((_differences(fit),) if fit.differences else ()),
         *((BulletList(lead="What the differences say:", items=words),) if words else ()),
         *wait_blocks(analysis.answer(waits_of) or ()),
         *measured_apart(analysis.ceilings),
-        _costs("The published latencies, fitted alike", fit.published, _PUBLISHED_NOTE),
     )
     return (Section(anchor="statements", title=TITLE, blocks=blocks),)
 
@@ -338,9 +330,9 @@ def measured_apart(ceilings: Sequence[Ceiling]) -> tuple[BulletList, ...]:
     return (BulletList(lead=lead, items=tuple(told)),) if told else ()
 
 
-def _costs(title: str, costs: Sequence[StatementCost], note: str) -> Table:
+def _costs(costs: Sequence[StatementCost]) -> Table:
     columns = (
-        Column(name="configuration" if costs and costs[0].blocks else "environment"),
+        Column(name="configuration"),
         *(number_column(script, "ms", spare=True) for script in SCRIPTS),
         *(number_column(name, "ms") for name in ("each statement", "commit", "largest miss")),
     )
@@ -356,7 +348,7 @@ def _costs(title: str, costs: Sequence[StatementCost], note: str) -> Table:
         )
         for cost in costs
     )
-    return Table(title=title, columns=columns, rows=rows, note=note)
+    return Table(title=TITLE, columns=columns, rows=rows, note=_FIT_NOTE)
 
 
 def _differences(fit: StatementFit) -> Table:
@@ -412,7 +404,6 @@ def statements_json(analysis: CampaignAnalysis) -> dict[str, Json]:
                 }
                 for each in fit.differences
             ],
-            "published": [_cost(cost) for cost in fit.published],
             **({"waits": waits_json(waits)} if waits else {}),
         }
     }
@@ -565,11 +556,14 @@ def _plan_table(differing: list[TracedStatement]) -> Table:
     return Table(title="Plans that differ", columns=columns, rows=rows, note=_PLAN_NOTE)
 
 
+# What EXPLAIN (ANALYZE, BUFFERS) says of a whole execution: the topmost node counts all below it.
 _READ: Final = {
-    "execution time": "{:,.3g}",
-    "buffers read": "{:,.0f}",
-    "buffers hit": "{:,.0f}",
+    "execution time": (re.compile(r"(?m)^\s*Execution Time: (\d+(?:\.\d+)?) ms"), "{:,.3g}"),
+    "buffers read": (re.compile(r"Buffers: shared[^\n,]*? read=(\d+)"), "{:,.0f}"),
+    "buffers hit": (re.compile(r"Buffers: shared[^\n,]*? hit=(\d+)"), "{:,.0f}"),
 }
+# What planning took in buffers stands below the nodes, under a heading of its own.
+_PLANNING: Final = re.compile(r"(?m)^([ \t]*)Planning:\n(?:\1[ \t]+.*\n)*")
 
 
 def _executed(statements: Sequence[TracedStatement]) -> Iterator[Table]:
@@ -592,10 +586,17 @@ def _executed(statements: Sequence[TracedStatement]) -> Iterator[Table]:
 
 
 def _of_runs(plan: StatementPlan) -> Iterator[str]:
-    told = [parse_plan("\n".join(lines)) for lines in plan.runs]
-    for name, shown in _READ.items():
-        for run in told:  # a count that is missing is 0
-            yield shown.format(run[name][0].value if name in run else 0.0)
+    runs = [figures_of_plan(lines) for lines in plan.runs]
+    for name, (_, shown) in _READ.items():
+        for run in runs:  # a count that is missing is 0
+            yield shown.format(run.get(name, 0.0))
+
+
+def figures_of_plan(lines: Sequence[str]) -> dict[str, float]:
+    """Return time (ms) and pages of a whole execution by name; without those that are not there."""
+    text = _PLANNING.sub("", "\n".join(lines))
+    matches = {name: pattern.search(text) for name, (pattern, _) in _READ.items()}
+    return {name: float(match[1]) for name, match in matches.items() if match is not None}
 
 
 def plans_json(statements: Sequence[TracedStatement]) -> dict[str, Json]:

@@ -1,1 +1,0 @@
-"""Published results examined: what somebody's own figures support, and what they cannot."""
