@@ -343,8 +343,9 @@ _ENABLING: Final = {
 _UNDO_KUBELET: Final = "take it out of the node's kubelet configuration, and restart the kubelet"
 _PINNED: Final = (
     "on a machine of one NUMA node, which CPU server and client ran on changed the latency at one"
-    " client 3.2-fold, 6-fold beside a busy neighbour. Of the published change at one client, on"
-    " another machine, memory distance explains 1 to 6 % at most"
+    " client 3.2-fold, 6-fold beside a busy neighbour. Of the change at one client that Iwan"
+    ' Setiawan published ("Bare Metal vs. AWS RDS", part 2), memory distance explains 1 to 6 % at'
+    " most"
 )
 
 

@@ -248,7 +248,8 @@ CATALOGUE: Final[tuple[CataloguedSetting, ...]] = (
         choose=_always("on", "`try` falls back to ordinary pages and says nothing"),
         places=_OWN,
         effect="read-only +13 % at 10 clients with 512 MB of buffers (n = 3, hardly beyond the"
-        " noise); nothing seen at one client; published: 3 to 5 %",
+        ' noise); nothing seen at one client; 3 to 5 % in Iwan Setiawan, "Bare Metal vs. AWS'
+        ' RDS" (part 2)',
     ),
     _server(name="huge_page_size", choose=_huge_page_size, since=_HUGE_PAGES_SINCE, places=_OWN),
     _server(

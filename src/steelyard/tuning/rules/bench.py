@@ -29,6 +29,7 @@ from steelyard.stats.statements import REMOTE_ACCESS_S, WaitChange, change_of_wa
 from steelyard.tuning.rules.rule import (
     HOLDS,
     NOTHING,
+    TUNING_ARTICLE,
     Rulings,
     StackRule,
     combined,
@@ -229,7 +230,7 @@ WAKING_RULES: Final[tuple[StackRule, ...]] = (
         detect="the same between nodes;"
         f" more than {_FARTHER_S * 1e6:.0f} µs per wake-up is a guess",
         remedy="Keep server and client on one node, or on other machines; say in reports which.",
-        source="the published series does not say on which node its load generator ran",
+        source=f"{TUNING_ARTICLE}, does not say on which node its load generator ran",
         needs=("linux.ping_pong",),
         judge=_near,
     ),
@@ -358,7 +359,7 @@ RULES: Final[tuple[StackRule, ...]] = (
         detect="the pod's limits, huge pages included, else the machine's CPUs and memory, against"
         " the instance class, within 10 %",
         remedy="Give both the same budget.",
-        source="the published series, part 2: 12 GiB against 8",
+        source=f"{TUNING_ARTICLE}: 12 GiB against 8",
         needs=(),
         judge=_equal,
     ),
@@ -369,7 +370,7 @@ RULES: Final[tuple[StackRule, ...]] = (
         why="an effect of several changes at once belongs to none of them",
         detect="the steps of the journey",
         remedy="Take them apart: one at a time, or all combinations (a factorial), interleaved.",
-        source='the published series, part 2: "Three changes applied simultaneously"',
+        source=f'{TUNING_ARTICLE}: "Three changes applied simultaneously"',
         needs=("bench.steps",),
         judge=_one_knob,
     ),
@@ -395,8 +396,8 @@ RULES: Final[tuple[StackRule, ...]] = (
         " after: the change per statement of the writing scripts against that of the read-only one",
         remedy="Measure wake-ups (inspect's ping-pong), change idle states, pinning and clock one"
         " at a time, and attribute only then.",
-        source="the published latencies at one client, which a cost per statement and one of the"
-        " commit fit within 0.02 ms",
+        source=f"{TUNING_ARTICLE}: its latencies at one client, which a cost per statement and"
+        " one of the commit fit within 0.02 ms",
         needs=("bench.before", "bench.after"),
         judge=_explained,
     ),

@@ -9,6 +9,7 @@ from steelyard.core.wording import MIB, format_bytes, format_share
 from steelyard.tuning.rules.rule import (
     HOLDS,
     NOTHING,
+    TUNING_ARTICLE,
     Rulings,
     StackRule,
     cpus_of_database,
@@ -302,8 +303,8 @@ RULES: Final[tuple[StackRule, ...]] = (
         detect="max_connections against the CPUs of the pod or machine:"
         f" {MOST_CONNECTIONS_PER_CPU} each, a guess",
         remedy="Put a pooler before the server and let 4 to 8 per CPU be active.",
-        source="the published series, part 2; PostgreSQL documentation, 'Managing Kernel"
-        " Resources', advises pooling",
+        source=f"{TUNING_ARTICLE}; PostgreSQL documentation, 'Managing Kernel Resources',"
+        " advises pooling",
         judge=_connections,
     ),
     _rule(

@@ -194,7 +194,8 @@ RULES: Final[tuple[StackRule, ...]] = (
         why="each fsync waits for the copies; with everysec writes block once one takes 2 s",
         detect="appendonly and the kind of the volume",
         remedy="Keep it on a local disk, or on the replica.",
-        source=f"{_PERSISTENCE}; the published article on Redis",
+        source=f'{_PERSISTENCE}; Iwan Setiawan, "Redis AOF + Distributed Storage: A Cautionary'
+        ' Benchmark", DEV Community',
         judge=of_all(_servers, _local_log),
     ),
     _rule(

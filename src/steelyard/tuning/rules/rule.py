@@ -24,6 +24,10 @@ from steelyard.core.wording import (
     parse_quantity_bytes,
 )
 
+TUNING_ARTICLE: Final = (
+    'Iwan Setiawan, "Bare Metal vs. AWS RDS: CPU/NUMA Pinning and HugePages - How We Beat Aurora on'
+    ' Write Throughput" (part 2), DEV Community'
+)
 Rulings = tuple[Ruling, ...]
 Subject = TypeVar("Subject")
 NOTHING: Final[Rulings] = ()  # there is nothing to judge
