@@ -22,11 +22,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 124162,
-    "lines of tests": 111544,
-    "files": 334,
+    "lines of src": 119905,
+    "lines of tests": 110303,
+    "files": 322,
     "longest file": 861,
-    "import edges": 2315,
+    "import edges": 2250,
     "modules with one importer": 23,
     "branches on kind or system": 11,
 }
