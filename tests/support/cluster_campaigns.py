@@ -1,26 +1,22 @@
 """Small campaigns on a cluster through the command line, and what they leave there."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from functools import partial
 
-import kubernetes
+from kubernetes import client, config
 
 from steelyard.core.kubernetes import (
     CLAIM,
     CLUSTER,
     CONFIG_MAP,
-    GENERATOR,
     JOB,
     POD,
-    ROLE,
     SECRET,
     SERVICE,
-    ContainerRef,
+    ObjectRef,
     ref_of,
 )
-from steelyard.core.wording import SteelyardError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes import IMAGE, left_of, until
 from support.live import Steelyard
@@ -62,7 +58,6 @@ _SERVICE = """\
 """
 _KINDS = (POD, CLUSTER, CLAIM, SECRET, CONFIG_MAP, SERVICE, JOB)
 _EVERYWHERE = "kube-root-ca.crt"  # the ConfigMap that every namespace has
-_PATIENCE_S = 10.0
 
 
 def on_a_service(service: str, secret: str) -> str:
@@ -74,70 +69,32 @@ def on_a_service(service: str, secret: str) -> str:
     return text.replace("shared_buffers: 32MB, ", "")
 
 
-@dataclass(frozen=True)
-class InNamespace:
-    """What stands in a namespace that a test made for a campaign."""
-
-    api: KubernetesApi
-    namespace: str
-
-    def names(self) -> frozenset[str]:
-        """Return what campaigns may make there, by its label."""
-        found = (each for kind in _KINDS for each in self.api.list(kind, self.namespace))
-        return frozenset(
-            ref_of(each).label for each in found if each["metadata"]["name"] != _EVERYWHERE
-        )
-
-    @property
-    def generator(self) -> str:
-        """Return the campaign's only generator."""
-        found = self.api.list(POD, self.namespace, {ROLE: GENERATOR})
-        (pod,) = [each for each in found if "deletionTimestamp" not in each["metadata"]]
-        return ref_of(pod).name
-
-    @property
-    def database(self) -> str:
-        """Return the pod of the Cluster's only instance."""
-        (pod,) = self.api.list(POD, self.namespace, {"cnpg.io/podRole": "instance"})
-        return ref_of(pod).name
-
-    def is_at_work(self) -> bool:
-        """Return whether the load generator works on the database just now."""
-        with suppress(SteelyardError, ValueError):  # also while the pod is made anew
-            where = ContainerRef(namespace=self.namespace, pod=self.database, container="postgres")
-            asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '%pgbench'"
-            said = self.api.run(where, ("psql", "-Atc", asked), timeout_s=_PATIENCE_S)
-            return said.succeeded and int(said.stdout) > 0
-        return False
-
-    def evict(self, pod: str) -> None:
-        """Do what `kubectl drain` does with each pod of a node."""
-        with kubernetes.config.new_client_from_config() as client:
-            metadata = {"name": pod, "namespace": self.namespace}
-            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
-            api = kubernetes.client.CoreV1Api(client)
-            api.create_namespaced_pod_eviction(pod, self.namespace, body)
+def evict(pod: ObjectRef) -> None:
+    """Do what `kubectl drain` does with each pod of a node."""
+    body = client.V1Eviction(metadata=client.V1ObjectMeta(name=pod.name))
+    with config.new_client_from_config() as connection:
+        client.CoreV1Api(connection).create_namespaced_pod_eviction(pod.name, pod.namespace, body)
 
 
 @contextmanager
-def only_the_record(
-    api: KubernetesApi, namespace: str, steelyard: Steelyard
-) -> Iterator[InNamespace]:
-    """Yield what stands in a namespace; afterwards the campaign has left nothing anywhere."""
-    there = InNamespace(api, namespace)
-    before = there.names()
-    yield there
-    until(lambda: there.names() <= before, "nothing is left in the namespace")
-    for campaign_id in campaign_ids(steelyard):
+def only_the_record(api: KubernetesApi, namespace: str, steelyard: Steelyard) -> Iterator[None]:
+    """Have a campaign in a namespace; afterwards it has left nothing anywhere."""
+    before = _names(api, namespace)
+    yield
+    until(lambda: _names(api, namespace) <= before, "nothing is left in the namespace")
+    for campaign_id in {e["campaign_id"] for e in steelyard.journal if e["kind"] == "started"}:
         until(partial(_is_gone, api, campaign_id), f"nothing is left of {campaign_id}")
     looked = steelyard.run("clean", "--dry-run")
     assert "No campaign has left anything behind." in looked.stdout
 
 
+def _names(api: KubernetesApi, namespace: str) -> frozenset[str]:
+    """Return what stands there of the kinds that campaigns make."""
+    found = (each for kind in _KINDS for each in api.list(kind, namespace))
+    return frozenset(
+        ref_of(each).label for each in found if each["metadata"]["name"] != _EVERYWHERE
+    )
+
+
 def _is_gone(api: KubernetesApi, campaign_id: str) -> bool:
     return left_of(api, campaign_id) == []
-
-
-def campaign_ids(steelyard: Steelyard) -> set[str]:
-    """Return the campaign of the record, if there is one."""
-    return {str(e["campaign_id"]) for e in steelyard.journal if e["kind"] == "started"}

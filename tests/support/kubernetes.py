@@ -193,13 +193,8 @@ def kubeconfig_of(
     namespace: str,
     rules: Sequence[Mapping[str, Any]],
     directory: Path,
-    *,
-    server: str = "",
 ) -> Path:
-    """Return a kubeconfig (context ``limited``) of a new account with these rules in a namespace.
-
-    The rules are as a Role has them; ``server`` is another way to the API, such as a proxy.
-    """
+    """Return a kubeconfig (context ``limited``) of a new account with these rules of a Role."""
     made = {"namespace": namespace, "name": "limited"}
     api.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": made})
     group = "rbac.authorization.k8s.io"
@@ -214,8 +209,8 @@ def kubeconfig_of(
             "subjects": [{"kind": "ServiceAccount", "name": "limited", "namespace": namespace}],
         }
     )
-    user = {"token": _token_of(api, namespace)}
-    cluster = {**_own_cluster(), **({"server": server} if server else {})}
+    user = {"token": token_of(api, namespace, "limited")}
+    _, cluster = own_user_and_cluster()
     return write_kubeconfig(directory / "limited.kubeconfig", cluster, user, namespace)
 
 
@@ -238,28 +233,18 @@ def write_kubeconfig(
     return path
 
 
-def _token_of(api: KubernetesApi, namespace: str) -> str:
-    """Return a token of the account ``limited``, made by the cluster."""
-    secret: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": "kubernetes.io/service-account-token",
-        "metadata": {
-            "namespace": namespace,
-            "name": "limited",
-            "annotations": {"kubernetes.io/service-account.name": "limited"},
-        },
-    }
-    ref = ref_of(api.apply(secret))
-    found: list[str] = []
+def token_of(api: KubernetesApi, namespace: str, account: str) -> str:
+    """Return a token of an account, as long as its namespace is there."""
+    annotations = {"kubernetes.io/service-account.name": account}
+    metadata = {"namespace": namespace, "name": f"{account}-token", "annotations": annotations}
+    kind = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token"}
+    ref = ref_of(api.apply({**kind, "metadata": metadata}))
 
-    def is_there() -> bool:
-        token = ((api.read(ref) or {}).get("data") or {}).get("token")
-        found.extend([token] if token else [])
-        return bool(found)
+    def content() -> dict[str, str]:
+        return (api.read(ref) or {}).get("data") or {}
 
-    until(is_there, "the token of the account")
-    return base64.b64decode(found[0]).decode()
+    until(lambda: "token" in content(), f"the token of {account} is there")
+    return base64.b64decode(content()["token"]).decode()
 
 
 def own_user_and_cluster() -> tuple[dict[str, Any], dict[str, Any]]:
@@ -271,7 +256,3 @@ def own_user_and_cluster() -> tuple[dict[str, Any], dict[str, Any]]:
         entries = [each for each in config.named(what) if each["name"] == name]
         found.append(dict(entries[0][what[:-1]]) if entries else {})
     return found[0], found[1]
-
-
-def _own_cluster() -> dict[str, Any]:
-    return own_user_and_cluster()[1]

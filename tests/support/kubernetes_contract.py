@@ -31,6 +31,11 @@ class ObjectContract:
         until(lambda: cluster_api.read(ref) is None, "the ConfigMap is gone")
         assert not cluster_api.delete(ref)
 
+    def test_a_dry_run_makes_nothing(self, cluster_api: KubernetesApi, space: str) -> None:
+        """The server completes the object, and has none afterwards."""
+        assert cluster_api.apply(words(space, "dry"), dry_run=True)["metadata"]["uid"]
+        assert cluster_api.read(ref_of(words(space, "dry"))) is None
+
     def test_a_kind_or_namespace_that_is_not_there(
         self, cluster_api: KubernetesApi, space: str
     ) -> None:

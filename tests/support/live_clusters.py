@@ -75,22 +75,16 @@ class Campaign:
             told=self.told.append,
         )
 
-    def platform(
-        self,
-        target: CloudNativePgTarget,
-        settings: tuple[str, ...] = SETTINGS,
-        *,
-        provisions: bool = False,
-    ) -> CloudNativePgPlatform:
+    def platform(self, target: CloudNativePgTarget) -> CloudNativePgPlatform:
         """Return the platform of a target; its superuser's Secret is made."""
         options = ClusterOptions(
             target=target,
             campaign_id=self.campaign_id,
             namespace=self.namespace,
             secret=make_secret(self.belongings),
-            settings=settings,
+            settings=SETTINGS,
             restarts=True,
-            provisions=provisions,
+            provisions=False,
         )
         return CloudNativePgPlatform(options, self.ledger, self.means)
 

@@ -1,15 +1,8 @@
-"""A campaign's use of real Redis servers in a cluster, and its death at a bad moment.
-
-``python -m support.live_redis_clusters NAMESPACE CAMPAIGN LEDGER`` makes a server there, starts it
-with settings, and ends by SIGKILL while they are in force.
-"""
+"""A campaign's use of real Redis servers in a cluster."""
 
 import os
-import signal
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from fakes.programs import FakeLedger, SmallRedis
@@ -18,7 +11,6 @@ from steelyard.core.target import PodResources, RedisKubernetesTarget
 from steelyard.gateways.doors import RedisPy
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisSession
 from steelyard.places.kubernetes.belongings import Belongings
@@ -31,7 +23,6 @@ from steelyard.systems.redis.statefulset.own_server import (
     make_redis_secret,
 )
 from support.kubernetes import until
-from support.live_clusters import FileLedger
 
 REDIS_IMAGE: Final = os.environ.get("STEELYARD_KUBERNETES_REDIS_IMAGE", "localhost/redis:7")
 KEYS: Final = 5000
@@ -138,22 +129,3 @@ def redis_target(**given: object) -> RedisKubernetesTarget:
     """Return a small server of the image at hand."""
     small = {"image": REDIS_IMAGE, "storage": "1Gi", "resources": _SMALL}
     return RedisKubernetesTarget(**{**small, **given})  # type: ignore[arg-type]
-
-
-def _die(namespace: str, campaign_id: str, ledger: Path) -> None:
-    noted = FileLedger()
-    noted.path = ledger
-    campaign = RedisCampaign(
-        api=KubectlConfiguration().connect(),
-        namespace=namespace,
-        campaign_id=campaign_id,
-        ledger=noted,
-    )
-    platform = campaign.platform(redis_target())
-    state = platform.prepare(PROGRAM, ["data"], campaign.build)
-    platform.start(state, PROGRAM, {"appendonly": "yes"})
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    _die(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

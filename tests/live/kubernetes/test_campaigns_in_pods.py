@@ -4,6 +4,8 @@ import base64
 import json
 import signal
 import time
+from collections.abc import Callable
+from functools import partial
 from subprocess import Popen
 from typing import Any
 
@@ -22,9 +24,11 @@ from steelyard.core.kubernetes import (
     Manifest,
     ObjectRef,
     campaign_labels,
+    ref_of,
 )
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from support.kubernetes import IMAGE, left_of, no_cluster
+from support.cluster_campaigns import evict
+from support.kubernetes import IMAGE, left_of, no_cluster, until
 from support.live import LIMIT_S, Steelyard, assert_nothing_holds, interrupted, wait_for
 
 BUFFERS = {"default": "32MB", "more": "48MB"}
@@ -67,10 +71,6 @@ def _all_of(
     api: KubernetesApi, kind: Kind, steelyard: Steelyard, role: str
 ) -> tuple[Manifest, ...]:
     return api.list(kind, labels=campaign_labels(steelyard.campaign_id, role))
-
-
-def _of(api: KubernetesApi, kind: Kind, steelyard: Steelyard, role: str) -> Manifest:
-    return _all_of(api, kind, steelyard, role)[0]
 
 
 def _environment(steelyard: Steelyard) -> dict[str, Any]:
@@ -154,29 +154,53 @@ def _assert_settings_were_in_force(steelyard: Steelyard) -> None:
     assert (summary["design"]["mode"], summary["design"]["switch"]) == ("alternating", "restart")
 
 
-def test_lost_pods_cost_a_block_and_no_campaign(api: KubernetesApi, steelyard: Steelyard) -> None:
-    """A generator's pod and then the database's are deleted in runs: blocks are redone."""
+def test_lost_pods_cost_blocks_and_what_a_kill_leaves_is_cleaned(
+    api: KubernetesApi, steelyard: Steelyard
+) -> None:
+    """A generator is evicted in a run, then the database's pod is deleted: blocks are redone.
+
+    After `kill -9` Cluster, generators, Secret and the campaign's own namespace go by `clean`.
+    """
     text = SETTINGS.replace("slice: 1s", "slice: 8s")
     process = steelyard.start("run", steelyard.experiment(text), "--out", "c")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
-    for role in (GENERATOR, DATABASE):
-        _delete_in_a_run(api, steelyard, role, process)
+    for role, strike in ((GENERATOR, evict), (DATABASE, partial(api.delete, grace_s=0))):
+        _strike_in_a_run(api, steelyard, role, process, strike)
         before = steelyard.complete_blocks
         wait_for(lambda before=before: steelyard.complete_blocks > before, process)
-    interrupted(process)
-    assert left_of(api, steelyard.campaign_id) == []
+    process.kill()
+    _, err = process.communicate()
+    assert "was evicted" in err
+    assert "is redone" in err
+    assert "Traceback" not in err
+    left = left_of(api, steelyard.campaign_id)
+    assert {each.split()[0] for each in left} >= {"Cluster", "Namespace", "Pod", "Secret"}
+    cleaned = steelyard.run("clean", "--yes")
+    assert cleaned.returncode == 0, cleaned.stderr
+    until(lambda: left_of(api, steelyard.campaign_id) == [], "nothing is left of the campaign")
+    assert (steelyard.directory / "c" / "journal.jsonl").exists()
+    again = steelyard.run("clean", "--yes")
+    assert "No campaign has left anything behind." in again.stdout
 
 
-def _delete_in_a_run(
-    api: KubernetesApi, steelyard: Steelyard, role: str, process: Popen[str]
+def _strike_in_a_run(
+    api: KubernetesApi,
+    steelyard: Steelyard,
+    role: str,
+    process: Popen[str],
+    strike: Callable[[ObjectRef], object],
 ) -> None:
-    """Delete a pod while a run goes on; the block it was in is thrown away."""
+    """Take a pod away while a run goes on; the block it was in is thrown away."""
     thrown = _thrown(steelyard)
-    wait_for(lambda: _is_running(api, _of(api, POD, steelyard, GENERATOR)), process)
-    metadata = _of(api, POD, steelyard, role)["metadata"]
-    ref = ObjectRef(kind=POD, name=metadata["name"], namespace=metadata["namespace"])
-    api.delete(ref, grace_s=0)
+    wait_for(lambda: _is_running(api, _standing(api, steelyard, GENERATOR)), process)
+    strike(ref_of(_standing(api, steelyard, role)))
     wait_for(lambda: _thrown(steelyard) > thrown, process)
+
+
+def _standing(api: KubernetesApi, steelyard: Steelyard, role: str) -> Manifest:
+    """Return a pod that nobody takes away."""
+    pods = _all_of(api, POD, steelyard, role)
+    return next(pod for pod in pods if "deletionTimestamp" not in pod["metadata"])
 
 
 def _is_running(api: KubernetesApi, generator: Manifest) -> bool:

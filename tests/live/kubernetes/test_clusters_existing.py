@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from steelyard.core.kubernetes import ObjectRef
-from steelyard.core.wording import PreflightError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.existing import reached
@@ -18,7 +17,6 @@ from steelyard.systems.postgres.cloudnative_pg.existing import ExistingCluster
 from steelyard.systems.postgres.cloudnative_pg.rollout import ROLLED_WITHIN_S, ClusterWait
 from steelyard.systems.postgres.existing.server import Means
 from steelyard.systems.postgres.existing.server import undo as undo_on_server
-from support.kubernetes import namespace_in
 from support.live_clusters import (
     PROGRAM,
     Campaign,
@@ -32,39 +30,32 @@ _TESTS = Path(__file__).parent.parent.parent
 _DATABASES = "SELECT datname FROM pg_database WHERE NOT datistemplate ORDER BY datname"
 
 
-@pytest.fixture(scope="module")
-def space(cluster_api: KubernetesApi) -> Iterator[str]:
-    """Yield a namespace for all tests here."""
-    with namespace_in(cluster_api) as name:
-        yield name
-
-
-@pytest.fixture(scope="module")
-def pg(cluster_api: KubernetesApi, space: str) -> ObjectRef:
+@pytest.fixture
+def pg(cluster_api: KubernetesApi, own_namespace: str) -> ObjectRef:
     """Return somebody's Cluster, which goes with its namespace."""
-    return have_somebodys(Campaign(api=cluster_api, namespace=space, campaign_id="somebody"))
+    return have_somebodys(
+        Campaign(api=cluster_api, namespace=own_namespace, campaign_id="somebody")
+    )
 
 
 @pytest.fixture
 def campaign(
-    cluster_api: KubernetesApi, space: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster_api: KubernetesApi, own_namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Campaign]:
     """Yield a campaign that uses it."""
     monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path))
-    campaign = Campaign(api=cluster_api, namespace=space, campaign_id="night")
+    campaign = Campaign(api=cluster_api, namespace=own_namespace, campaign_id="night")
     yield campaign
     campaign.close()
 
 
-def _is_as_before(campaign: Campaign, place: ExistingCluster) -> None:
-    """Check settings and databases, as sessions see them."""
-    address = place.entrance()
-    assert values(campaign, address, "work_mem", "max_connections") == ["5MB", "100"]
-    assert campaign.sql.rows(address, _DATABASES) == [("app",), ("postgres",)]
+def test_settings_go_in_and_back_also_after_a_kill(
+    campaign: Campaign, pg: ObjectRef, tmp_path: Path
+) -> None:
+    """By the manifest and a rollout; afterwards manifest, server and databases are as before.
 
-
-def test_settings_go_in_and_back(campaign: Campaign, pg: ObjectRef) -> None:
-    """By the manifest and a rollout; afterwards manifest, server and databases are as before."""
+    Of a campaign that SIGKILL ended with its settings in force, what it noted is enough for that.
+    """
     before = said(campaign.api, pg)
     place, platform = campaign.existing(allowed=True)
     platform.require_ready()
@@ -79,40 +70,7 @@ def test_settings_go_in_and_back(campaign: Campaign, pg: ObjectRef) -> None:
     assert said(campaign.api, pg) == before
     _is_as_before(campaign, place)
 
-
-def test_without_leave_the_manifest_is_never_touched(campaign: Campaign, pg: ObjectRef) -> None:
-    """Settings are of own sessions then; nothing is announced in the cluster."""
-    before = campaign.api.read(pg)
-    place, platform = campaign.existing(allowed=False)
-    platform.require_ready()
-    state = platform.prepare(PROGRAM, ["data"], lambda _: None)
-    platform.restore(state, platform.means()[0])
-    platform.start(state, PROGRAM, {"work_mem": "7MB"})
-    assert values(campaign, platform.address, "work_mem") == ["7MB"]
-    assert values(campaign, place.entrance(), "work_mem") == ["5MB"]
-    platform.destroy()
-    after = campaign.api.read(pg)
-    assert before is not None
-    assert after is not None
-    assert after["metadata"]["generation"] == before["metadata"]["generation"]
-    _is_as_before(campaign, place)
-
-
-def test_what_a_killed_campaign_left_is_put_back(
-    campaign: Campaign, pg: ObjectRef, tmp_path: Path
-) -> None:
-    """Killed by SIGKILL with its settings in force, what it noted is enough to undo them."""
-    before, ledger = said(campaign.api, pg), tmp_path / "ledger"
-    died = subprocess.run(
-        [sys.executable, "-m", "support.live_clusters", campaign.namespace, "night", str(ledger)],
-        cwd=_TESTS,
-        env={**os.environ, "PYTHONPATH": str(_TESTS)},
-        capture_output=True,
-        check=False,
-        timeout=600,
-    )
-    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
-    place, _ = campaign.existing(allowed=True)
+    _die_with_settings(campaign, ledger := tmp_path / "ledger")
     assert values(campaign, place.entrance(), "work_mem", "max_connections") == ["9MB", "50"]
     things, placed = read_ledger(ledger)
     assert (len(things), len(placed)) == (2, 1)
@@ -128,6 +86,26 @@ def test_what_a_killed_campaign_left_is_put_back(
     _is_as_before(campaign, place)
 
 
+def _is_as_before(campaign: Campaign, place: ExistingCluster) -> None:
+    """Check settings and databases, as sessions see them."""
+    address = place.entrance()
+    assert values(campaign, address, "work_mem", "max_connections") == ["5MB", "100"]
+    assert campaign.sql.rows(address, _DATABASES) == [("app",), ("postgres",)]
+
+
+def _die_with_settings(campaign: Campaign, ledger: Path) -> None:
+    """Let a process use the Cluster, and end by SIGKILL while its settings are in force."""
+    died = subprocess.run(
+        [sys.executable, "-m", "support.live_clusters", campaign.namespace, "night", str(ledger)],
+        cwd=_TESTS,
+        env={**os.environ, "PYTHONPATH": str(_TESTS)},
+        capture_output=True,
+        check=False,
+        timeout=600,
+    )
+    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+
+
 def _await_rollout(campaign: Campaign, pg: ObjectRef, place: ExistingCluster) -> None:
     """Wait until the operator has brought the server to what the manifest says."""
 
@@ -138,17 +116,3 @@ def _await_rollout(campaign: Campaign, pg: ObjectRef, place: ExistingCluster) ->
     ClusterWait(campaign.api, campaign.clock, campaign.told.append).until(
         pg, lambda state: state.is_healthy and is_back(state), most_s=ROLLED_WITHIN_S
     )
-
-
-def test_a_cluster_that_serves_others_is_refused(campaign: Campaign, pg: ObjectRef) -> None:
-    """A database of somebody else's is enough; nothing is made there."""
-    assert pg.name == "pg"
-    place, platform = campaign.existing(allowed=True)
-    campaign.sql.execute(place.entrance(), ["CREATE DATABASE shop"])
-    try:
-        with pytest.raises(PreflightError, match="serves others: it has the databases shop"):
-            platform.require_ready()
-    finally:
-        campaign.sql.execute(place.entrance(), ["DROP DATABASE shop"])
-    platform.require_ready()
-    assert (campaign.ledger.things, campaign.ledger.in_cluster) == ([], [])

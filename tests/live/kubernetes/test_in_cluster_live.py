@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from kubernetes import client, config
 
 import steelyard
-from steelyard.core.kubernetes import POD, RUNNER, campaign_labels
+from steelyard.core.kubernetes import POD, RUNNER, ObjectRef, campaign_labels
 from steelyard.gateways.host import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes.job import JobPlan, record_files
 from steelyard.record.directory import COPY_NOTE
+from support.cluster_campaigns import evict
 from support.kubernetes import left_of, until
 from support.lacking import lacking
-from support.limited_account import api_port, least_rights, reloading, write_kubeconfig
+from support.limited_account import account_kubeconfig, api_port, least_rights, reloading
 from support.live import Steelyard, wait_for
 from support.proxy import Proxy, proxy_to
 
@@ -81,9 +81,7 @@ class There:
         """Let the cluster take the Job's pod away, as a drain does; return the pod's name."""
         now = jobs.standing(plan, self.api).pod
         assert now is not None
-        config.load_kube_config()
-        body = client.V1Eviction(metadata=client.V1ObjectMeta(name=now.pod))
-        client.CoreV1Api().create_namespaced_pod_eviction(now.pod, now.namespace, body)
+        evict(ObjectRef(kind=POD, name=now.pod, namespace=now.namespace))
         return now.pod
 
     def digests(self, plan: JobPlan) -> dict[str, str]:
@@ -101,7 +99,7 @@ def there(
         least_rights(cluster_api, own_namespace, steelyard, "--in-cluster") as token,
         proxy_to(api_port()) as proxy,
     ):
-        path = write_kubeconfig(
+        path = account_kubeconfig(
             tmp_path / "kubeconfig", token=token, namespace=own_namespace, port=proxy.port
         )
         extra = {"KUBECONFIG": str(path), "STEELYARD_IMAGE": _image()}

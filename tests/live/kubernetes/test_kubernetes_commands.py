@@ -1,7 +1,6 @@
 """Commands in containers of a real cluster: what they print, how they end, and that they die."""
 
 import threading
-import time
 
 import pytest
 
@@ -18,7 +17,10 @@ def commands_in(api: KubernetesApi, where: ContainerRef) -> str:
 
 
 def test_a_command_ends_with_its_status(cluster_api: KubernetesApi, waiting: ContainerRef) -> None:
-    """Both outputs are kept apart, arguments arrive as they are, and the exit status is its own."""
+    """Both outputs are kept apart, arguments arrive as they are, and the exit status is its own.
+
+    A command that is not there ends as in a shell: status 127 and a sentence.
+    """
     script = 'printf "%s|" "$@"; echo err >&2; exit 7'
     argv = ["sh", "-c", script, "x", "a b", "$HOME", "'q'", "ä\n", ""]
     done = cluster_api.run(waiting, argv, timeout_s=60)
@@ -26,10 +28,6 @@ def test_a_command_ends_with_its_status(cluster_api: KubernetesApi, waiting: Con
     assert done.stdout == "a b|$HOME|'q'|ä\n||"
     assert done.argv == tuple(argv)
     assert cluster_api.run(waiting, ["true"], timeout_s=60).succeeded
-
-
-def test_a_command_that_is_not_there(cluster_api: KubernetesApi, waiting: ContainerRef) -> None:
-    """It ends as in a shell: status 127 and a sentence."""
     done = cluster_api.run(waiting, ["no-such-program"], timeout_s=60)
     assert done.exit_status == 127
     assert "no-such-program" in done.stderr
@@ -42,20 +40,14 @@ def test_long_output_is_whole(cluster_api: KubernetesApi, waiting: ContainerRef)
     assert len(done.stdout) > 5_000_000
 
 
-def test_standard_input_is_whole_and_ends(
+def test_standard_input_is_whole_and_may_be_left_unread(
     cluster_api: KubernetesApi, waiting: ContainerRef
 ) -> None:
     """Short, none, and more than any buffer on the way holds while the output flows back."""
     for given in ("one\nä", "", "".join(f"{number}\n" for number in range(300_000))):
         done = cluster_api.run(waiting, ["cat"], timeout_s=120, stdin=given)
         assert done.stdout == given
-
-
-def test_standard_input_may_be_left_unread(
-    cluster_api: KubernetesApi, waiting: ContainerRef
-) -> None:
-    """A command that ends before it has read all of it ends, again and again."""
-    for _ in range(5):
+    for _ in range(3):
         done = cluster_api.run(waiting, ["echo", "hi"], timeout_s=60, stdin="x" * 3_000_000)
         assert done.stdout == "hi\n"
 
@@ -67,16 +59,6 @@ def test_a_command_that_takes_too_long_is_killed(
     with pytest.raises(MeasurementError, match="did not end within 1 s"):
         cluster_api.run(waiting, ["sh", "-c", "sleep 4242; true"], timeout_s=1)
     until(lambda: "sleep 4242" not in commands_in(cluster_api, waiting), "the command is killed")
-
-
-def test_a_command_may_leave_another_running(
-    cluster_api: KubernetesApi, waiting: ContainerRef
-) -> None:
-    """What it started in the background goes on when it ended in order."""
-    script = "sleep 3131 >/dev/null 2>&1 & echo $!"
-    process = cluster_api.run(waiting, ["sh", "-c", script], timeout_s=60).stdout.strip()
-    assert "sleep 3131" in commands_in(cluster_api, waiting)
-    assert cluster_api.run(waiting, ["kill", process], timeout_s=60).succeeded
 
 
 def test_lines_come_while_the_command_runs(
@@ -178,12 +160,10 @@ def test_many_threads_share_a_cluster(cluster_api: KubernetesApi, waiting: Conta
         said[number] = cluster_api.run(waiting, ["sh", "-c", script], timeout_s=120).stdout
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(1, 9)]
-    began = time.monotonic()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert time.monotonic() > began
     for number in range(1, 9):
         assert said[number].split() == [
             str(each) for each in range(number * 1000, number * 1000 + 1000)

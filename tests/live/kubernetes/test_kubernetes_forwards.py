@@ -8,8 +8,6 @@ import psycopg
 import pytest
 
 from steelyard.core.kubernetes import ContainerRef
-from steelyard.core.wording import TargetError
-from steelyard.gateways.kubernetes import streams
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes import namespace_in, start_pod, until, waiting_pod
 
@@ -63,34 +61,6 @@ def test_sql_goes_through_a_forward(cluster_api: KubernetesApi, database: Contai
         assert answer(connection, "SELECT count(*) FROM lines") == 20_000
 
 
-def test_a_long_statement_is_waited_for(
-    cluster_api: KubernetesApi, database: ContainerRef, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Silence does not end a connection, because the API answers pings meanwhile."""
-    monkeypatch.setattr(streams, "_QUIET_S", 0.2)
-    with cluster_api.forward(database, PORT) as port, connect(port) as connection:
-        assert answer(connection, "SELECT 1 FROM pg_sleep(3)") == 1
-
-
-def test_many_connections_share_a_forward(
-    cluster_api: KubernetesApi, database: ContainerRef
-) -> None:
-    """Each is a session of its own, and they work at the same time."""
-    with cluster_api.forward(database, PORT) as port:
-        found: list[object] = []
-
-        def ask() -> None:
-            with connect(port) as connection:
-                found.append(answer(connection, "SELECT pg_backend_pid() FROM pg_sleep(0.5)"))
-
-        threads = [threading.Thread(target=ask) for _ in range(10)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(set(found)) == 10
-
-
 def test_a_broken_connection_harms_no_other(
     cluster_api: KubernetesApi, database: ContainerRef
 ) -> None:
@@ -110,19 +80,6 @@ def test_a_broken_connection_harms_no_other(
             assert answer(fresh, "SELECT 2") == 2
 
 
-def test_two_forwards_at_once(cluster_api: KubernetesApi, database: ContainerRef) -> None:
-    """They have ports of their own; the end of one leaves the other open."""
-    with cluster_api.forward(database, PORT) as one:
-        with cluster_api.forward(database, PORT) as other:
-            assert one != other
-            with connect(other) as connection:
-                assert answer(connection, "SELECT 1") == 1
-        with connect(one) as connection:
-            assert answer(connection, "SELECT 1") == 1
-        with pytest.raises(psycopg.OperationalError):
-            connect(other)
-
-
 def test_leaving_a_forward_ends_its_connections(
     cluster_api: KubernetesApi, database: ContainerRef
 ) -> None:
@@ -137,18 +94,3 @@ def test_leaving_a_forward_ends_its_connections(
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", port))
     assert threading.active_count() == before
-
-
-def test_a_port_where_nobody_listens(cluster_api: KubernetesApi, database: ContainerRef) -> None:
-    """The connection ends; the forward does not."""
-    with cluster_api.forward(database, 1) as port:
-        for _ in range(2):
-            with pytest.raises(psycopg.OperationalError):
-                connect(port)
-
-
-def test_a_pod_that_is_not_there(cluster_api: KubernetesApi, database: ContainerRef) -> None:
-    """It is told at once, not by a connection that fails later."""
-    nowhere = ContainerRef(namespace=database.namespace, pod="nowhere")
-    with pytest.raises(TargetError, match="nowhere is not there"):
-        cluster_api.forward(nowhere, PORT)

@@ -27,13 +27,6 @@ def test_the_cluster_says_what_it_is(cluster_api: KubernetesApi) -> None:
     assert cluster_api.list(NODE)[0]["kind"] == "Node"
 
 
-def test_a_dry_run_makes_nothing(cluster_api: KubernetesApi, space: str) -> None:
-    """The server completes the object, and has none afterwards."""
-    pod = waiting_pod(space, "p")
-    assert cluster_api.apply(pod, dry_run=True)["spec"]["dnsPolicy"]
-    assert cluster_api.read(ref_of(pod)) is None
-
-
 def test_unknown_fields_are_refused_by_name(cluster_api: KubernetesApi, space: str) -> None:
     """Misspelled, of the wrong type, unknown in a patch: nothing is made or dropped silently."""
     pod = waiting_pod(space, "p")

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from steelyard.core.kubernetes import NODE, POD, ContainerRef, Manifest, ref_of
-from steelyard.core.wording import InputError, PreflightError, PrivilegeError, TargetError
+from steelyard.core.kubernetes import NODE, POD, ContainerRef, ref_of
+from steelyard.core.wording import PrivilegeError, TargetError
 from steelyard.gateways.kubernetes import streams
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
@@ -42,12 +42,6 @@ def proxied(api: KubernetesApi, directory: Path, port: int) -> KubernetesApi:
 def api_port(cluster_api: KubernetesApi) -> int:
     """Return the port of the API."""
     return urlsplit(cluster_api.server).port or 443
-
-
-def test_an_unknown_context_is_named(cluster_api: KubernetesApi) -> None:
-    """With those that there are."""
-    with pytest.raises(InputError, match=f"'nowhere'.*has: .*{cluster_api.context}"):
-        KubectlConfiguration().connect("nowhere")
 
 
 def test_a_missing_verb_is_named(
@@ -86,32 +80,6 @@ def test_credentials_that_are_not_accepted(cluster_api: KubernetesApi, tmp_path:
     with pytest.raises(PrivilegeError, match="credentials of the context limited") as caught:
         connected(path).list(POD, "default")
     assert "planted-token" not in str(caught.value) + caught.value.hint
-
-
-def test_an_exceeded_quota_is_told_in_numbers(
-    cluster_api: KubernetesApi, own_namespace: str
-) -> None:
-    """Which quota, what is asked for, what is in use, and the limit; and what it wants said."""
-    quota: Manifest = {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "small", "namespace": own_namespace},
-        "spec": {"hard": {"requests.cpu": "100m"}},
-    }
-    ref = ref_of(cluster_api.apply(quota))
-    until(
-        lambda: bool(((cluster_api.read(ref) or {}).get("status") or {}).get("hard")),
-        "the quota is in force",
-    )
-    pod = waiting_pod(own_namespace, "p")
-    with pytest.raises(PreflightError, match=r"quota small wants Pod .*requests\.cpu"):
-        cluster_api.apply(pod)
-    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
-    message = (
-        "exceeds the quota small: .*requests.cpu=2.*in use are requests.cpu=0.*requests.cpu=100m"
-    )
-    with pytest.raises(PreflightError, match=message):
-        cluster_api.apply(pod)
 
 
 def test_a_cluster_that_is_away(cluster_api: KubernetesApi, tmp_path: Path, api_port: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.permissions import Purpose, needed
-from support.limited_account import least_rights, reloading, write_kubeconfig
+from support.limited_account import account_kubeconfig, least_rights, reloading
 from support.live import Steelyard
 from support.live_redis_clusters import MADE
 
@@ -35,7 +35,7 @@ def limited(
 ) -> Iterator[Steelyard]:
     """Yield Steelyard under an account that may do what is printed, and notes what it asks."""
     with least_rights(cluster_api, own_namespace, steelyard) as token:
-        path = write_kubeconfig(tmp_path / "kubeconfig", token=token, namespace=own_namespace)
+        path = account_kubeconfig(tmp_path / "kubeconfig", token=token, namespace=own_namespace)
         extra = {
             "KUBECONFIG": str(path),
             "STEELYARD_TEST_ASKED": str(tmp_path / "asked"),

@@ -22,14 +22,12 @@ def operator_api(cluster_api: KubernetesApi) -> KubernetesApi:
     return cluster_api
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_every_cluster_of_a_preset_is_taken(
-    preset: str, operator_api: KubernetesApi, own_namespace: str
+def test_every_cluster_of_the_presets_is_taken(
+    operator_api: KubernetesApi, own_namespace: str
 ) -> None:
     """Strict server-side dry-run: the definition knows every field, the webhook every value."""
-    manifests = preset_manifests(preset, own_namespace)
-    clusters = [each for each in manifests if each["kind"] == "Cluster"]
-    for each in clusters:
+    manifests = [each for name in PRESETS for each in preset_manifests(name, own_namespace)]
+    for each in (each for each in manifests if each["kind"] == "Cluster"):
         taken = operator_api.apply(each, dry_run=True)
         assert taken["spec"]["instances"] == each["spec"]["instances"]
         for name, value in each["spec"]["postgresql"]["parameters"].items():
@@ -38,17 +36,16 @@ def test_every_cluster_of_a_preset_is_taken(
         assert operator_api.read(ref) is None
 
 
-@pytest.mark.parametrize("name", sorted(class_manifests()))
-def test_every_storage_class_is_taken(name: str, cluster_api: KubernetesApi) -> None:
+def test_every_storage_class_is_taken(cluster_api: KubernetesApi) -> None:
     """The API server takes each class as it is printed, and makes none of it."""
-    manifest = class_manifests()[name]
-    ref = ObjectRef(kind=STORAGE_CLASS, name=name)
-    before = cluster_api.read(ref)
-    taken = cluster_api.apply(manifest, dry_run=True)
-    for key in ("provisioner", "reclaimPolicy", "volumeBindingMode"):
-        assert taken[key] == manifest[key]
-    assert taken.get("parameters") == manifest.get("parameters")
-    assert cluster_api.read(ref) == before
+    for name, manifest in class_manifests().items():
+        ref = ObjectRef(kind=STORAGE_CLASS, name=name)
+        before = cluster_api.read(ref)
+        taken = cluster_api.apply(manifest, dry_run=True)
+        for key in ("provisioner", "reclaimPolicy", "volumeBindingMode"):
+            assert taken[key] == manifest[key]
+        assert taken.get("parameters") == manifest.get("parameters")
+        assert cluster_api.read(ref) == before
 
 
 def test_an_unknown_field_would_have_been_refused(

@@ -69,32 +69,6 @@ def test_a_campaign_survives_a_kill(cluster_api: KubernetesApi, steelyard: Steel
     assert {run["validity"] for run in steelyard.runs} <= {"valid", "suspect"}
 
 
-def test_targets_that_differ_are_made_for_each_start(
-    cluster_api: KubernetesApi, steelyard: Steelyard
-) -> None:
-    """Every start has a volume of its own; of the last one nothing is left when the next begins."""
-    text = MADE.replace(
-        'always: {extends: "off"', 'always: {extends: "off", target: {storage: 300Mi}'
-    )
-    steelyard.until_blocks(2, "run", steelyard.experiment(text), "--out", "c")
-    made = [entry["server"] for entry in steelyard.journal if entry["kind"] == "provisioned"]
-    servers = [
-        {f["subject"] for f in each["facts"] if f["subject"].startswith("Redis server")}
-        for each in made
-    ]
-    assert len(made) >= 4
-    assert len({next(iter(each)) for each in servers}) == len(made)
-    sizes = {
-        (each["configuration"], fact["value"])
-        for each in made
-        for fact in each["facts"]
-        if fact["name"] == "size"
-    }
-    assert sizes == {("off", "256Mi"), ("always", "300Mi")}
-    assert left_of(cluster_api, steelyard.campaign_id) == []
-    assert _read(steelyard, "summary.json")["design"]["switch"] == "reprovision"
-
-
 def test_a_lost_server_costs_a_block_and_no_campaign(
     cluster_api: KubernetesApi, steelyard: Steelyard
 ) -> None:
@@ -209,42 +183,3 @@ def test_a_service_of_others_is_left_as_it_was(somebodys: _Somebodys, steelyard:
     cleaned = steelyard.run("clean", "--yes")
     assert cleaned.returncode == 0, cleaned.stderr
     assert left_of(somebodys.api, steelyard.campaign_id) == []
-
-
-def test_what_a_service_of_others_refuses(somebodys: _Somebodys, steelyard: Steelyard) -> None:
-    """Keys of others, a key that a Secret lacks, no port, a wrong password: nothing is made."""
-    namespace = somebodys.namespace
-    for keys, said in (
-        ({}, "keys"),
-        ({"allow_existing": "true", "password_key": "nope"}, "has no key nope"),
-        ({"allow_existing": "true", "port": "6381"}, "has no port 6381"),
-    ):
-        text = _on_somebodys(namespace, **keys)
-        if "port" in keys:
-            text = text.replace("      port: 6380\n", "")
-        done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
-        assert done.returncode in (3, 4), done.stderr
-        assert said in done.stderr
-    text = _on_somebodys(namespace, allow_existing="true", password_key="username")
-    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
-    assert done.returncode == 4, done.stderr
-    assert "refuses user and password" in done.stderr
-    assert "right in the Secret cache?" in done.stderr
-    assert len(somebodys.api.list(POD, namespace)) == 1
-
-
-@pytest.mark.usefixtures("cluster_api")
-def test_what_is_in_the_cluster_is_said_before_anything_is_made(steelyard: Steelyard) -> None:
-    """An image without Redis, one without the generator, a class that is not there, no room."""
-    for old, new, said in (
-        (f"image: {REDIS_IMAGE}", "image: localhost/postgresql:15", "does not have redis-server"),
-        ("generators: {", "generators: {image: localhost/postgresql:15, ", "no redis-benchmark"),
-        ("storage: 256Mi", "storage: 256Mi\n      storage_class: fsat", "no storage class fsat"),
-        ("value_bytes: 100", "value_bytes: 1000000", "has no room for about"),
-    ):
-        source = steelyard.experiment(MADE.replace(old, new))
-        done = steelyard.run("run", source, "--out", "c")
-        assert done.returncode == 3, done.stderr
-        assert said in done.stderr
-        # Others make servers and volumes at the same time; a campaign without a record made none.
-        assert not (steelyard.directory / "c").exists()

@@ -1,7 +1,5 @@
 """Real Redis servers in a cluster: made, started anew for each one, and taken away whole."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +8,8 @@ import pytest
 from steelyard.core.kubernetes import CLAIM, POD, SERVICE, STATEFUL_SET
 from steelyard.core.wording import TargetError
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.redis.statefulset.own_server import RedisKubernetesPlatform
 from support.kubernetes import campaign_name, left_of, namespace_in, until, volumes_of
-from support.live_clusters import read_ledger
 from support.live_redis_clusters import KEYS, PROGRAM, RedisCampaign, redis_target
 
 
@@ -162,19 +158,6 @@ def test_a_server_for_each_start(campaign: RedisCampaign) -> None:
     platform.destroy()
 
 
-def test_an_image_that_is_nowhere_and_a_class_that_is_not_there(campaign: RedisCampaign) -> None:
-    """What the cluster says of each is told, and what was made goes."""
-    platform = campaign.platform(redis_target(image="localhost/no-such-image:7"))
-    with pytest.raises(TargetError, match="image cannot be pulled") as caught:
-        platform.prepare(PROGRAM, ["data"], campaign.build)
-    assert "localhost/no-such-image:7" in caught.value.message
-    platform.destroy()
-    platform = campaign.platform(redis_target(storage_class="no-such-class"))
-    with pytest.raises(TargetError, match="gets no volume"):
-        platform.prepare(PROGRAM, ["data"], campaign.build)
-    platform.destroy()
-
-
 def test_a_quota_that_is_too_small(campaign: RedisCampaign) -> None:
     """No pod is made, and what is used and what there is are told."""
     quota = {
@@ -187,20 +170,3 @@ def test_a_quota_that_is_too_small(campaign: RedisCampaign) -> None:
     platform = campaign.platform(redis_target())
     with pytest.raises(TargetError, match="exceeded quota: tight"):
         platform.prepare(PROGRAM, ["data"], campaign.build)
-
-
-def test_what_a_killed_campaign_left_is_removed_by_its_ledger(
-    cluster_api: KubernetesApi, space: str, tmp_path: Path
-) -> None:
-    """Its process died by SIGKILL; set, Services, claim and volume go by what it had noted."""
-    ledger = tmp_path / "ledger"
-    argv = [sys.executable, "-m", "support.live_redis_clusters", space, "dead-1", str(ledger)]
-    tests = Path(__file__).parents[2]
-    ended = subprocess.run(argv, cwd=tests, check=False, capture_output=True, text=True)
-    assert ended.returncode == -9, ended.stderr
-    assert volumes_of(cluster_api, space) != []
-    _, placed = read_ledger(ledger)
-    for thing in reversed(placed):
-        undo(thing, cluster_api)
-    assert left_of(cluster_api, "dead-1") == []
-    until(lambda: volumes_of(cluster_api, space) == [], "its volume is gone")

@@ -137,23 +137,6 @@ def test_a_database_in_a_cluster_is_inspected(
     assert left == ()
 
 
-def test_a_database_is_inspected_without_a_probe(
-    cluster_api: KubernetesApi, database: ContainerRef, tmp_path: Path
-) -> None:
-    """Its own container shows the kernel; what only a probe tells is missing, with the reason."""
-    _inspected(database, tmp_path / "facts.yaml", "--no-node-probe")
-    facts = read_facts(tmp_path / "facts.yaml")
-    assert facts.linux is not None
-    assert facts.linux.swappiness is not None
-    assert facts.kubernetes is not None
-    static = facts.kubernetes.kubelet is not None and (
-        facts.kubernetes.kubelet.cpu_manager_policy == "static"
-    )
-    assert (facts.kubernetes.shared_cpus is None) is static
-    if static:
-        assert "--no-node-probe" in facts.origin("kubernetes.shared_cpus").source
-
-
 def test_a_plan_for_the_cluster_is_applied_verified_and_reverted(
     cluster_api: KubernetesApi, database: ContainerRef, tmp_path: Path
 ) -> None:

@@ -1,7 +1,5 @@
 """The cluster that does not exist keeps the rules that tests rely on."""
 
-import base64
-
 import pytest
 
 from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, FakeLines, Said, run_pods
@@ -10,7 +8,6 @@ from steelyard.core.kubernetes import (
     CONFIG_MAP,
     NAMESPACE,
     POD,
-    SECRET,
     ContainerRef,
     Manifest,
     ObjectRef,
@@ -78,27 +75,6 @@ def test_applied_objects_get_what_the_server_gives(api: FakeKubernetesApi) -> No
     assert api.labels_of("apply") == ["ConfigMap bench/words"] * 3
 
 
-def test_apply_takes_away_what_it_no_longer_says(api: FakeKubernetesApi) -> None:
-    """Fields of the last manifest go; what others added stays."""
-    api.apply(settings(a="1", b="2"))
-    api.get(CONFIG_MAP, "words", "bench")["data"]["theirs"] = "x"
-    assert api.apply(settings(b="3"))["data"] == {"b": "3", "theirs": "x"}
-
-
-def test_a_dry_run_changes_nothing(api: FakeKubernetesApi) -> None:
-    """It returns what would be, and there is nothing afterwards."""
-    assert api.apply(pod(), dry_run=True)["metadata"]["uid"]
-    assert api.read(ref_of(pod())) is None
-
-
-def test_a_merge_patch_removes_by_null(api: FakeKubernetesApi) -> None:
-    """Other keys stay, and an object that is not there cannot be patched."""
-    ref = ref_of(api.apply(settings(a="1", b="2")))
-    assert api.patch(ref, {"data": {"a": None, "c": "3"}})["data"] == {"b": "2", "c": "3"}
-    with pytest.raises(TargetError, match="ConfigMap bench/none"):
-        api.patch(ObjectRef(kind=CONFIG_MAP, name="none", namespace="bench"), {})
-
-
 def test_what_is_read_is_a_copy(api: FakeKubernetesApi) -> None:
     """Changing it does not change the cluster."""
     ref = ref_of(api.apply(settings(a="1")))
@@ -106,40 +82,6 @@ def test_what_is_read_is_a_copy(api: FakeKubernetesApi) -> None:
     assert read is not None
     read["data"]["a"] = "2"
     assert api.get(CONFIG_MAP, "words", "bench")["data"] == {"a": "1"}
-
-
-def test_secrets_are_kept_as_the_server_does(api: FakeKubernetesApi) -> None:
-    """Words given as text come back encoded."""
-    metadata = {"name": "s", "namespace": "bench"}
-    words = {"password": "planted"}
-    made = api.apply(
-        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": words}
-    )
-    assert made["data"] == {"password": base64.b64encode(b"planted").decode()}
-    assert "stringData" not in made
-    assert made["kind"] == SECRET.name
-
-
-def test_lists_choose_by_labels_and_namespace(api: FakeKubernetesApi) -> None:
-    """All of the labels must be there; no namespace means all."""
-    api.apply(pod("a", labels={"x": "1", "y": "2"}))
-    api.apply(pod("b", labels={"x": "1"}))
-    names = [found["metadata"]["name"] for found in api.list(POD, labels={"x": "1"})]
-    assert names == ["a", "b"]
-    assert len(api.list(POD, "bench", {"x": "1", "y": "2"})) == 1
-    assert api.list(POD, "default") == ()
-
-
-def test_deleting_takes_away_what_is_owned(api: FakeKubernetesApi) -> None:
-    """Also what those own in turn; the rest stays."""
-    anchor = api.apply(settings())
-    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "words"}
-    middle = api.apply(pod("a", ownerReferences=[{**owner, "uid": anchor["metadata"]["uid"]}]))
-    api.apply(pod("b", ownerReferences=[{"kind": "Pod", "uid": middle["metadata"]["uid"]}]))
-    api.apply(pod("c"))
-    assert api.delete(ref_of(anchor))
-    assert [left["metadata"]["name"] for left in api.list(POD)] == ["c"]
-    assert not api.delete(ref_of(anchor))
 
 
 def test_a_namespace_goes_with_all_in_it(api: FakeKubernetesApi) -> None:
