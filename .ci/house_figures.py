@@ -22,11 +22,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 119905,
-    "lines of tests": 110303,
+    "lines of src": 119923,
+    "lines of tests": 109183,
     "files": 322,
     "longest file": 861,
-    "import edges": 2250,
+    "import edges": 2258,
     "modules with one importer": 23,
     "branches on kind or system": 11,
 }
@@ -99,11 +99,11 @@ def main() -> int:
     ]
     tests = [file.read_text().count("\n") for file in (ROOT / "tests").rglob("*.py")]
     figures = {
-        "lines of src": 119905,
-        "lines of tests": 110303,
-        "files": 322,
+        "lines of src": sum(lengths.values()),
+        "lines of tests": sum(tests),
+        "files": len(files),
         "longest file": max(lengths.values()),
-        "import edges": 2250,
+        "import edges": len(edges),
         "modules with one importer": len(lone),
         "branches on kind or system": len(branches),
     }
